@@ -1,0 +1,58 @@
+"""The errors that this library raises.
+
+One small tree, so that a caller can catch `AutoscaleError` and know that it has everything the library reports on
+purpose. Every error carries what it knows as attributes; its text says what was expected, what was found and where.
+The published exception types of other modules (ConfigurationException, MultipleInstancesError, …) belong to it too.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class AutoscaleError(RuntimeError):
+    """Base of every error that the library raises on purpose."""
+
+
+class ConfigurationException(AutoscaleError):
+    """The configuration cannot be used: a file that cannot be read, a key that is unknown, a value of the wrong kind."""
+
+
+class CircularIncludeError(ConfigurationException):
+    """Configuration files include each other in a circle; the text shows the chain joined by ` ---> `."""
+
+
+class MultipleInstancesError(AutoscaleError):
+    """Another process holds the lock."""
+
+
+class ReadOnlyModeException(AutoscaleError):
+    """A change was asked of something that was opened for reading only."""
+
+
+class ConstraintError(AutoscaleError):
+    """A constraint expression that cannot be understood.
+
+    `path` is where in the expression, as in `or[1].ncpus`; `expected` and `found` say what was wrong there.
+    """
+
+    def __init__(self, expected: str, found: object, path: str = "", hint: str = "") -> None:
+        self.path = path
+        self.expected = expected
+        self.found = found
+        self.hint = hint
+        where = f"{path}: " if path else ""
+        super().__init__(f"{where}expected {expected}, found {found!r}{hint}")
+
+
+class StalePlanError(AutoscaleError):
+    """A plan was committed after the state that it was made from had changed."""
+
+
+class CycleCloudError(AutoscaleError):
+    """Base of everything that can go wrong between this library and a CycleCloud server."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """`; did you mean 'x'?` for the closest of the known words, or nothing when none is close."""
+    close = get_close_matches(word, list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
