@@ -1,0 +1,168 @@
+"""Expressions that combine others.
+
+Laws: all-of is the minimum of counts and the sum of takes; any-of is the first that fits, with its takes only;
+exactly-one is just that; not fits iff its child does not, and takes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hpc.autoscale.packing.expr import (
+    FITS,
+    UNBOUNDED,
+    AnyNode,
+    Expr,
+    Fit,
+    InPlacementGroup,
+    Never,
+    PropertyIs,
+    ResourceIs,
+    Rested,
+    View,
+    how_many,
+)
+from hpc.autoscale.packing.reject import Reject
+from hpc.autoscale.packing.shape import Quantity
+
+
+class _Composite(Expr):
+    __slots__ = ("children",)
+
+    def __init__(self, children: Iterable[Expr], monotone: bool) -> None:
+        self.children = tuple(children)
+        reads = frozenset().union(*(c.reads for c in self.children))
+        super().__init__(tuple(c.key for c in self.children), reads, monotone)
+
+
+class AllOf(_Composite):
+    """Every child, at once: the minimum of counts and the sum of takes."""
+
+    __slots__ = ()
+
+    def __init__(self, children: Iterable[Expr]) -> None:
+        children = tuple(children)
+        super().__init__(children, all(c.monotone for c in children))
+
+    def fit(self, view: View) -> Fit | Reject:
+        count = UNBOUNDED
+        closes = False
+        takes: dict[str, Quantity] = {}
+        shared = False
+        for child in self.children:
+            fit = child.fit(view)
+            if isinstance(fit, Reject):
+                return fit
+            count = min(count, fit.count)
+            closes = closes or fit.closes
+            for name, amount in fit.take:
+                shared = shared or name in takes
+                takes[name] = takes.get(name, 0) + amount
+        if shared:
+            # children that each fit may ask for the same resource: together they must fit too
+            for name, amount in takes.items():
+                available = view.free[name]
+                room = how_many(available, amount) if isinstance(available, (int, float)) else 0
+                if room < 1:
+                    return Reject("InsufficientResource", name, f"{available:g}", f"{amount:g}")
+                count = min(count, room)
+        return Fit(count, tuple(takes.items()), closes)
+
+    def weigh(self, bucket: View, weight: float) -> float:
+        for child in self.children:
+            weight = child.weigh(bucket, weight)
+        return weight
+
+
+class AnyOf(_Composite):
+    """The first child that fits, and what that child takes. Earlier children are preferred."""
+
+    __slots__ = ()
+
+    def __init__(self, children: Iterable[Expr]) -> None:
+        children = tuple(children)
+        super().__init__(children, all(c.monotone for c in children))
+
+    def fit(self, view: View) -> Fit | Reject:
+        rejects = []
+        for index, child in enumerate(self.children):
+            fit = child.fit(view)
+            if isinstance(fit, Fit):
+                return Fit(fit.count, fit.take, fit.closes, rank=index)
+            rejects.append(fit)
+        return Reject("CompoundFailure", len(rejects), _Said(rejects))
+
+    def weigh(self, bucket: View, weight: float) -> float:
+        fit = self.fit(bucket)
+        return weight + 100.0 * (len(self.children) - fit.rank) if isinstance(fit, Fit) else 0.0
+
+
+class ExactlyOne(_Composite):
+    """Exactly one child fits: what that one takes."""
+
+    __slots__ = ()
+
+    def __init__(self, children: Iterable[Expr]) -> None:
+        super().__init__(children, False)
+
+    def fit(self, view: View) -> Fit | Reject:
+        found: Fit | None = None
+        which: Expr | None = None
+        rejects = []
+        for child in self.children:
+            fit = child.fit(view)
+            if isinstance(fit, Reject):
+                rejects.append(fit)
+            elif found is None:
+                found, which = fit, child
+            else:
+                return Reject("XORFailed", which, child)
+        return (
+            found if found is not None else Reject("CompoundFailure", len(rejects), _Said(rejects))
+        )
+
+
+class Negation(_Composite):
+    """Fits iff the child does not; takes nothing."""
+
+    __slots__ = ()
+
+    def __init__(self, child: Expr) -> None:
+        super().__init__((child,), False)
+        # what never changes while work is added keeps its answer when it is turned round
+        self.monotone = isinstance(child, (PropertyIs, InPlacementGroup, Never, Rested)) or (
+            isinstance(child, ResourceIs) and child.monotone
+        )
+
+    def fit(self, view: View) -> Fit | Reject:
+        child = self.children[0]
+        return FITS if isinstance(child.fit(view), Reject) else Reject("not(success)", child)
+
+
+class _Said:
+    """Several refusals as one text, made when it is printed."""
+
+    __slots__ = ("rejects",)
+
+    def __init__(self, rejects: list[Reject]) -> None:
+        self.rejects = tuple(rejects)
+
+    def __str__(self) -> str:
+        return "; ".join(r.explain() for r in self.rejects)
+
+    def __format__(self, spec: str) -> str:
+        return str(self)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Said) and self.rejects == other.rejects
+
+    def __hash__(self) -> int:
+        return hash(len(self.rejects))
+
+
+def all_of(children: Iterable[Expr]) -> Expr:
+    """One expression for several that must all hold; `AnyNode` where there are none."""
+    children = tuple(children)
+    if not children:
+        return AnyNode()
+    return children[0] if len(children) == 1 else AllOf(children)

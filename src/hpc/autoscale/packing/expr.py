@@ -1,0 +1,315 @@
+"""Constraints compiled for the engine: small immutable expressions, each of which can say whether it fits a node.
+
+The published constraint classes lower themselves to these and answer their own questions through them, so a rule
+stands in one place. Here are the expressions that look at the node; those that combine others are in `compound`.
+Expressions are compared by content, with the hash made once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatch
+from typing import Protocol
+
+from hpc.autoscale.packing.reject import Reject
+from hpc.autoscale.packing.shape import IDENTITY, Quantity, Unit, freeze
+
+UNBOUNDED = 2**62
+"""The count of an expression that has no opinion on how often it fits (published as -1)."""
+
+FREE_OF_CHARGE = 2**31
+"""The count of a request for nothing, as in {"ncpus": 0}."""
+
+
+class View(Protocol):
+    """What an expression may look at: a `NodeShape`, or a node itself where identity matters."""
+
+    @property
+    def free(self) -> Mapping[str, object]:
+        """Resource values by name; sized resources in bytes."""
+
+    @property
+    def units(self) -> Mapping[str, Unit]:
+        """Units of the sized resources."""
+
+    @property
+    def vacant(self) -> bool:
+        """Nothing is assigned."""
+
+    @property
+    def closed(self) -> bool:
+        """Takes no more work."""
+
+    @property
+    def last_capacity_failure(self) -> float | None:
+        """Seconds since the last capacity failure of a bucket; None: never, or not a bucket."""
+
+    def prop(self, name: str) -> object:
+        """The value of a node property."""
+
+
+class Fit:
+    """`count` times it fits; each time takes `take` (name, amount) and, where `closes`, closes the node.
+
+    `rank` is which of several alternatives fitted (0 is the first), where there were any.
+    """
+
+    __slots__ = ("closes", "count", "rank", "take")
+
+    def __init__(
+        self,
+        count: int = UNBOUNDED,
+        take: tuple[tuple[str, Quantity], ...] = (),
+        closes: bool = False,
+        rank: int = 0,
+    ) -> None:
+        self.count = count
+        self.take = take
+        self.closes = closes
+        self.rank = rank
+
+    def __repr__(self) -> str:
+        return f"Fit(count={self.count}, take={self.take}, closes={self.closes})"
+
+
+FITS = Fit()
+
+
+class Expr:
+    """Base of all expressions.
+
+    `reads`: names that the answer depends on (`node.X` for properties, plain for resources). `monotone`: a node that
+    refuses keeps refusing while work is only added to it, so that it need not be asked again.
+    """
+
+    __slots__ = ("_hash", "key", "monotone", "reads")
+
+    def __init__(
+        self, key: tuple[object, ...], reads: frozenset[str], monotone: bool = True
+    ) -> None:
+        self.key = (self.__class__.__name__, *key)
+        self.reads = reads
+        self.monotone = monotone
+        self._hash = hash(self.key)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, Expr) and self._hash == other._hash and self.key == other.key
+        )
+
+    def __repr__(self) -> str:
+        return f"{self.__class__.__name__}{self.key[1:]!r}"
+
+    def fit(self, view: View) -> Fit | Reject:
+        """Whether and how often this fits what is seen. Pure."""
+        raise NotImplementedError
+
+    def weigh(self, bucket: View, weight: float) -> float:
+        """The weight of a bucket after this expression's preference was added; most have none."""
+        return weight
+
+    @property
+    def reads_identity(self) -> bool:
+        """Whether the answer differs between nodes that are otherwise alike."""
+        return any(name[:5] == "node." and name[5:] in IDENTITY for name in self.reads)
+
+
+def how_many(available: Quantity, amount: Quantity) -> int:
+    """How often `amount` goes into `available`, forgiving rounding: 0.3 holds 0.1 three times."""
+    if amount <= 0:
+        return FREE_OF_CHARGE
+    if isinstance(available, int) and isinstance(amount, int):
+        return max(0, available // amount)
+    ratio = available / amount
+    return (
+        max(0, math.floor(ratio * (1 + 1e-12) + 1e-9)) if math.isfinite(ratio) else FREE_OF_CHARGE
+    )
+
+
+class MinResource(Expr):
+    """At least `amount` of a resource, which is used up. A `sized` amount is in bytes; a plain number asked of a sized
+    resource is in that resource's own magnitude ({"memgb": 1} of memgb=4g is one of four)."""
+
+    __slots__ = ("amount", "name", "sized")
+
+    def __init__(self, name: str, amount: Quantity, sized: bool = False) -> None:
+        super().__init__((name, amount.__class__, amount, sized), frozenset({name}))
+        self.name = name
+        self.amount = amount
+        self.sized = sized
+
+    def fit(self, view: View) -> Fit | Reject:
+        available = view.free.get(self.name)
+        if available is None:
+            return Reject("UndefinedResource", self.name)
+        unit = view.units.get(self.name)
+        amount = self.amount if unit is None or self.sized else self.amount * unit.factor
+        if not isinstance(available, (int, float)):
+            return Reject("InsufficientResource", self.name, available, self._shown(unit, amount))
+        count = how_many(available, amount)
+        if count < 1:
+            shown = self._shown(unit, available), self._shown(unit, amount)
+            return Reject("InsufficientResource", self.name, *shown)
+        return Fit(count, ((self.name, amount),) if amount else ())
+
+    def _shown(self, unit: Unit | None, amount: Quantity) -> str:
+        if unit is not None:
+            return f"{amount / unit.factor:g}{unit.suffix}"
+        return f"{amount / 2**30:g}g" if self.sized else f"{amount:g}"
+
+
+class _OneOf(Expr):
+    """A value that must be one of several; text is matched with shell wildcards, anything else by equality."""
+
+    __slots__ = ("name", "values")
+
+    def __init__(
+        self, name: str, values: Iterable[object], reads: frozenset[str], monotone: bool
+    ) -> None:
+        self.values = tuple(values)
+        super().__init__((name, freeze(self.values)), reads, monotone)
+        self.name = name
+
+    def _match(self, target: object) -> int:
+        """The index of the first value that matches, or -1."""
+        for index, value in enumerate(self.values):
+            if isinstance(value, str) and isinstance(target, str):
+                if fnmatch(target, value):
+                    return index
+            elif value == target:
+                return index
+        return -1
+
+    def _wanted(self) -> str:
+        if len(self.values) == 1:
+            return repr(self.values[0])
+        return "one of " + ", ".join(repr(v) for v in self.values)
+
+
+class ResourceIs(_OneOf):
+    """A resource equal to one of several values; nothing is used up. Earlier values are preferred."""
+
+    __slots__ = ("fold_case",)
+
+    def __init__(self, name: str, values: Iterable[object], fold_case: bool = False) -> None:
+        values = tuple(values)
+        # a number that is wanted exactly may come to be by using some of it up
+        settled = not any(isinstance(v, (int, float)) and not isinstance(v, bool) for v in values)
+        super().__init__(name, values, frozenset({name}), settled)
+        self.fold_case = fold_case
+        if fold_case:
+            self.key = (*self.key, True)
+            self._hash = hash(self.key)
+
+    def fit(self, view: View) -> Fit | Reject:
+        if self.name not in view.free:
+            return Reject("UndefinedResource", self.name)
+        target = view.free[self.name]
+        index = self._match(
+            target.lower() if self.fold_case and isinstance(target, str) else target
+        )
+        if index < 0:
+            return Reject("InvalidOption", self.name, target, self._wanted())
+        return Fit(rank=index)
+
+    def weigh(self, bucket: View, weight: float) -> float:
+        fit = self.fit(bucket)
+        return weight + 100.0 * (len(self.values) - fit.rank) if isinstance(fit, Fit) else 0.0
+
+
+class PropertyIs(_OneOf):
+    """A node property equal to one of several values; nothing is used up. Earlier values are preferred."""
+
+    __slots__ = ()
+
+    def __init__(self, name: str, values: Iterable[object]) -> None:
+        super().__init__(name, values, frozenset({f"node.{name}"}), True)
+
+    def fit(self, view: View) -> Fit | Reject:
+        target = view.prop(self.name)
+        index = self._match(target)
+        if index < 0:
+            return Reject("InvalidOption", f"node.{self.name}", target, self._wanted())
+        return Fit(rank=index)
+
+    def weigh(self, bucket: View, weight: float) -> float:
+        if weight == 0:
+            return 0.0
+        fit = self.fit(bucket)
+        return weight + 100.0 * (len(self.values) - fit.rank) if isinstance(fit, Fit) else 0.0
+
+
+class InPlacementGroup(Expr):
+    """In some placement group, or (`wanted` false) in none."""
+
+    __slots__ = ("wanted",)
+
+    def __init__(self, wanted: bool = True) -> None:
+        super().__init__((wanted,), frozenset({"node.placement_group"}))
+        self.wanted = wanted
+
+    def fit(self, view: View) -> Fit | Reject:
+        group = view.prop("placement_group")
+        if bool(group) == self.wanted:
+            return FITS
+        return Reject("NotInAPlacementGroup") if self.wanted else Reject("InAPlacementGroup", group)
+
+
+class Exclusive(Expr):
+    """A node with nothing on it, which then takes nothing else."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__((), frozenset({"node.assignments"}))
+
+    def fit(self, view: View) -> Fit | Reject:
+        return Fit(closes=True) if view.vacant else Reject("ExclusiveRequirementFailed")
+
+
+class Never(Expr):
+    """Fits nowhere, for the reason given."""
+
+    __slots__ = ("message",)
+
+    def __init__(self, message: str) -> None:
+        super().__init__((message,), frozenset())
+        self.message = message
+
+    def fit(self, view: View) -> Fit | Reject:
+        return Reject("Never", self.message)
+
+
+class Rested(Expr):
+    """A bucket that had no capacity failure for `seconds`; nodes that exist are not concerned."""
+
+    __slots__ = ("seconds",)
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__((seconds,), frozenset())
+        self.seconds = seconds
+
+    def fit(self, view: View) -> Fit | Reject:
+        elapsed = view.last_capacity_failure
+        if elapsed is not None and elapsed < self.seconds:
+            return Reject("CapacityFailureBackoff", elapsed, self.seconds)
+        return FITS
+
+    def weigh(self, bucket: View, weight: float) -> float:
+        return weight if isinstance(self.fit(bucket), Fit) else 0.0
+
+
+class AnyNode(Expr):
+    """What a job without constraints asks for: any node, once."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__((), frozenset())
+
+    def fit(self, view: View) -> Fit | Reject:
+        return Fit(1)

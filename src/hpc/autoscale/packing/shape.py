@@ -1,0 +1,216 @@
+"""What decides whether something fits on a node, and nothing else.
+
+A `Template` is what nodes of one origin have in common and cannot change by placing work on them. A `NodeShape` is a
+template with the amounts still free and how the node is occupied. Shapes are interned in a `ShapeTable`: equal is
+identical, so a question that was answered for one node is answered for all that are like it. Names, addresses and ids
+are not here: they decide nothing, except for constraints that say so (`IDENTITY`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from hpc.autoscale.packing.reject import Reject
+
+if TYPE_CHECKING:
+    from hpc.autoscale.packing.expr import Expr, Fit
+
+CLOSED = Reject("NodeClosed")
+
+Quantity = int | float
+"""An amount in base units: a sized resource (memory, disk) is a number of bytes."""
+
+# Properties that differ from node to node. A constraint on one of them is answered node by node.
+IDENTITY: frozenset[str] = frozenset(
+    {
+        "name",
+        "hostname",
+        "fqdn",
+        "hostname_or_uuid",
+        "private_ip",
+        "instance_id",
+        "create_time",
+        "create_time_unix",
+        "create_time_remaining",
+        "last_match_time",
+        "last_match_time_unix",
+        "delete_time",
+        "delete_time_unix",
+    }
+)
+
+
+class Unit(NamedTuple):
+    """How a sized resource is written: `factor` bytes to one of its own magnitude, as in (2**30, "g")."""
+
+    factor: int
+    suffix: str
+
+
+class Template:
+    """What all nodes of one origin share: property values by name, and the units of sized resources.
+
+    Compared by identity; `ShapeTable.template` hands out one object for equal contents. `usable` is false for a node
+    that must get no work (failed, terminating), with `trouble` saying what it is.
+    """
+
+    __slots__ = ("last_capacity_failure", "properties", "trouble", "units")
+
+    def __init__(
+        self,
+        properties: Mapping[str, object],
+        units: Mapping[str, Unit],
+        trouble: str | None = None,
+        last_capacity_failure: float | None = None,
+    ) -> None:
+        self.properties = properties
+        self.units = units
+        self.trouble = trouble
+        self.last_capacity_failure = last_capacity_failure
+
+
+class NodeShape:
+    """A template with what is still free on the node and how it is occupied. Immutable; made by `ShapeTable` alone.
+
+    `free`: amounts and other values by resource name, sized resources in bytes. `vacant`: nothing is assigned.
+    `closed`: takes no more work. `dormant`: using it needs a place under the limits, because no VM runs yet.
+    """
+
+    __slots__ = ("_after", "_fits", "closed", "dormant", "free", "table", "template", "vacant")
+
+    def __init__(
+        self,
+        table: ShapeTable,
+        template: Template,
+        free: Mapping[str, object],
+        vacant: bool,
+        closed: bool,
+        dormant: bool,
+    ) -> None:
+        self.table = table
+        self.template = template
+        self.free = free
+        self.vacant = vacant
+        self.closed = closed
+        self.dormant = dormant
+        self._fits: dict[Expr, Fit | Reject] = {}
+        self._after: dict[tuple[Fit, int], NodeShape] = {}
+
+    @property
+    def units(self) -> Mapping[str, Unit]:
+        """Units of sized resources by name."""
+        return self.template.units
+
+    @property
+    def last_capacity_failure(self) -> float | None:
+        """Seconds since the bucket last ran out of capacity, where the shape stands for a bucket; None otherwise."""
+        return self.template.last_capacity_failure
+
+    def prop(self, name: str) -> object:
+        """The value of a property that the template knows; KeyError for an identity property."""
+        return self.template.properties[name]
+
+    def fit(self, expr: Expr) -> Fit | Reject:
+        """Whether and how often `expr` fits here; answered once for each expression."""
+        found = self._fits.get(expr)
+        if found is None:
+            found = self._fits[expr] = self.unfit() or expr.fit(self)
+        return found
+
+    def unfit(self) -> Reject | None:
+        """Why the node takes no work at all, whatever is asked; None when it does."""
+        if self.template.trouble:
+            return Reject("NodeUnusable", self.template.trouble)
+        return CLOSED if self.closed else None
+
+    def after(self, fit: Fit, times: int) -> NodeShape:
+        """The shape once `fit` was taken `times` times."""
+        key = (fit, times)
+        found = self._after.get(key)
+        if found is None:
+            free = self.free
+            if fit.take:
+                free = {**free, **{name: left(free[name], n, times) for name, n in fit.take}}
+            found = self.table.shape(
+                self.template, free, vacant=False, closed=self.closed or fit.closes, dormant=False
+            )
+            self._after[key] = found
+        return found
+
+
+def left(available: object, amount: Quantity, times: int = 1) -> Quantity:
+    """What is left of `available` after taking `amount` `times` times; a rounding remainder counts as nothing left."""
+    if not isinstance(available, (int, float)):
+        raise TypeError(f"expected a number to take {amount} from, found {available!r}")
+    rest = available - amount * times
+    if rest and abs(rest) <= 1e-9 * abs(available):
+        return 0
+    return rest
+
+
+class ShapeTable:
+    """Hands out one `Template` and one `NodeShape` object for equal contents."""
+
+    __slots__ = ("_shapes", "_templates")
+
+    def __init__(self) -> None:
+        self._templates: dict[object, Template] = {}
+        self._shapes: dict[object, NodeShape] = {}
+
+    def __len__(self) -> int:
+        return len(self._shapes)
+
+    def template(
+        self,
+        properties: Mapping[str, object],
+        units: Mapping[str, Unit],
+        trouble: str | None = None,
+        last_capacity_failure: float | None = None,
+    ) -> Template:
+        """The template with these contents."""
+        key = (freeze(properties), freeze(units), trouble, last_capacity_failure)
+        found = self._templates.get(key)
+        if found is None:
+            found = Template(dict(properties), dict(units), trouble, last_capacity_failure)
+            self._templates[key] = found
+        return found
+
+    def shape(
+        self,
+        template: Template,
+        free: Mapping[str, object],
+        vacant: bool = True,
+        closed: bool = False,
+        dormant: bool = False,
+    ) -> NodeShape:
+        """The shape with these contents."""
+        key = (template, vacant, closed, dormant, freeze(free))
+        found = self._shapes.get(key)
+        if found is None:
+            found = NodeShape(self, template, dict(free), vacant, closed, dormant)
+            self._shapes[key] = found
+        return found
+
+
+_PLAIN = (str, int, float, bool, type(None))
+
+
+def freeze(value: object) -> object:
+    """A hashable stand-in: equal for equal values of equal types, so that 1, 1.0 and True stay apart.
+
+    Mappings are compared without regard to order. A value that cannot be hashed stands for itself alone.
+    """
+    if isinstance(value, Mapping):
+        return frozenset(
+            [(k, v.__class__, v if v.__class__ in _PLAIN else freeze(v)) for k, v in value.items()]
+        )
+    if isinstance(value, (list, tuple)):
+        return tuple([(v.__class__, freeze(v)) for v in value])
+    if isinstance(value, (set, frozenset)):
+        return frozenset((v.__class__, freeze(v)) for v in value)
+    try:
+        hash(value)
+    except TypeError:
+        return (value.__class__, id(value))
+    return value
