@@ -1,0 +1,78 @@
+"""Whether a listing of nodes may be believed.
+
+A server or a proxy in trouble can answer with an empty or shortened listing, and taking it for the truth deletes
+a cluster or creates it twice. So the listing is held against the counts of the buckets before anything is decided.
+Pure functions over the protocol's models; the node manager calls them through its binding.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from hpc.autoscale.ccbindings.errors import InconsistentStatus
+from hpc.autoscale.ccbindings.models import ClusterNodearrayStatus, ClusterStatus, NodeList
+
+
+def check_listing(
+    cluster_name: str, status: ClusterStatus, node_list: NodeList | None = None
+) -> None:
+    """Raise InconsistentStatus, naming what disagrees, unless the listings account for the nodes in use.
+
+    `status` is one asked for with its nodes; `node_list` is all nodes of the cluster, fetched after it. Neither may list
+    fewer nodes of a nodearray than its buckets count, and `status` must list every node that a bucket names.
+    """
+    disagreements = list(_disagreements("status", status, status.nodes))
+    disagreements.extend(_unlisted_names(status))
+    if node_list is not None:
+        disagreements.extend(_disagreements("nodes", status, node_list.nodes))
+    if disagreements:
+        raise InconsistentStatus(cluster_name, disagreements)
+
+
+def _disagreements(
+    reply: str, status: ClusterStatus, records: Sequence[Mapping[str, Any]] | None
+) -> Iterator[str]:
+    """One sentence for each nodearray of which fewer nodes are listed than are in use."""
+    in_use = {array.name: _active(array) for array in status.nodearrays or []}
+    if records is None:
+        if any(in_use.values()):
+            yield f"the {reply} reply has no `nodes` while {_counts(in_use)}"
+        return
+    listed = Counter(record.get("Template") for record in records)
+    short = {name: count for name, count in in_use.items() if listed[name] < count}
+    if short and not records:
+        yield f"the {reply} reply lists no nodes at all while {_counts(short)}"
+        return
+    for name, count in short.items():
+        yield (
+            f"the {reply} reply lists {listed[name]} nodes of nodearray {name} while its buckets"
+            f" report activeCount {count}"
+        )
+
+
+def _unlisted_names(status: ClusterStatus) -> Iterator[str]:
+    """One sentence for each nodearray with nodes that a bucket names and the same reply does not list."""
+    listed = {record.get("Name") for record in status.nodes or []}
+    for array in status.nodearrays or []:
+        named = {name for bucket in array.buckets or [] for name in bucket.active_nodes or []}
+        missing = sorted(named - listed)
+        if missing:
+            yield (
+                f"the status reply does not list {_some(missing)}, which nodearray {array.name}"
+                " reports as active"
+            )
+
+
+def _active(array: ClusterNodearrayStatus) -> int:
+    return sum(bucket.active_count or 0 for bucket in array.buckets or [])
+
+
+def _counts(in_use: Mapping[str, int]) -> str:
+    counted = [f"{name} reports {count} active" for name, count in in_use.items() if count]
+    return f"the buckets of {_some(counted)}"
+
+
+def _some(items: Iterable[str], most: int = 3) -> str:
+    shown = list(items)
+    more = f" and {len(shown) - most} more" if len(shown) > most else ""
+    return ", ".join(shown[:most]) + more

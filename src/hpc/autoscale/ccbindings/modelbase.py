@@ -1,0 +1,335 @@
+"""What all protocol models have in common: typed fields, JSON in and out, validation, and the record of a node.
+
+The models themselves are in `models`; nothing here knows an endpoint or a transport. A field is declared once, as in
+`max_count: int = required(INT)`. A field that was never given a value reads as None, also a required one: `validate`
+is what makes the declared types true.
+"""
+
+import json
+import math
+import reprlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, ClassVar, Self
+
+from hpc.autoscale.ccbindings.errors import InvalidModel
+
+
+class Record(dict[str, Any]):
+    """One node or nodearray as CycleCloud describes it: a dict whose keys are looked up without regard to case.
+
+    Keys keep the case in which they were first written.
+    """
+
+    _folded: dict[str, str] | None = None
+
+    def __init__(self, *args: Mapping[str, Any] | Iterable[tuple[str, Any]], **kwargs: Any) -> None:
+        super().__init__()
+        self.update(*args, **kwargs)
+
+    def _key(self, key: str) -> str:
+        """The key under which `key` is stored, or `key` itself when nothing is."""
+        if super().__contains__(key) or not isinstance(key, str):
+            return key
+        if self._folded is None:
+            self._folded = {stored.lower(): stored for stored in self}
+        return self._folded.get(key.lower(), key)
+
+    def __getitem__(self, key: str) -> Any:
+        return super().__getitem__(self._key(key))
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        stored = self._key(key)
+        super().__setitem__(stored, value)
+        if self._folded is not None:
+            self._folded.setdefault(stored.lower(), stored)
+
+    def __delitem__(self, key: str) -> None:
+        super().__delitem__(self._key(key))
+        self._folded = None
+
+    def __contains__(self, key: object) -> bool:
+        return super().__contains__(key) or (
+            isinstance(key, str) and super().__contains__(self._key(key))
+        )
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return super().get(self._key(key), default)
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def pop(self, key: str, *default: Any) -> Any:
+        value = super().pop(self._key(key), *default)
+        self._folded = None
+        return value
+
+    def popitem(self) -> tuple[str, Any]:
+        self._folded = None
+        return super().popitem()
+
+    def clear(self) -> None:
+        super().clear()
+        self._folded = None
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        for key, value in dict(*args, **kwargs).items():
+            self[key] = value
+
+    def __ior__(self, other: Any) -> Self:  # type: ignore[override,misc]
+        self.update(other)
+        return self
+
+    def copy(self) -> "Record":
+        return Record(self)
+
+    def __reduce__(self) -> tuple[type["Record"], tuple[dict[str, Any]]]:
+        return Record, (dict(self),)
+
+
+class Kind:
+    """What the values of one field may be.
+
+    `build` makes the attribute from decoded JSON and leaves alone what it cannot understand; `faults` says what is wrong
+    with a value; `plain` makes JSON of it.
+    """
+
+    def __init__(self, expected: str, accepts: Callable[[Any], bool]) -> None:
+        self.expected = expected
+        self._accepts = accepts
+
+    def build(self, value: Any) -> Any:
+        return value
+
+    def faults(self, value: Any, path: str) -> Iterator[str]:
+        if not self._accepts(value):
+            yield f"{path}: expected {self.expected}, found {_shown(value)}"
+
+    def plain(self, value: Any) -> Any:
+        return value
+
+
+class _Integer(Kind):
+    """A whole number; 3.0 is one, because JSON does not tell it from 3."""
+
+    def build(self, value: Any) -> Any:
+        return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+class _Object(Kind):
+    """A free-form JSON object, kept as a `Record`."""
+
+    def build(self, value: Any) -> Any:
+        return Record(value) if type(value) is dict else value
+
+    def plain(self, value: Any) -> Any:
+        return dict(value) if isinstance(value, Mapping) else value
+
+
+class _Nested(Kind):
+    """Another model."""
+
+    def __init__(self, model: type["Model"]) -> None:
+        super().__init__("an object", lambda value: isinstance(value, Model))
+        self._model = model
+
+    def build(self, value: Any) -> Any:
+        return self._model.adopt(value)
+
+    def faults(self, value: Any, path: str) -> Iterator[str]:
+        if isinstance(value, Model):
+            yield from value.faults(path)
+        else:
+            yield from super().faults(value, path)
+
+    def plain(self, value: Any) -> Any:
+        return value.to_dict() if hasattr(value, "to_dict") else value
+
+
+class _List(Kind):
+    """A list of one kind."""
+
+    def __init__(self, item: Kind) -> None:
+        super().__init__("a list", lambda value: isinstance(value, list | tuple))
+        self._item = item
+
+    def build(self, value: Any) -> Any:
+        if isinstance(value, list | tuple):
+            return [self._item.build(item) for item in value]
+        return value
+
+    def faults(self, value: Any, path: str) -> Iterator[str]:
+        if not isinstance(value, list | tuple):
+            yield from super().faults(value, path)
+            return
+        for index, item in enumerate(value):
+            yield from self._item.faults(item, f"{path}[{index}]")
+
+    def plain(self, value: Any) -> Any:
+        return (
+            [self._item.plain(item) for item in value] if isinstance(value, list | tuple) else value
+        )
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+INT: Kind = _Integer("a whole number", _is_integer)
+NUMBER = Kind("a number", _is_number)
+STR = Kind("a string", lambda value: isinstance(value, str))
+BOOL = Kind("true or false", lambda value: isinstance(value, bool))
+RECORD: Kind = _Object("an object", lambda value: isinstance(value, Mapping))
+
+
+class Field:
+    """The declaration of one field: its kind, whether it must be there, and its name in JSON."""
+
+    def __init__(self, kind: Kind, required: bool, wire: str | None) -> None:
+        self.kind = kind
+        self.required = required
+        self.wire = wire or ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        first, *rest = name.split("_")
+        self.wire = self.wire or first + "".join(word.capitalize() for word in rest)
+
+
+def required(kind: Kind | type["Model"], wire: str | None = None) -> Any:
+    """A field without which `validate` refuses the model."""
+    return Field(_kind(kind), True, wire)
+
+
+def optional(kind: Kind | type["Model"], wire: str | None = None) -> Any:
+    """A field that may be absent."""
+    return Field(_kind(kind), False, wire)
+
+
+def list_of(kind: Kind | type["Model"]) -> Kind:
+    """A list whose items are all of one kind."""
+    return _List(_kind(kind))
+
+
+def _kind(kind: Kind | type["Model"]) -> Kind:
+    return kind if isinstance(kind, Kind) else _Nested(kind)
+
+
+class Model:
+    """Base of the protocol's objects: attributes in snake_case, JSON in camelCase.
+
+    Keyword arguments that name no field are ignored, as are unknown JSON keys: servers and clients of other versions
+    know other fields.
+    """
+
+    _fields: ClassVar[dict[str, Field]] = {}
+    _by_wire: ClassVar[dict[str, str]] = {}
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        own = {name: field for name, field in vars(cls).items() if isinstance(field, Field)}
+        cls._fields = {**cls._fields, **own}
+        cls._by_wire = {field.wire.lower(): name for name, field in cls._fields.items()}
+        for name in own:
+            setattr(cls, name, None)
+
+    def __init__(self, **values: Any) -> None:
+        for name, value in values.items():
+            if name in self._fields:
+                setattr(self, name, value)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """The model that decoded JSON describes. Raises InvalidModel only when `data` is no object at all.
+
+        Values of the wrong kind are kept as they came, for `validate` to name.
+        """
+        if not isinstance(data, Mapping):
+            raise InvalidModel(cls.__name__, [f"expected an object, found {_shown(data)}"])
+        model = cls.__new__(cls)
+        for key, value in data.items():
+            name = cls._by_wire.get(key.lower()) if isinstance(key, str) else None
+            if name is not None and value is not None:
+                setattr(model, name, cls._fields[name].kind.build(value))
+        return model
+
+    @classmethod
+    def adopt(cls, value: Any) -> Any:
+        """`value` as this model when it is one, an object of another library with `to_dict`, or a mapping; else as it is."""
+        if isinstance(value, cls):
+            return value
+        if isinstance(value, Mapping):
+            return cls.from_dict(value)
+        to_dict = getattr(value, "to_dict", None)
+        data = to_dict() if callable(to_dict) else None
+        return cls.from_dict(data) if isinstance(data, Mapping) else value
+
+    @classmethod
+    def json_decode(cls, text: str) -> Self:
+        """The model in a JSON text. Raises InvalidModel when it is not JSON or not an object."""
+        try:
+            data = json.loads(text)
+        except ValueError as error:
+            raise InvalidModel(cls.__name__, [f"not JSON: {error}"]) from None
+        return cls.from_dict(data)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready form with the protocol's key names; fields without a value are left out."""
+        plain = {}
+        for name, field in self._fields.items():
+            value = getattr(self, name)
+            if value is not None:
+                plain[field.wire] = field.kind.plain(value)
+        return plain
+
+    def json_encode(self) -> str:
+        """JSON text of `to_dict`."""
+        return json.dumps(self.to_dict(), default=_json_default)
+
+    def validate(self) -> None:
+        """Raise InvalidModel naming every field that is missing or of the wrong type."""
+        faults = list(self.faults(""))
+        if faults:
+            raise InvalidModel(type(self).__name__, faults)
+
+    def faults(self, path: str) -> Iterator[str]:
+        """What `validate` finds wrong, each with the path of the field in JSON terms."""
+        prefix = f"{path}." if path else ""
+        for name, field in self._fields.items():
+            value = getattr(self, name)
+            if value is not None:
+                yield from field.kind.faults(value, prefix + field.wire)
+            elif field.required:
+                yield f"{prefix}{field.wire}: expected {field.kind.expected}, found nothing"
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self._fields)
+
+    __hash__ = None  # type: ignore[assignment]  # compared by value, and mutable
+
+    def __repr__(self) -> str:
+        values = ((name, getattr(self, name)) for name in self._fields)
+        shown = ", ".join(f"{n}={reprlib.repr(v)}" for n, v in values if v is not None)
+        return f"{type(self).__name__}({shown})"
+
+
+def _json_default(value: Any) -> Any:
+    """Sizes, frozen mappings and sets, which nodes may carry in their attributes."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if hasattr(value, "to_json"):
+        return value.to_json()
+    if isinstance(value, set | frozenset):
+        return sorted(value, key=str)
+    raise InvalidModel("JSON", [f"expected a value that JSON can hold, found {_shown(value)}"])
+
+
+def _shown(value: Any) -> str:
+    """A value as error messages show it: short whatever it is."""
+    return f"{reprlib.repr(value)} ({type(value).__name__})"
