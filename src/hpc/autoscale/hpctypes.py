@@ -333,7 +333,7 @@ class Size:
             other = float(other)
         if isinstance(other, (int, float)):
             return bool(holds(_comparable(self._ticks), _comparable_number(other)))
-        return NotImplemented
+        return cast(bool, NotImplemented)
 
     def __hash__(self) -> int:
         return hash(self.bytes)
