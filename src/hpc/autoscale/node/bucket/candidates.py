@@ -1,0 +1,42 @@
+"""Which buckets may serve a list of constraints, asked through the constraints' published protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from hpc.autoscale.node.bucket.handle import NodeBucket
+from hpc.autoscale.results import CandidatesResult
+
+if TYPE_CHECKING:
+    from hpc.autoscale.node.constraints import NodeConstraint
+
+
+def bucket_candidates(
+    buckets: Sequence[NodeBucket], constraints: Sequence[NodeConstraint]
+) -> CandidatesResult:
+    """The valid buckets that satisfy all constraints, in order of preference, artificial ones first.
+
+    Through the published protocol of the constraints, so that any subclass has its say; on failure `child_results`
+    holds the first refusal of each bucket, in the order in which they would have been asked.
+    """
+    valid = [bucket for bucket in buckets if bucket.valid]
+    if not valid:
+        return CandidatesResult("NoBucketsDefined", child_results=[])
+    weights = [(bucket, float(len(valid) - i)) for i, bucket in enumerate(valid)]
+    for constraint in constraints:
+        weights = constraint.weight_buckets(weights)
+    ordered = [bucket for bucket, _ in sorted(weights, key=lambda pair: pair[1], reverse=True)]
+    artificial: list[NodeBucket] = []
+    real: list[NodeBucket] = []
+    refused = []
+    for bucket in ordered:
+        answers = (constraint.satisfied_by_bucket(bucket) for constraint in constraints)
+        refusal = next((answer for answer in answers if not answer), None)
+        if refusal is not None:
+            refused.append(refusal)
+        else:
+            (artificial if bucket._artificial else real).append(bucket)
+    if not artificial and not real:
+        return CandidatesResult("CompoundFailure", child_results=refused)
+    return CandidatesResult("success", candidates=artificial + real)

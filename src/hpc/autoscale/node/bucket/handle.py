@@ -1,0 +1,243 @@
+"""The published `NodeBucket`: nodes of one VM size in one nodearray and placement group, existing and possible.
+
+A bucket is a handle over a `Stock` of the engine once a `NodeManager` has taken it in. It holds the `Node` objects by
+position: one that was only planned is a name until somebody looks at it. Writes through a node, or into
+`bucket.resources` or the example node, are gathered and given to the engine before the next question (`_sync`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from hpc.autoscale import hpctypes as ht
+from hpc.autoscale import util
+from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.node.bucket.definition import NodeDefinition, node_from_bucket
+from hpc.autoscale.node.bucket.facts import BucketFacts
+from hpc.autoscale.node.limits import BucketLimits, _SharedLimit
+from hpc.autoscale.node.node import QUERYABLE_PROPERTIES, Node
+from hpc.autoscale.node.node.shaping import shape_of
+from hpc.autoscale.node.node.tracked import TrackedDict
+from hpc.autoscale.packing.shape import NodeShape, ShapeTable
+from hpc.autoscale.packing.stock import Stock
+from hpc.autoscale.packing.strategy import Placed
+
+FinishNode = Callable[[Node], None]
+
+
+class NodeBucket(BucketFacts):
+    """One VM size in one nodearray and placement group.
+
+    `last_capacity_failure`: seconds since the last one, negative or None for never. `artificial`: stands for machines
+    that cannot be ordered. `priority` informs; it does not order. `resources` is live and may be written to.
+    """
+
+    def __init__(
+        self,
+        definition: NodeDefinition,
+        limits: BucketLimits,
+        max_placement_group_size: int,
+        nodes: Sequence[Node],
+        artificial: bool = False,
+        priority: int = 0,
+        last_capacity_failure: float | None = -1.0,
+        valid: bool = True,
+        spot_placement_score: str | None = None,
+    ) -> None:
+        self._definition = definition
+        self.limits = limits
+        self.max_placement_group_size = max_placement_group_size
+        self.priority = priority
+        self.valid = valid
+        self._artificial = artificial
+        self._last_capacity_failure = last_capacity_failure
+        self._spot_placement_score = spot_placement_score
+        definition.resources = TrackedDict(definition.resources, self._template_changed)
+        # by position: a node, the name of a planned one that nobody has looked at yet, or None for one that is gone
+        self._slots: list[Node | str | None] = []
+        self._links: dict[int, list[str]] = {}
+        self._known: set[str] = set()
+        self._dirty: set[int] = set()
+        self._template_dirty = True
+        self._deferred: frozenset[str] = frozenset()
+        self._stock: Stock | None = None
+        self._finish_node: FinishNode | None = None
+        self._reserved = 0
+        self._example_node = node_from_bucket(
+            self, ht.NodeName(f"{self.nodearray}-0"), exists=False, hostname=None
+        )
+        self._example_node._home = self
+        self.add_nodes(nodes)
+
+    # -- its nodes
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The nodes, existing and planned, in order. A list of its own: add with `add_nodes`."""
+        return [self._handle(i) for i, slot in enumerate(self._slots) if slot is not None]
+
+    def add_nodes(self, nodes: Iterable[Node]) -> None:
+        """Add nodes that are not here yet (by transient id and by host name); AssertionError when not valid."""
+        if not self.valid:
+            raise AssertionError(f"nodes cannot be added to {self}: the bucket is not valid")
+        for node in nodes:
+            ids = {node.delayed_node_id.transient_id, node.hostname_or_uuid}
+            if ids & self._known:
+                continue
+            self._known |= ids
+            node._home, node._position = self, len(self._slots)
+            self._dirty.add(len(self._slots))
+            self._slots.append(node)
+
+    def clone_with_placement_group(self, placement_group: ht.PlacementGroup) -> NodeBucket:
+        """The same bucket within a placement group: no nodes yet, all other limits shared with this one."""
+        if self.placement_group:
+            raise AutoscaleError(f"expected a bucket without a placement group, found {self}")
+        d = self._definition
+        definition = NodeDefinition(
+            d.nodearray,
+            d.bucket_id,
+            d.vm_size,
+            d.location,
+            d.spot,
+            d.subnet,
+            d.vcpu_count,
+            d.gpu_count,
+            d.memory,
+            placement_group,
+            d.resources,
+            d.software_configuration,
+        )
+        cores = self.max_placement_group_size * self.vcpu_count
+        group = _SharedLimit(f"PlacementGroup({placement_group})", 0, cores)
+        return NodeBucket(
+            definition,
+            self.limits.in_placement_group(group),
+            self.max_placement_group_size,
+            [],
+            artificial=self._artificial,
+            priority=self.priority,
+            last_capacity_failure=self._last_capacity_failure,
+            valid=self.valid,
+            spot_placement_score=self._spot_placement_score,
+        )
+
+    # -- between the engine and the handles
+
+    def touched(self, node: Node) -> None:
+        """A node was written to: the engine must hear of it before it is asked again."""
+        if node is self._example_node:
+            self._template_dirty = True
+        else:
+            self._dirty.add(node._position)
+
+    def _template_changed(self) -> None:
+        self._template_dirty = True
+
+    def _join(self, table: ShapeTable, finish_node: FinishNode) -> Stock:
+        """Become part of an engine; its state here is the `Stock` returned."""
+        self._finish_node = finish_node
+        self._stock = Stock(
+            str(self),
+            self._bucket_shape(table),
+            self._new_shape(table),
+            max(1, self.vcpu_count),
+            self.accounts,
+            self._artificial,
+        )
+        self._stock.reserved = self._reserved
+        self._template_dirty = False
+        self._dirty.update(range(len(self._slots)))
+        return self._stock
+
+    def _bucket_shape(self, table: ShapeTable) -> NodeShape:
+        return shape_of(
+            self._example_node,
+            table,
+            QUERYABLE_PROPERTIES,
+            self._deferred,
+            self.last_capacity_failure,
+        )
+
+    def _new_shape(self, table: ShapeTable) -> NodeShape:
+        return shape_of(self._new_node("new", "new"), table, QUERYABLE_PROPERTIES, self._deferred)
+
+    def _sync(self, table: ShapeTable) -> bool:
+        """Give the engine what was written through handles; True when the bucket itself looks different now."""
+        stock = self._stock
+        if stock is None:
+            raise AutoscaleError(f"{self} does not belong to a node manager")
+        if self._dirty:
+            for position in sorted(self._dirty):
+                node = self._slots[position]
+                shape = None
+                if isinstance(node, Node):
+                    shape = shape_of(node, table, QUERYABLE_PROPERTIES, self._deferred)
+                elif isinstance(node, str):
+                    continue
+                if position < stock.runs.size:
+                    stock.reshape(position, position + 1, shape)
+                else:
+                    stock.runs.append(shape)
+            self._dirty.clear()
+        if not self._template_dirty:
+            return False
+        self._template_dirty = False
+        stock.bucket_shape, stock.new_shape = self._bucket_shape(table), self._new_shape(table)
+        return True
+
+    def _took(self, placed: Placed, names: Sequence[str], assignment_id: str) -> None:
+        """The engine has placed something here; `names` are those of newly opened nodes."""
+        self._slots.extend(names)
+        for position in range(placed.lo, placed.hi):
+            node = self._slots[position]
+            if isinstance(node, Node):
+                node._placed(placed.after.free, placed.after.closed, (assignment_id,))
+            else:
+                self._links.setdefault(position, []).append(assignment_id)
+
+    def _handle(self, position: int) -> Node:
+        """The node at a position; made now if it was only planned."""
+        found = self._slots[position]
+        if isinstance(found, Node):
+            return found
+        if found is None:
+            raise IndexError(f"{self} has no node at position {position}")
+        stock = self._stock
+        shape = stock.runs.at(position) if stock is not None else None
+        node = self._new_node(found, util.uuid("hostname"))
+        if shape is not None:
+            node._placed(
+                {**node.available, **shape.free}, shape.closed, self._links.pop(position, ())
+            )
+        node._home, node._position = self, position
+        self._slots[position] = node
+        self._known |= {node.delayed_node_id.transient_id, node.hostname_or_uuid}
+        return node
+
+    def _new_node(self, name: str, hostname: str) -> Node:
+        node = node_from_bucket(
+            self, ht.NodeName(name), exists=False, hostname=ht.Hostname(hostname)
+        )
+        for resource in self._deferred:
+            node._resources.pop(resource, None)
+            node.available.pop(resource, None)
+        if self._finish_node is not None:
+            self._finish_node(node)
+        return node
+
+    def _remove(self, node: Node) -> None:
+        """A node is gone; its place is not used again."""
+        position = node._position
+        if self._slots[position] is node:
+            self._slots[position] = None
+            self._dirty.add(position)
+            self._known -= {node.delayed_node_id.transient_id, node.hostname_or_uuid}
+            node._home = None
+
+    def __str__(self) -> str:
+        group = f", pg={self.placement_group}" if self.placement_group else ""
+        return f"NodeBucket(nodearray={self.nodearray}, vm_size={self.vm_size}{group})"
+
+    def __repr__(self) -> str:
+        return f"{str(self)[:-1]}, available={self.available_count})"

@@ -1,0 +1,56 @@
+"""The identity of a node before and after the server has given it one."""
+
+from __future__ import annotations
+
+from typing import cast
+from uuid import uuid4
+
+from hpc.autoscale.hpctypes import NodeId, NodeName, OperationId
+
+
+class DelayedNodeId:
+    """A node's name, and its NodeId once CycleCloud has assigned one.
+
+    `transient_id` identifies the node within this process from the start. `operation_id` and `operation_offset` say
+    which request creates it, and at which place of that request.
+    """
+
+    def __init__(
+        self,
+        name: NodeName,
+        node_id: NodeId | None = None,
+        operation_id: OperationId | None = None,
+        operation_offset: int | None = None,
+    ) -> None:
+        self.name = name
+        self.node_id = node_id
+        self.operation_id = operation_id
+        self.operation_offset = operation_offset
+
+    @property
+    def transient_id(self) -> str:
+        """Unique for each object; made when first asked for."""
+        found = self.__dict__.get("_transient_id")
+        if found is None:
+            found = self.__dict__["_transient_id"] = str(uuid4())
+        return cast(str, found)
+
+    @transient_id.setter
+    def transient_id(self, value: str) -> None:
+        self.__dict__["_transient_id"] = value
+
+    def clone(self) -> DelayedNodeId:
+        """The same four ids with a transient id of its own."""
+        return DelayedNodeId(self.name, self.node_id, self.operation_id, self.operation_offset)
+
+    def to_json(self) -> str:
+        """The NodeId, or an empty text while there is none."""
+        return self.node_id or ""
+
+    def __str__(self) -> str:
+        return (
+            f"DelayedNodeId(name={self.name}, node_id={self.node_id}, operation_id={self.operation_id}, "
+            f"operation_offset={self.operation_offset}, transient_id={self.transient_id})"
+        )
+
+    __repr__ = __str__

@@ -1,0 +1,363 @@
+"""The published face of the limits that a bucket is under.
+
+Each `_SharedLimit` is an account of the engine's ledger, shared by reference between the buckets it binds, so that what
+one bucket uses is gone for the others. `BucketLimits` gathers those of one bucket (and placement group) and answers
+under the published names. Units: nodes and cores (vCPUs).
+"""
+
+from __future__ import annotations
+
+from hpc.autoscale import hpclogging as logging
+from hpc.autoscale.packing.ledger import NO_LIMIT, Account, Tab
+
+
+class _SharedLimit(Account):
+    """A limit in cores, and optionally in nodes. More in use than allowed is taken as all in use, with a warning."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        name: str,
+        consumed_core_count: int,
+        max_core_count: int,
+        consumed_count: int | None = None,
+        max_count: int | None = None,
+    ) -> None:
+        super().__init__(
+            name,
+            max_cores=max(0, max_core_count),
+            used_cores=max(0, consumed_core_count),
+            max_nodes=NO_LIMIT if max_count is None else max(0, max_count),
+            used_nodes=max(0, consumed_count or 0),
+        )
+        if self.used_cores > self.max_cores:
+            logging.warning(
+                "%s: %d cores are in use and only %d allowed", name, self.used_cores, self.max_cores
+            )
+            self.used_cores = self.max_cores
+        if self.used_nodes > self.max_nodes:
+            logging.warning(
+                "%s: %d nodes are in use and only %d allowed", name, self.used_nodes, self.max_nodes
+            )
+            self.used_nodes = self.max_nodes
+
+    @property
+    def _max_core_count(self) -> int:
+        return self.max_cores
+
+    @property
+    def _consumed_core_count(self) -> int:
+        return self.used_cores
+
+    def _max_count(self, vcpu_count: int) -> int:
+        return min(self.max_nodes, self.max_cores // max(1, vcpu_count))
+
+    def _available_count(self, vcpu_count: int) -> int:
+        return self.room(vcpu_count)
+
+    def _active_count(self, vcpu_count: int) -> int:
+        return self._max_count(vcpu_count) - self._available_count(vcpu_count)
+
+    def _decrement(self, nodes: int, vcpu_count: int) -> None:
+        self.charge(nodes, nodes * vcpu_count)
+
+    def _increment(self, nodes: int, vcpu_count: int) -> None:
+        self._decrement(-nodes, vcpu_count)
+
+    def __str__(self) -> str:
+        return self.describe()
+
+
+class _SpotLimit(_SharedLimit):
+    """What stands in for the family limit of spot nodes: their regional limit, read through and never charged here."""
+
+    __slots__ = ("_regional",)
+
+    def __init__(self, regional_limits: _SharedLimit) -> None:
+        self._regional = regional_limits
+        super().__init__("Spot", regional_limits.used_cores, regional_limits.max_cores)
+
+    def room(self, cores: int, owed_nodes: int = 0, owed_cores: int = 0) -> int:
+        return self._regional.room(cores, owed_nodes, owed_cores)
+
+    def bears(self, nodes: int, cores: int) -> bool:
+        return True
+
+    def charge(self, nodes: int, cores: int) -> None:
+        """Nothing: the regional limit is charged on its own."""
+
+    @property
+    def _consumed_core_count(self) -> int:
+        return self._regional.used_cores
+
+
+class _OwnLimit(Account):
+    """What the server says of one bucket: `base_active` in use when it was read, room for `max_nodes` more."""
+
+    __slots__ = ("base_active", "base_active_cores", "max_core_count", "max_count", "vcpu_count")
+
+    def __init__(
+        self,
+        name: str,
+        vcpu_count: int,
+        active: tuple[int, int],
+        available: int,
+        maximum: tuple[int, int],
+    ):
+        super().__init__(name, max_nodes=max(0, available))
+        self.vcpu_count = vcpu_count
+        self.base_active, self.base_active_cores = active
+        self.max_count, self.max_core_count = maximum
+
+    @property
+    def active_count(self) -> int:
+        """Nodes in use, those planned since included."""
+        return self.base_active + self.used_nodes
+
+    def charge(self, nodes: int, cores: int) -> None:
+        """Counts nodes alone. More may be given back than was taken: the server had counted the rest."""
+        if nodes > 0:
+            super().charge(nodes, 0)
+        else:
+            self.used_nodes += nodes
+
+    def describe(self) -> str:
+        return f"{self.name} has room for {self.max_nodes} nodes more, {self.used_nodes} of them planned"
+
+
+class BucketLimits:
+    """All limits of one bucket. Every public name with `count` in it is a number that the command line shows."""
+
+    def __init__(
+        self,
+        vcpu_count: int,
+        regional_limits: _SharedLimit,
+        cluster_limits: _SharedLimit,
+        nodearray_limits: _SharedLimit,
+        family_limits: _SharedLimit,
+        placement_group_limits: _SharedLimit | None,
+        active_core_count: int,
+        active_count: int,
+        available_core_count: int,
+        available_count: int,
+        max_core_count: int,
+        max_count: int,
+        *,
+        own: _OwnLimit | None = None,
+    ) -> None:
+        self.vcpu_count = vcpu_count
+        for limit, start in (
+            (regional_limits, ("Region", "Spot")),
+            (cluster_limits, ("Cluster",)),
+            (nodearray_limits, ("NodeArray",)),
+            (family_limits, ("VM Family", "Spot")),
+            (placement_group_limits, ("PlacementGroup",)),
+        ):
+            if limit is not None and not limit.name.startswith(start):
+                raise AssertionError(
+                    f"expected a limit named {' or '.join(start)}…, found {limit.name!r}"
+                )
+        self._regional = regional_limits
+        self._cluster = cluster_limits
+        self._nodearray = nodearray_limits
+        self._family = family_limits
+        self._group = placement_group_limits
+        self._own = own or _OwnLimit(
+            "Bucket",
+            vcpu_count,
+            (active_count, active_core_count),
+            min(available_count, available_core_count // max(1, vcpu_count)),
+            (max_count, max_core_count),
+        )
+
+    def in_placement_group(self, placement_group_limits: _SharedLimit) -> BucketLimits:
+        """The limits of the same bucket within a placement group; all other limits are shared with this one."""
+        own = self._own
+        return BucketLimits(
+            self.vcpu_count,
+            self._regional,
+            self._cluster,
+            self._nodearray,
+            self._family,
+            placement_group_limits,
+            own.base_active_cores,
+            own.base_active,
+            own.max_nodes * self.vcpu_count,
+            own.max_nodes,
+            own.max_core_count,
+            own.max_count,
+            own=own,
+        )
+
+    @property
+    def accounts(self) -> tuple[Account, ...]:
+        """Every account that a new node is charged to, in the published order."""
+        shared = (self._own, self._regional, self._cluster, self._nodearray, self._family)
+        return (*shared, self._group) if self._group is not None else shared
+
+    def decrement(self, nodes: int = 1) -> None:
+        """Use up `nodes` of every limit, or of none: RuntimeError (OutOfCapacity) when one cannot bear it."""
+        if nodes < 0:
+            for account in self.accounts:
+                account.charge(nodes, nodes * self.vcpu_count)
+            return
+        tab = Tab()
+        tab.add(self.accounts, nodes, self.vcpu_count)
+        tab.settle()
+
+    def increment(self, nodes: int = 1) -> None:
+        """Give back `nodes` to every limit."""
+        self.decrement(-nodes)
+
+    # -- the bucket itself
+
+    @property
+    def active_count(self) -> int:
+        """Nodes in use, those planned included."""
+        return self._own.active_count
+
+    @property
+    def active_core_count(self) -> int:
+        """Cores in use, those of planned nodes included."""
+        return self._own.base_active_cores + self._own.used_nodes * self.vcpu_count
+
+    @property
+    def available_count(self) -> int:
+        """Nodes that this bucket itself, and its placement group, have room for; shared limits come on top."""
+        room = self._own.room(self.vcpu_count)
+        return room if self._group is None else min(room, self._group.room(self.vcpu_count))
+
+    @property
+    def available_core_count(self) -> int:
+        """The same in cores."""
+        return self.available_count * self.vcpu_count
+
+    @property
+    def max_count(self) -> int:
+        """Most nodes the bucket, or its placement group, can have."""
+        own = self._own.max_count
+        return own if self._group is None else min(own, self._group._max_count(self.vcpu_count))
+
+    @property
+    def max_core_count(self) -> int:
+        """Most cores the bucket, or its placement group, can have."""
+        own = self._own.max_core_count
+        return own if self._group is None else min(own, self._group.max_cores)
+
+    # -- shared limits
+
+    @property
+    def regional_consumed_core_count(self) -> int:
+        """Cores in use in the region, on quota of this kind (spot or not)."""
+        return self._regional._consumed_core_count
+
+    @property
+    def regional_quota_core_count(self) -> int:
+        """Regional quota in cores."""
+        return self._regional._max_core_count
+
+    @property
+    def regional_quota_count(self) -> int:
+        """Regional quota in nodes of this size."""
+        return self._regional._max_count(self.vcpu_count)
+
+    @property
+    def regional_available_count(self) -> int:
+        """Nodes of this size that the regional quota has room for."""
+        return self._regional._available_count(self.vcpu_count)
+
+    @property
+    def cluster_consumed_core_count(self) -> int:
+        """Cores in use in the cluster."""
+        return self._cluster._consumed_core_count
+
+    @property
+    def cluster_max_core_count(self) -> int:
+        """Most cores the cluster can have."""
+        return self._cluster._max_core_count
+
+    @property
+    def cluster_max_count(self) -> int:
+        """Most nodes of this size the cluster can have."""
+        return self._cluster._max_count(self.vcpu_count)
+
+    @property
+    def cluster_available_count(self) -> int:
+        """Nodes of this size the cluster has room for."""
+        return self._cluster._available_count(self.vcpu_count)
+
+    @property
+    def nodearray_consumed_core_count(self) -> int:
+        """Cores in use in the nodearray."""
+        return self._nodearray._consumed_core_count
+
+    @property
+    def nodearray_max_core_count(self) -> int:
+        """Most cores the nodearray can have with nodes of this size."""
+        return self.nodearray_max_count * self.vcpu_count
+
+    @property
+    def nodearray_max_count(self) -> int:
+        """Most nodes of this size the nodearray can have."""
+        return self._nodearray._max_count(self.vcpu_count)
+
+    @property
+    def nodearray_available_count(self) -> int:
+        """Nodes of this size the nodearray has room for."""
+        return self._nodearray._available_count(self.vcpu_count)
+
+    @property
+    def family_consumed_core_count(self) -> int:
+        """Cores in use of the VM family's quota (spot: of the regional spot quota)."""
+        return self._family._consumed_core_count
+
+    @property
+    def family_max_core_count(self) -> int:
+        """Quota of the VM family in cores (spot: regional spot quota)."""
+        return self._family._max_core_count
+
+    @property
+    def family_max_count(self) -> int:
+        """The same in nodes of this size."""
+        return self._family._max_count(self.vcpu_count)
+
+    @property
+    def family_available_count(self) -> int:
+        """Nodes of this size that the family's quota has room for."""
+        return self._family._available_count(self.vcpu_count)
+
+    @property
+    def placement_group_max_count(self) -> int:
+        """Most nodes the placement group can have; -1 outside one."""
+        return -1 if self._group is None else self._group._max_count(self.vcpu_count)
+
+    @property
+    def placement_group_available_count(self) -> int:
+        """Nodes the placement group has room for; -1 outside one."""
+        return -1 if self._group is None else self._group._available_count(self.vcpu_count)
+
+    def __str__(self) -> str:
+        return "BucketLimits(" + "; ".join(account.describe() for account in self.accounts) + ")"
+
+    __repr__ = __str__
+
+
+def null_bucket_limits(num_nodes: int, vcpu_count: int) -> BucketLimits:
+    """Limits that are used up by `num_nodes` nodes: none can be added."""
+    cores = num_nodes * vcpu_count
+    used = (cores, cores, num_nodes, num_nodes)
+    return BucketLimits(
+        vcpu_count,
+        _SharedLimit("Region(null)", *used),
+        _SharedLimit("Cluster(null)", *used),
+        _SharedLimit("NodeArray(null)", *used),
+        _SharedLimit("VM Family(null)", *used),
+        None,
+        active_core_count=cores,
+        active_count=num_nodes,
+        available_core_count=0,
+        available_count=0,
+        max_core_count=cores,
+        max_count=num_nodes,
+    )

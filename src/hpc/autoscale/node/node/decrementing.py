@@ -1,0 +1,124 @@
+"""Placing work on one node through its handle, and merging in what a scheduler says of it.
+
+This is the node-level twin of the engine, for callers that hold a node and a list of constraints. What can be lowered
+to an expression goes through the same code as in the engine, in one step however many iterations; the rest is asked
+through the published protocol, once for each iteration. A refusal leaves no trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
+
+from hpc.autoscale import hpclogging as logging
+from hpc.autoscale.node.node.shaping import restore
+from hpc.autoscale.packing.compound import AllOf
+from hpc.autoscale.packing.expr import UNBOUNDED, Expr, Fit
+from hpc.autoscale.packing.shape import left
+from hpc.autoscale.results import MatchResult
+
+if TYPE_CHECKING:
+    from hpc.autoscale.node.constraints import NodeConstraint
+    from hpc.autoscale.node.node.handle import Node
+
+
+def minimum_space(constraints: Sequence[NodeConstraint], node: Node) -> int:
+    """How often what `constraints` ask for fits on the node: the least of their answers, -1 when none has an opinion,
+    1 when there are no constraints."""
+    if not constraints:
+        return 1
+    spaces = [space for c in constraints if (space := c.minimum_space(node)) >= 0]
+    return min(spaces) if spaces else -1
+
+
+def lowered(constraint: NodeConstraint) -> Expr | None:
+    """The constraint as an expression; None for one that only its own methods understand."""
+    lower = getattr(constraint, "lower", None)
+    return lower() if lower is not None else None
+
+
+def pools(constraints: Iterable[NodeConstraint]) -> Iterator[Any]:
+    """The shared resources that the constraints draw on, at any depth."""
+    for constraint in constraints:
+        yield from getattr(constraint, "shared_resources", ())
+        yield from pools(constraint.get_children())
+
+
+class Snapshot:
+    """What placing work may change on a node and in shared pools, so that a refused attempt can be undone."""
+
+    def __init__(self, node: Node, constraints: Sequence[NodeConstraint]) -> None:
+        self._node = node
+        self._state = node._saved()
+        self._pools = [(pool, pool.current_value) for pool in pools(constraints)]
+
+    def undo(self) -> None:
+        """Put everything back."""
+        self._node._restore(self._state)
+        self.undo_pools()
+
+    def undo_pools(self) -> None:
+        """Put the shared pools back."""
+        for pool, value in self._pools:
+            pool.current_value = value
+
+
+def take(node: Node, fit: Fit, times: int) -> None:
+    """Use up what `fit` takes, `times` times, on the node."""
+    if fit.take:
+        free = node._view().free
+        rest = {name: left(free[name], amount, times) for name, amount in fit.take}
+        node.available.update(restore(rest, node.available))
+    if fit.closes:
+        node.closed = True
+
+
+def decrement(
+    node: Node, constraints: Sequence[NodeConstraint], iterations: int, assignment_id: str
+) -> MatchResult:
+    """See `Node.decrement`."""
+    if node.closed:
+        return MatchResult("NodeClosed", node, iterations, [f"{node} is closed"])
+    answers = [constraint.satisfied_by_node(node) for constraint in constraints]
+    refusals = [reason for answer in answers if not answer for reason in answer.reasons]
+    if any(not answer for answer in answers):
+        return MatchResult("NodeRejected", node, iterations, refusals)
+    exprs = [(c, lowered(c)) for c in constraints]
+    fit = AllOf([expr for _, expr in exprs if expr is not None]).fit(node._view())
+    if not isinstance(fit, Fit):
+        return MatchResult("NodeRejected", node, iterations, [fit.explain(str(node))])
+    space = minimum_space(constraints, node)
+    count = min(iterations, fit.count, UNBOUNDED if space < 0 else space)
+    snapshot = Snapshot(node, constraints)
+    if count > 0:
+        take(node, fit, count)
+    opaque = [c for c, expr in exprs if expr is None]
+    if count < 1 or not all(c.do_decrement(node) for c in opaque for _ in range(count)):
+        snapshot.undo()
+        return MatchResult("NodeRejected", node, iterations, [f"{node} has no room left"])
+    node.required = True
+    node.assign(assignment_id)
+    return MatchResult("success", node, count)
+
+
+def merge(node: Node, snode: Node) -> None:
+    """See `Node.update`."""
+    level = logging.FINE if snode.assignments else logging.WARNING
+    for name, value in snode.available.items():
+        before = node.available.get(name)
+        if before != value:
+            logging.log(
+                logging.FINE if before is None else level,
+                "%s: the scheduler says %s=%r is available; it was %r",
+                node,
+                name,
+                value,
+                before,
+            )
+    node._resources.update(snode.resources)
+    node.available.update(snode.available)
+    if snode.required or snode.assignments:
+        node.required = True
+    node.assignments.update(snode.assignments)
+    node.metadata.update(deepcopy(snode.metadata))

@@ -1,0 +1,397 @@
+"""The published `Node`: one machine, existing or planned, as integrations hold it.
+
+A node is a handle. While it belongs to a bucket the engine decides by its shape, and every write through the handle
+that could change a decision (amounts, assignments, state, placement group, …) is reported to that bucket. A node that
+belongs to nobody works just the same, alone.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
+from datetime import datetime
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, cast
+from uuid import uuid4
+
+from hpc.autoscale import hpctypes as ht
+from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.node.delayednodeid import DelayedNodeId
+from hpc.autoscale.node.node import decrementing, record
+from hpc.autoscale.node.node.machine import Machine
+from hpc.autoscale.node.node.shaping import NodeView, restore
+from hpc.autoscale.node.node.tracked import Home, TrackedAttribute, TrackedDict, TrackedSet
+from hpc.autoscale.results import MatchResult
+from hpc.autoscale.util import ShellDict
+
+if TYPE_CHECKING:
+    from hpc.autoscale.node.constraints import NodeConstraint
+
+_PLACEMENT_GROUP = re.compile(r"[a-zA-Z0-9_-]+")
+_NOT_IN_PLACEMENT_GROUP = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+class Node(Machine, ABC):
+    """One machine. `resources` are its totals, `available` what is left of them; matching looks at `available`.
+
+    `memory` must be a `Memory` (AssertionError otherwise). A `vcpu_count` below 0 and a `gpu_count` of 0 or None take
+    the VM-size catalogue's figure.
+    """
+
+    # the bucket it belongs to, and where in it
+    _home: Home | None = None
+    _position = -1
+
+    # The mangled names are part of the interface: callers' tests write `node._Node__nodearray`.
+    __nodearray = TrackedAttribute()
+    __private_ip = TrackedAttribute()
+    __placement_group = TrackedAttribute()
+    __keep_alive = TrackedAttribute()
+    __closed = TrackedAttribute()
+    _allocated = TrackedAttribute()
+    state = TrackedAttribute()
+    target_state = TrackedAttribute()
+    exists = TrackedAttribute()
+
+    def __init__(
+        self,
+        node_id: DelayedNodeId,
+        name: ht.NodeName,
+        nodearray: ht.NodeArrayName,
+        bucket_id: ht.BucketId,
+        hostname: ht.Hostname | None,
+        private_ip: ht.IpAddress | None,
+        instance_id: ht.InstanceId | None,
+        vm_size: ht.VMSize,
+        location: ht.Location,
+        spot: bool,
+        vcpu_count: int,
+        memory: ht.Memory,
+        infiniband: bool,
+        state: ht.NodeStatus,
+        target_state: ht.NodeStatus,
+        power_state: ht.NodeStatus,
+        exists: bool,
+        placement_group: ht.PlacementGroup | None,
+        managed: bool,
+        resources: Mapping[str, Any],
+        software_configuration: Mapping[str, Any],
+        keep_alive: bool,
+        gpu_count: int | None = None,
+    ) -> None:
+        super().__init__(
+            node_id,
+            name,
+            bucket_id,
+            hostname,
+            vm_size,
+            location,
+            spot,
+            vcpu_count,
+            memory,
+            infiniband,
+            gpu_count,
+        )
+        self.__nodearray = nodearray
+        self.__private_ip = private_ip
+        self.instance_id = instance_id
+        self.__power_state = power_state
+        self.__placement_group = placement_group or None
+        self.__keep_alive = keep_alive
+        self.__closed = False
+        self._allocated = False
+        self.state = state
+        self.target_state = target_state
+        self.exists = exists
+        self.managed = managed
+        # totals are copied: nodes of one bucket must not share them
+        self._resources: dict[str, Any] = TrackedDict(record.copied(resources), self._changed)
+        self.__available = TrackedDict(record.copied(resources), self._changed)
+        self.__assignments = TrackedSet((), self._changed)
+        self.__software_configuration = software_configuration
+        self.__node_attribute_overrides: dict[str, Any] = {}
+        self.metadata: dict[str, Any] = {}
+        self.create_time_unix: float = 0.0
+        self.last_match_time_unix: float = 0.0
+        self.delete_time_unix: float | None = None
+        self.__create_time_remaining: float = 0.0
+        self.__idle_time_remaining: float = 0.0
+        self.marked_for_deletion = False
+        self.name_format: str | None = None
+        self.name_offset: int | None = None
+
+    def _changed(self) -> None:
+        """Tell the bucket, if any, that something was written that may change a decision."""
+        if self._home is not None:
+            self._home.touched(self)
+
+    def _view(self) -> NodeView:
+        """This node as an expression of the engine looks at it."""
+        return NodeView(self)
+
+    # -- where it stands
+
+    @property
+    def nodearray(self) -> ht.NodeArrayName:
+        """The nodearray it is made from."""
+        return cast(ht.NodeArrayName, self.__nodearray)
+
+    @property
+    def private_ip(self) -> ht.IpAddress | None:
+        """Private address, as text."""
+        return cast("ht.IpAddress | None", self.__private_ip)
+
+    @property
+    def keep_alive(self) -> bool:
+        """Must not be terminated. RuntimeError when set on an existing node."""
+        return bool(self.__keep_alive)
+
+    @keep_alive.setter
+    def keep_alive(self, value: bool) -> None:
+        if self.exists:
+            raise AutoscaleError(
+                f"keep_alive of {self.name} cannot be changed: the node exists already"
+            )
+        self.__keep_alive = value
+
+    @property
+    def placement_group(self) -> ht.PlacementGroup | None:
+        """Placement group, if any. Letters, digits, `_` and `-`; cannot be moved once the node exists."""
+        return cast("ht.PlacementGroup | None", self.__placement_group)
+
+    @placement_group.setter
+    def placement_group(self, value: ht.PlacementGroup | None) -> None:
+        value = value or None
+        current = self.__placement_group
+        if self.exists and current and value != current:
+            raise AutoscaleError(
+                f"placement group of {self.name} cannot be changed from {current!r} to {value!r}: the node exists"
+            )
+        if value is not None and not _PLACEMENT_GROUP.fullmatch(value):
+            raise AutoscaleError(
+                f"expected letters, digits, _ and - in a placement group, found {value!r} (node {self.name})"
+            )
+        self.__placement_group = value
+
+    def set_placement_group_escaped(self, value: str | None) -> ht.PlacementGroup | None:
+        """Set the placement group with every illegal character replaced by `_`; returns what was set."""
+        escaped = _NOT_IN_PLACEMENT_GROUP.sub("_", value) if value else None
+        self.placement_group = cast("ht.PlacementGroup | None", escaped)
+        return self.placement_group
+
+    @property
+    def colocated(self) -> bool:
+        """In a placement group."""
+        return bool(self.__placement_group)
+
+    @property
+    def closed(self) -> bool:
+        """Takes no more work. Can be set to True, never back (RuntimeError)."""
+        return bool(self.__closed)
+
+    @closed.setter
+    def closed(self, value: bool) -> None:
+        if self.__closed and not value:
+            raise AutoscaleError(f"node {self.name} is closed and cannot be opened again")
+        if value and not self.__closed:
+            self.__closed = True
+
+    @property
+    def required(self) -> bool:
+        """Something needs it: kept alive, allocated, or assigned."""
+        return bool(self.__keep_alive or self._allocated or self.__assignments)
+
+    @required.setter
+    def required(self, value: bool) -> None:
+        self._allocated = value
+
+    @property
+    def create_time_remaining(self) -> float:
+        """Seconds left to become ready before the boot timeout; -1 once ready."""
+        return -1 if self.state == "Ready" else self.__create_time_remaining
+
+    @create_time_remaining.setter
+    def create_time_remaining(self, value: float) -> None:
+        self.__create_time_remaining = max(0, value)
+
+    @property
+    def idle_time_remaining(self) -> float:
+        """Seconds left before the idle timeout; -1 while work is assigned."""
+        return -1 if self.__assignments else self.__idle_time_remaining
+
+    @idle_time_remaining.setter
+    def idle_time_remaining(self, value: float) -> None:
+        self.__idle_time_remaining = max(-1, value)
+
+    @property
+    def create_time(self) -> datetime:
+        """When it was first seen; local time."""
+        return datetime.fromtimestamp(self.create_time_unix)
+
+    @property
+    def last_match_time(self) -> datetime:
+        """When work last needed it; local time."""
+        return datetime.fromtimestamp(self.last_match_time_unix)
+
+    @property
+    def delete_time(self) -> datetime:
+        """When it was last found gone (the epoch: it is not gone); local time."""
+        return datetime.fromtimestamp(self.delete_time_unix or 0)
+
+    # -- what it offers, and to whom
+
+    @property
+    def resources(self) -> Mapping[str, Any]:
+        """Totals: a live view that cannot be written to."""
+        return MappingProxyType(self._resources)
+
+    @property
+    def available(self) -> dict[str, Any]:
+        """What is left of the totals: a live dict that may be written to."""
+        return self.__available
+
+    @property
+    def assignments(self) -> set[str]:
+        """Ids of the jobs placed here: a live set."""
+        return self.__assignments
+
+    def assign(self, assignment_id: str) -> None:
+        """Note that a job is placed here."""
+        self.__assignments.add(assignment_id)
+
+    def _placed(self, free: Mapping[str, Any], closed: bool, assignment_ids: Iterable[str]) -> None:
+        """Take over what the engine has placed here, without reporting it back."""
+        self.__available.replace(restore(free, self.__available))
+        self.__assignments.extend_quietly(assignment_ids)
+        home, self._home = self._home, None
+        self._allocated = True
+        if closed:
+            self.__closed = True
+        self._home = home
+
+    def _saved(self) -> tuple[Any, ...]:
+        """What placing work may change, for `_restore`."""
+        state = (self.__closed, self._allocated, self.__placement_group)
+        return dict(self._resources), dict(self.__available), set(self.__assignments), state
+
+    def _restore(self, saved: tuple[Any, ...]) -> None:
+        """Put back what `_saved` gave."""
+        resources, available, assignments, state = saved
+        self._resources.clear()
+        self._resources.update(resources)
+        self.__available.replace(available)
+        self.__assignments.clear()
+        self.__assignments.update(assignments)
+        self.__closed, self._allocated, self.__placement_group = state
+
+    @property
+    def node_attribute_overrides(self) -> Any:
+        """Attributes for the creation request: a live dict until the node exists, a read-only view then."""
+        overrides = self.__node_attribute_overrides
+        return MappingProxyType(overrides) if self.exists else overrides
+
+    @property
+    def software_configuration(self) -> Any:
+        """Configuration, overlaid by `node_attribute_overrides["Configuration"]`; read-only once the node exists."""
+        configuration = self.__software_configuration
+        overlay = self.__node_attribute_overrides.get("Configuration")
+        if overlay:
+            configuration = {**configuration, **overlay}
+        return MappingProxyType(dict(configuration)) if self.exists else configuration
+
+    # -- operations
+
+    def decrement(
+        self,
+        constraints: Sequence[NodeConstraint],
+        iterations: int = 1,
+        assignment_id: str | None = None,
+    ) -> MatchResult:
+        """Place up to `iterations` of what `constraints` ask for here, under `assignment_id` (made up when None).
+
+        All or nothing within what fits: a refusal leaves no trace.
+        """
+        return decrementing.decrement(self, constraints, iterations, assignment_id or str(uuid4()))
+
+    def clone(self) -> Node:
+        """An independent copy of what it is and offers; assignments and the closed flag are not copied."""
+        copied = Node(
+            node_id=self.delayed_node_id.clone(),
+            name=self.name,
+            nodearray=self.nodearray,
+            bucket_id=self.bucket_id,
+            hostname=ht.Hostname(self.hostname_or_uuid),
+            private_ip=self.private_ip,
+            instance_id=self.instance_id,
+            vm_size=self.vm_size,
+            location=self.location,
+            spot=self.spot,
+            vcpu_count=self._vcpu_count,
+            memory=self.memory,
+            infiniband=self.infiniband,
+            state=self.state,
+            target_state=self.target_state,
+            power_state=self.state,
+            exists=self.exists,
+            placement_group=self.placement_group,
+            managed=self.managed,
+            resources=self._resources,
+            software_configuration=deepcopy(dict(self.__software_configuration)),
+            keep_alive=self.keep_alive,
+            gpu_count=self._gpu_count,
+        )
+        copied.__available.replace(record.copied(self.__available))
+        copied.metadata = deepcopy(self.metadata)
+        if not self.exists:
+            copied.__node_attribute_overrides = deepcopy(self.__node_attribute_overrides)
+        return copied
+
+    def update(self, snode: Node) -> None:
+        """Merge what the scheduler says of this node: its amounts win, its assignments are added."""
+        decrementing.merge(self, snode)
+
+    def shellify(self) -> None:
+        """Make resources, available and metadata readable as attributes, for the interactive shell."""
+        self._resources = ShellDict(dict(self._resources))
+        self.__available = ShellDict(dict(self.__available))  # type: ignore[assignment]
+        self.metadata = ShellDict(self.metadata)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The published JSON form, sizes left as objects; see `record`."""
+        return record.to_dict(self)
+
+    @staticmethod
+    def from_dict(d: Mapping[str, Any]) -> Node:
+        """A node from its published JSON form; the argument is left alone. See `record`."""
+        return Node._restored(d)
+
+    @classmethod
+    def _restored(cls, d: Mapping[str, Any]) -> Node:
+        known = record.parse(d)
+        node = Node(**known.arguments)
+        node.__available.replace(known.available)
+        node.__assignments.extend_quietly(known.assignments)
+        node.metadata = known.metadata
+        return node
+
+    def _is_example_node(self) -> bool:
+        return self.name == f"{self.nodearray}-0"
+
+    def __lt__(self, other: Node) -> bool:
+        # reversed on purpose: a max-heap then yields ascending host names among equals
+        return other.hostname_or_uuid < self.hostname_or_uuid
+
+    def __str__(self) -> str:
+        if self.name.endswith("-0"):
+            return f"NodeBucket(nodearray={self.nodearray}, vm_size={self.vm_size}, pg={self.placement_group})"
+        hostname = self.hostname if self.exists and self.hostname else "..."
+        return (
+            f"Node({self.name}, {hostname}, {self.vm_size}, "
+            f"{self.delayed_node_id.node_id or self.placement_group})"
+        )
+
+    def __repr__(self) -> str:
+        hostname = self.hostname if self.exists and self.hostname else "..."
+        return f"Node({self.name}, {hostname}, {self.placement_group})"

@@ -1,0 +1,133 @@
+"""The published JSON form of a node: dashed keys, sizes as `size::…` and `memory::…` texts.
+
+`to_dict` leaves sizes as objects (`util.json_dump` writes them); `parse` reads either. Neither touches its argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hpc.autoscale import hpctypes as ht
+from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.node import vm_sizes
+from hpc.autoscale.node.delayednodeid import DelayedNodeId
+
+if TYPE_CHECKING:
+    from hpc.autoscale.node.node.handle import Node
+
+_REQUIRED = (
+    "hostname",
+    "name",
+    "node-id",
+    "nodearray",
+    "vm-size",
+    "location",
+    "bucket-id",
+    "private-ip",
+    "instance-id",
+)
+
+
+class Parsed(NamedTuple):
+    """`Node(**arguments)`, and what is set on it afterwards."""
+
+    arguments: dict[str, Any]
+    available: dict[str, Any]
+    assignments: list[str]
+    metadata: dict[str, Any]
+
+
+def to_dict(node: Node) -> dict[str, Any]:
+    """The JSON form; nothing in it is shared with the node."""
+    return {
+        "name": node.name,
+        "hostname": node.hostname,
+        "private-ip": node.private_ip,
+        "instance-id": node.instance_id,
+        "nodearray": node.nodearray,
+        "placement_group": node.placement_group,
+        "node-id": node.delayed_node_id.node_id,
+        "operation-id": node.delayed_node_id.operation_id,
+        "vm-size": node.vm_size,
+        "location": node.location,
+        "job-ids": sorted(node.assignments),
+        "resources": copied(node.resources),
+        "software-configuration": deepcopy(dict(node.software_configuration)),
+        "available": copied(node.available),
+        "bucket-id": node.bucket_id,
+        "metadata": deepcopy(node.metadata),
+        "spot": node.spot,
+        "state": node.state,
+        "exists": node.exists,
+        "managed": node.managed,
+    }
+
+
+def parse(d: Mapping[str, Any]) -> Parsed:
+    """Read the JSON form. AutoscaleError names the keys that are missing."""
+    missing = [key for key in _REQUIRED if key not in d]
+    if missing:
+        raise AutoscaleError(
+            f"expected the JSON form of a node, found one without {', '.join(missing)}"
+        )
+    aux = vm_sizes.get_aux_vm_size_info(d["location"], d["vm-size"])
+    resources = _with_sizes(d.get("resources", {}))
+    state = ht.NodeStatus(d.get("state", "unknown"))
+    memory = d.get("memory")
+    arguments = {
+        "node_id": DelayedNodeId(d["name"], d["node-id"], d.get("operation-id")),
+        "name": d["name"],
+        "nodearray": d["nodearray"],
+        "bucket_id": d["bucket-id"],
+        "hostname": d["hostname"],
+        "private_ip": d["private-ip"],
+        "instance_id": d["instance-id"],
+        "vm_size": d["vm-size"],
+        "location": d["location"],
+        "spot": d.get("spot", False),
+        "vcpu_count": d.get("vcpu-count", aux.vcpu_count),
+        "memory": aux.memory if memory is None else _memory(memory),
+        "infiniband": aux.infiniband,
+        "state": state,
+        "target_state": state,
+        "power_state": state,
+        "exists": d.get("exists", True),
+        "placement_group": d.get("placement_group"),
+        "managed": d.get("managed", False),
+        "resources": resources,
+        "software_configuration": deepcopy(dict(d.get("software-configuration", {}))),
+        "keep_alive": d.get("keep-alive", False),
+    }
+    available = _with_sizes(d["available"]) if "available" in d else dict(resources)
+    return Parsed(
+        arguments, available, list(d.get("job-ids", [])), deepcopy(dict(d.get("metadata", {})))
+    )
+
+
+def copied(values: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy that shares nothing that can be changed."""
+    return {
+        name: (
+            value if isinstance(value, (str, int, float, ht.Size, type(None))) else deepcopy(value)
+        )
+        for name, value in values.items()
+    }
+
+
+def _memory(value: Any) -> ht.Memory:
+    if isinstance(value, ht.Memory):
+        return value
+    size = ht.Memory.value_of(value)
+    return size if isinstance(size, ht.Memory) else ht.Memory(size.value, size.magnitude)
+
+
+def _with_sizes(values: Mapping[str, Any]) -> dict[str, Any]:
+    found = copied(values)
+    for name, value in found.items():
+        if isinstance(value, str) and value.startswith("size::"):
+            found[name] = ht.Size.value_of(value)
+        elif isinstance(value, str) and value.startswith("memory::"):
+            found[name] = ht.Memory.value_of(value)
+    return found

@@ -1,0 +1,109 @@
+"""From a node to what the engine sees of it, and back.
+
+`NodeView` lets an expression look at one node directly. `shape_of` gives the interned shape under which the engine
+groups it. In both, sized resources are numbers of bytes; `restore` turns such a number back into a value of the class
+and magnitude that the node had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from hpc.autoscale.hpctypes import Size, magnitude_bytes
+from hpc.autoscale.packing.shape import IDENTITY, NodeShape, ShapeTable, Unit
+
+if TYPE_CHECKING:
+    from hpc.autoscale.node.node.handle import Node
+
+# Statuses of nodes that must get no work: broken, or on their way out.
+_TROUBLED = frozenset(
+    ["Failed", "Failure", "Error", "Unavailable", "Terminating", "Terminated", "Stopping", "Stopped", "Deallocating"]
+)
+
+
+def split_sizes(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Unit]]:
+    """The values with sizes as bytes, and the units those sizes were written in."""
+    plain: dict[str, Any] = {}
+    units: dict[str, Unit] = {}
+    for name, value in values.items():
+        if isinstance(value, Size):
+            plain[name] = value.bytes
+            units[name] = Unit(magnitude_bytes(value.magnitude), value.magnitude)
+        else:
+            plain[name] = value
+    return plain, units
+
+
+def restore(values: Mapping[str, Any], like: Mapping[str, Any]) -> dict[str, Any]:
+    """Engine values as a node holds them: bytes become sizes of the class and magnitude found in `like`."""
+    restored: dict[str, Any] = {}
+    for name, value in values.items():
+        was = like.get(name)
+        if isinstance(was, Size) and not isinstance(value, Size):
+            restored[name] = was if was.bytes == value else was.with_bytes(value)
+        else:
+            restored[name] = value
+    return restored
+
+
+def trouble_of(node: Node) -> str | None:
+    """What keeps a node from being given work, as a word or two; None when nothing does."""
+    if node.state in _TROUBLED:
+        return str(node.state)
+    if node.target_state == "Terminated" or (node.exists and node.target_state == "Off"):
+        return f"going to be {node.target_state}"
+    return None
+
+
+class NodeView:
+    """One node as an expression sees it. A picture of now: made anew for each question."""
+
+    __slots__ = ("_node", "free", "last_capacity_failure", "units")
+
+    def __init__(self, node: Node, last_capacity_failure: float | None = None) -> None:
+        self._node = node
+        self.free, self.units = split_sizes(node.available)
+        self.last_capacity_failure = last_capacity_failure
+
+    @property
+    def vacant(self) -> bool:
+        """Nothing is assigned."""
+        return not self._node.assignments
+
+    @property
+    def closed(self) -> bool:
+        """Takes no more work."""
+        return self._node.closed
+
+    def prop(self, name: str) -> object:
+        """The value of any node property."""
+        return getattr(self._node, name)
+
+
+def shape_of(
+    node: Node,
+    table: ShapeTable,
+    properties: Collection[str],
+    deferred: Collection[str] = (),
+    last_capacity_failure: float | None = None,
+) -> NodeShape:
+    """The shape of a node. `properties`: which of its properties decide (identity ones are left out anyway);
+    `deferred`: resources that differ from node to node and are looked up on the node when a constraint reads them.
+    """
+    free, units = split_sizes(node.available)
+    for name in deferred:
+        free.pop(name, None)
+    template = table.template(
+        {name: getattr(node, name) for name in properties if name not in IDENTITY},
+        units,
+        trouble_of(node),
+        last_capacity_failure,
+    )
+    return table.shape(
+        template,
+        free,
+        vacant=not node.assignments,
+        closed=node.closed,
+        dormant=not node.exists and node.state == "Deallocated" and not node.required,
+    )

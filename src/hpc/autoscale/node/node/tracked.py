@@ -1,0 +1,113 @@
+"""A dict, a set and an attribute that report when they are written to.
+
+Integrators write into a node's `available`, `_resources` and `assignments` directly. The engine groups nodes by what
+they look like, so it must hear of such a write; these containers are how. They behave as plain ones otherwise, and
+copying or pickling them gives plain ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from hpc.autoscale.node.node.handle import Node
+
+Changed = Callable[[], None]
+
+
+class Home(Protocol):
+    """Where a node belongs: told of each write that could change a decision."""
+
+    def touched(self, node: Node) -> None:
+        """Called after the node was written to."""
+
+
+class TrackedAttribute:
+    """An attribute whose every write is reported, also one by its mangled private name."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._slot = "tracked " + name
+
+    def __get__(self, node: Any, owner: type | None = None) -> Any:
+        return self if node is None else node.__dict__[self._slot]
+
+    def __set__(self, node: Any, value: Any) -> None:
+        node.__dict__[self._slot] = value
+        node._changed()
+
+
+def _reporting(base: type, names: Iterable[str]) -> dict[str, Any]:
+    """For each named method of `base`, one that does the same and then calls `self.changed`."""
+
+    def reporting(name: str) -> Any:
+        method = getattr(base, name)
+
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return method(self, *args, **kwargs)
+            finally:
+                self.changed()
+
+        call.__name__, call.__doc__ = name, method.__doc__
+        return call
+
+    return {name: reporting(name) for name in names}
+
+
+class TrackedDict(dict[str, Any]):
+    """A dict that calls `changed` after each write through it."""
+
+    __slots__ = ("changed",)
+
+    def __init__(self, contents: Any, changed: Changed) -> None:
+        self.changed: Changed = changed
+        dict.__init__(self, contents)
+
+    def replace(self, contents: Any) -> None:
+        """Take over other contents without reporting it."""
+        dict.clear(self)
+        dict.update(self, contents)
+
+    def __reduce__(self) -> Any:
+        return (dict, (dict(self),))
+
+    def copy(self) -> dict[str, Any]:
+        return dict(self)
+
+
+class TrackedSet(set[str]):
+    """A set that calls `changed` after each write through it."""
+
+    __slots__ = ("changed",)
+
+    def __init__(self, contents: Iterable[str], changed: Changed) -> None:
+        self.changed: Changed = changed
+        set.__init__(self, contents)
+
+    def extend_quietly(self, contents: Iterable[str]) -> None:
+        """Add members without reporting it."""
+        set.update(self, contents)
+
+    def __reduce__(self) -> Any:
+        return (set, (list(self),))
+
+    def copy(self) -> set[str]:
+        return set(self)
+
+
+for _base, _cls, _names in (
+    (
+        dict,
+        TrackedDict,
+        "__setitem__ __delitem__ __ior__ update setdefault pop popitem clear",
+    ),
+    (
+        set,
+        TrackedSet,
+        "add remove discard pop clear update difference_update intersection_update "
+        "symmetric_difference_update __ior__ __iand__ __isub__ __ixor__",
+    ),
+):
+    for _name, _method in _reporting(_base, _names.split()).items():
+        setattr(_cls, _name, _method)

@@ -1,0 +1,109 @@
+"""Limits that several buckets share, as accounts that can never be overdrawn.
+
+An `Account` counts nodes, cores, or both. A `Tab` gathers what one plan would charge, so that a question sees its own
+tentative charges and nothing is written until it is settled. Settling checks every account before it charges the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+NO_LIMIT = 2**62
+
+
+class Overdrawn(RuntimeError):
+    """A charge that an account cannot bear; nothing was charged."""
+
+
+class Account:
+    """One limit. `max_cores` and `max_nodes` bound `used_cores` and `used_nodes`; NO_LIMIT where there is no bound.
+
+    Cost of every method: constant.
+    """
+
+    __slots__ = ("max_cores", "max_nodes", "name", "used_cores", "used_nodes")
+
+    def __init__(
+        self,
+        name: str,
+        max_cores: int = NO_LIMIT,
+        used_cores: int = 0,
+        max_nodes: int = NO_LIMIT,
+        used_nodes: int = 0,
+    ) -> None:
+        self.name = name
+        self.max_cores = max_cores
+        self.used_cores = used_cores
+        self.max_nodes = max_nodes
+        self.used_nodes = used_nodes
+
+    def room(self, cores: int, owed_nodes: int = 0, owed_cores: int = 0) -> int:
+        """How many more nodes of `cores` each fit, beside what is owed already; never below 0."""
+        by_nodes = self.max_nodes - self.used_nodes - owed_nodes
+        by_cores = (self.max_cores - self.used_cores - owed_cores) // max(1, cores)
+        return max(0, min(by_nodes, by_cores))
+
+    def bears(self, nodes: int, cores: int) -> bool:
+        """Whether `nodes` more with `cores` in all fit."""
+        return (
+            self.used_nodes + nodes <= self.max_nodes and self.used_cores + cores <= self.max_cores
+        )
+
+    def charge(self, nodes: int, cores: int) -> None:
+        """Use up `nodes` with `cores` in all; negative numbers give back. Overdrawn when they do not fit."""
+        if (nodes > 0 or cores > 0) and not self.bears(nodes, cores):
+            raise Overdrawn(
+                f"OutOfCapacity: {self.describe()} cannot bear {nodes} nodes, {cores} cores more"
+            )
+        self.used_nodes = max(0, self.used_nodes + nodes)
+        self.used_cores = max(0, self.used_cores + cores)
+
+    def describe(self) -> str:
+        """The limit with its figures, as in `NodeArray(htc) 100 of 100 cores in use`."""
+        said = []
+        if self.max_nodes < NO_LIMIT:
+            said.append(f"{self.used_nodes} of {self.max_nodes} nodes")
+        if self.max_cores < NO_LIMIT:
+            said.append(f"{self.used_cores} of {self.max_cores} cores")
+        return f"{self.name} has {' and '.join(said) or 'no limit'} in use"
+
+    def __repr__(self) -> str:
+        return f"Account({self.describe()})"
+
+
+class Tab:
+    """What one plan would charge to which accounts. Nothing reaches them before `settle`."""
+
+    __slots__ = ("_owed",)
+
+    def __init__(self) -> None:
+        self._owed: dict[Account, tuple[int, int]] = {}
+
+    def room(self, accounts: Sequence[Account], cores: int) -> int:
+        """How many more nodes of `cores` each all the accounts can bear, beside what is on the tab."""
+        if not self._owed:
+            return min((account.room(cores) for account in accounts), default=NO_LIMIT)
+        owed = self._owed
+        return min(
+            (account.room(cores, *owed.get(account, (0, 0))) for account in accounts),
+            default=NO_LIMIT,
+        )
+
+    def tightest(self, accounts: Sequence[Account], cores: int) -> Account | None:
+        """The account that leaves the least room."""
+        owed = self._owed
+        return min(accounts, key=lambda a: a.room(cores, *owed.get(a, (0, 0))), default=None)
+
+    def add(self, accounts: Sequence[Account], nodes: int, cores: int) -> None:
+        """Put `nodes` of `cores` each on the tab; the caller has asked `room` first."""
+        for account in accounts:
+            owed_nodes, owed_cores = self._owed.get(account, (0, 0))
+            self._owed[account] = (owed_nodes + nodes, owed_cores + nodes * cores)
+
+    def settle(self) -> None:
+        """Charge everything, or raise Overdrawn and charge nothing."""
+        for account, (nodes, cores) in self._owed.items():
+            if not account.bears(nodes, cores):
+                account.charge(nodes, cores)
+        for account, (nodes, cores) in self._owed.items():
+            account.charge(nodes, cores)

@@ -1,0 +1,73 @@
+"""The owner of the engine's state: which stocks there are, and the one place where a plan becomes true."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hpc.autoscale.packing.expr import Expr
+from hpc.autoscale.packing.ranking import Ranking, rank
+from hpc.autoscale.packing.shape import ShapeTable
+from hpc.autoscale.packing.stock import Stock
+from hpc.autoscale.packing.strategy import Delta, Probe, Want, plan
+
+
+class StalePlan(RuntimeError):
+    """A plan was committed after the state it was made from had changed."""
+
+
+class Packer:
+    """Asks and commits. Rankings are remembered for each expression until `forget_rankings`.
+
+    Not safe for use by several threads at once.
+    """
+
+    def __init__(self, existing_first: bool = True) -> None:
+        self.existing_first = existing_first
+        self.table = ShapeTable()
+        self.stocks: list[Stock] = []
+        self._rankings: dict[Expr, Ranking] = {}
+        self._plan: Delta | None = None
+
+    def add(self, stock: Stock) -> None:
+        """Another bucket, last in declared order."""
+        self.stocks.append(stock)
+        self.forget_rankings()
+
+    def forget_rankings(self) -> None:
+        """Buckets have changed: rank them anew when next asked."""
+        self._rankings.clear()
+        self._plan = None
+
+    def ranking(self, expr: Expr) -> Ranking:
+        """The order in which stocks are asked for an expression."""
+        found = self._rankings.get(expr)
+        if found is None:
+            found = self._rankings[expr] = rank(expr, self.stocks)
+        return found
+
+    def ask(
+        self,
+        expr: Expr,
+        want: Want,
+        stocks: Sequence[Stock] | None = None,
+        probe: Probe | None = None,
+    ) -> Delta:
+        """What placing `want` would change; nothing has changed yet. Only the newest answer can be committed."""
+        ranked = self.ranking(expr).stocks if stocks is None else stocks
+        self._plan = plan(expr, want, ranked, self.existing_first, probe)
+        return self._plan
+
+    def commit(self, delta: Delta) -> None:
+        """Make a plan true: all of it, or StalePlan and nothing of it."""
+        if delta is not self._plan:
+            raise StalePlan("the plan was made before something else changed; ask again")
+        self._plan = None
+        delta.tab.settle()
+        for placed in delta.placed:
+            runs = placed.stock.runs
+            if placed.opened:
+                runs.append(placed.after, placed.hi - placed.lo)
+            else:
+                runs.assign(placed.lo, placed.hi, placed.after)
+        for effect in delta.effects:
+            effect()
