@@ -1,0 +1,84 @@
+"""The nodes that a demand calculator looks after, in the order in which an integration wants to use them.
+
+Integrations subclass `NodeQueue` for an order of their own. Which nodes fit a job is not decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hpc.autoscale.node.node import Node
+from hpc.autoscale.results import EarlyBailoutResult
+
+
+def default_prioritizer(node: Node) -> int:
+    """Free cores; 0 where there is no such resource, or where it is no number."""
+    cores = node.available.get("ncpus")
+    return cores if isinstance(cores, int) else 0
+
+
+def default_early_bailout(node: Node) -> EarlyBailoutResult:
+    """Always success: go on."""
+    return EarlyBailoutResult("success")
+
+
+class NodeQueue:
+    """Nodes by descending priority, equals by ascending host name (or id, where there is none).
+
+    A node's priority is asked for when it is pushed and when `update` is called, not in between. Pushing a node that
+    is in the queue does nothing; nodes are told apart by identity. Cost: a push is constant, an update linear, and the
+    first iteration after either sorts.
+    """
+
+    def __init__(self) -> None:
+        self.__nodes: dict[int, Node] = {}
+        self.__priorities: dict[int, float] = {}
+        self.__sorted: list[Node] | None = []
+
+    def node_priority(self, node: Node) -> int:
+        """How early the node comes; the highest first. To be overridden."""
+        return default_prioritizer(node)
+
+    def early_bailout(self, node: Node) -> EarlyBailoutResult:
+        """Whether to go on after this node. A hook of integrations for themselves; the library never asks."""
+        return default_early_bailout(node)
+
+    def push(self, node: Node) -> None:
+        """Add a node, unless it is in the queue."""
+        key = id(node)
+        if key not in self.__nodes:
+            self.__nodes[key] = node
+            self.__priorities[key] = self.node_priority(node)
+            self.__sorted = None
+
+    def update(self) -> None:
+        """Ask for every node's priority anew."""
+        self.__priorities = {key: self.node_priority(node) for key, node in self.__nodes.items()}
+        self.__sorted = None
+
+    def empty(self) -> bool:
+        """True when there is no node."""
+        return not self.__nodes
+
+    def reversed(self) -> Iterator[Node]:
+        """The nodes, lowest priority first. Pushing meanwhile is safe; such nodes are not among them."""
+        return iter(self.__in_order()[::-1])
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(tuple(self.__in_order()))
+
+    def __reversed__(self) -> Iterator[Node]:
+        return self.reversed()
+
+    def __contains__(self, node: object) -> bool:
+        return id(node) in self.__nodes
+
+    def __len__(self) -> int:
+        return len(self.__nodes)
+
+    def __in_order(self) -> list[Node]:
+        if self.__sorted is None:
+            nodes = sorted(self.__nodes.values(), key=lambda node: node.hostname_or_uuid)
+            nodes.sort(key=lambda node: self.__priorities[id(node)], reverse=True)
+            self.__sorted = nodes
+        return self.__sorted

@@ -1,0 +1,127 @@
+"""A node as a scheduler reports it, before it is known which cluster node it is.
+
+Drivers make one for each host in the scheduler's listing; the demand calculator joins them to cluster nodes by host
+name. Also `TempNode`, a node made up for a question.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from typing import Any
+from uuid import uuid4
+
+from hpc.autoscale import hpclogging as logging
+from hpc.autoscale import hpctypes as ht
+from hpc.autoscale.node.delayednodeid import DelayedNodeId
+from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.node.record import parse
+
+
+def _as_reported(
+    hostname: str, resources: Mapping[str, Any] | None, bucket_id: str | None
+) -> dict[str, Any]:
+    """The arguments of `Node` for a host of which only the name and the resources are known."""
+    running = ht.NodeStatus("running")
+    return {
+        "node_id": DelayedNodeId(ht.NodeName(hostname)),
+        "name": ht.NodeName(hostname),
+        "nodearray": ht.NodeArrayName("unknown"),
+        "bucket_id": ht.BucketId(bucket_id or str(uuid4())),
+        "hostname": ht.Hostname(hostname),
+        "private_ip": None,
+        "instance_id": None,
+        "vm_size": ht.VMSize("unknown"),
+        "location": ht.Location("unknown"),
+        "spot": False,
+        "vcpu_count": 1,
+        "memory": ht.Memory(0, "b"),
+        "infiniband": False,
+        "state": running,
+        "target_state": running,
+        "power_state": running,
+        "exists": True,
+        "placement_group": None,
+        "managed": False,
+        "resources": resources or {},
+        "software_configuration": {},
+        "keep_alive": False,
+    }
+
+
+class SchedulerNode(Node):
+    """A running host by its name and resources; its hardware and its place in a cluster are unknown.
+
+    The private address is looked up by name when it is first read, never before, unless `ignore_hostnames` is set,
+    which is a flag of the class for tests and for sites without name service.
+    """
+
+    ignore_hostnames: bool = False
+
+    def __init__(
+        self,
+        hostname: str,
+        resources: Mapping[str, Any] | None = None,
+        bucket_id: str | None = None,
+    ) -> None:
+        super().__init__(**_as_reported(hostname, resources, bucket_id))
+
+    @property
+    def private_ip(self) -> ht.IpAddress | None:
+        """Private address as text; None when the name has none. May wait for the name service, once."""
+        given = super().private_ip
+        if given is not None or self.ignore_hostnames:
+            return given
+        if "_address" not in self.__dict__:
+            self._address = _look_up(self.fqdn)
+        return self._address
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form of a node, with its figures."""
+        return {
+            **super().to_dict(),
+            "memory": self.memory,
+            "vcpu-count": self.vcpu_count,
+            "pcpu-count": self.pcpu_count,
+            "gpu-count": self.gpu_count,
+        }
+
+    @staticmethod
+    def from_dict(d: Mapping[str, Any]) -> SchedulerNode:
+        """The inverse of `to_dict`; the argument is left alone."""
+        known = parse(d)
+        node = SchedulerNode.__new__(SchedulerNode)
+        Node.__init__(node, **{**known.arguments, "gpu_count": d.get("gpu-count")})
+        node.available.clear()
+        node.available.update(known.available)
+        node.assignments.update(known.assignments)
+        node.metadata = known.metadata
+        return node
+
+    def __str__(self) -> str:
+        return f"SchedulerNode({self.hostname}, {self.bucket_id})"
+
+    __repr__ = __str__
+
+
+def _look_up(hostname: str | None) -> ht.IpAddress | None:
+    if not hostname:
+        return None
+    try:
+        return ht.IpAddress(socket.gethostbyname(hostname))
+    except (OSError, UnicodeError) as error:  # the latter for what cannot be a host name
+        logging.warning("Could not find the address of %s: %s", hostname, error)
+        return None
+
+
+class TempNode(Node):
+    """A running host made up to ask about; any argument of `Node` can be given by keyword."""
+
+    def __init__(
+        self,
+        hostname: str,
+        resources: Mapping[str, Any] | None = None,
+        bucket_id: str | None = None,
+        **overrides: Any,
+    ) -> None:
+        super().__init__(**{**_as_reported(hostname, resources, bucket_id), **overrides})

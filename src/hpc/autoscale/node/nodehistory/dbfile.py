@@ -1,0 +1,223 @@
+"""The SQLite file of the node history: opening it, whatever state it is in.
+
+Makes a new file ready before anybody else can see it half-made, takes over files of cyclecloud-scalelib in place, and
+moves aside what cannot be used. What is stored and what it means is in `rows` and `sqlite`, the only caller.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hpc.autoscale import hpclogging as logging
+from hpc.autoscale.errors import AutoscaleError
+
+SQLITE_VERSION = "0.0.6"
+"""Version of the tables, as stored in the file; the one that cyclecloud-scalelib uses too."""
+
+BUSY_SECONDS = 30.0
+"""How long to wait for another process that is writing."""
+
+MEMORY = ":memory:"
+
+# Marks files whose times are true unix times. cyclecloud-scalelib never sets it.
+_TRUE_TIMES = 1
+
+_COLUMNS = "node_id hostname instance_id create_time last_match_time ready_time delete_time ignore"
+_TABLES = (
+    "CREATE TABLE IF NOT EXISTS metadata (version TEXT)",
+    "CREATE TABLE IF NOT EXISTS nodes (node_id TEXT PRIMARY KEY, hostname TEXT, instance_id TEXT, "
+    "create_time REAL, last_match_time REAL, ready_time REAL, delete_time REAL, ignore BOOL)",
+)
+_TIMES = ("create_time", "last_match_time", "ready_time", "delete_time")
+
+
+class NodeHistoryError(AutoscaleError):
+    """The node history could not be read or written."""
+
+
+class _Unusable(Exception):
+    """The file is no history that can be used; `version` is what it says it is."""
+
+    def __init__(self, version: str) -> None:
+        super().__init__(version)
+        self.version = version
+
+
+def initialize_db(path: str, read_only: bool, uri: bool = False) -> sqlite3.Connection:
+    """Open the history at `path` (a URI if `uri`), made or repaired as needed, with nothing left uncommitted.
+
+    Read-only: the file is not touched, and where there is none (or none that can be used) the connection is to an
+    empty database in memory. Otherwise a file that is broken or of another version is moved to `<path>.<version>`.
+    Raises NodeHistoryError when the file cannot be opened.
+    """
+    if read_only:
+        return _open_to_read(path, uri)
+    try:
+        return _open_to_write(path, uri)
+    except _Unusable as unusable:
+        if uri or path == MEMORY:
+            raise NodeHistoryError(
+                f"node history {path} is of version {unusable.version}"
+            ) from None
+        aside = _move_aside(path, unusable.version)
+        logging.warning(
+            "Node history %s is of version %s, expected %s: moved to %s, starting afresh",
+            path,
+            unusable.version,
+            SQLITE_VERSION,
+            aside,
+        )
+        return _open_to_write(path, uri)
+
+
+def _open_to_write(path: str, uri: bool) -> sqlite3.Connection:
+    return _checked(path, lambda: sqlite3.connect(path, timeout=BUSY_SECONDS, uri=uri), _prepare)
+
+
+def _open_to_read(path: str, uri: bool) -> sqlite3.Connection:
+    location = path if uri else f"{Path(path).absolute().as_uri()}?mode=ro"
+    if path != MEMORY and (uri or os.path.exists(path)):
+        try:
+            return _checked(
+                path, lambda: sqlite3.connect(location, timeout=BUSY_SECONDS, uri=True), _look
+            )
+        except _Unusable as unusable:
+            problem = f"is of version {unusable.version}, expected {SQLITE_VERSION}"
+        except NodeHistoryError as error:
+            problem = str(error)
+        logging.warning("Node history %s cannot be read, showing none: %s", path, problem)
+    return _checked(MEMORY, lambda: sqlite3.connect(MEMORY), _prepare)
+
+
+def _checked(
+    path: str,
+    connect: Callable[[], sqlite3.Connection],
+    prepare: Callable[[sqlite3.Connection], sqlite3.Connection],
+) -> sqlite3.Connection:
+    """Connect and prepare; closed again when that fails. Raises _Unusable or NodeHistoryError."""
+    conn: sqlite3.Connection | None = None
+    try:
+        conn = connect()
+        return prepare(conn)
+    except sqlite3.DatabaseError as error:
+        _close(conn)
+        if is_corrupt(error):
+            raise _Unusable("unknown") from error
+        folder = os.path.dirname(os.path.abspath(path))
+        hint = "" if os.path.isdir(folder) else f"; there is no directory {folder}"
+        raise NodeHistoryError(f"cannot open the node history {path}: {error}{hint}") from error
+    except _Unusable:
+        _close(conn)
+        raise
+
+
+def _close(conn: sqlite3.Connection | None) -> None:
+    if conn is not None:
+        conn.close()
+
+
+def is_corrupt(error: sqlite3.Error) -> bool:
+    """True when the error says that the file is broken, rather than busy, missing or forbidden."""
+    code = getattr(error, "sqlite_errorcode", None) or 0
+    return code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def _prepare(conn: sqlite3.Connection) -> sqlite3.Connection:
+    # taken before looking, so that two processes cannot both find the file new
+    conn.execute("BEGIN IMMEDIATE")
+    with conn:
+        if _check(conn) is None:
+            for statement in _TABLES:
+                conn.execute(statement)
+            conn.execute("INSERT INTO metadata (version) VALUES (?)", (SQLITE_VERSION,))
+        _make_times_true(conn)
+    return conn
+
+
+def _look(conn: sqlite3.Connection) -> sqlite3.Connection:
+    """What may be read as it is, is; otherwise a copy in memory is made ready."""
+    version = _check(conn)
+    if version is not None and _has_true_times(conn):
+        return conn
+    copy = sqlite3.connect(MEMORY)
+    conn.backup(copy)
+    conn.close()
+    return _prepare(copy)
+
+
+def _check(conn: sqlite3.Connection) -> str | None:
+    """The version in the file; None for one that is new, or that was never finished. Raises _Unusable."""
+    problems = [row[0] for row in conn.execute("PRAGMA quick_check(1)")]
+    if problems != ["ok"]:
+        raise _Unusable("unknown")
+    tables = {row[0] for row in conn.execute("SELECT name FROM sqlite_master WHERE type='table'")}
+    found = None
+    if "metadata" in tables:
+        found = _version(conn)
+    elif tables - {"nodes"}:
+        raise _Unusable("unknown")
+    if found not in (None, SQLITE_VERSION):
+        raise _Unusable(str(found))
+    if "nodes" in tables:
+        columns = {row[1] for row in conn.execute("PRAGMA table_info(nodes)")}
+        if not columns.issuperset(_COLUMNS.split()):
+            raise _Unusable(found or "unknown")
+    elif found is not None:
+        raise _Unusable(found)
+    return found
+
+
+def _version(conn: sqlite3.Connection) -> str | None:
+    if "version" not in {row[1] for row in conn.execute("PRAGMA table_info(metadata)")}:
+        return "unknown"
+    row = conn.execute("SELECT version FROM metadata").fetchone()
+    return None if row is None else str(row[0])
+
+
+def _has_true_times(conn: sqlite3.Connection) -> bool:
+    return bool(conn.execute("PRAGMA user_version").fetchone()[0] == _TRUE_TIMES)
+
+
+def _make_times_true(conn: sqlite3.Connection) -> None:
+    """cyclecloud-scalelib stores UTC wall-clock time read as if it were local. Left so, every booting node of a site
+    east of Greenwich would look hours old on the day of the upgrade."""
+    if _has_true_times(conn):
+        return
+    for column in _TIMES:
+        rows = conn.execute(
+            f"SELECT node_id, {column} FROM nodes WHERE typeof({column}) = 'real' AND {column} > 0"
+        ).fetchall()
+        conn.executemany(
+            f"UPDATE nodes SET {column} = ? WHERE node_id = ?",
+            [(_true_time(stored), node_id) for node_id, stored in rows],
+        )
+    conn.execute(f"PRAGMA user_version = {_TRUE_TIMES}")
+
+
+def _true_time(stored: float) -> float:
+    try:
+        return datetime.fromtimestamp(stored).replace(tzinfo=UTC).timestamp()
+    except (ValueError, OverflowError, OSError):  # beyond what a calendar can hold
+        return stored
+
+
+def _move_aside(path: str, version: str) -> str:
+    """Rename to `<path>.<version>`, with a number added when that is taken; SQLite's side files go along."""
+    safe = "".join(c if c.isalnum() or c in "._-" else "_" for c in version)[:40]
+    base = aside = f"{path}.{safe}"
+    number = 0
+    while os.path.exists(aside):
+        number += 1
+        aside = f"{base}.{number}"
+    try:
+        os.rename(path, aside)
+        for suffix in ("-journal", "-wal", "-shm"):
+            if os.path.exists(path + suffix):
+                os.rename(path + suffix, aside + suffix)
+    except OSError as error:
+        raise NodeHistoryError(f"cannot move {path} to {aside}: {error}") from error
+    return aside

@@ -1,0 +1,86 @@
+"""The questions that every node history answers, and the history that remembers nothing."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from hpc.autoscale import clock
+from hpc.autoscale import hpctypes as ht
+from hpc.autoscale.node.node import Node
+
+NodeHistoryResult = list[tuple[ht.NodeId, ht.Hostname | None, float]]
+"""Node id, hostname as last seen, and the unix time that the question was about."""
+
+
+class NodeHistory(ABC):
+    """The interface of a node history."""
+
+    @abstractmethod
+    def update(self, nodes: Iterable[Node]) -> None:
+        """Learn from all nodes that exist now; those known from before and not among them are gone."""
+
+    @abstractmethod
+    def find_unmatched(self, for_at_least: float = 300) -> NodeHistoryResult:
+        """Nodes not needed for more than so many seconds; -1 for every node."""
+
+    @abstractmethod
+    def find_booting(self, for_at_least: float = 1800) -> NodeHistoryResult:
+        """Nodes first seen more than so many seconds ago that have never been ready; -1 for all never ready."""
+
+    @abstractmethod
+    def find_ignored(self) -> NodeHistoryResult:
+        """Nodes marked by `mark_ignored`."""
+
+    @abstractmethod
+    def mark_ignored(self, nodes: Iterable[Node]) -> None:
+        """Mark nodes as ones to leave alone."""
+
+    @abstractmethod
+    def unmark_ignored(self, nodes: Iterable[Node]) -> None:
+        """Undo `mark_ignored`."""
+
+    def decorate(  # noqa: B027 - a history that knows no times has nothing to write
+        self, nodes: Iterable[Node], config: Mapping[str, Any] | None = None
+    ) -> None:
+        """Write what is known of each node into its time attributes. Here: nothing."""
+
+    def now(self) -> float:
+        """The current unix time. May be overridden."""
+        return clock.time()
+
+
+class NullNodeHistory(NodeHistory):
+    """Remembers nothing but the nodes of the last update; all of them count as idle and as booting since ever."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+
+    def update(self, nodes: Iterable[Node]) -> None:
+        self.nodes = list(nodes)
+
+    def find_unmatched(self, for_at_least: float = 300) -> NodeHistoryResult:
+        return [(node_id_of(node), node.hostname, 0.0) for node in with_ids(self.nodes)]
+
+    def find_booting(self, for_at_least: float = 1800) -> NodeHistoryResult:
+        return self.find_unmatched()
+
+    def find_ignored(self) -> NodeHistoryResult:
+        return []
+
+    def mark_ignored(self, nodes: Iterable[Node]) -> None:
+        pass
+
+    def unmark_ignored(self, nodes: Iterable[Node]) -> None:
+        pass
+
+
+def with_ids(nodes: Iterable[Node]) -> list[Node]:
+    """The nodes that have been given a NodeId."""
+    return [node for node in nodes if node.delayed_node_id.node_id]
+
+
+def node_id_of(node: Node) -> ht.NodeId:
+    """The NodeId of a node that has one."""
+    return ht.NodeId(node.delayed_node_id.node_id or "")

@@ -1,0 +1,125 @@
+"""What is stored of each node, as rows of the table `nodes`: reading and writing many of them. Only `sqlite` calls this."""
+
+from __future__ import annotations
+
+import math
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple, TypeVar
+
+_READ_BLOCK = 100
+_DEFAULT_WRITE_BLOCK = 25
+
+_T = TypeVar("_T")
+
+
+class NodeRecord(NamedTuple):
+    """What is known of one node; times are unix seconds. `ready_time` is 0 while the node has never been ready,
+    `delete_time` None while it exists."""
+
+    node_id: str
+    hostname: str | None
+    instance_id: str | None
+    create_time: float
+    last_match_time: float
+    ready_time: float = 0.0
+    delete_time: float | None = None
+    ignore: bool = False
+
+    @property
+    def was_ready(self) -> bool:
+        """True once the node has been ready, whatever became of it later."""
+        return self.ready_time > 0 and self.ready_time >= self.create_time
+
+
+_SELECT = f"SELECT {', '.join(NodeRecord._fields)} FROM nodes"
+_REPLACE = (
+    f"INSERT OR REPLACE INTO nodes ({', '.join(NodeRecord._fields)}) "
+    f"VALUES ({', '.join('?' * len(NodeRecord._fields))})"
+)
+
+
+def _record(row: Sequence[Any]) -> NodeRecord:
+    record = NodeRecord(*row)
+    return record._replace(
+        create_time=_moment(record.create_time, math.inf),
+        last_match_time=_moment(record.last_match_time, math.inf),
+        ready_time=_moment(record.ready_time, 0.0),
+        ignore=bool(record.ignore),
+    )
+
+
+def _moment(value: object, missing: float) -> float:
+    """A stored time. One that is missing is never read as long ago: infinity becomes now where it is used."""
+    return float(value) if isinstance(value, int | float) else missing
+
+
+@contextmanager
+def transaction(conn: sqlite3.Connection) -> Iterator[None]:
+    """All or nothing, and alone: what is read in it is still so when it is written."""
+    if not conn.in_transaction:
+        conn.execute("BEGIN IMMEDIATE")
+    with conn:
+        yield
+
+
+def find(conn: sqlite3.Connection, node_ids: Iterable[str]) -> dict[str, NodeRecord]:
+    """Records by the ids asked for. cyclecloud-scalelib stored ids in lower case; such a record is found too, and then
+    has the lower-case id in it."""
+    wanted = set(node_ids)
+    found = {record.node_id: record for record in _select(conn, wanted)}
+    lower = {i.lower(): i for i in wanted if i not in found and i.lower() not in wanted}
+    found.update({lower[record.node_id]: record for record in _select(conn, lower)})
+    return found
+
+
+def _select(conn: sqlite3.Connection, node_ids: Iterable[str]) -> Iterator[NodeRecord]:
+    for block in _blocks(sorted(node_ids), _READ_BLOCK):
+        marks = ", ".join("?" * len(block))
+        for row in conn.execute(f"{_SELECT} WHERE node_id IN ({marks})", block):
+            yield _record(row)
+
+
+def read_alive(conn: sqlite3.Connection) -> list[NodeRecord]:
+    """Records of the nodes that have not gone."""
+    return [_record(row) for row in conn.execute(f"{_SELECT} WHERE delete_time IS NULL")]
+
+
+def alive(conn: sqlite3.Connection) -> list[str]:
+    """Ids of the nodes that have not gone."""
+    return [row[0] for row in conn.execute("SELECT node_id FROM nodes WHERE delete_time IS NULL")]
+
+
+def mark_deleted(conn: sqlite3.Connection, node_ids: Sequence[str], now: float) -> None:
+    """Note that nodes have gone."""
+    rows = [(now, node_id) for node_id in node_ids]
+    _run_blocks(conn, "UPDATE nodes SET delete_time = ? WHERE node_id = ?", rows)
+
+
+def delete(conn: sqlite3.Connection, node_ids: Sequence[str]) -> None:
+    """Remove records."""
+    _run_blocks(conn, "DELETE FROM nodes WHERE node_id = ?", [(node_id,) for node_id in node_ids])
+
+
+def write(conn: sqlite3.Connection, records: Sequence[NodeRecord]) -> None:
+    """Add records, or put them in the place of those with the same id."""
+    _run_blocks(conn, _REPLACE, records)
+
+
+def _run_blocks(conn: sqlite3.Connection, statement: str, rows: Sequence[Sequence[Any]]) -> None:
+    for block in _blocks(rows, _write_block()):
+        conn.executemany(statement, block)
+
+
+def _blocks(items: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
+    return (items[start : start + size] for start in range(0, len(items), size))
+
+
+def _write_block() -> int:
+    """Rows to write at a time, from the environment."""
+    text = os.environ.get("SCALELIB_SQLITE_INSERT_BLOCK", "")
+    return (
+        int(text) if text.isascii() and text.isdigit() and int(text) > 0 else _DEFAULT_WRITE_BLOCK
+    )

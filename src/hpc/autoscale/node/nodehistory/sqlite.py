@@ -1,0 +1,247 @@
+"""The node history that is kept in an SQLite file: what is learnt from a pass, and what follows from it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Self, TypeVar
+
+from hpc.autoscale import hpclogging as logging
+from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.nodehistory.dbfile import NodeHistoryError, initialize_db, is_corrupt
+from hpc.autoscale.node.nodehistory.interface import (
+    NodeHistory,
+    NodeHistoryResult,
+    node_id_of,
+    with_ids,
+)
+from hpc.autoscale.node.nodehistory.rows import (
+    NodeRecord,
+    alive,
+    delete,
+    find,
+    mark_deleted,
+    read_alive,
+    transaction,
+    write,
+)
+from hpc.autoscale.util import parse_boot_timeout, parse_idle_timeout
+
+DAY = 24 * 3600.0
+RETIRE_AFTER = 7 * DAY
+
+# A stored time further ahead than this comes from a clock that was wrong, and not from one that was set back a little.
+_FAR_AHEAD = DAY
+
+_T = TypeVar("_T")
+
+
+class SQLiteNodeHistory(NodeHistory):
+    """A node history in an SQLite file, shared by processes and kept between passes.
+
+    Read-only histories are never written: updates do nothing, and a missing file reads as an empty one. A file that
+    turns out to be broken is moved aside and a new one begun. Everything else that fails raises NodeHistoryError.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] = "nodehistory.db", read_only: bool = False):
+        self.path = os.fspath(path)
+        self.read_only = read_only
+        self.conn = initialize_db(self.path, read_only)
+
+    def close(self) -> None:
+        """Close the file. The history cannot be used after."""
+        self.conn.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def update(self, nodes: Iterable[Node]) -> None:
+        """Learn from all nodes that exist now.
+
+        Required nodes and those that are not Ready count as needed now. A node is ready from the first time that it is
+        seen Ready, or running a job, and stays so. Nodes without a NodeId are passed over. One transaction; cost is
+        linear in the nodes.
+        """
+        if self.read_only:
+            return
+        present = with_ids(nodes)
+        self._run(lambda conn: self._update(conn, present))
+
+    def _update(self, conn: sqlite3.Connection, nodes: Sequence[Node]) -> None:
+        now = self.now()
+        with transaction(conn):
+            stored = find(conn, [node_id_of(node) for node in nodes])
+            seen: dict[str, NodeRecord] = {}
+            for node in nodes:
+                node_id = node_id_of(node)
+                known = seen.get(node_id) or stored.get(node_id)
+                seen[node_id] = _observed(node, known, now)
+            respelled = [r.node_id for node_id, r in stored.items() if r.node_id != node_id]
+            delete(conn, respelled)
+            write(conn, [r for node_id, r in seen.items() if r != stored.get(node_id)])
+            mark_deleted(conn, [node_id for node_id in alive(conn) if node_id not in seen], now)
+            self._retire(conn, now, RETIRE_AFTER)
+
+    def find_unmatched(self, for_at_least: float = 300) -> NodeHistoryResult:
+        """Existing nodes not needed for more than so many seconds, longest first; below 0 for every node."""
+        return self._find_since("last_match_time", for_at_least)
+
+    def find_booting(self, for_at_least: float = 1800) -> NodeHistoryResult:
+        """Existing nodes first seen more than so many seconds ago that have never been ready, oldest first; below 0
+        for all that have never been ready."""
+        return self._find_since(
+            "create_time", for_at_least, "AND COALESCE(ready_time, 0) < create_time"
+        )
+
+    def _find_since(
+        self, column: str, for_at_least: float, condition: str = ""
+    ) -> NodeHistoryResult:
+        now = self.now()
+        query = (
+            f"SELECT node_id, hostname, COALESCE({column}, :now) FROM nodes WHERE delete_time IS NULL "
+            f"AND (:any OR {column} < :before) {condition} ORDER BY {column}, node_id"
+        )
+        values = {"now": now, "any": for_at_least < 0, "before": now - for_at_least}
+        return self._run(lambda conn: conn.execute(query, values).fetchall())
+
+    def find_ignored(self) -> NodeHistoryResult:
+        """Nodes marked by `mark_ignored`, also those that are gone, with the time they were last needed."""
+        query = "SELECT node_id, hostname, last_match_time FROM nodes WHERE ignore ORDER BY node_id"
+        return self._run(lambda conn: conn.execute(query).fetchall())
+
+    def mark_ignored(self, nodes: Iterable[Node]) -> None:
+        """Mark nodes as ones to leave alone. A node not known yet is recorded as first seen now."""
+        self._set_ignored(nodes, True)
+
+    def unmark_ignored(self, nodes: Iterable[Node]) -> None:
+        """Undo `mark_ignored`."""
+        self._set_ignored(nodes, False)
+
+    def _set_ignored(self, nodes: Iterable[Node], ignore: bool) -> None:
+        if self.read_only:
+            logging.warning("Node history %s is read-only: nodes not marked", self.path)
+            return
+        present = with_ids(nodes)
+        self._run(lambda conn: self._write_ignored(conn, present, ignore))
+
+    def _write_ignored(self, conn: sqlite3.Connection, nodes: Sequence[Node], ignore: bool) -> None:
+        now = self.now()
+        with transaction(conn):
+            stored = find(conn, [node_id_of(node) for node in nodes])
+            records = []
+            for node in nodes:
+                record = stored.get(node_id_of(node))
+                if record is None and ignore:
+                    record = _observed(node, None, now)
+                if record is not None:
+                    records.append(record._replace(ignore=ignore))
+            write(conn, records)
+
+    def retire_records(self, timeout: float = RETIRE_AFTER, commit: bool = True) -> None:
+        """Forget nodes that have been gone for more than so many seconds. Without `commit` the caller commits."""
+        if self.read_only:
+            return
+        now = self.now()
+        self._run(lambda conn: self._retire_now(conn, now, timeout, commit))
+
+    def _retire_now(
+        self, conn: sqlite3.Connection, now: float, timeout: float, commit: bool
+    ) -> None:
+        self._retire(conn, now, timeout)
+        if commit:
+            conn.commit()
+
+    @staticmethod
+    def _retire(conn: sqlite3.Connection, now: float, timeout: float) -> None:
+        # times far ahead come from a clock that was wrong, and would never be reached
+        done = conn.execute(
+            "DELETE FROM nodes WHERE delete_time < ? OR delete_time > ?",
+            (now - timeout, now + _FAR_AHEAD + timeout),
+        )
+        if done.rowcount > 0:
+            logging.debug("Retired %d records of the node history", done.rowcount)
+
+    def read(self) -> dict[str, NodeRecord]:
+        """What is known of every existing node, by NodeId."""
+        return {record.node_id: record for record in self._run(read_alive)}
+
+    def decorate(self, nodes: Iterable[Node], config: Mapping[str, Any] | None = None) -> None:
+        """Write into each existing node when it was first seen, last needed and deleted, and how many seconds it has
+        left before the idle and boot timeouts of `config`. A node not known yet counts as first seen now.
+        """
+        present = [node for node in with_ids(nodes) if node.exists]
+        stored = self._run(lambda conn: find(conn, [node_id_of(node) for node in present]))
+        now = self.now()
+        for node in present:
+            record = stored.get(node_id_of(node)) or NodeRecord(
+                node_id_of(node), None, None, now, now
+            )
+            _decorate(node, record, now, config or {})
+
+    def _run(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
+        """Do some work on the file; once more on a new one when the file proves to be broken."""
+        try:
+            return work(self.conn)
+        except sqlite3.Error as error:
+            if self.read_only or not is_corrupt(error):
+                raise NodeHistoryError(f"node history {self.path}: {error}") from error
+            logging.warning("Node history %s is broken: %s", self.path, error)
+        self.conn.close()
+        self.conn = initialize_db(self.path, self.read_only)
+        try:
+            return work(self.conn)
+        except sqlite3.Error as error:
+            raise NodeHistoryError(f"node history {self.path}: {error}") from error
+
+
+def _observed(node: Node, known: NodeRecord | None, now: float) -> NodeRecord:
+    """What is known of a node after seeing it now.
+
+    Times never go back with the clock, or a node needed before the clock was set back would look idle for longer once
+    the clock is right again. Only times far ahead, from a clock that was wrong then, are brought back to now.
+    """
+    record = known or NodeRecord(node_id_of(node), None, None, now, now)
+    created = _plausible(record.create_time, now)
+    matched = _plausible(record.last_match_time, now)
+    # one that was thought gone may have been at work unseen
+    if node.required or node.state != "Ready" or record.delete_time is not None:
+        matched = max(matched, now)
+    ready = record.ready_time
+    is_ready = node.state == "Ready" or bool(node.metadata.get("_running_job_"))
+    if is_ready and not record.was_ready:
+        ready = max(created, now)
+    return NodeRecord(
+        node_id=node_id_of(node),
+        hostname=node.hostname or record.hostname,
+        instance_id=node.instance_id or record.instance_id,
+        create_time=created,
+        last_match_time=matched,
+        ready_time=ready,
+        delete_time=None,
+        ignore=record.ignore,
+    )
+
+
+def _plausible(moment: float, now: float) -> float:
+    return moment if moment <= now + _FAR_AHEAD else now
+
+
+def _decorate(node: Node, record: NodeRecord, now: float, config: Mapping[str, Any]) -> None:
+    created = _plausible(record.create_time, now)
+    matched = _plausible(record.last_match_time, now)
+    node.create_time_unix = created
+    node.last_match_time_unix = matched
+    node.delete_time_unix = record.delete_time
+    if not record.was_ready:
+        booting_for = max(0.0, now - created)
+        left = parse_boot_timeout(dict(config), node) - booting_for
+        node.create_time_remaining = max(0.0, left)
+    if node.keep_alive or node.state != "Ready":
+        node.idle_time_remaining = -1
+    else:
+        idle_for = max(0.0, now - matched)
+        node.idle_time_remaining = max(0.0, parse_idle_timeout(dict(config), node) - idle_for)

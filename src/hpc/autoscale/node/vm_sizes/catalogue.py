@@ -1,0 +1,215 @@
+"""The table of VM sizes: the package's own facts with the user's laid over them, read on first use.
+
+`VM_SIZES` is the one table of the process and reads as location -> size -> record. What a record means is in `info`,
+how an override file is written in `overrides`; prices are elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from hpc.autoscale import hpclogging as logging
+from hpc.autoscale.node.vm_sizes.records import UNKNOWN_FAMILY, Compact, Record, expand, shell
+
+RESOURCE_FILE: str = os.path.join(os.path.dirname(os.path.dirname(__file__)), "vm_sizes.json")
+"""Path of the size table that comes with the package."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A size table as a file gives it. `sizes` hold in every location; `records` in one, and are in published form
+    but for what the file leaves out."""
+
+    sizes: Mapping[str, Compact] = field(default_factory=dict)
+    locations: frozenset[str] = frozenset()
+    proxies: Mapping[str, str] = field(default_factory=dict)
+    records: Mapping[str, Mapping[str, Record]] = field(default_factory=dict)
+
+
+NOTHING = Facts()
+
+
+def read_packaged(path: str) -> Facts:
+    """The table in the package. One that cannot be read is logged and gives an empty table: sizes are then unknown."""
+    try:
+        with open(path, encoding="utf-8") as stream:
+            data = json.load(stream)
+        return Facts(data["sizes"], frozenset(data["locations"]), data["proxied-locations"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        logging.error(
+            "Cannot read the VM sizes in %s, all of them are unknown now: %s", path, error
+        )
+        return NOTHING
+
+
+class SizeTable(Mapping[str, Mapping[str, Record]]):
+    """location -> VM size -> record, read from `path` when first looked into.
+
+    A record is made for each look-up and belongs to the caller. `on_change` callables are called whenever answers may
+    differ from earlier ones.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.on_change: list[Callable[[], None]] = []
+        self._packaged: Facts | None = None
+        self._override = NOTHING
+        self._lock = threading.Lock()
+        self._sizes: dict[str, Compact] = {}
+        self._by_case: dict[str, str] = {}
+
+    def load(self) -> Facts:
+        """Read the packaged table unless that was done; returns it."""
+        packaged = self._packaged
+        if packaged is None:
+            with self._lock:
+                packaged = self._packaged or read_packaged(self.path)
+                self._combine(packaged)
+                self._packaged = packaged
+        return packaged
+
+    def use(self, override: Facts) -> None:
+        """Lay the user's facts over the packaged ones, in place of those laid there before."""
+        packaged = self.load()
+        with self._lock:
+            self._override = override
+            self._combine(packaged)
+        for changed in self.on_change:
+            changed()
+
+    def _combine(self, packaged: Facts) -> None:
+        sizes = dict(packaged.sizes)
+        for name, changes in self._override.sizes.items():
+            base = dict(sizes.get(name, {}))
+            if "vcpus" in changes:
+                base.pop("vcpus_avail", None)
+            sizes[name] = {**base, **changes}
+        self._sizes = sizes
+        self._by_case = {}
+
+    def find(self, location: str, vm_size: str) -> Record | None:
+        """The record of a size, in the location or in the one that stands in for it; None when it is unknown.
+
+        Sizes are found in any letter case, because Azure takes them so; locations only as written.
+        """
+        found = self.exactly(location, vm_size)
+        if found is None and (usual := self.usual_name(vm_size)) != vm_size:
+            found = self.exactly(location, usual)
+        return found
+
+    def exactly(self, location: str, vm_size: str) -> Record | None:
+        """As `find`, with the size as written."""
+        base = self._made(location, vm_size) or self._borrowed(location, vm_size)
+        return self._laid_over(base, location, vm_size)
+
+    def _borrowed(self, location: str, vm_size: str) -> Record | None:
+        other = self.stand_in(location)
+        if other is None:
+            return None
+        logging.debug("Using the VM sizes of %s for %s", other, location)
+        return self._laid_over(self._made(other, vm_size), other, vm_size)
+
+    def _laid_over(self, base: Record | None, location: str, vm_size: str) -> Record | None:
+        """The user's record if there is one. Without a core count it describes no machine but corrects the base."""
+        given = self._override.records.get(location, {}).get(vm_size)
+        if given is None:
+            return base
+        base = base or shell(vm_size, location, None, {})
+        inherited = {} if "vCPUs" in given["capabilities"] else base["capabilities"]
+        return {**base, **given, "capabilities": {**inherited, **given["capabilities"]}}
+
+    def _made(self, location: str, vm_size: str) -> Record | None:
+        if not self._is_listed(location):
+            return None
+        compact = self._sizes.get(vm_size)
+        return None if compact is None else expand(vm_size, location, compact)
+
+    def _is_listed(self, location: str) -> bool:
+        return location in self.load().locations or location in self._override.locations
+
+    def stand_in(self, location: str) -> str | None:
+        """The location whose sizes hold in one that has none of its own; None when there is none or no need."""
+        if self._is_listed(location):
+            return None
+        return self._override.proxies.get(location) or self.load().proxies.get(location)
+
+    def usual_name(self, vm_size: str) -> str:
+        """The size as the table spells it, whatever its letter case; the argument itself when the table lacks it."""
+        self.load()
+        if vm_size in self._sizes:
+            return vm_size
+        if not self._by_case:
+            self._by_case = {name.lower(): name for name in self.size_names()}
+        return self._by_case.get(vm_size.lower(), vm_size)
+
+    def size_names(self) -> set[str]:
+        """Every size that is known anywhere."""
+        self.load()
+        return set(self._sizes).union(*self._override.records.values())
+
+    def families(self) -> set[str]:
+        """Every family that is known anywhere."""
+        self.load()
+        families = {compact.get("family") for compact in self._sizes.values()}
+        for records in self._override.records.values():
+            families.update(record.get("family") for record in records.values())
+        return {family for family in families if family and family != UNKNOWN_FAMILY}
+
+    def __getitem__(self, location: str) -> Mapping[str, Record]:
+        if location not in self:
+            raise KeyError(location)
+        return Region(self, location)
+
+    def __contains__(self, location: object) -> bool:
+        return location in self._locations()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._locations()))
+
+    def __len__(self) -> int:
+        return len(self._locations())
+
+    def _locations(self) -> set[str]:
+        return {*self.load().locations, *self._override.locations, *self._override.records}
+
+    def names_in(self, location: str) -> set[str]:
+        """Every size known in a location."""
+        names: set[str] = set()
+        for place in (location, self.stand_in(location)):
+            if place is not None:
+                names.update(self._override.records.get(place, ()))
+                names.update(self._sizes if self._is_listed(place) else ())
+        return names
+
+    def __repr__(self) -> str:
+        return f"SizeTable({self.path!r})"
+
+
+class Region(Mapping[str, Record]):
+    """The sizes of one location, as a mapping from size to record."""
+
+    def __init__(self, table: SizeTable, location: str) -> None:
+        self._table = table
+        self._location = location
+
+    def __getitem__(self, vm_size: str) -> Record:
+        found = self._table.exactly(self._location, vm_size)
+        if found is None:
+            raise KeyError(vm_size)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._table.names_in(self._location)))
+
+    def __len__(self) -> int:
+        return len(self._table.names_in(self._location))
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} VM sizes in {self._location}>"
+
+
+VM_SIZES = SizeTable(RESOURCE_FILE)

@@ -1,0 +1,130 @@
+"""Questions about VM sizes: what one size is, which there are, which one was probably meant.
+
+The published look-ups of `hpc.autoscale.node.vm_sizes`. They answer from the table in `catalogue` and never raise:
+what is not known is reported as unknown.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from difflib import get_close_matches
+from functools import cached_property, lru_cache
+from os import PathLike
+from typing import Any
+
+from hpc.autoscale import hpctypes as ht
+from hpc.autoscale.node.vm_sizes.catalogue import NOTHING, VM_SIZES
+from hpc.autoscale.node.vm_sizes.overrides import read_override
+from hpc.autoscale.node.vm_sizes.records import UNKNOWN_FAMILY, capability_value
+from hpc.autoscale.util import ShellDict
+
+
+class AuxVMSizeInfo:
+    """What one record says, in numbers. Unknown are: counts -1, memory -1g, family "unknown"; GPUs 0.
+
+    `vcpu_count` is what the machine offers, which for constrained sizes is less than its parent has; `pcpu_count` is
+    the physical cores behind them; `cores_per_socket` is Azure's number of vCPUs per core (its name is historical).
+    """
+
+    def __init__(self, record: Mapping[str, Any]) -> None:
+        self.__record = record
+        raw = record.get("capabilities")
+        known: Mapping[str, Any] = raw if isinstance(raw, Mapping) else {}
+        self.memory = ht.Memory(_number(known, "MemoryGB", -1), "g")
+        self.infiniband: bool = capability_value(known.get("RdmaEnabled")) is True
+        self.vm_family = ht.VMFamily(record.get("family") or UNKNOWN_FAMILY)
+        available = _count(known, "vCPUsAvailable", 0)
+        self.vcpu_count: int = available if available > 0 else _count(known, "vCPUs", -1)
+        self.cores_per_socket: int = _count(known, "vCPUsPerCore", -1)
+        per_core = self.cores_per_socket if self.vcpu_count >= 0 else 0
+        self.pcpu_count: int = self.vcpu_count // per_core if per_core > 0 else self.vcpu_count
+        self.gpu_count: int = max(0, _count(known, "GPUs", 0))
+
+    @cached_property
+    def capabilities(self) -> ShellDict:
+        """Azure's capabilities of the size, name to value."""
+        return ShellDict(dict(self.__record.get("capabilities") or {}))
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """A capability, or failing that another key of the record; `default` when there is neither."""
+        capabilities = self.__record.get("capabilities") or {}
+        return capabilities.get(key, self.__record.get(key, default))
+
+    def __repr__(self) -> str:
+        return (
+            f"AuxVMSizeInfo({self.__record.get('name', UNKNOWN_FAMILY)}, vcpu_count={self.vcpu_count}, "
+            f"pcpu_count={self.pcpu_count}, memory={self.memory!r}, gpu_count={self.gpu_count}, "
+            f"infiniband={self.infiniband})"
+        )
+
+
+def _number(known: Mapping[str, Any], key: str, unknown: int) -> float | int:
+    value = capability_value(known.get(key))
+    usable = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return value if usable else unknown
+
+
+def _count(known: Mapping[str, Any], key: str, unknown: int) -> int:
+    return int(_number(known, key, unknown))
+
+
+_UNKNOWN = AuxVMSizeInfo({})
+
+
+def get_aux_vm_size_info(location: ht.Location | None, vm_size: ht.VMSize | None) -> AuxVMSizeInfo:
+    """What is known of a size in a location. Never raises; equal questions give the same object. Cost: a look-up."""
+    if isinstance(location, str) and isinstance(vm_size, str):
+        return _info(location, vm_size)
+    return _UNKNOWN
+
+
+# bounded, because names come from outside; more than this many different ones are in no cluster
+@lru_cache(maxsize=8192)
+def _info(location: str, vm_size: str) -> AuxVMSizeInfo:
+    record = VM_SIZES.find(location, vm_size)
+    return _UNKNOWN if record is None else AuxVMSizeInfo(record)
+
+
+VM_SIZES.on_change.append(_info.cache_clear)
+
+
+def _inititialize_impl() -> None:
+    """Read the table now instead of at the first question. The misspelling is published."""
+    VM_SIZES.load()
+
+
+def use_override(source: str | PathLike[str] | Mapping[str, Any] | list[Any] | None) -> None:
+    """Let the user's facts win over the catalogue's from now on, in this process; None goes back to the catalogue.
+
+    `source` is a JSON file or its contents: in the short form of `vm_sizes.json`, as location -> size -> record, or as
+    `az vm list-skus` prints it. Raises ConfigurationException, with one line on the first thing that is wrong.
+    """
+    VM_SIZES.use(NOTHING if source is None else read_override(source, VM_SIZES.load()))
+
+
+def all_possible_vm_sizes() -> list[str]:
+    """Every known size, sorted."""
+    return sorted(VM_SIZES.size_names())
+
+
+def all_possible_vm_families() -> list[str]:
+    """Every known family, sorted."""
+    return sorted(VM_SIZES.families())
+
+
+def all_possible_locations() -> list[str]:
+    """Every location that has sizes of its own, sorted."""
+    return list(VM_SIZES)
+
+
+def suggest_vm_size(name: str) -> str | None:
+    """The known size that was probably meant by a name that is none: letter case and a missing `Standard_` are
+    overlooked before spelling is. The name itself when it is known; None when nothing is close."""
+    usual = VM_SIZES.usual_name(name)
+    by_case = {known.lower(): known for known in VM_SIZES.size_names()}
+    for candidate in (usual.lower(), f"standard_{usual.lower()}"):
+        if candidate in by_case:
+            return by_case[candidate]
+    close = get_close_matches(usual.lower(), by_case, n=1)
+    return by_case[close[0]] if close else None

@@ -1,0 +1,90 @@
+"""The two ways to write down one VM size, and how to get from the short one to the published one.
+
+The short form is a line of `vm_sizes.json` (`{"vcpus": 4, "mem_gib": 8, …}`); the published form is Azure's own:
+name, family, size, tier, location and capabilities. Only the catalogue and the reader of override files use this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+Record = dict[str, Any]
+Compact = Mapping[str, Any]
+
+UNKNOWN_FAMILY = "unknown"
+
+
+class Field(NamedTuple):
+    """How one key of the short form reads: the capability it stands for, its kind, and what to multiply it by."""
+
+    capability: str
+    kind: type
+    factor: int = 1
+
+
+FIELDS: dict[str, Field] = {
+    "vcpus": Field("vCPUs", int),
+    "vcpus_avail": Field("vCPUsAvailable", int),
+    "per_core": Field("vCPUsPerCore", int),
+    "mem_gib": Field("MemoryGB", float),
+    "gpus": Field("GPUs", int),
+    "gpu": Field("GPUModel", str),
+    "gpu_mem_gib": Field("GPUMemoryGB", float),
+    "gpu_frac": Field("GPUFraction", float),
+    "rdma": Field("RdmaEnabled", bool),
+    "accel_net": Field("AcceleratedNetworkingEnabled", bool),
+    "spot": Field("LowPriorityCapable", bool),
+    "premium_io": Field("PremiumIO", bool),
+    "arch": Field("CpuArchitectureType", str),
+    "temp_gib": Field("MaxResourceVolumeMB", float, 1024),
+    "nvme_gib": Field("NvmeDiskSizeInMiB", float, 1024),
+    "parent": Field("ParentSize", str),
+}
+"""Every key of the short form but `family`, which is not a capability."""
+
+_BELOW = {field.capability: False for field in FIELDS.values() if field.kind is bool}
+
+
+def expand(name: str, location: str, compact: Compact) -> Record:
+    """The published record of a size, made anew for each call. Flags that are not given are False, the architecture
+    x64; a number that is not given is absent, because it is unknown."""
+    capabilities: dict[str, Any] = {**_BELOW, "CpuArchitectureType": "x64"}
+    for key, field in FIELDS.items():
+        value = compact.get(key)
+        if value is not None:
+            capabilities[field.capability] = value if field.factor == 1 else value * field.factor
+    if "vCPUs" in capabilities:
+        capabilities.setdefault("vCPUsAvailable", capabilities["vCPUs"])
+    return shell(name, location, compact.get("family"), capabilities)
+
+
+def shell(name: str, location: str, family: str | None, capabilities: dict[str, Any]) -> Record:
+    """A published record around the given capabilities; tier and size follow from the name."""
+    tier, _, size = name.partition("_")
+    return {
+        "name": name,
+        "family": family or UNKNOWN_FAMILY,
+        "size": size or name,
+        "tier": tier if size else "",
+        "location": location,
+        "capabilities": capabilities,
+    }
+
+
+def capability_value(text: Any) -> Any:
+    """A capability as Azure's API writes it (always text) as what it means: a flag, a number, a list or the text."""
+    if not isinstance(text, str):
+        return text
+    if text in ("True", "False"):
+        return text == "True"
+    if "," in text:
+        return text.split(",")
+    return _number(text)
+
+
+def _number(text: str) -> Any:
+    plain = text.replace(".", "", 1)
+    if not (plain.isascii() and plain.isdigit()):
+        return text
+    return float(text) if "." in text else int(text)

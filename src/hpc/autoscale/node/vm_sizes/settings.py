@@ -1,0 +1,52 @@
+"""From the `vm_sizes` section of autoscale.json to the tables of this process.
+
+Called once per pass by whoever builds a node manager from a configuration. A file is read again only when it has
+changed, so that a daemon picks up an edited file and a pass costs nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from hpc.autoscale.errors import ConfigurationException
+from hpc.autoscale.node.vm_sizes.info import use_override
+from hpc.autoscale.node.vm_sizes.prices import use_price_override
+
+_TARGETS: dict[str, Callable[[Any], None]] = {
+    "override": use_override,
+    "prices": use_price_override,
+}
+
+_in_use: dict[str, object] = {}
+
+
+def configure(config: Mapping[str, Any]) -> None:
+    """Use the files that `vm_sizes.override` and `vm_sizes.prices` of the configuration name (or their contents).
+
+    A configuration without these keys undoes what an earlier one has set, and leaves alone what was set by calling
+    `use_override` or `use_price_override`. Raises ConfigurationException.
+    """
+    section = config.get("vm_sizes") or {}
+    if not isinstance(section, Mapping):
+        raise ConfigurationException(f"vm_sizes: expected an object, found {section!r}")
+    for key, use in _TARGETS.items():
+        source = section.get(key)
+        state = _state_of(source)
+        if state == _in_use.get(key):
+            continue
+        use(source)
+        _in_use[key] = state
+
+
+def _state_of(source: Any) -> object:
+    """Something that differs whenever the source would have to be read again."""
+    if not isinstance(source, str):
+        return source
+    path = os.path.abspath(os.path.expanduser(source))
+    try:
+        status = os.stat(path)
+    except OSError:
+        return (path, None)
+    return (path, status.st_mtime_ns, status.st_size)
