@@ -1,0 +1,45 @@
+"""Keeping secrets out of what people get to see.
+
+Decides by its key whether a value is a secret, and makes copies of configurations and arguments that can be printed.
+Where secrets come from does not belong here (`hpc.autoscale.config.secrets`). Called by logging, by the configuration
+checks and by everything that prints a configuration.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+HIDDEN = "***"
+
+_SECRET_KEY = re.compile(
+    r"passw(or)?d|passphrase|secret|token|(api|access|private|account|shared)[-_]?key"
+    r"|credentials?(?![-_]?file)|authorization|cookie",
+    re.IGNORECASE,
+)
+_URL_PASSWORD = re.compile(r"(?<=://)([^/?#@\s:]*):[^/?#\s]*@")
+
+
+def is_secret(key: object) -> bool:
+    """Whether a value under this key must not be shown; `credentials_file` is a path and may be."""
+    return isinstance(key, str) and _SECRET_KEY.search(key) is not None
+
+
+def redact(value: Any) -> Any:
+    """A copy in which each secret, at any depth, is `***`; a password inside of a URL likewise.
+
+    Mappings, lists and tuples are copied and other objects are passed on as they are. A secret that is None stays
+    None, so that one sees that it is not set.
+    """
+    if isinstance(value, Mapping):
+        return {k: _redacted(k, v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [redact(v) for v in value]
+    if isinstance(value, str):
+        return _URL_PASSWORD.sub(rf"\1:{HIDDEN}@", value)
+    return value
+
+
+def _redacted(key: object, value: Any) -> Any:
+    if is_secret(key) and value is not None:
+        return HIDDEN
+    return redact(value)
