@@ -1,0 +1,20 @@
+"""The configuration of the library, autoscale.json: reading, checking, timeouts and secrets.
+
+What the settings do belongs to those who use them. `load_config`, `check_config`, `resolve_secrets` and `redact` are
+what the rest of the library and integrations call.
+"""
+
+from hpc.autoscale.config.load import load_config, merge
+from hpc.autoscale.config.secrets import Credentials, redact, resolve_secrets
+from hpc.autoscale.config.timeouts import parse_boot_timeout, parse_idle_timeout, parse_timeout
+
+__all__ = [
+    "Credentials",
+    "load_config",
+    "merge",
+    "parse_boot_timeout",
+    "parse_idle_timeout",
+    "parse_timeout",
+    "redact",
+    "resolve_secrets",
+]

@@ -1,0 +1,84 @@
+"""Reading autoscale.json: files, the files that they include, and how several are merged into one.
+
+The result is a plain dict. Whether it makes sense does not belong here (`check`). Called through `load_config`, by the
+command line and by integrations.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from hpc.autoscale.errors import CircularIncludeError, ConfigurationException
+
+Source = str | os.PathLike[str] | Mapping[str, Any]
+
+
+def load_config(*configs: Source) -> dict[str, Any]:
+    """Merge configurations, later ones over earlier ones, into a new dict whose nested values may be shared.
+
+    Each one is a mapping or the path of a JSON file. A file may have `"include": [paths]`, relative to itself; what it
+    includes goes over it. ConfigurationException when a file cannot be read or is not a JSON object,
+    CircularIncludeError when files include each other.
+    """
+    merged: dict[str, Any] = {}
+    for config in configs:
+        loaded = config if isinstance(config, Mapping) else _read(os.path.abspath(config), ())
+        merged = merge(merged, loaded)
+    return merged
+
+
+def merge(left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str, Any]:
+    """Both in a new dict: lists are joined without duplicates, objects merged; in other conflicts right wins."""
+    merged = dict(left)
+    for key, value in right.items():
+        merged[key] = _merged(merged[key], value) if key in merged else value
+    return merged
+
+
+def _merged(left: Any, right: Any) -> Any:
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return merge(left, right)
+    if isinstance(left, list) and isinstance(right, list):
+        joined: list[Any] = []
+        for item in [*left, *right]:
+            if item not in joined:
+                joined.append(item)
+        return joined
+    return right
+
+
+def _read(path: str, chain: tuple[str, ...]) -> dict[str, Any]:
+    if path in chain:
+        raise CircularIncludeError(" ---> ".join([*chain, path]))
+    chain = (*chain, path)
+    try:
+        with open(path, encoding="utf-8") as file:
+            config: Any = json.load(file)
+    except (OSError, ValueError) as e:
+        raise ConfigurationException(_unusable(chain, str(e))) from e
+    if not isinstance(config, dict):
+        found = f"expected a JSON object, found {type(config).__name__}"
+        raise ConfigurationException(_unusable(chain, found))
+    merged: dict[str, Any] = config
+    for include in _includes(config, chain):
+        included = os.path.abspath(os.path.join(os.path.dirname(path), include))
+        merged = merge(merged, _read(included, chain))
+    return merged
+
+
+def _includes(config: Mapping[str, Any], chain: tuple[str, ...]) -> list[str]:
+    includes = config.get("include") or []
+    if isinstance(includes, str):
+        return [includes]
+    if not isinstance(includes, list) or not all(isinstance(i, str) for i in includes):
+        raise ConfigurationException(
+            _unusable(chain, f"include: expected a list of paths, found {includes!r}")
+        )
+    return includes
+
+
+def _unusable(chain: tuple[str, ...], why: str) -> str:
+    *including, path = chain
+    origin = f" (included by {including[-1]})" if including else ""
+    return f"Could not parse config {path}{origin}: {why}"

@@ -1,0 +1,96 @@
+"""The credentials for the CycleCloud server, and where they come from.
+
+How they are used does not belong here. Called by the binding when it connects, and by everything that prints a
+configuration (`redact`).
+"""
+
+import json
+import os
+import stat
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hpc.autoscale.errors import ConfigurationException
+from hpc.autoscale.redaction import is_secret, redact
+
+__all__ = ["Credentials", "is_secret", "redact", "resolve_secrets"]
+
+_FIELDS = ("url", "username", "password")
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """Where the server is and who we are there. Shown without the password."""
+
+    url: str
+    username: str
+    password: str = field(repr=False)
+
+
+def resolve_secrets(config: Mapping[str, Any]) -> Credentials:
+    """The credentials that the configuration leads to.
+
+    Each of url, username and password comes from the first that has it: the key of that name, the environment variable
+    CYCLECLOUD_URL, CYCLECLOUD_USERNAME or CYCLECLOUD_PASSWORD, the JSON object in the file named by `credentials_file`,
+    which nobody but its owner may be able to read. ConfigurationException when one is found nowhere, is not a text, or
+    when the file cannot be used.
+    """
+    found: dict[str, Any] = {
+        name: config.get(name) or os.environ.get(_variable(name)) for name in _FIELDS
+    }
+    path = config.get("credentials_file")
+    if path and not all(found.values()):
+        from_file = _read_credentials(path)
+        found = {name: value or from_file.get(name) for name, value in found.items()}
+    for name, value in found.items():
+        _check(name, value)
+    return Credentials(**found)
+
+
+def _variable(name: str) -> str:
+    return f"CYCLECLOUD_{name.upper()}"
+
+
+def _check(name: str, value: object) -> None:
+    if not value:
+        raise ConfigurationException(
+            f"{name} of the CycleCloud server is not set: expected it in the configuration, in the environment"
+            f" ({_variable(name)}) or in the file that credentials_file names"
+        )
+    if not isinstance(value, str):
+        shown = type(value).__name__ if is_secret(name) else repr(value)
+        raise ConfigurationException(f"{name}: expected a text, found {shown}")
+
+
+def _read_credentials(path: object) -> dict[str, Any]:
+    if not isinstance(path, str):
+        raise ConfigurationException(f"credentials_file: expected a path, found {path!r}")
+    try:
+        with open(os.path.expanduser(path), encoding="utf-8") as file:
+            _refuse_readable_by_others(path, os.fstat(file.fileno()).st_mode)
+            credentials = json.load(file)
+    except (
+        json.JSONDecodeError
+    ) as e:  # its text shows a position, the error itself holds the content
+        raise ConfigurationException(f"credentials_file {path!r} is not JSON: {e}") from None
+    except (OSError, UnicodeDecodeError) as e:
+        reason = e.strerror if isinstance(e, OSError) else "it is not UTF-8 text"
+        raise ConfigurationException(
+            f"credentials_file {path!r} cannot be read: {reason}"
+        ) from None
+    if not isinstance(credentials, dict):
+        raise ConfigurationException(
+            f"credentials_file {path!r}: expected a JSON object with {', '.join(_FIELDS)},"
+            f" found {type(credentials).__name__}"
+        )
+    return credentials
+
+
+def _refuse_readable_by_others(path: str, mode: int) -> None:
+    if sys.platform != "win32" and mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise ConfigurationException(
+            f"credentials_file {path!r} can be used by others (mode {stat.S_IMODE(mode):04o}):"
+            f" expected 0600 or less, as after `chmod 600 {path}`"
+        )

@@ -1,0 +1,61 @@
+"""How long a node may be idle, and how long it may take to boot, as the configuration says.
+
+What happens to a node whose time is over does not belong here. Called by the node history, the calculator and drivers.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from hpc.autoscale.errors import ConfigurationException
+
+if TYPE_CHECKING:
+    from hpc.autoscale.node.node import Node
+
+DEFAULT_IDLE_TIMEOUT = 300
+DEFAULT_BOOT_TIMEOUT = 1800
+
+
+def parse_idle_timeout(config: Mapping[str, Any], node: "Node | None" = None) -> int:
+    """Seconds that the node may be idle: key `idle_timeout`, 300 when not set."""
+    return parse_timeout("idle_timeout", DEFAULT_IDLE_TIMEOUT, config, node)
+
+
+def parse_boot_timeout(config: Mapping[str, Any], node: "Node | None" = None) -> int:
+    """Seconds that the node may take to boot: key `boot_timeout`, 1800 when not set."""
+    return parse_timeout("boot_timeout", DEFAULT_BOOT_TIMEOUT, config, node)
+
+
+def parse_timeout(
+    timeout_key: str, default_value: int, config: Mapping[str, Any], node: "Node | None" = None
+) -> int:
+    """Seconds under a key of the configuration.
+
+    The value is a number, a number as text, or an object with such values by nodearray and for `default`; an entry
+    of that object that is missing, null, empty or 0 means the next best one. Parts of a second are dropped.
+    ConfigurationException for anything else and for a negative number.
+    """
+    value = config.get(timeout_key)
+    if value is None:
+        return default_value
+    if not isinstance(value, Mapping):
+        return _seconds(timeout_key, value)
+    nodearray = node.nodearray if node is not None else "default"
+    for name in (nodearray, "default"):
+        if value.get(name):
+            return _seconds(f"{timeout_key}.{name}", value[name])
+    return default_value
+
+
+def _seconds(where: str, value: object) -> int:
+    try:
+        if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+            raise TypeError
+        seconds = float(value)
+        if seconds < 0 or not math.isfinite(seconds):
+            raise ValueError
+    except (TypeError, ValueError):
+        raise ConfigurationException(
+            f"{where}: expected a number of seconds of 0 or more, found {value!r}"
+        ) from None
+    return int(seconds)

@@ -1,0 +1,361 @@
+"""Small things that integrations use under this name: grouping, ids, locks, dicts with a twist, hostnames, JSON.
+
+Published as one module, so it stays one; nothing new belongs here. Reading and checking the configuration lives in
+`hpc.autoscale.config` and is only offered here under its published names.
+"""
+
+import json
+import os
+import re
+import sys
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any, Protocol, TextIO, TypeVar
+
+from hpc.autoscale import hpclogging
+from hpc.autoscale.config.load import load_config
+from hpc.autoscale.config.timeouts import parse_boot_timeout, parse_idle_timeout, parse_timeout
+from hpc.autoscale.errors import (
+    AutoscaleError,
+    CircularIncludeError,
+    ConfigurationException,
+    MultipleInstancesError,
+)
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+__all__ = [
+    "AZURE_HPC_DEV",
+    "LEGACY",
+    "AliasDict",
+    "CircularIncludeError",
+    "ConfigurationException",
+    "IncrementingUUID",
+    "MultipleInstancesError",
+    "NullSingletonLock",
+    "ShellDict",
+    "SingletonFileLock",
+    "SingletonLock",
+    "is_standalone_dns",
+    "is_valid_hostname",
+    "json_dump",
+    "json_load",
+    "load_config",
+    "new_singleton_lock",
+    "parse_boot_timeout",
+    "parse_idle_timeout",
+    "parse_timeout",
+    "partition",
+    "partition_single",
+    "set_uuid_func",
+    "uuid",
+]
+
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
+
+LEGACY = True
+
+AZURE_HPC_DEV = os.getenv("AZURE_HPC_DEV", "0").strip() not in ("", "0")
+"""Whether options for developers are offered; from the environment, read once."""
+
+_log = hpclogging.getLogger(__name__)
+
+
+# Ids
+
+
+class IncrementingUUID:
+    """A source of ids that counts: `prefix-0`, `prefix-1`, …, each prefix by itself; without a prefix bare numbers."""
+
+    def __init__(self) -> None:
+        self._next: dict[str, int] = {}
+
+    def __call__(self, prefix: str = "") -> str:
+        if prefix and not prefix.endswith("-"):
+            prefix += "-"
+        number = self._next.get(prefix, 0)
+        self._next[prefix] = number + 1
+        return f"{prefix}{number}"
+
+
+def _random_uuid(prefix: str = "") -> str:
+    from uuid import uuid4  # asks the platform when imported
+
+    return str(uuid4())
+
+
+_uuid_func: Callable[[str], str] = _random_uuid
+
+
+def set_uuid_func(func: Callable[[str], str]) -> None:
+    """Replace the source of ids of the process, as tests do."""
+    global _uuid_func
+    _uuid_func = func
+
+
+def uuid(prefix: str = "") -> str:
+    """A new unique id. Only a replaced source looks at the prefix."""
+    return _uuid_func(prefix)
+
+
+# Grouping
+
+
+def partition(node_list: Iterable[T], func: Callable[[T], K]) -> dict[K, list[T]]:
+    """The items by their key, keys in the order of first appearance and items in the given order."""
+    by_key: dict[K, list[T]] = {}
+    for item in node_list:
+        by_key.setdefault(func(item), []).append(item)
+    return by_key
+
+
+def partition_single(
+    node_list: Iterable[T], func: Callable[[T], K], strict: bool = True
+) -> dict[K, T]:
+    """The item of each key; RuntimeError when a key has several.
+
+    Without `strict`, several that are all equal are as good as one, and the first of them is taken.
+    """
+    single: dict[K, T] = {}
+    for key, items in partition(node_list, func).items():
+        first = items[0]
+        if len(items) > 1 and (strict or any(item != first for item in items)):
+            raise AutoscaleError(f"expected one value for {key!r}, found {len(items)}: {items}")
+        single[key] = first
+    return single
+
+
+# Locks
+
+
+class SingletonLock(ABC):
+    """Held by the one process that may change the cluster; taken when it is made."""
+
+    @abstractmethod
+    def unlock(self) -> None:
+        """Let the next one have it. Does nothing when done already."""
+
+
+class NullSingletonLock(SingletonLock):
+    """A lock that everybody may have."""
+
+    def unlock(self) -> None:
+        pass
+
+
+class SingletonFileLock(SingletonLock):
+    """A lock on a file, which holds the process id of the owner while it is locked.
+
+    The operating system drops the lock when the process ends, however it ends, so a file that was left behind locks
+    nobody out. MultipleInstancesError when somebody else has it and when the file cannot be opened; the content of a
+    file that is locked by somebody else is not touched.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.lockpath = path
+        try:
+            # "a+" and not "w", which would empty the file of the owner before we know that there is none
+            self.lockfp = open(path, "a+", encoding="utf-8", opener=_for_us_alone)  # noqa: SIM115
+        except OSError as e:
+            raise MultipleInstancesError(f"lock file {path!r} cannot be opened: {e}") from e
+        try:
+            _lock_file(self.lockfp)
+        except OSError as e:
+            owner = self._owner()
+            self.lockfp.close()
+            raise MultipleInstancesError(
+                f"expected to be the only instance, but lock file {path!r} is held by {owner}"
+            ) from e
+        self._write(str(os.getpid()))
+
+    def unlock(self) -> None:
+        if not self.lockfp.closed:
+            self._write("")
+            self.lockfp.close()
+
+    def _write(self, text: str) -> None:
+        self.lockfp.truncate(0)
+        self.lockfp.write(text)
+        self.lockfp.flush()
+
+    def _owner(self) -> str:
+        try:
+            self.lockfp.seek(0)
+            pid = self.lockfp.read(20).strip()
+        except OSError:  # Windows lets nobody else read what is locked
+            pid = ""
+        return f"process {pid}" if pid else "another process"
+
+
+def _for_us_alone(path: str, flags: int) -> int:
+    """Open the file; a new one is such that nobody else can open it, since even a reader could lock it."""
+    return os.open(path, flags, 0o600)
+
+
+def _lock_file(file: TextIO) -> None:
+    """Lock the file for ourselves; OSError at once when somebody else has it."""
+    if sys.platform == "win32":
+        file.seek(0)
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+    else:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def new_singleton_lock(config: Mapping[str, Any]) -> SingletonLock:
+    """The lock on `lock_file` of the configuration, or none when that is null. Deprecated: ask the driver for its lock.
+
+    Without that key it is `system/bootstrap/scalelib.lock` below CYCLECLOUD_HOME (/opt/cycle/jetpack) where that
+    exists, and otherwise `scalelib.lock` in the working directory.
+    """
+    warnings.warn(
+        "new_singleton_lock is deprecated; use SchedulerDriver.new_singleton_lock",
+        UserWarning,
+        stacklevel=2,
+    )
+    path = config.get("lock_file", config.get("lock_path", _default_lock_file()))
+    return SingletonFileLock(path) if path else NullSingletonLock()
+
+
+def _default_lock_file() -> str:
+    jetpack = r"c:\cycle\jetpack" if sys.platform == "win32" else "/opt/cycle/jetpack"
+    home = os.getenv("CYCLECLOUD_HOME", jetpack)
+    directory = os.path.join(home, "system", "bootstrap") if os.path.exists(home) else "."
+    return os.path.join(directory, "scalelib.lock")
+
+
+# Dicts
+
+
+class AliasDict(dict[str, Any]):
+    """A dict whose keys may have other names, too: an alias works like its key and is never listed."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._aliases: dict[str, str] = {}
+
+    def add_alias(self, alias: str, canonical: str) -> None:
+        """Let `alias` stand for the key `canonical`."""
+        self._aliases[alias] = canonical
+
+    def _key(self, key: str) -> str:
+        return self._aliases.get(key, key)
+
+    def __getitem__(self, key: str) -> Any:
+        return super().__getitem__(self._key(key))
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        super().__setitem__(self._key(key), value)
+
+    def __delitem__(self, key: str) -> None:
+        super().__delitem__(self._key(key))
+
+    def __contains__(self, key: object) -> bool:
+        return super().__contains__(self._key(key) if isinstance(key, str) else key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return super().get(self._key(key), default)
+
+    def pop(self, key: str, *default: Any) -> Any:
+        return super().pop(self._key(key), *default)
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        return super().setdefault(self._key(key), default)
+
+
+class ShellDict(dict[str, Any]):
+    """A dict whose items are attributes as well, for typing in a shell: `nodes.ip_0A000004`, `jobs.k_12`.
+
+    In the attribute's name each character outside of [A-Za-z0-9_] is `_`, and a name that would not begin with a
+    letter begins with `k_`; `prefix` comes first of all. Attributes are those of the moment when it was made. An item
+    that is called like a method of dict is reached by its key only.
+    """
+
+    def __init__(self, wrapped: Mapping[str, Any], prefix: str = "") -> None:
+        super().__init__(wrapped)
+        for key, value in wrapped.items():
+            name = re.sub(r"[^A-Za-z0-9_]", "_", f"{prefix}{key}")
+            if not name[:1].isalpha():
+                name = f"k_{name}"
+            if not hasattr(dict, name):
+                setattr(self, name, value)
+
+
+# JSON
+
+
+def json_dump(obj: Any, writer: TextIO | None = None) -> None:
+    """Write JSON, indented by 2, to the writer or stdout; objects say what they are by `to_json` or `to_dict`."""
+    json.dump(obj, writer or sys.stdout, indent=2, default=_to_json)
+
+
+def _to_json(obj: object) -> Any:
+    for method in ("to_json", "to_dict"):
+        if hasattr(obj, method):
+            return getattr(obj, method)()
+    raise AssertionError(
+        f"expected something that JSON knows or that has to_json or to_dict, found {type(obj).__name__} {obj!r}"
+    )
+
+
+def json_load(config: str | Mapping[str, Any]) -> dict[str, Any]:
+    """Deprecated name of load_config."""
+    warnings.warn("json_load is deprecated; use load_config", UserWarning, stacklevel=2)
+    return load_config(config)
+
+
+# Hostnames
+
+
+class _Configured(Protocol):
+    @property
+    def software_configuration(self) -> Mapping[str, Any]: ...
+
+
+class _Named(_Configured, Protocol):
+    @property
+    def hostname(self) -> str | None: ...
+
+
+_STANDALONE_HOSTNAME = re.compile(r"ip-[0-9A-Za-z]{8}")
+
+
+def is_standalone_dns(node_or_bucket: _Configured) -> bool:
+    """Whether CycleCloud names the machines itself, after their addresses (`ip-0A000004`); it does unless told not to."""
+    section: Any = node_or_bucket.software_configuration
+    for key in ("cyclecloud", "hosts", "standalone_dns"):
+        section = section.get(key) if isinstance(section, Mapping) else None
+    return bool(section.get("enabled", True)) if isinstance(section, Mapping) else True
+
+
+def is_valid_hostname(config: Mapping[str, Any], node: _Named) -> bool:
+    """Whether the node has its final name, by the patterns in `valid_hostnames` or, without any, the usual scheme.
+
+    A pattern is a regular expression that the short hostname begins with. ConfigurationException when it is none.
+    """
+    if not node.hostname:
+        return False
+    hostname = node.hostname.partition(".")[0]
+    patterns = config.get("valid_hostnames")
+    if patterns:
+        expected = [patterns] if isinstance(patterns, str) else list(patterns)
+        valid = any(_begins(pattern, hostname) for pattern in expected)
+    else:
+        expected = [_STANDALONE_HOSTNAME.pattern]
+        valid = not is_standalone_dns(node) or bool(_STANDALONE_HOSTNAME.fullmatch(hostname))
+    if not valid:
+        _log.warning("Hostname %r is not valid: expected one of %s", hostname, expected)
+    return valid
+
+
+def _begins(pattern: str, hostname: str) -> bool:
+    try:
+        return re.match(pattern, hostname) is not None
+    except re.error as e:
+        raise ConfigurationException(
+            f"valid_hostnames: expected a regular expression, found {pattern!r}: {e}"
+        ) from e
