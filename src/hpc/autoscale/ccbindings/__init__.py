@@ -1,8 +1,45 @@
 """The CycleCloud side of the library: everything that knows the server or its protocol.
 
-`new_cluster_bindings` is the way in; the node manager calls it once for each pass.
+`new_cluster_bindings` is the way in; the node manager calls it once for each pass. `interface` is what it gets back:
+`legacy` over REST (with `selection`, `creation` and `dryrun`), `mock` in memory, `reproduce` from saved replies.
+Below `legacy`, from the top: `client` and `clusters` (one function for each endpoint), `mutation` (changing things exactly
+once) with `recovery`, `session` (when to send and send again) with `pacing`, `replies` and `transport` (one HTTP request).
+`models` and `errors` are what all of them speak in; `evidence` decides whether a listing may be believed.
 """
 
-from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
+from collections.abc import Mapping
+from typing import Any
 
-__all__ = ["ClusterBindingInterface"]
+from hpc.autoscale.ccbindings.auth import resolve_credentials
+from hpc.autoscale.ccbindings.client import Client
+from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
+from hpc.autoscale.ccbindings.legacy import ClusterBinding
+from hpc.autoscale.ccbindings.reproduce import ReproduceFromResponse
+from hpc.autoscale.errors import ConfigurationException
+
+__all__ = ["ClusterBindingInterface", "new_cluster_bindings"]
+
+
+def new_cluster_bindings(config: Mapping[str, Any]) -> ClusterBindingInterface:
+    """The binding that a configuration asks for; connects to nothing yet.
+
+    `_mock_bindings` is a binding to use as it is, or describes saved replies (`{"name": "reproduce", ...}`; another
+    name is an AssertionError). Otherwise the server is the one of `url`, `username` and `password`, the cluster
+    `cluster_name`, and `read_only` makes it a dry run. Raises ConfigurationException when one of them is missing.
+    """
+    given = config.get("_mock_bindings")
+    if isinstance(given, Mapping) and given:
+        if given.get("name", "reproduce") != "reproduce":
+            raise AssertionError(f"unsupported _mock_bindings: {given['name']!r}")
+        return ReproduceFromResponse(given)
+    if given:
+        binding: ClusterBindingInterface = given
+        return binding
+    cluster_name = config.get("cluster_name")
+    if not isinstance(cluster_name, str) or not cluster_name:
+        found = "nothing" if cluster_name is None else repr(cluster_name)
+        raise ConfigurationException(f"cluster_name: expected the name of a cluster, found {found}")
+    credentials = resolve_credentials(config)
+    client = Client(config, **vars(credentials))
+    read_only = bool(config.get("read_only", False))
+    return ClusterBinding(config, client.session, client, read_only=read_only)

@@ -21,6 +21,7 @@ __all__ = [
     "HttpError",
     "InconsistentStatus",
     "InvalidModel",
+    "InvalidSelection",
     "MutationUnconfirmed",
     "NotFound",
     "OperationNotFound",
@@ -51,6 +52,10 @@ class InvalidModel(CycleCloudError):
         super().__init__(shorten(f"{model}: {'; '.join(self.faults[:3])}{more}"))
 
 
+class InvalidSelection(CycleCloudError):
+    """A management call does not say for which nodes it is, or says it twice."""
+
+
 class CycleCloudUnreachable(CycleCloudError):
     """No answer came: the name does not resolve, nothing listens, the connection broke or timed out.
 
@@ -68,7 +73,7 @@ class CertificateError(CycleCloudUnreachable):
     """The server's TLS certificate is not trusted, or the server does not speak TLS."""
 
     def __init__(self, url: str, reason: str) -> None:
-        super().__init__(url, reason, sent=False)
+        super().__init__(url, f"{reason} (see `ca_file` and `verify_certificates`)", sent=False)
 
 
 class HttpError(CycleCloudError):

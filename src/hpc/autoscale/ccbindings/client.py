@@ -1,0 +1,107 @@
+"""The client object: a session and the clusters behind it, shaped like the client that CycleCloud offers for download.
+
+Code that was written for that one finds `client.session`, `client.clusters.get(name)`, `cluster._client`, `get_status`
+and `scale_by_*` here. The endpoints themselves are in `clusters`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from hpc.autoscale.ccbindings import clusters
+from hpc.autoscale.ccbindings.models import ClusterStatus
+from hpc.autoscale.ccbindings.pacing import Pacing
+from hpc.autoscale.ccbindings.session import Session
+from hpc.autoscale.ccbindings.transport import DEFAULT_TIMEOUT
+from hpc.autoscale.errors import ConfigurationException
+
+
+class Client:
+    """A client for the server that `config` or the keyword arguments describe; keyword arguments win.
+
+    Keys: `url`, `username`, `password`, and optionally `verify_certificates` (true), `ca_file` (certificates to trust),
+    `timeout` in seconds (60). Other keys are ignored. Raises ConfigurationException for a key that is missing or unusable.
+    """
+
+    def __init__(
+        self, config: Mapping[str, Any] | None = None, pacing: Pacing | None = None, **settings: Any
+    ) -> None:
+        merged = {**(config or {}), **settings}
+        self.session = Session(
+            _text(merged, "url"),
+            _text(merged, "username"),
+            _text(merged, "password"),
+            verify_certificates=_flag(merged, "verify_certificates", default=True),
+            ca_file=merged.get("ca_file"),
+            timeout=_seconds(merged, "timeout", DEFAULT_TIMEOUT),
+            pacing=pacing,
+        )
+        self.clusters = Clusters(self)
+
+
+class Clusters:
+    """The clusters of a client, by name. Asking for one does not ask the server whether there is one."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def __getitem__(self, name: str) -> "Cluster":
+        return Cluster(name, self._client)
+
+    def get(self, name: str, default: Any = None) -> "Cluster":
+        """The cluster of that name; `default` is accepted for likeness to a mapping."""
+        return self[name]
+
+
+class Cluster:
+    """One cluster."""
+
+    def __init__(self, name: str, client: Client) -> None:
+        self.name = name
+        self._client = client
+
+    @property
+    def nodes(self) -> list[dict[str, Any]]:
+        """The records of all its nodes, read anew each time."""
+        return clusters.get_nodes(self._client.session, self.name)[1].nodes
+
+    def get_status(self, nodes: bool = False) -> ClusterStatus:
+        """Limits, nodearrays and buckets; with `nodes` also the nodes that are in use."""
+        return clusters.get_cluster_status(self._client.session, self.name, nodes)[1]
+
+    def scale_by_cores(self, node_array: str, total_core_count: int) -> None:
+        """Add what a nodearray lacks of so many cores."""
+        clusters.scale(
+            self._client.session, self.name, node_array, total_core_count=total_core_count
+        )
+
+    def scale_by_nodes(self, node_array: str, total_node_count: int) -> None:
+        """Add what a nodearray lacks of so many nodes."""
+        clusters.scale(
+            self._client.session, self.name, node_array, total_node_count=total_node_count
+        )
+
+
+def _text(settings: Mapping[str, Any], key: str) -> str:
+    value = settings.get(key)
+    if not isinstance(value, str) or not value:
+        shown = "nothing" if not value else f"a {type(value).__name__}"
+        raise ConfigurationException(f"{key}: expected a text, found {shown}")
+    return value
+
+
+def _flag(settings: Mapping[str, Any], key: str, default: bool) -> bool:
+    value = settings.get(key)
+    if value is None:
+        return default
+    if not isinstance(value, bool):
+        raise ConfigurationException(f"{key}: expected true or false, found {value!r}")
+    return value
+
+
+def _seconds(settings: Mapping[str, Any], key: str, default: float) -> float:
+    value = settings.get(key)
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 86400:
+        raise ConfigurationException(f"{key}: expected seconds above 0, found {value!r}")
+    return float(value)

@@ -1,0 +1,173 @@
+"""The binding to a real server: the interface's calls over REST, and the dry run.
+
+It speaks through a `clusters` module and a session: ours (`ccbindings.clusters`, `ccbindings.session`), or those of
+CycleCloud's own client or of a test, which have the same shape. `new_cluster_bindings` makes it; the node manager calls it.
+"""
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from hpc.autoscale import hpclogging as logging
+from hpc.autoscale.ccbindings import clusters, creation, foreign
+from hpc.autoscale.ccbindings.dryrun import DryRun
+from hpc.autoscale.ccbindings.models import (
+    ClusterStatus,
+    Model,
+    NodeCreationRequest,
+    NodeCreationResult,
+    NodeList,
+    NodeManagementResult,
+)
+from hpc.autoscale.ccbindings.replies import M
+from hpc.autoscale.ccbindings.selection import SelectingBinding, Selection
+from hpc.autoscale.ccbindings.session import Session, path_of
+from hpc.autoscale.errors import ReadOnlyModeException
+
+if TYPE_CHECKING:
+    from hpc.autoscale.node.node import Node
+
+__all__ = ["ClusterBinding", "ReadOnlyModeException"]
+
+_logger = logging.getLogger("cyclecloud.clustersapi")
+
+
+class ClusterBinding(SelectingBinding):
+    """The cluster `config["cluster_name"]`, over `session`.
+
+    `clusters_module` has the functions of `ccbindings.clusters`; by default the one that goes with the session. With
+    `read_only` nodes are created and started in memory only, and every other change is a ReadOnlyModeException.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        session: Any,
+        client: Any,
+        clusters_module: Any = None,
+        read_only: bool = False,
+    ) -> None:
+        self.config = config
+        self.session = session
+        self.client = client
+        self.clusters_module = clusters_module or (
+            clusters if isinstance(session, Session) else foreign.clusters_module()
+        )
+        self.read_only = read_only
+        self._dry_run = DryRun()
+
+    @property
+    def cluster_name(self) -> str:
+        """The name of the cluster."""
+        return str(self.config["cluster_name"])
+
+    def __str__(self) -> str:
+        known = getattr(self.session, "_config", None) or self.config
+        return (
+            f"ClusterBinding(cluster_name={self.cluster_name}, url={known.get('url')},"
+            f" username={known.get('username')}, verify={known.get('verify_certificates')})"
+        )
+
+    __repr__ = __str__
+
+    def create_nodes(
+        self, nodes: Sequence["Node"], request_id: str | None = None
+    ) -> NodeCreationResult:
+        """Ask for new nodes like these, in one request. Their names are the server's to give."""
+        request_id = request_id or str(uuid.uuid4())
+        if self.read_only:
+            return self._dry_run.create(nodes, request_id)
+        sets = [creation.creation_set(group) for group in creation.partition_by_set(nodes)]
+        request = NodeCreationRequest(request_id=request_id, sets=sets)
+        request.validate()
+        return self._call("create_nodes", NodeCreationResult, request, request_id=request_id)
+
+    def delete_nodes(
+        self, nodes: Sequence["Node"], request_id: str | None = None
+    ) -> NodeManagementResult:
+        """Shut nodes down, which deletes them unless their shutdown policy says otherwise."""
+        self._refuse_if_read_only("delete_nodes")
+        return self.shutdown_nodes(nodes=nodes, request_id=request_id)
+
+    def retry_failed_nodes(self) -> NodeManagementResult:
+        """Have the server try again on every failed node; it does not say which these are, so the result names none."""
+        self._refuse_if_read_only("retry_failed_nodes")
+        self._guarded("retry_failed_nodes", self._retry)
+        return NodeManagementResult(operation_id="", nodes=[])
+
+    def get_cluster_status(self, nodes: bool = False) -> ClusterStatus:
+        """Nodearrays, buckets and limits; with `nodes` also the nodes that are in use, those of the dry run included."""
+        status = self._call("get_cluster_status", ClusterStatus, nodes)
+        if nodes:
+            status.nodes = [*(status.nodes or []), *self._dry_run.records.values()]
+        return status
+
+    def get_nodes(self, operation_id: str | None = None, request_id: str | None = None) -> NodeList:
+        """All node records, or those of one operation; those of the dry run alone once it has any."""
+        if self._dry_run.records:
+            return self._dry_run.listing(operation_id, request_id)
+        return self._call("get_nodes", NodeList, operation_id, request_id)
+
+    def scale(
+        self,
+        nodearray: str,
+        total_core_count: int | None = None,
+        total_node_count: int | None = None,
+    ) -> NodeCreationResult:
+        """Add what a nodearray lacks of a total, given as exactly one of cores and nodes."""
+        self._refuse_if_read_only("scale")
+        return self._call(
+            "scale", NodeCreationResult, nodearray, total_core_count, total_node_count
+        )
+
+    def check_listing(self, status: ClusterStatus, node_list: NodeList | None = None) -> None:
+        """As in the interface; a listing of the dry run's nodes alone is not held against the buckets."""
+        super().check_listing(status, None if self._dry_run.records else node_list)
+
+    def _manage(
+        self, action: str, selection: Selection, request_id: str | None
+    ) -> NodeManagementResult:
+        request_id = request_id or str(uuid.uuid4())
+        if self.read_only and action == "start":
+            return self._dry_run.start(selection, request_id, lambda: self.get_nodes().nodes)
+        self._refuse_if_read_only(f"{action}_nodes")
+        request = selection.request(request_id)
+        request.validate()
+        return self._call(f"{action}_nodes", NodeManagementResult, request, request_id=request_id)
+
+    def _refuse_if_read_only(self, call: str) -> None:
+        if self.read_only:
+            raise ReadOnlyModeException(f"Can not call {call} in read only mode.")
+
+    def _call(self, function: str, model: type[M], *args: Any, request_id: str | None = None) -> M:
+        """Call a function of the clusters module; its result as one of our models."""
+
+        def call() -> Any:
+            return getattr(self.clusters_module, function)(self.session, self.cluster_name, *args)
+
+        _, result = self._guarded(function, call, request_id)
+        adopted: M = model.adopt(result)
+        _log(function, adopted)
+        return adopted
+
+    def _guarded(
+        self, call: str, function: Callable[[], Any], request_id: str | None = None
+    ) -> Any:
+        where = f"cluster {self.cluster_name}: {call}"
+        return foreign.guarded(where, function, request_id, self.config.get("password"))
+
+    def _retry(self) -> None:
+        if self.clusters_module is clusters:
+            clusters.retry_failed_nodes(self.session, self.cluster_name)
+            return
+        context = self.clusters_module._RequestContext()
+        context.path = path_of("cloud", "actions", "retry", self.cluster_name)
+        accepted = [(code, "object", lambda value: value) for code in (200, 201, 202, 204)]
+        self.session.request(context, "POST", expected_responses=accepted)
+
+
+def _log(function: str, model: Model) -> None:
+    if _logger.isEnabledFor(logging.FINE):
+        _logger.log(logging.FINE, "%s: %s", function, model.json_encode())
+    elif _logger.isEnabledFor(logging.DEBUG):
+        _logger.debug("%s: %.100r", function, model)

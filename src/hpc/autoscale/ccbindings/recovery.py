@@ -1,0 +1,87 @@
+"""What a lost reply must have said, worked out from the nodes that its operation has touched.
+
+Pure functions over the protocol's models. The id of the operation is not to be had this way; the request id stands in
+for it, and `clusters.get_nodes` takes it as one.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from hpc.autoscale.ccbindings.models import (
+    NodeCreationRequest,
+    NodeCreationRequestSet,
+    NodeCreationResult,
+    NodeCreationResultSet,
+    NodeList,
+    NodeManagementResult,
+    NodeManagementResultNode,
+)
+
+_GOING = frozenset({"Terminated", "Off"})
+
+# the target states that a node has once an action was accepted for it
+TARGET_STATES: Mapping[str, frozenset[str]] = {
+    "start": frozenset({"Started"}),
+    "restart": frozenset({"Started"}),
+    "reimage": frozenset({"Started"}),
+    "deallocate": frozenset({"Deallocated"}),
+    "shutdown": _GOING | {"Deallocated"},
+    "terminate": _GOING,
+    "remove": _GOING,
+}
+
+# what distinguishes the nodes of one set from those of another: nodearray, VM size, placement group
+_Key = tuple[str, str, str]
+
+
+def creation_result(
+    request: NodeCreationRequest, request_id: str, listing: NodeList
+) -> NodeCreationResult:
+    """The result of a creation: its nodes counted to the sets that they fit, in the order of the request."""
+    left = Counter(_key(record) for record in listing.nodes)
+    results = []
+    for wanted in request.sets:
+        fitting = [key for key in left if _fits(key, wanted)]
+        added = 0
+        for key in fitting:
+            taken = min(left[key], wanted.count - added)
+            left[key] -= taken
+            added += taken
+        missing = f"{wanted.count - added} fewer than asked for; the reply with the reason was lost"
+        message = missing if added < wanted.count else None
+        results.append(NodeCreationResultSet(added=added, message=message))
+    return NodeCreationResult(operation_id=request_id, sets=results)
+
+
+def management_result(action: str, request_id: str, listing: NodeList) -> NodeManagementResult:
+    """The result of a management action: OK for the nodes that are on their way to where the action sends them."""
+    expected = TARGET_STATES[action]
+    nodes = []
+    for record in listing.nodes:
+        target = record.get("TargetState")
+        accepted = target in expected
+        nodes.append(
+            NodeManagementResultNode(
+                id=record.get("NodeId", ""),
+                name=record.get("Name", ""),
+                status="OK" if accepted else "Error",
+                error=None if accepted else f"its target state is {target}; the reply was lost",
+            )
+        )
+    return NodeManagementResult(operation_id=request_id, nodes=nodes)
+
+
+def _key(record: Mapping[str, Any]) -> _Key:
+    machine_type = str(record.get("MachineType") or "").lower()
+    return (record.get("Template") or "", machine_type, record.get("PlacementGroupId") or "")
+
+
+def _fits(key: _Key, wanted: NodeCreationRequestSet) -> bool:
+    nodearray, machine_type, placement_group = key
+    size = (wanted.definition.machine_type if wanted.definition else None) or machine_type
+    return (nodearray, machine_type, placement_group) == (
+        wanted.nodearray,
+        size.lower(),
+        wanted.placement_group_id or "",
+    )

@@ -1,0 +1,111 @@
+"""A cluster made of saved replies, to look into what an autoscaler decided on a cluster that is not at hand.
+
+It can be read and not changed. The command line and `_mock_bindings` of the configuration make it.
+"""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from hpc.autoscale.ccbindings.models import (
+    ClusterStatus,
+    NodeCreationResult,
+    NodeList,
+    NodeManagementResult,
+)
+from hpc.autoscale.ccbindings.replies import M
+from hpc.autoscale.ccbindings.selection import SelectingBinding, Selection
+from hpc.autoscale.errors import ConfigurationException
+
+if TYPE_CHECKING:
+    from hpc.autoscale.node.node import Node
+
+
+class ReproduceFromResponse(SelectingBinding):
+    """The cluster in `config["cluster_response"]` and, optionally, `config["node_list"]` or `config["nodes_response"]`.
+
+    Each is a reply as JSON holds it, or the path of a file with one. AssertionError when `cluster_response` is missing and
+    on every attempt to change something; ConfigurationException when a file or a reply cannot be read.
+    """
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        if not config.get("cluster_response"):
+            raise AssertionError("expected cluster_response, a saved reply or the path of one")
+        self._status = _load("cluster_response", config["cluster_response"], ClusterStatus)
+        if self._status.nodes is None:
+            self._status.nodes = []
+        key = "node_list" if config.get("node_list") else "nodes_response"
+        saved = config.get(key) or {"nodes": self._status.nodes}
+        self._node_list = _load(key, saved, NodeList)
+
+    @property
+    def cluster_name(self) -> str:
+        """A name that no cluster has."""
+        return "mock-reproduce-cluster"
+
+    def __str__(self) -> str:
+        return "ReproduceFromResponse()"
+
+    def get_cluster_status(self, nodes: bool = False) -> ClusterStatus:
+        """The saved status; its nodes are an empty list when none were saved."""
+        return self._status
+
+    def get_nodes(self, operation_id: str | None = None, request_id: str | None = None) -> NodeList:
+        """The saved listing; the nodes of the status when none was saved."""
+        return self._node_list
+
+    def check_listing(self, status: ClusterStatus, node_list: NodeList | None = None) -> None:
+        """Accepts everything: saved replies are often saved without their nodes, and cannot be acted on anyway."""
+
+    def create_nodes(
+        self, nodes: Sequence["Node"], request_id: str | None = None
+    ) -> NodeCreationResult:
+        """AssertionError."""
+        raise _unchangeable("create_nodes")
+
+    def delete_nodes(
+        self, nodes: Sequence["Node"], request_id: str | None = None
+    ) -> NodeManagementResult:
+        """AssertionError."""
+        raise _unchangeable("delete_nodes")
+
+    def retry_failed_nodes(self) -> NodeManagementResult:
+        """AssertionError."""
+        raise _unchangeable("retry_failed_nodes")
+
+    def scale(
+        self,
+        nodearray: str,
+        total_core_count: int | None = None,
+        total_node_count: int | None = None,
+    ) -> NodeCreationResult:
+        """AssertionError."""
+        raise _unchangeable("scale")
+
+    def _manage(
+        self, action: str, selection: Selection, request_id: str | None
+    ) -> NodeManagementResult:
+        raise _unchangeable(f"{action}_nodes")
+
+
+def _unchangeable(call: str) -> AssertionError:
+    return AssertionError(f"{call}: a cluster made of saved replies cannot be changed")
+
+
+def _load(key: str, saved: Any, model: type[M]) -> M:
+    """A saved reply, from a path (with `~`) or as it is."""
+    where = key
+    if isinstance(saved, str | os.PathLike):
+        where = f"{key} {os.fspath(saved)!r}"
+        try:
+            with open(os.path.expanduser(saved), encoding="utf-8") as file:
+                saved = json.load(file)
+        except (OSError, ValueError) as error:
+            raise ConfigurationException(f"{where}: expected a file of JSON: {error}") from None
+    reply = model.adopt(saved)
+    if not isinstance(reply, model):
+        raise ConfigurationException(
+            f"{where}: expected a {model.__name__}, found {type(saved).__name__}"
+        )
+    return reply

@@ -1,0 +1,176 @@
+"""Talking to one CycleCloud server: when to send, whether to try again, how long to wait. No endpoint is known here.
+
+The functions in `clusters` call it. It sends through `transport`, judges with `replies` and waits as `pacing` says.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from hpc.autoscale import hpclogging as logging
+from hpc.autoscale.ccbindings import errors
+from hpc.autoscale.ccbindings.pacing import Demand, Pacing, retry_after
+from hpc.autoscale.ccbindings.replies import Reply, error_for
+from hpc.autoscale.ccbindings.transport import DEFAULT_TIMEOUT, Transport
+from hpc.autoscale.errors import ConfigurationException
+
+# statuses with which a server or a proxy says "not now"
+TRANSIENT = frozenset({429, 502, 503, 504})
+
+
+@dataclass(frozen=True)
+class ResponseStatus:
+    """The status of a reply, as callers of the functions in `clusters` get it beside the model."""
+
+    status_code: int
+
+
+class Session:
+    """A session with the server at `url`; cheap to make. The arguments are those of `Transport`, and how patient to be."""
+
+    def __init__(
+        self,
+        url: str,
+        username: str,
+        password: str,
+        verify_certificates: bool = True,
+        ca_file: str | None = None,
+        timeout: float = DEFAULT_TIMEOUT,
+        pacing: Pacing | None = None,
+    ) -> None:
+        self._transport = Transport(url, username, password, verify_certificates, ca_file, timeout)
+        self.url = self._transport.url
+        self.pacing = pacing or Pacing()
+        # what users of CycleCloud's own client look up here
+        self._config = {
+            "url": self.url,
+            "username": username,
+            "verify_certificates": verify_certificates,
+        }
+
+    def __repr__(self) -> str:
+        return f"Session(url={self.url!r}, username={self._config['username']!r})"
+
+    def read(self, path: str, query: Mapping[str, Any] | None = None) -> Reply:
+        """GET `path`, tried again while the trouble may pass. Returns a reply that succeeded, or raises CycleCloudError."""
+        last = self.pacing.attempts - 1
+        for attempt in range(self.pacing.attempts):
+            try:
+                reply = self.send("GET", path, query)
+            except errors.CertificateError:
+                raise
+            except errors.CycleCloudUnreachable:
+                if attempt == last:
+                    raise
+                self.pacing.back_off(attempt)
+                continue
+            if reply.succeeded:
+                return reply
+            if reply.status_code not in TRANSIENT or attempt == last:
+                raise self.refusal(reply)
+            if self.asked_to_wait(reply) is None:
+                self.pacing.back_off(attempt)
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, Any] | None = None,
+        body: str | None = None,
+    ) -> Reply:
+        """One request and its reply, whatever its status, after the time that the server has asked to be left alone.
+
+        Raises Throttled, without asking, when that time is too long; CycleCloudUnreachable when no reply comes.
+        """
+        self._await_turn(method, path)
+        url = self.url + path + _encoded(query)
+        logging.debug("%s %s", method, url)
+        reply = self._transport.exchange(method, url, body)
+        logging.debug("%s %s: HTTP %s, %d bytes", method, url, reply.status_code, len(reply.body))
+        wait = self.asked_to_wait(reply)
+        if wait is not None:
+            until = self.pacing.now() + wait
+            demand = Demand(until, reply.status_code, errors.shorten(reply.message()))
+            self.pacing.not_before.note((self.url, method, path), demand)
+        return reply
+
+    def asked_to_wait(self, reply: Reply) -> float | None:
+        """The seconds that a 429 or 503 asks us to wait; None when it does not say or it is another status."""
+        if reply.status_code not in (429, 503):
+            return None
+        return retry_after(reply.headers, self.pacing.wall_clock)
+
+    def refusal(self, reply: Reply) -> errors.HttpError:
+        """The error for a reply without success."""
+        wait = self.asked_to_wait(reply)
+        if wait is None and reply.status_code != 429:
+            return error_for(reply)
+        asked = "asks to slow down" if wait is None else f"asks to wait {wait:.0f} s"
+        return errors.Throttled(
+            reply.url, reply.status_code, reply.message(), wait, f"the server {asked}; giving up"
+        )
+
+    def request(
+        self,
+        request_context: Any,
+        method: str,
+        query: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        body: str | None = None,
+        expected_responses: Iterable[tuple[int, str, Callable[[Any], Any]]] = (),
+    ) -> tuple[ResponseStatus, Any]:
+        """The call that CycleCloud's own client offers for endpoints without a function: `request_context.path`, sent once.
+
+        The body of the reply is decoded when it is JSON, text otherwise, and goes through the converter that
+        `expected_responses` has for its status. A status that is not expected raises the error for it. `headers` are
+        accepted and not used.
+        """
+        reply = self.send(method, request_context.path, query, body)
+        converters = {code: converter for code, _, converter in expected_responses}
+        if reply.status_code not in converters:
+            raise self.refusal(reply)
+        try:
+            value = json.loads(reply.body)
+        except (ValueError, RecursionError):
+            value = reply.body.decode("utf-8", "replace")
+        return ResponseStatus(reply.status_code), converters[reply.status_code](value)
+
+    def _await_turn(self, method: str, path: str) -> None:
+        demand = self.pacing.not_before.pending((self.url, method, path), self.pacing.now())
+        if demand is None:
+            return
+        wait = demand.until - self.pacing.now()
+        limit = self.pacing.longest_wait
+        if wait > limit:
+            advice = f"the server asks to wait {wait:.0f} s more, the limit is {limit:.0f} s; this pass ends"
+            raise errors.Throttled(
+                self.url + path, demand.status_code, demand.message, wait, advice
+            )
+        logging.info("%s asks to wait, trying again in %.1f s: %s", self.url, wait, demand.message)
+        self.pacing.sleep(wait)
+
+
+def path_of(*segments: str) -> str:
+    """The path of an endpoint: each segment is percent-encoded as a whole, a slash in a name included.
+
+    Raises ConfigurationException for names that cannot be a segment: empty, `.` and `..`.
+    """
+    for segment in segments:
+        if not isinstance(segment, str) or segment in ("", ".", ".."):
+            raise ConfigurationException(
+                f"expected the name of a cluster, nodearray or operation, found {segment!r}"
+            )
+    return "".join(f"/{quote(segment, safe='')}" for segment in segments)
+
+
+def _encoded(query: Mapping[str, Any] | None) -> str:
+    """The query string: parameters without a value left out, booleans in lower case."""
+    given = {name: value for name, value in (query or {}).items() if value is not None}
+    words = {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in given.items()
+    }
+    return f"?{urlencode(words)}" if words else ""

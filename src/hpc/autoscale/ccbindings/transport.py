@@ -1,0 +1,236 @@
+"""One HTTP request and its reply: credentials, TLS, timeouts, limits, and every failure turned into an error of ours.
+
+`session` decides when to send and whether to try again; nothing else uses this. The environment has no say in who we
+are and where we go: `.netrc` and proxy variables are ignored, and a configured `ca_file` or `verify_certificates: false`
+comes before its certificate bundles.
+"""
+
+import base64
+import html
+import http.client
+import json
+import os
+import re
+import time
+import warnings
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urlsplit
+
+from hpc.autoscale import hpclogging as logging
+from hpc.autoscale._version import __version__
+from hpc.autoscale.ccbindings import errors
+from hpc.autoscale.ccbindings.replies import Reply
+from hpc.autoscale.errors import ConfigurationException
+
+if TYPE_CHECKING:
+    import requests
+
+DEFAULT_TIMEOUT = 60.0
+LONGEST_CONNECT = 10.0
+# a cluster of 50,000 nodes with long records stays well below this
+LARGEST_BODY = 512 * 1024 * 1024
+
+_unverified: set[str] = set()
+
+
+class Transport:
+    """The way to the server at `url`; opens nothing until it is used.
+
+    `timeout` is in seconds, for connecting (at most 10) and for each silence of the server; a whole reply may take five
+    times as long. Raises ConfigurationException when url, credentials or `ca_file` cannot be used.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        username: str,
+        password: str,
+        verify_certificates: bool,
+        ca_file: str | None,
+        timeout: float,
+    ) -> None:
+        if ":" in username:
+            raise ConfigurationException(f"username: must not contain a colon, found {username!r}")
+        self.url = _checked_url(url)
+        self.timeout = timeout
+        # made here, because the HTTP library would refuse a password beyond Latin-1
+        self._token = base64.b64encode(f"{username}:{password}".encode()).decode()
+        self._secrets = _secrets(password, self._token)
+        self._verify = _verification(verify_certificates, ca_file)
+        self._http: requests.Session | None = None
+
+    def redact(self, text: str) -> str:
+        """`text` without the password, in any of the forms in which it may come back."""
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return text
+
+    def exchange(self, method: str, url: str, body: str | None) -> Reply:
+        """Send and receive, with every failure on the way turned into CycleCloudUnreachable."""
+        import requests
+        import urllib3
+
+        failures = (
+            requests.RequestException,
+            urllib3.exceptions.HTTPError,
+            http.client.HTTPException,
+            OSError,
+            ValueError,
+        )
+        deadline = time.monotonic() + 5 * self.timeout
+        try:
+            with self._connection().request(
+                method,
+                url,
+                data=None if body is None else body.encode(),
+                headers=None if body is None else {"Content-Type": "application/json"},
+                verify=self._verify,
+                timeout=(min(self.timeout, LONGEST_CONNECT), self.timeout),
+                allow_redirects=False,
+                stream=True,
+            ) as response:
+                content = _read_body(response, deadline)
+                return Reply(url, response.status_code, response.headers, content, self.redact)
+        except failures as error:
+            raise self._unreachable(url, error) from None
+
+    def _connection(self) -> "requests.Session":
+        if self._http is None:
+            import requests
+
+            self._http = requests.Session()
+            self._http.trust_env = False
+            self._http.headers.update(
+                {
+                    "Accept": "*/*",
+                    "Authorization": f"Basic {self._token}",
+                    "User-Agent": f"hpc-autoscale/{__version__}",
+                    "X-Cycle-Client-Version": f"hpc-autoscale-cli:{__version__}",
+                }
+            )
+            if self._verify is False:
+                _warn_unverified(self.url)
+        return self._http
+
+    def _unreachable(self, url: str, error: Exception) -> errors.CycleCloudUnreachable:
+        """Our error for an exception of the HTTP library: in words, and saying whether the request can have been sent."""
+        reason = self.redact(_innermost(error))
+        if re.search(
+            r"certificate|hostname .* doesn't match|WRONG_VERSION|record layer",
+            reason,
+            re.IGNORECASE,
+        ):
+            return errors.CertificateError(url, reason)
+        return errors.CycleCloudUnreachable(url, reason, sent=not _never_connected(error))
+
+
+def _checked_url(url: str) -> str:
+    """The server's base URL without a slash at its end; a text that is no such URL is refused."""
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except (AttributeError, TypeError, ValueError):
+        raise ConfigurationException("url: expected https://host[:port], found no URL") from None
+    if parts.username is not None or parts.password is not None:
+        raise ConfigurationException(
+            f"url: must not contain credentials (found some for host {parts.hostname});"
+            " use `username` and `password`"
+        )
+    if not usable or parts.query or parts.fragment:
+        raise ConfigurationException(f"url: expected https://host[:port], found {url!r}")
+    return url.rstrip("/")
+
+
+def _verification(verify: bool, ca_file: str | None) -> bool | str:
+    """What to check the server's certificate against: nothing, a bundle, or (True) the library's own bundle."""
+    if not verify:
+        return False
+    if ca_file is not None:
+        if not os.path.exists(os.path.expanduser(ca_file)):
+            raise ConfigurationException(
+                f"ca_file: expected a file of certificates, found no {ca_file!r}"
+            )
+        return os.path.expanduser(ca_file)
+    for variable in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+        bundle = os.environ.get(variable)
+        if bundle:
+            return bundle
+    return True
+
+
+def _warn_unverified(url: str) -> None:
+    """Say once per process and server that its certificate is not verified, and keep urllib3 from saying it again."""
+    import urllib3
+
+    if url in _unverified or not url.startswith("https:"):
+        return
+    _unverified.add(url)
+    host = re.escape(urlsplit(url).hostname or "")
+    warnings.filterwarnings(
+        "ignore",
+        message=f"Unverified HTTPS request is being made to host '{host}'",
+        category=urllib3.exceptions.InsecureRequestWarning,
+    )
+    logging.warning(
+        "%s: its certificate is not verified, because verify_certificates is false", url
+    )
+
+
+def _secrets(password: str, token: str) -> list[str]:
+    """The password in every form in which a server or an exception may repeat it, longest first."""
+    if not password:
+        return []
+    forms = {
+        token,
+        password,
+        repr(password)[1:-1],
+        json.dumps(password)[1:-1],
+        quote(password, safe=""),
+        html.escape(password),
+    }
+    return sorted(forms, key=len, reverse=True)
+
+
+def _read_body(response: "requests.Response", deadline: float) -> bytes:
+    """The whole decoded body. Raises OSError when it grows beyond all measure or dribbles in beyond the deadline."""
+    read = getattr(response.raw, "read1", response.raw.read)
+    chunks: list[bytes] = []
+    size = 0
+    while chunk := read(65536, decode_content=True):
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > LARGEST_BODY:
+            raise OSError(f"the reply is longer than {LARGEST_BODY} bytes")
+        if time.monotonic() > deadline:
+            raise TimeoutError("the reply did not end in time")
+    return b"".join(chunks)
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    """The exceptions wrapped in one another, outermost first; HTTP libraries nest them in several ways."""
+    chain: list[BaseException] = []
+    inner: object = error
+    while isinstance(inner, BaseException) and inner not in chain:
+        chain.append(inner)
+        wrapped = [arg for arg in inner.args if isinstance(arg, BaseException)]
+        inner = getattr(inner, "reason", None) or next(iter(wrapped), None) or inner.__cause__
+    return chain
+
+
+def _innermost(error: BaseException) -> str:
+    """What really went wrong, without the layers around it."""
+    cause = _causes(error)[-1]
+    text = re.sub(r"^<[^>]*>: |^\w+\(host=[^)]*\): ", "", str(cause))
+    return text or type(cause).__name__
+
+
+def _never_connected(error: BaseException) -> bool:
+    """Whether the connection was never made, so that the server cannot have seen the request."""
+    import urllib3
+
+    failures = (
+        urllib3.exceptions.NewConnectionError,
+        urllib3.exceptions.ConnectTimeoutError,
+        ConnectionRefusedError,
+    )
+    return any(isinstance(cause, failures) for cause in _causes(error))
