@@ -13,7 +13,7 @@ HIDDEN = "***"
 
 _SECRET_KEY = re.compile(
     r"passw(or)?d|passphrase|secret|token|(api|access|private|account|shared)[-_]?key"
-    r"|credentials?(?![-_]?file)|authorization|cookie",
+    r"|credential(?!s?[-_]?file)|authorization|cookie",
     re.IGNORECASE,
 )
 _URL_PASSWORD = re.compile(r"(?<=://)([^/?#@\s:]*):[^/?#\s]*@")

@@ -4,12 +4,15 @@ What the settings do belongs to those who use them. `load_config`, `check_config
 what the rest of the library and integrations call.
 """
 
+from hpc.autoscale.config.check import check_config, config_schema
 from hpc.autoscale.config.load import load_config, merge
 from hpc.autoscale.config.secrets import Credentials, redact, resolve_secrets
 from hpc.autoscale.config.timeouts import parse_boot_timeout, parse_idle_timeout, parse_timeout
 
 __all__ = [
     "Credentials",
+    "check_config",
+    "config_schema",
     "load_config",
     "merge",
     "parse_boot_timeout",

@@ -1,0 +1,156 @@
+"""Is this configuration what we expect, and if not, what exactly is wrong?
+
+`schema.json` says what is expected; this module turns the first violation into one line. What depends on the cluster
+(names of nodearrays, constraints) is checked by those who know it. Called by the command line and the loop before they
+begin.
+"""
+
+import functools
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from hpc.autoscale.errors import ConfigurationException, did_you_mean
+from hpc.autoscale.redaction import is_secret, redact
+
+_MODIFIERS = ("add", "subtract", "multiply", "divide", "divide_floor")
+
+# Integrations add keys of their own in these places ("" is the top), so only what looks like a typo is refused there.
+_SHARED_SECTIONS = ("", "autoscale")
+
+_TYPES = {
+    "array": "a list",
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "null": "null",
+    "number": "a number",
+    "object": "an object",
+    "string": "a text",
+}
+
+
+def check_config(config: Mapping[str, Any]) -> None:
+    """Raise ConfigurationException if something is wrong with the configuration.
+
+    Its text is one line about the first thing that is wrong: where (`default_resources[2].name`), what was expected,
+    what was found instead, and what was probably meant. Secrets are not shown.
+    """
+    import fastjsonschema
+
+    try:
+        _validator()(dict(config))
+    except fastjsonschema.JsonSchemaValueException as e:
+        where = (e.name or "").removeprefix("data").removeprefix(".")
+        raise ConfigurationException(_explain(where, e)) from None
+    for section in _SHARED_SECTIONS:
+        _check_typos(section, config)
+    for i, resource in enumerate(config.get("default_resources") or ()):
+        _check_modifiers(f"default_resources[{i}]", resource)
+
+
+@functools.cache
+def config_schema() -> dict[str, Any]:
+    """The JSON Schema (draft 7) of autoscale.json. `expected` in it is our own keyword, for error messages."""
+    schema: dict[str, Any] = json.loads(Path(__file__).with_name("schema.json").read_text("utf-8"))
+    return schema
+
+
+@functools.cache
+def _validator() -> Callable[[Mapping[str, Any]], Any]:
+    import fastjsonschema
+
+    validate: Callable[[Mapping[str, Any]], Any] = fastjsonschema.compile(
+        config_schema(), use_default=False
+    )
+    return validate
+
+
+def _explain(where: str, e: Any) -> str:
+    """The line about a violation `e`, a JsonSchemaValueException."""
+    if e.rule in ("additionalProperties", "required"):
+        return _explain_keys(where, e.definition, e.value)
+    expected = e.definition.get("expected") or _expected(e.rule, e.rule_definition)
+    hint = ""
+    if e.rule == "enum" and isinstance(e.value, str):
+        hint = did_you_mean(e.value, e.rule_definition)
+    return (
+        f"{where or 'the configuration'}: expected {expected}, found {_shown(where, e.value)}{hint}"
+    )
+
+
+def _explain_keys(where: str, schema: Mapping[str, Any], found: Mapping[str, Any]) -> str:
+    """The line about a key that is unknown or else one that is missing."""
+    known = schema["properties"]
+    unknown = next((k for k in found if k not in known and not k.startswith("_")), None)
+    if unknown:
+        expected = f"expected one of {', '.join(known)}{did_you_mean(unknown, known)}"
+        return f"{_join(where, unknown)}: unknown key, {expected}"
+    missing = next(k for k in schema["required"] if k not in found)
+    return f"{where}: expected the key {missing!r}, found {', '.join(found) or 'no keys'}"
+
+
+def _expected(rule: str, definition: Any) -> str:
+    if rule == "type":
+        types = [definition] if isinstance(definition, str) else definition
+        return " or ".join(_TYPES[t] for t in types)
+    if rule == "enum":
+        return "one of " + ", ".join(json.dumps(v) for v in definition)
+    return f"{rule} {definition}"
+
+
+def _shown(where: str, value: Any) -> str:
+    if is_secret(where.rpartition(".")[2]):
+        return "something else (not shown, being a secret)"
+    text = json.dumps(redact(value), default=repr)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _join(where: str, key: str) -> str:
+    return f"{where}.{key}" if where else key
+
+
+def _check_typos(section: str, config: Mapping[str, Any]) -> None:
+    """Refuse keys that are one typo away from a key of ours."""
+    schema = config_schema()
+    values: Mapping[str, Any] = config
+    if section:
+        schema, values = schema["properties"][section], config.get(section) or {}
+    known = schema["properties"]
+    for key in values:
+        if key in known or key.startswith("_"):
+            continue
+        meant = next((k for k in known if _is_typo(key, k)), None)
+        if meant:
+            raise ConfigurationException(
+                f"{_join(section, key)}: unknown key; did you mean {meant!r}?"
+            )
+
+
+def _is_typo(key: str, known: str) -> bool:
+    """Whether the key is the known one but for its separators and case, or for one slip of the finger.
+
+    A slip is a letter too many, too few or other, or two that changed places. Short words are often one letter apart
+    without being typos, so there only the first counts.
+    """
+    if _letters(key) == _letters(known):
+        return True
+    if min(len(key), len(known)) < 5 or abs(len(key) - len(known)) > 1:
+        return False
+    same = next((i for i, (a, b) in enumerate(zip(key, known, strict=False)) if a != b), None)
+    if same is None:
+        return True
+    a, b = key[same:], known[same:]
+    return a[1:] == b[1:] or a[1:] == b or a == b[1:] or (a[:2] == b[1::-1] and a[2:] == b[2:])
+
+
+def _letters(key: str) -> str:
+    return key.replace("_", "").replace("-", "").lower()
+
+
+def _check_modifiers(where: str, resource: Mapping[str, Any]) -> None:
+    found = [m for m in _MODIFIERS if m in resource]
+    if len(found) > 1:
+        raise ConfigurationException(
+            f"{where}: expected at most one of {', '.join(_MODIFIERS)}, found {' and '.join(found)}"
+        )
