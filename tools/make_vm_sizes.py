@@ -86,7 +86,12 @@ def size_lines(data: Raw, regions: Sequence[Raw]) -> str:
 
 def price_table(data: Raw) -> dict[str, Any]:
     """vm_prices.json: on-demand prices by region, and how much of them spot machines of a series cost."""
-    priced = {n: r["usd_h"] for n, r in sorted(data["sizes"].items()) if "usd_h" in r}
+    # a meter at 0 is a placeholder of the price service: unknown, as null is
+    priced = {
+        name: [price or None for price in raw["usd_h"]]
+        for name, raw in sorted(data["sizes"].items())
+        if any(raw.get("usd_h", ()))
+    }
     series: dict[str, list[str]] = {}
     for name, raw in sorted(data["sizes"].items()):
         if "spot_series" in raw:

@@ -88,7 +88,7 @@ class PriceList:
     def _listed(self, location: str, vm_size: str) -> float | None:
         column = self._load().get(location)
         row = self._rows.get(vm_size)
-        return None if column is None or row is None else row[column]
+        return None if column is None or row is None else row[column] or None
 
 
 _PRICES = PriceList(PRICE_FILE)
