@@ -1,0 +1,138 @@
+"""Showing a `Scene`: a live picture on a terminal, lines about what changed anywhere else. Nothing is decided here."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from demo_kit.scene import Scene
+from demo_kit.world import ARRAYS
+
+_QUEUES = tuple(array.queue for array in ARRAYS)
+_COLOURS = {"Ready": "green", "Failed": "red", "Terminating": "dim", "planned": "cyan"}
+_EVENTS_SHOWN = 8
+
+
+class View(Protocol):
+    """Shows scenes as they change."""
+
+    def show(self, scene: Scene) -> None:
+        """Show this scene, which is always the same object."""
+
+
+@contextmanager
+def open_view(live: bool) -> Iterator[View]:
+    """A picture that is redrawn, or lines."""
+    if not live:
+        yield Lines()
+        return
+    from rich.live import Live
+
+    with Live(refresh_per_second=8, transient=False) as display:
+        yield Picture(display)
+
+
+class Lines:
+    """One line when the numbers change, and one per event."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+        self._said: dict[str, str] = {}
+        self._events = 0
+
+    def show(self, scene: Scene) -> None:
+        """Print what is new."""
+        for event in scene.events[self._events :]:
+            self._print(event)
+        self._events = len(scene.events)
+        self._when_changed("queues", self._queues(scene))
+        self._when_changed("nodes", self._nodes(scene))
+        self._when_changed("demand", self._demand(scene))
+
+    def _queues(self, scene: Scene) -> str:
+        parts = (
+            f"{queue} {scene.waiting.get(queue, 0)} waiting"
+            f" {scene.count(queue, 'STARTED')} running {scene.count(queue, 'SUCCESS')} done"
+            for queue in _QUEUES
+        )
+        return " | ".join(parts)
+
+    def _nodes(self, scene: Scene) -> str:
+        return " ".join(f"{n['name']}={n['state']}" for n in scene.nodes) or "none"
+
+    def _demand(self, scene: Scene) -> str:
+        rows = (f"{row['name']} ({row['state']}): {row['work']}" for row in scene.demand)
+        return "; ".join([*rows, *scene.unsatisfied]) or "none"
+
+    def _when_changed(self, what: str, text: str) -> None:
+        if self._said.get(what) != text:
+            self._said[what] = text
+            self._print(f"{what:<7} {text}")
+
+    def _print(self, text: str) -> None:
+        print(f"{time.monotonic() - self._start:6.1f} s  {text}", flush=True)
+
+
+class Picture:
+    """Three tables and the last events, redrawn in place."""
+
+    def __init__(self, display: Any) -> None:
+        self._display = display
+        self._start = time.monotonic()
+
+    def show(self, scene: Scene) -> None:
+        """Draw the scene."""
+        from rich.console import Group
+        from rich.text import Text
+
+        seconds = time.monotonic() - self._start
+        head = f"{seconds:5.1f} s   {scene.done} of {len(scene.tasks)} tasks done   pass {scene.passes}"
+        events = Text("\n".join(scene.events[-_EVENTS_SHOWN:]), style="dim")
+        parts = (Text(head, style="bold"), self._queues(scene), self._nodes(scene))
+        self._display.update(Group(*parts, self._demand(scene), events))
+
+    def _queues(self, scene: Scene) -> Any:
+        table = _table("Queues (Celery)", "queue", "waiting", "running", "done", "")
+        for queue in _QUEUES:
+            done, running = scene.count(queue, "SUCCESS"), scene.count(queue, "STARTED")
+            total = scene.count(queue, "PENDING", "STARTED", "SUCCESS", "FAILURE", "RETRY")
+            bar = "█" * done + "▒" * running + "·" * max(0, total - done - running)
+            table.add_row(queue, str(scene.waiting.get(queue, 0)), str(running), str(done), bar)
+        return table
+
+    def _nodes(self, scene: Scene) -> Any:
+        table = _table("Nodes (CycleCloud)", "name", "VM size", "state", "tasks done here")
+        ran_on = scene.ran_on()
+        for node in scene.nodes:
+            table.add_row(
+                node["name"], node["vm_size"], _coloured(node["state"]), str(ran_on[node["id"]])
+            )
+        return table
+
+    def _demand(self, scene: Scene) -> Any:
+        table = _table("Demand (last pass)", "node", "state", "work")
+        for row in scene.demand:
+            table.add_row(row["name"], _coloured(row["state"]), row["work"])
+        for sentence in scene.unsatisfied:
+            table.add_row("", "", f"[yellow]{sentence}[/yellow]")
+        return table
+
+
+def _table(title: str, *columns: str) -> Any:
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", title_style="bold", expand=True)
+    for column in columns:
+        table.add_column(column, overflow="ellipsis", no_wrap=True)
+    return table
+
+
+def _coloured(state: str) -> str:
+    colour = _COLOURS.get(state, "yellow")
+    return f"[{colour}]{state}[/{colour}]"
+
+
+def is_terminal() -> bool:
+    """Whether there is somebody to watch a picture."""
+    return sys.stdout.isatty()

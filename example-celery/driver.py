@@ -1,0 +1,207 @@
+"""CeleryDriver: Celery as a scheduler that hpc-autoscale can scale.
+
+The words map like this. A queue with waiting tasks is a job, with as many iterations as tasks wait and with the
+constraints that autoscale.json gives for the queue. A worker is a scheduler node, one per host. A slot is a place in
+a worker's pool (`--concurrency`), the resource that every task takes one of. What a worker has fetched is not in the
+queue any more, so each task counts once: as waiting, or as a taken slot.
+
+Who the workers are and what they hold is known to `roster`, what the broker holds to `messages`; here is what follows
+from it for nodes.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from celery import Celery
+
+import messages
+from hpc.autoscale import clock
+from hpc.autoscale import hpclogging as logging
+from hpc.autoscale.errors import ConfigurationException, ConstraintError, did_you_mean
+from hpc.autoscale.job.driver import SchedulerDriver
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.node.constraints import get_constraints
+from hpc.autoscale.node.node import Node
+from roster import Roster, Worker
+
+# The job that a silent worker is taken to run: it keeps its node from counting as idle.
+UNKNOWN_WORK = "unknown work"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The section `celery` of autoscale.json.
+
+    queues          queue name to what one task of it needs: a constraint, or a list of them
+    answer_time     seconds that workers have to answer; each look at them takes this long
+    worker_timeout  seconds of silence after which a worker is taken for dead, and its node for failed
+    """
+
+    queues: Mapping[str, Any]
+    answer_time: float = 1.0
+    worker_timeout: float = 300.0
+
+    @staticmethod
+    def read(section: Any) -> "Settings":
+        """The settings, checked; ConfigurationException says what is wrong and where."""
+        known = ("queues", "answer_time", "worker_timeout")
+        if not isinstance(section, Mapping) or not isinstance(section.get("queues"), Mapping):
+            raise ConfigurationException(
+                'celery: expected {"queues": {"<queue>": <constraints>, ...}}, found '
+                + repr(section)
+            )
+        for key in section:
+            if key not in known:
+                raise ConfigurationException(
+                    f"celery.{key}: unknown key (known: {', '.join(known)}){did_you_mean(key, known)}"
+                )
+        for key in known[1:]:
+            value = section.get(key, 1.0)
+            if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+                raise ConfigurationException(
+                    f"celery.{key}: expected seconds, more than 0, found {value!r}"
+                )
+        for queue, needs in section["queues"].items():
+            try:
+                get_constraints(needs)
+            except ConstraintError as error:
+                raise ConfigurationException(f"celery.queues.{queue}: {error}") from error
+        return Settings(**section)
+
+
+class CeleryDriver(SchedulerDriver):
+    """Reads queues and workers of one Celery app; drains workers before their nodes go."""
+
+    def __init__(self, app: Celery) -> None:
+        super().__init__("celery")
+        self._app = app
+        self._roster = Roster(app)
+        self._deliveries = messages.Deliveries()
+        # node id -> since when the node is ready and no worker answers from it
+        self._unanswered: dict[str, float] = {}
+
+    # -- reading --------------------------------------------------------------------------------------------------
+
+    def initialize(self) -> None:
+        """Nothing to prepare: Celery needs no knowledge of nodes."""
+
+    def preprocess_config(self, config: dict[str, Any]) -> dict[str, Any]:
+        """Check the section `celery`; a node has a slot per vCPU where the configuration says nothing else."""
+        settings = Settings.read(config.get("celery"))
+        self._roster.answer_time = settings.answer_time
+        self._roster.patience = settings.worker_timeout
+        slots = {"select": {}, "name": "slots", "value": "node.vcpu_count"}
+        return {**config, "default_resources": [*config.get("default_resources", []), slots]}
+
+    def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
+        """Workers first, then queues: a task that is fetched in between is missed once, rather than counted twice."""
+        needs = Settings.read(config.get("celery")).queues
+        with messages.connected(self._app) as connection:
+            workers = self._roster.call(connection)
+            if not config.get("read_only"):
+                held = {task for worker in workers for task in worker.held}
+                complete = not self._unanswered and all(worker.heard for worker in workers)
+                self._deliveries.requeue_orphans(connection, held, complete)
+            waiting = messages.depths(connection, needs)
+        jobs = [new_job(queue, needs[queue], count) for queue, count in waiting.items() if count]
+        return jobs, [new_scheduler_node(worker) for worker in workers]
+
+    def validate_nodes(self, scheduler_nodes: list[SchedulerNode], cc_nodes: list[Node]) -> None:
+        """Find nodes that are ready and from which no worker answers; in the end they count as failed.
+
+        Either the worker never started, or it is gone. Left alone, such a node would be given work for ever.
+        """
+        now = clock.time()
+        ready = [node for node in cc_nodes if node.exists and node.state == "Ready"]
+        silent = [node for node in ready if not self._answers(node)]
+        ids = [str(node.delayed_node_id.node_id) for node in silent]
+        self._unanswered = {node_id: self._unanswered.get(node_id, now) for node_id in ids}
+        for node, node_id in zip(silent, ids, strict=True):
+            if now - self._unanswered[node_id] >= self._roster.patience and not node.keep_alive:
+                logging.warning(
+                    "%s is ready, but no worker answers from it: it counts as failed", node
+                )
+                node.state = "Failed"
+                del self._unanswered[node_id]
+
+    # -- joining and leaving --------------------------------------------------------------------------------------
+
+    def add_nodes_to_cluster(
+        self, nodes: list[Node], include_permanent: bool = False
+    ) -> list[Node]:
+        """A worker joins by itself; one that was drained, and whose node got work now, is called back."""
+        found = [(node, worker) for node, worker in self._workers_of(nodes) if worker.heard]
+        wanted = [w for node, w in found if w.draining and node.assignments - w.held]
+        if wanted:
+            with messages.connected(self._app) as connection:
+                self._roster.recall(connection, wanted)
+        return [node for node, _ in found]
+
+    def handle_post_join_cluster(self, nodes: list[Node]) -> list[Node]:
+        """Nothing more to do."""
+        return nodes
+
+    def handle_draining(self, nodes: list[Node]) -> list[Node]:
+        """Stop these workers from fetching; a node may go when its worker answers that it has nothing left."""
+        found = [(node, worker) for node, worker in self._workers_of(nodes) if worker.heard]
+        if not found:
+            return []
+        with messages.connected(self._app) as connection:
+            answers = self._roster.drain(connection, [worker for _, worker in found])
+        empty = {worker.hostname for worker in answers if worker.draining and not worker.held}
+        return [node for node, worker in found if worker.hostname in empty]
+
+    def handle_boot_timeout(self, nodes: list[Node]) -> list[Node]:
+        """All may go but those whose worker is at work already."""
+        return self._without_tasks(nodes)
+
+    def handle_failed_nodes(self, nodes: list[Node]) -> list[Node]:
+        """All may go but those whose worker is at work all the same.
+
+        A worker that is silent on a node that failed is gone. It is forgotten, so from the next pass on its tasks no
+        longer speak for the node.
+        """
+        for _, worker in self._workers_of(nodes):
+            if not worker.heard:
+                self._roster.forget(worker)
+        return self._without_tasks(nodes)
+
+    def handle_post_delete(self, nodes: list[Node]) -> list[Node]:
+        """Listen no more to the workers of these nodes, which may still answer while they shut down."""
+        for node in nodes:
+            self._roster.dismiss(node.delayed_node_id.node_id, node.hostname)
+        return nodes
+
+    def _answers(self, node: Node) -> bool:
+        return any(worker.heard for _, worker in self._workers_of([node]))
+
+    def _without_tasks(self, nodes: list[Node]) -> list[Node]:
+        busy = {id(node) for node, worker in self._workers_of(nodes) if worker.held}
+        return [node for node in nodes if id(node) not in busy]
+
+    def _workers_of(self, nodes: Iterable[Node]) -> list[tuple[Node, Worker]]:
+        """The nodes that a worker is known of, with it."""
+        found = ((n, self._roster.find(n.delayed_node_id.node_id, n.hostname)) for n in nodes)
+        return [(node, worker) for node, worker in found if worker]
+
+
+def new_job(queue: str, needs: Any, waiting: int) -> Job:
+    """The tasks that wait in a queue as one job. Every task takes a slot, whatever else it needs."""
+    each = [needs] if isinstance(needs, Mapping) else list(needs)
+    return Job(queue, [{"slots": 1}, *each], iterations=waiting)
+
+
+def new_scheduler_node(worker: Worker) -> SchedulerNode:
+    """A worker as a node: what it holds is assigned to it and takes its slots."""
+    resources: dict[str, Any] = {"slots": worker.slots}
+    if worker.node_id:
+        resources["ccnodeid"] = worker.node_id
+    node = SchedulerNode(worker.hostname, resources)
+    node.available["slots"] = max(0, worker.slots - len(worker.held)) if worker.heard else 0
+    for task in worker.held:
+        node.assign(task)
+    if not worker.heard:
+        node.assign(UNKNOWN_WORK)
+    return node

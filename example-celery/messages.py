@@ -1,0 +1,101 @@
+"""The broker as the driver sees it: how many tasks wait in each queue, and which deliveries nobody answers for.
+
+This is the only module that talks to the broker behind Celery's back. Who the workers are belongs to `roster`.
+"""
+
+import json
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from celery import Celery
+
+from hpc.autoscale import hpclogging as logging
+from hpc.autoscale.errors import AutoscaleError
+
+# Seconds. A broker that does not answer must not hold up the loop: the pass ends with an error, and changes nothing.
+_CONNECT_TIMEOUT = 5
+_READ_TIMEOUT = 15
+_TRANSPORT_OPTIONS = {
+    "redis": {"socket_connect_timeout": _CONNECT_TIMEOUT, "socket_timeout": _READ_TIMEOUT},
+    "amqp": {"read_timeout": _READ_TIMEOUT, "write_timeout": _READ_TIMEOUT},
+}
+
+
+class BrokerError(AutoscaleError):
+    """The broker did not answer, or not as expected. How much work there is, is then unknown: not none."""
+
+
+@contextmanager
+def connected(app: Celery) -> Iterator[Any]:
+    """A connection to the app's broker that does not retry for ever; whatever goes wrong on it is a BrokerError."""
+    connection = app.connection_for_read(connect_timeout=_CONNECT_TIMEOUT)
+    family = "amqp" if "amqp" in connection.transport_cls else "redis"
+    connection.transport_options = {**_TRANSPORT_OPTIONS[family], **connection.transport_options}
+    expected = (*connection.connection_errors, *connection.channel_errors, OSError)
+    try:
+        with connection:
+            connection.ensure_connection(max_retries=1, interval_start=0, timeout=_CONNECT_TIMEOUT)
+            yield connection
+    except expected as error:
+        raise BrokerError(f"broker {connection.as_uri()}: {error}") from error
+
+
+def depths(connection: Any, queues: Collection[str]) -> dict[str, int]:
+    """How many messages wait in each queue. Those that a worker has fetched are not among them."""
+    return {queue: _depth(connection, queue) for queue in queues}
+
+
+def _depth(connection: Any, queue: str) -> int:
+    # a channel of its own: a broker closes the channel on which an unknown queue was asked for
+    with connection.channel() as channel:
+        try:
+            return int(channel.queue_declare(queue, passive=True).message_count)
+        except connection.channel_errors as error:
+            if str(getattr(error, "reply_code", "")) == "404":
+                return (
+                    0  # nothing was ever sent to it; on Redis an empty queue does not exist either
+                )
+            raise
+
+
+class Deliveries:
+    """Deliveries that were never acknowledged: Redis keeps a list of them, and leaves it to its clients to act on it.
+
+    A delivery that no worker answers for twice in a row belonged to a worker that is gone. Celery's workers would put
+    it back when the visibility timeout is over, which must be longer than the longest task; and when no worker is
+    left, nobody does. RabbitMQ sees the connection break and does all this by itself.
+    """
+
+    def __init__(self) -> None:
+        self._suspects: set[str] = set()
+
+    def requeue_orphans(self, connection: Any, held: Collection[str], complete: bool) -> list[str]:
+        """Put back what nobody holds; returns the ids of those tasks.
+
+        `held`: the tasks that workers answer for. `complete`: every worker that may hold one has answered; otherwise
+        nothing is put back, because what a silent worker does is unknown.
+        """
+        with connection.channel() as channel:
+            if not hasattr(channel, "unacked_key"):
+                return []
+            tags = _unacknowledged(channel)
+            unclaimed = set(tags) - set(held)
+            orphans = sorted(unclaimed & self._suspects) if complete else []
+            self._suspects = unclaimed - set(orphans)
+            for task_id in orphans:
+                channel.qos.restore_by_tag(tags[task_id])
+        if orphans:
+            logging.warning("requeued, their worker is gone: %s", ", ".join(orphans))
+        return orphans
+
+
+def _unacknowledged(channel: Any) -> dict[str, str]:
+    """Task id to delivery tag of everything that was delivered and not acknowledged."""
+    found = {}
+    for tag, content in channel.client.hgetall(channel.unacked_key).items():
+        message = json.loads(content)[0]
+        task_id = (message.get("headers") or {}).get("id")
+        if task_id:
+            found[task_id] = tag.decode() if isinstance(tag, bytes) else tag
+    return found

@@ -1,0 +1,176 @@
+"""The workers as the driver sees them: who answered, who did so earlier and is silent now, and since when.
+
+Silence is not idleness. A worker that does not answer may be running somebody's task, so it counts as busy until it
+has been silent for `patience` seconds; only then is it given up. This is remembered in the process: run the
+autoscaler as a service, not as a new process per pass, if lost workers are to be found.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from celery import Celery
+
+from hpc.autoscale import clock
+from hpc.autoscale import hpclogging as logging
+
+
+@dataclass(frozen=True)
+class Worker:
+    """What a worker said. `held` are the tasks that it fetched and has not finished; `queues` those it takes from.
+
+    `names` are Celery's, one each for the workers of a host where several run. `home_queues` are the queues that it was started for: it is draining when it has left them. A worker that is not
+    `heard` answered an earlier call, and all of this is what it said then.
+    """
+
+    hostname: str
+    names: tuple[str, ...]
+    node_id: str
+    slots: int
+    held: frozenset[str]
+    queues: tuple[str, ...]
+    home_queues: tuple[str, ...]
+    heard: bool = True
+
+    @property
+    def draining(self) -> bool:
+        """Whether it takes no new tasks any more."""
+        return not self.queues
+
+
+class Roster:
+    """All workers of an app."""
+
+    def __init__(self, app: Celery, answer_time: float = 1.0, patience: float = 300.0) -> None:
+        self._app = app
+        self.answer_time = answer_time
+        self.patience = patience
+        self._workers: dict[str, Worker] = {}
+        self._silent_since: dict[str, float] = {}
+        self._dismissed: set[str] = set()
+
+    def call(self, connection: Any) -> list[Worker]:
+        """Ask every worker for its census, waiting `answer_time` seconds; the silent ones are in the list as well."""
+        answers = self._ask(connection, None)
+        for hostname, known in list(self._workers.items()):
+            if hostname not in answers:
+                self._miss(hostname, known)
+        for hostname, worker in answers.items():
+            self._workers[hostname] = worker
+            self._silent_since.pop(hostname, None)
+        return sorted(self._workers.values(), key=lambda worker: worker.hostname)
+
+    def find(self, node_id: str | None, hostname: str | None) -> Worker | None:
+        """The worker of a node: by the node's id where the worker knows it, else by hostname."""
+        for worker in self._workers.values():
+            if node_id and worker.node_id == node_id:
+                return worker
+        found = self._workers.get((hostname or "").lower())
+        return found if found and not (found.node_id and node_id) else None
+
+    def drain(self, connection: Any, workers: Collection[Worker]) -> list[Worker]:
+        """Tell workers to fetch no more; what those that answered then say about themselves."""
+        for queue in sorted({queue for worker in workers for queue in worker.queues}):
+            self._tell(
+                connection, "cancel_consumer", queue, [w for w in workers if queue in w.queues]
+            )
+        answers = self._ask(connection, workers) if workers else {}
+        self._workers.update(answers)
+        return list(answers.values())
+
+    def recall(self, connection: Any, workers: Collection[Worker]) -> None:
+        """Tell drained workers to take tasks from their queues again."""
+        for queue in sorted({queue for worker in workers for queue in worker.home_queues}):
+            wanted = [worker for worker in workers if queue in worker.home_queues]
+            self._tell(connection, "add_consumer", queue, wanted)
+        for worker in workers:
+            self._workers[worker.hostname] = replace(worker, queues=worker.home_queues)
+
+    def forget(self, worker: Worker) -> None:
+        """No longer count on a worker; should it answer again, it is back."""
+        self._workers.pop(worker.hostname, None)
+        self._silent_since.pop(worker.hostname, None)
+
+    def dismiss(self, node_id: str | None, hostname: str | None) -> None:
+        """Forget the worker of a deleted node, and do not listen to what it says while it shuts down."""
+        if node_id:
+            self._dismissed.add(node_id)
+        worker = self.find(node_id, hostname)
+        if worker:
+            self.forget(worker)
+
+    def _miss(self, hostname: str, known: Worker) -> None:
+        silent_since = self._silent_since.setdefault(hostname, clock.time())
+        if clock.time() - silent_since < self.patience:
+            self._workers[hostname] = replace(known, heard=False)
+            return
+        logging.warning("worker %s has been silent for %g s: given up", hostname, self.patience)
+        self.forget(known)
+
+    def _ask(self, connection: Any, workers: Collection[Worker] | None) -> dict[str, Worker]:
+        """The census of all workers, or of some: then the wait ends as soon as these have answered."""
+        names = None if workers is None else names_of(workers)
+        replies = self._app.control.broadcast(
+            "census",
+            reply=True,
+            timeout=self.answer_time,
+            connection=connection,
+            destination=names,
+            limit=len(names) if names else None,
+        )
+        found = (read_census(name, said) for reply in replies or [] for name, said in reply.items())
+        return {
+            w.hostname: w for w in merged(filter(None, found)) if w.node_id not in self._dismissed
+        }
+
+    def _tell(self, connection: Any, command: str, queue: str, workers: Collection[Worker]) -> None:
+        self._app.control.broadcast(
+            command,
+            arguments={"queue": queue},
+            destination=names_of(workers),
+            connection=connection,
+        )
+
+
+def names_of(workers: Iterable[Worker]) -> list[str]:
+    """The names by which Celery addresses these workers."""
+    return [name for worker in workers for name in worker.names]
+
+
+def read_census(name: str, said: Mapping[str, Any]) -> Worker | None:
+    """A worker from its answer; None when it is no census (a worker without the command says so with an error)."""
+    try:
+        return Worker(
+            hostname=name.partition("@")[2].split(".")[0].lower(),
+            names=(name,),
+            node_id=str(said["node_id"]),
+            slots=max(0, int(said["slots"])),
+            held=frozenset(said["held"]),
+            queues=tuple(said["queues"]),
+            home_queues=tuple(said["home_queues"]),
+        )
+    except (KeyError, TypeError, ValueError):
+        logging.warning("worker %s gave no census (%s): does it import census.py?", name, said)
+        return None
+
+
+def merged(workers: Iterable[Worker]) -> list[Worker]:
+    """One per host, which holds what any of its workers holds.
+
+    The same name twice is a worker that takes over from another one; its slots count once.
+    """
+    found: dict[str, Worker] = {}
+    for worker in workers:
+        other = found.get(worker.hostname)
+        if other:
+            same = worker.names[0] in other.names
+            worker = replace(
+                worker,
+                names=tuple(sorted({*worker.names, *other.names})),
+                slots=max(worker.slots, other.slots) if same else worker.slots + other.slots,
+                held=worker.held | other.held,
+                queues=tuple(sorted({*worker.queues, *other.queues})),
+                home_queues=tuple(sorted({*worker.home_queues, *other.home_queues})),
+            )
+        found[worker.hostname] = worker
+    return list(found.values())

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Runs on the scheduler node: installs the integration and runs its loop as a service.
+#
+#   configuration.celery.password   password of the broker of 10-broker.sh
+#   configuration.celery.broker     broker URL, where it is another one
+#
+# User name and password of CycleCloud are not written anywhere: the loop asks jetpack for them.
+set -euo pipefail
+
+files="${CYCLECLOUD_SPEC_PATH:?set by CycleCloud}/files"
+home=/opt/azurehpc/celery
+export AUTOSCALE_HOME="${home}"
+
+install -d -m 0755 "${home}"
+[[ -x "${home}/venv/bin/python" ]] || python3 -m venv "${home}/venv"
+"${home}/venv/bin/pip" install --quiet "${files}"/hpc_autoscale-*.whl "celery[redis]>=5.4" packaging
+install -m 0644 "${files}"/{azcelery,driver,roster,messages,tasks,celeryconfig,census}.py "${home}/"
+# what somebody changed on the node stays
+[[ -f "${home}/autoscale.json" ]] || install -m 0644 "${files}/autoscale.json" "${home}/autoscale.json"
+
+broker="$(jetpack config celery.broker "redis://:$(jetpack config celery.password)@127.0.0.1:6379/0")"
+install -d -m 0755 /etc/celery
+install -m 0600 /dev/null /etc/celery/autoscaler.env
+cat > /etc/celery/autoscaler.env <<EOF
+CELERY_BROKER_URL=${broker}
+CELERY_RESULT_BACKEND=$(jetpack config celery.results "${broker}")
+CYCLECLOUD_URL=$(jetpack config cyclecloud.config.web_server)
+AUTOSCALE_HOME=${home}
+EOF
+
+install -m 0644 "${files}/azcelery.service" /etc/systemd/system/azcelery.service
+systemctl daemon-reload
+systemctl enable azcelery.service
+systemctl restart azcelery.service
