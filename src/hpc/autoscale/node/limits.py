@@ -145,6 +145,7 @@ class BucketLimits:
         max_count: int,
         *,
         own: _OwnLimit | None = None,
+        name: str = "Bucket",
     ) -> None:
         self.vcpu_count = vcpu_count
         for limit, start in (
@@ -164,7 +165,7 @@ class BucketLimits:
         self._family = family_limits
         self._group = placement_group_limits
         self._own = own or _OwnLimit(
-            "Bucket",
+            name,
             vcpu_count,
             (active_count, active_core_count),
             min(available_count, available_core_count // max(1, vcpu_count)),

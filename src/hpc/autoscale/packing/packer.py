@@ -58,7 +58,8 @@ class Packer:
         return self._plan
 
     def commit(self, delta: Delta) -> None:
-        """Make a plan true: all of it, or StalePlan and nothing of it."""
+        """Make a plan true: all of it, or StalePlan or Overdrawn and nothing of it. The delta's `effects` are the
+        caller's to carry out, once it has made its own part true."""
         if delta is not self._plan:
             raise StalePlan("the plan was made before something else changed; ask again")
         self._plan = None
@@ -69,5 +70,3 @@ class Packer:
                 runs.append(placed.after, placed.hi - placed.lo)
             else:
                 runs.assign(placed.lo, placed.hi, placed.after)
-        for effect in delta.effects:
-            effect()

@@ -46,7 +46,7 @@ class Placed(NamedTuple):
 class Delta(NamedTuple):
     """Everything that placing a demand changes. `units` were placed; `rejects` say what kept the rest out.
 
-    `effects` are done after the shapes were changed: what custom constraints and shared pools need.
+    `effects` are for the caller to carry out after the commit: what custom constraints and shared pools need.
     """
 
     placed: tuple[Placed, ...]

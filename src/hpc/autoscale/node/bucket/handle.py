@@ -62,12 +62,13 @@ class NodeBucket(BucketFacts):
         self._deferred: frozenset[str] = frozenset()
         self._stock: Stock | None = None
         self._finish_node: FinishNode | None = None
+        self._on_write: Callable[[NodeBucket], None] | None = None
         self._reserved = 0
         self._example_node = node_from_bucket(
             self, ht.NodeName(f"{self.nodearray}-0"), exists=False, hostname=None
         )
         self._example_node._home = self
-        self.add_nodes(nodes)
+        self._adopt(nodes)
 
     # -- its nodes
 
@@ -80,14 +81,24 @@ class NodeBucket(BucketFacts):
         """Add nodes that are not here yet (by transient id and by host name); AssertionError when not valid."""
         if not self.valid:
             raise AssertionError(f"nodes cannot be added to {self}: the bucket is not valid")
+        self._adopt(nodes)
+
+    def _adopt(self, nodes: Iterable[Node]) -> None:
         for node in nodes:
             ids = {node.delayed_node_id.transient_id, node.hostname_or_uuid}
             if ids & self._known:
                 continue
             self._known |= ids
             node._home, node._position = self, len(self._slots)
-            self._dirty.add(len(self._slots))
             self._slots.append(node)
+            self.touched(node)
+
+    def _names(self) -> list[str]:
+        return [
+            slot.name if isinstance(slot, Node) else slot
+            for slot in self._slots
+            if slot is not None
+        ]
 
     def clone_with_placement_group(self, placement_group: ht.PlacementGroup) -> NodeBucket:
         """The same bucket within a placement group: no nodes yet, all other limits shared with this one."""
@@ -130,13 +141,21 @@ class NodeBucket(BucketFacts):
             self._template_dirty = True
         else:
             self._dirty.add(node._position)
+        if self._on_write is not None:
+            self._on_write(self)
 
     def _template_changed(self) -> None:
         self._template_dirty = True
+        if self._on_write is not None:
+            self._on_write(self)
 
-    def _join(self, table: ShapeTable, finish_node: FinishNode) -> Stock:
-        """Become part of an engine; its state here is the `Stock` returned."""
+    def _join(
+        self, table: ShapeTable, finish_node: FinishNode, on_write: Callable[[NodeBucket], None]
+    ) -> Stock:
+        """Become part of an engine; its state here is the `Stock` returned. `finish_node` gives a new node its default
+        resources; `on_write` is called when something was written that `_sync` must pass on."""
         self._finish_node = finish_node
+        self._on_write = on_write
         self._stock = Stock(
             str(self),
             self._bucket_shape(table),
@@ -148,7 +167,23 @@ class NodeBucket(BucketFacts):
         self._stock.reserved = self._reserved
         self._template_dirty = False
         self._dirty.update(range(len(self._slots)))
+        on_write(self)
         return self._stock
+
+    def _apply_defaults(self, apply: FinishNode, deferred: frozenset[str]) -> None:
+        """Give the bucket and the nodes that are here the default resources they lack. `deferred`: resources that
+        differ from node to node, and stay out of what the engine sees."""
+        if deferred != self._deferred:
+            self._deferred = deferred
+            self._template_changed()
+            self._dirty.update(range(len(self._slots)))
+        apply(self._example_node)
+        for name, value in self._example_node.available.items():
+            if self.resources.get(name) is None:
+                self.resources[name] = value
+        for slot in self._slots:
+            if isinstance(slot, Node):
+                apply(slot)
 
     def _bucket_shape(self, table: ShapeTable) -> NodeShape:
         return shape_of(
@@ -160,7 +195,19 @@ class NodeBucket(BucketFacts):
         )
 
     def _new_shape(self, table: ShapeTable) -> NodeShape:
-        return shape_of(self._new_node("new", "new"), table, QUERYABLE_PROPERTIES, self._deferred)
+        return self._shape_of(self._new_node("new", "new"), table)
+
+    def _shape_of(self, node: Node, table: ShapeTable) -> NodeShape:
+        return shape_of(node, table, QUERYABLE_PROPERTIES, self._deferred)
+
+    def _scratch(self, position: int) -> Node:
+        """A copy of the node at a position, or beyond the last a new one, to try things on."""
+        if position >= len(self._slots):
+            return self._new_node(f"{self.nodearray}-{position + 1}", util.uuid("hostname"))
+        node = self._handle(position)
+        scratch = node.clone()
+        scratch.assignments.update(node.assignments)
+        return scratch
 
     def _sync(self, table: ShapeTable) -> bool:
         """Give the engine what was written through handles; True when the bucket itself looks different now."""
@@ -172,7 +219,7 @@ class NodeBucket(BucketFacts):
                 node = self._slots[position]
                 shape = None
                 if isinstance(node, Node):
-                    shape = shape_of(node, table, QUERYABLE_PROPERTIES, self._deferred)
+                    shape = self._shape_of(node, table)
                 elif isinstance(node, str):
                     continue
                 if position < stock.runs.size:

@@ -271,6 +271,11 @@ class Node(Machine, ABC):
             self.__closed = True
         self._home = home
 
+    def _become(self, scratch: Node) -> None:
+        """Take over what was tried on a copy of this node."""
+        self._restore(scratch._saved())
+        self.metadata.update(deepcopy(scratch.metadata))
+
     def _saved(self) -> tuple[Any, ...]:
         """What placing work may change, for `_restore`."""
         state = (self.__closed, self._allocated, self.__placement_group)
@@ -279,8 +284,9 @@ class Node(Machine, ABC):
     def _restore(self, saved: tuple[Any, ...]) -> None:
         """Put back what `_saved` gave."""
         resources, available, assignments, state = saved
-        self._resources.clear()
-        self._resources.update(resources)
+        if dict(self._resources) != resources:
+            self._resources.clear()
+            self._resources.update(resources)
         self.__available.replace(available)
         self.__assignments.clear()
         self.__assignments.update(assignments)
@@ -300,6 +306,11 @@ class Node(Machine, ABC):
         if overlay:
             configuration = {**configuration, **overlay}
         return MappingProxyType(dict(configuration)) if self.exists else configuration
+
+    def _settle(self, hostname: ht.Hostname | None, private_ip: ht.IpAddress | None) -> None:
+        """Take over the host name and address that the server gives, None while it has none."""
+        self._hostname = hostname
+        self.__private_ip = private_ip
 
     # -- operations
 

@@ -18,7 +18,17 @@ if TYPE_CHECKING:
 
 # Statuses of nodes that must get no work: broken, or on their way out.
 _TROUBLED = frozenset(
-    ["Failed", "Failure", "Error", "Unavailable", "Terminating", "Terminated", "Stopping", "Stopped", "Deallocating"]
+    [
+        "Failed",
+        "Failure",
+        "Error",
+        "Unavailable",
+        "Terminating",
+        "Terminated",
+        "Stopping",
+        "Stopped",
+        "Deallocating",
+    ]
 )
 
 

@@ -1,0 +1,52 @@
+"""How a `NodeManager` is made from a configuration: connect, look, build, define default resources."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hpc.autoscale import ccbindings, hpclogging
+from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
+from hpc.autoscale.node import operations, vm_sizes
+from hpc.autoscale.node.default_resources import definitions_from_config
+from hpc.autoscale.node.nodemanager.building import Built, build
+from hpc.autoscale.node.nodemanager.manager import NodeManager
+from hpc.autoscale.node.requests import RequestLog
+
+
+def new_node_manager(
+    config: dict[str, Any],
+    existing_nodes: object = None,
+    disable_default_resources: bool = True,
+) -> NodeManager:
+    """The nodes of the cluster that `config` names, as they are now.
+
+    System default resources are defined unless the configuration's `disable_default_resources` says otherwise; passing
+    False defines them whatever it says. `existing_nodes` is accepted and not used: see `add_unmanaged_nodes`.
+    CycleCloudError when the cluster cannot be read, or when what it says contradicts itself.
+    """
+    hpclogging.initialize_logging(config)
+    definitions = definitions_from_config(config.get("default_resources") or [])
+    vm_sizes.configure(config)
+    binding = ccbindings.new_cluster_bindings(config)
+    requests = RequestLog(config.get("requests_file"))
+    operations.settle_lost_creates(binding, requests)
+    built = read_cluster(config, binding)
+    existing_first = (config.get("packing") or {}).get("order", "existing-first") != "declared"
+    manager = NodeManager(binding, built.buckets, existing_first, built.problems)
+    manager.requests = requests
+    manager._names.reserve(built.names)
+    if not disable_default_resources or not config.get("disable_default_resources", False):
+        manager.set_system_default_resources()
+    manager._define(definitions)
+    return manager
+
+
+def read_cluster(config: Mapping[str, Any], binding: ClusterBindingInterface) -> Built:
+    """Status and nodes of the cluster, held against each other before anything is made of them."""
+    status = binding.get_cluster_status(nodes=True)
+    listing = binding.get_nodes()
+    check = getattr(binding, "check_listing", None)
+    if check is not None:
+        check(status, listing)
+    return build(config, status, listing.nodes or [])

@@ -1,0 +1,354 @@
+"""The published `NodeManager`: the nodes of a cluster, existing and possible, and what can be done with them.
+
+It owns the engine's `Packer`, the buckets that are handles over it, the names and the default resources. Deciding is
+the engine's (`placing`), talking to the server is `operations`'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from hpc.autoscale import hpclogging as logging
+from hpc.autoscale import hpctypes as ht
+from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
+from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.node.bucket import NodeBucket
+from hpc.autoscale.node.constraints import Compiled, compile_constraints, get_constraints
+from hpc.autoscale.node.default_resources import (
+    SYSTEM_DEFAULTS,
+    DefaultResource,
+    Defaults,
+    definition_from,
+)
+from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.nodemanager.commanding import Commands
+from hpc.autoscale.node.nodemanager.naming import NameHook, Names
+from hpc.autoscale.node.nodemanager.placing import Ask, place
+from hpc.autoscale.node.nodemanager.unmanaged import artificial_bucket, unmanaged_key
+from hpc.autoscale.packing.compound import AllOf
+from hpc.autoscale.packing.expr import UNBOUNDED
+from hpc.autoscale.packing.packer import Packer
+from hpc.autoscale.packing.stock import Stock
+from hpc.autoscale.packing.strategy import Delta, Want
+from hpc.autoscale.results import AllocationResult
+from hpc.autoscale.util import partition, uuid
+
+
+class NodeManager(Commands):
+    """Buckets and their nodes.
+
+    `problems` says, a sentence each, what of the cluster could not be used when it was read. `existing_first`: nodes
+    with room are used before new ones are opened, across all buckets; otherwise bucket by bucket.
+    """
+
+    def __init__(
+        self,
+        cluster_bindings: ClusterBindingInterface,
+        node_buckets: Sequence[NodeBucket],
+        existing_first: bool = True,
+        problems: Sequence[str] = (),
+    ) -> None:
+        super().__init__(cluster_bindings)
+        self.problems = list(problems)
+        self._packer = Packer(existing_first)
+        self._names = Names()
+        self._defaults = Defaults()
+        self._buckets: list[NodeBucket] = []
+        self._by_stock: dict[Stock, NodeBucket] = {}
+        self._unmanaged: dict[object, NodeBucket] = {}
+        self._written: dict[NodeBucket, None] = {}
+        for bucket in node_buckets:
+            self._add_bucket(bucket)
+
+    # -- buckets and nodes
+
+    def get_buckets(self) -> list[NodeBucket]:
+        """The valid buckets, in order."""
+        return [bucket for bucket in self._buckets if bucket.valid]
+
+    def get_invalid_buckets(self) -> list[NodeBucket]:
+        """Buckets that only describe existing nodes: nothing new can be placed there."""
+        return [bucket for bucket in self._buckets if not bucket.valid]
+
+    def get_buckets_by_id(self) -> dict[ht.BucketId, NodeBucket]:
+        """Buckets by id. RuntimeError when ids repeat, as with placement groups."""
+        found: dict[ht.BucketId, NodeBucket] = {}
+        for bucket in self.get_buckets():
+            if bucket.bucket_id in found:
+                raise AutoscaleError(
+                    f"bucket id {bucket.bucket_id} stands for {found[bucket.bucket_id]} and for {bucket}"
+                )
+            found[bucket.bucket_id] = bucket
+        return found
+
+    def get_nodes(self) -> list[Node]:
+        """All nodes, planned and failed ones included, in bucket order."""
+        return [node for bucket in self._buckets for node in bucket.nodes]
+
+    def get_failed_nodes(self) -> list[Node]:
+        """Nodes whose state is Failed; a list of the caller's own."""
+        return [node for node in self.get_nodes() if node.state == "Failed"]
+
+    def get_non_failed_nodes(self) -> list[Node]:
+        """All other nodes."""
+        return [node for node in self.get_nodes() if node.state != "Failed"]
+
+    @property
+    def new_nodes(self) -> list[Node]:
+        """Nodes that are planned and not created yet, and deallocated ones that work was placed on."""
+        return [
+            node
+            for node in self.get_nodes()
+            if not node.exists
+            and node.state != "Stopping"
+            and not (node.state == "Deallocated" and not node.required)
+        ]
+
+    def get_new_nodes(self) -> list[Node]:
+        """`new_nodes`."""
+        return self.new_nodes
+
+    def _add_bucket(self, bucket: NodeBucket) -> None:
+        self._buckets.append(bucket)
+        self._names.reserve(bucket._names())
+        bucket._apply_defaults(self._defaults.apply, self._defaults.deferred)
+        if bucket.valid:
+            stock = bucket._join(self._packer.table, self._defaults.apply, self._bucket_written)
+            self._by_stock[stock] = bucket
+            self._packer.add(stock)
+
+    def _bucket_written(self, bucket: NodeBucket) -> None:
+        self._written[bucket] = None
+
+    def _bucket_of(self, stock: Stock) -> NodeBucket:
+        return self._by_stock[stock]
+
+    def _sync(self) -> None:
+        """Let the engine know what was written through handles since it was last asked."""
+        while self._written:
+            bucket, _ = self._written.popitem()
+            if bucket._sync(self._packer.table):
+                self._packer.forget_rankings()
+
+    def _carry_out(self, delta: Delta, assignment_id: str) -> None:
+        """Make a plan of the engine true: all of it, or, when naming the new nodes fails, nothing."""
+        proposed: set[str] = set()
+        names = [
+            (
+                self._names.propose(self._bucket_of(p.stock), p.hi - p.lo, proposed)
+                if p.opened
+                else ()
+            )
+            for p in delta.placed
+        ]
+        self._packer.commit(delta)
+        self._names.reserve(proposed)
+        for placed, fresh in zip(delta.placed, names, strict=True):
+            self._bucket_of(placed.stock)._took(placed, fresh, assignment_id)
+        for effect in delta.effects:
+            effect()
+
+    # -- placing
+
+    def allocate(
+        self,
+        constraints: Any,
+        node_count: int | None = None,
+        slot_count: int | None = None,
+        allow_existing: bool = True,
+        all_or_nothing: bool = False,
+        assignment_id: str | None = None,
+        node_namer: object = None,
+    ) -> AllocationResult:
+        """Place `slot_count` slots, or `node_count` nodes with one iteration each (slots win when both are given).
+
+        `constraints`: JSON, a constraint, or a list of either. `allow_existing` false: only nodes that do not exist
+        yet. `all_or_nothing`: in one bucket, or not at all; otherwise part of it is a success too. `assignment_id` is
+        noted on every node used (made up when None). `node_namer` is accepted and not used; see
+        `set_node_name_hook`. A failure changes nothing.
+        """
+        parsed = list(
+            get_constraints(
+                constraints if isinstance(constraints, (list, tuple)) else [constraints]
+            )
+        )
+        if not allow_existing:
+            parsed = [*get_constraints([{"node.exists": False}]), *parsed]
+        units = slot_count if slot_count and slot_count > 0 else node_count
+        if not units or units < 0:
+            return AllocationResult(
+                "NothingRequested", reasons=["Either node_count or slot_count must be above 0"]
+            )
+        per_node = UNBOUNDED if slot_count and slot_count > 0 else 1
+        want = Want(units, per_node, all_or_nothing)
+        return self._place(self._compile(parsed), want, assignment_id)
+
+    def _compile(self, constraints: Sequence[Any]) -> Compiled:
+        """Constraints as the engine takes them; what reads values that differ from node to node counts as opaque."""
+        compiled = compile_constraints(constraints)
+        if compiled.expr.reads_identity or compiled.expr.reads & self._defaults.deferred:
+            whole = compiled.constraints
+            return Compiled(AllOf(()), (), whole, whole)
+        return compiled
+
+    def _place(
+        self, compiled: Compiled, want: Want, assignment_id: str | None = None
+    ) -> AllocationResult:
+        return place(self, Ask(compiled, want, assignment_id or uuid("assignment")))
+
+    def allocate_at_least(self, *args: Any, **kwargs: Any) -> AllocationResult:
+        """Published, and never implemented upstream either."""
+        raise NotImplementedError("allocate_at_least; use allocate")
+
+    def set_node_name_hook(self, hook: NameHook) -> None:
+        """Name new nodes by `hook(bucket, index)`, asked with index 1, 2, … until the name is free."""
+        self._names.hook = hook
+
+    # -- default resources
+
+    def add_default_resource(
+        self,
+        selection: Mapping[str, Any] | Sequence[Any],
+        resource_name: str,
+        default_value: ht.ResourceTypeAtom | Callable[[Node], Any] | str,
+        modifier: str | None = None,
+        modifier_magnitude: Any = None,
+        allow_none: bool = True,
+    ) -> None:
+        """Give nodes and buckets a resource that they do not have yet; see `default_resources`."""
+        self._define(
+            [
+                definition_from(
+                    selection,
+                    resource_name,
+                    default_value,
+                    modifier,
+                    modifier_magnitude,
+                    allow_none,
+                )
+            ]
+        )
+
+    def set_system_default_resources(self) -> None:
+        """Define ncpus, pcpus, ngpus, memb … memtb, nodearray and ccnodeid."""
+        self._define([definition_from({}, name, value) for name, value in SYSTEM_DEFAULTS])
+
+    def _define(self, definitions: Iterable[DefaultResource]) -> None:
+        for definition in definitions:
+            self._defaults.add(definition)
+        for bucket in self._buckets:
+            bucket._apply_defaults(self._defaults.apply, self._defaults.deferred)
+
+    def example_node(self, location: ht.Location, vm_size: ht.VMSize) -> Node:
+        """What a node of a size would look like, whether there is a bucket for it or not."""
+        node = artificial_bucket("__example__", vm_size, location)._new_node("__example__", "")
+        self._defaults.apply(node)
+        return node
+
+    # -- machines that CycleCloud does not know, and placement groups
+
+    def add_unmanaged_nodes(self, existing_nodes: Sequence[Node]) -> None:
+        """Take in machines that cannot be ordered; those that are known already are ignored."""
+        for key, nodes in partition(existing_nodes, unmanaged_key).items():
+            bucket = self._unmanaged.get(key) or self._bucket_with(nodes[0])
+            if bucket is None:
+                bucket = self._unmanaged[key] = artificial_bucket(
+                    "__unmanaged__", like=nodes[0], count=len(nodes)
+                )
+                self._add_bucket(bucket)
+            bucket.add_nodes(nodes)
+            self._names.reserve(node.name for node in nodes)
+            bucket._apply_defaults(self._defaults.apply, self._defaults.deferred)
+
+    def _bucket_with(self, node: Node) -> NodeBucket | None:
+        return next(
+            (
+                bucket
+                for bucket in self._buckets
+                if bucket.bucket_id == node.bucket_id
+                and bucket.placement_group == node.placement_group
+            ),
+            None,
+        )
+
+    def add_placement_group(self, pg_name: str, bucket: NodeBucket) -> None:
+        """Add a placement group to a bucket; one that its nodearray and VM size have already is left alone."""
+        group = ht.PlacementGroup(pg_name)
+        for known in self._buckets:
+            if (known.nodearray, known.vm_size, known.placement_group) == (
+                bucket.nodearray,
+                bucket.vm_size,
+                group,
+            ):
+                logging.warning("placement group %s of %s exists already", pg_name, bucket)
+                return
+        self._add_bucket(bucket.clone_with_placement_group(group))
+
+    def get_placement_groups(self, bucket: NodeBucket) -> list[ht.PlacementGroup]:
+        """Placement groups of the bucket's nodearray, one entry for each VM size that has one."""
+        return [
+            b.placement_group
+            for b in self._buckets
+            if b.nodearray == bucket.nodearray and b.placement_group
+        ]
+
+    # -- limits
+
+    @property
+    def cluster_max_core_count(self) -> int:
+        """Most cores the cluster can have; RuntimeError when there is no bucket to tell."""
+        return self._any_bucket().limits.cluster_max_core_count
+
+    @property
+    def cluster_consumed_core_count(self) -> int:
+        """Cores the cluster uses; RuntimeError when there is no bucket to tell."""
+        return self._any_bucket().limits.cluster_consumed_core_count
+
+    def _any_bucket(self) -> NodeBucket:
+        for bucket in self._buckets:
+            if not bucket._artificial:
+                return bucket
+        raise AutoscaleError("expected at least one bucket in the cluster, found none")
+
+    def get_locations(self) -> list[ht.Location]:
+        """Regions of all buckets, each once, in order."""
+        return list(dict.fromkeys(bucket.location for bucket in self.get_buckets()))
+
+    def get_regional_max_core_count(self, location: ht.Location) -> int:
+        """Regional quota in cores; RuntimeError when no bucket is there."""
+        return self._bucket_in(location).limits.regional_quota_core_count
+
+    def get_regional_consumed_core_count(self, location: ht.Location) -> int:
+        """Cores in use in a region; RuntimeError when no bucket is there."""
+        return self._bucket_in(location).limits.regional_consumed_core_count
+
+    def _bucket_in(self, location: ht.Location) -> NodeBucket:
+        inside = [bucket for bucket in self.get_buckets() if bucket.location == location]
+        if not inside:
+            raise AutoscaleError(
+                f"expected a region with buckets ({', '.join(self.get_locations())}), found {location!r}"
+            )
+        return next((bucket for bucket in inside if not bucket.spot), inside[0])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, for debugging."""
+        return {
+            "buckets": [
+                {
+                    "nodearray": bucket.nodearray,
+                    "vm_size": bucket.vm_size,
+                    "placement_group": bucket.placement_group,
+                    "available_count": bucket.available_count,
+                    "resources": dict(bucket.resources),
+                    "nodes": [node.to_dict() for node in bucket.nodes],
+                }
+                for bucket in self._buckets
+            ],
+            "problems": list(self.problems),
+        }
+
+    def __str__(self) -> str:
+        return f"NodeManager({self.cluster_bindings}, {len(self._buckets)} buckets)"
+
+    __repr__ = __str__

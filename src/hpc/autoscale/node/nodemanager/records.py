@@ -1,0 +1,150 @@
+"""From the server's node records to `Node` objects, and back onto nodes that are known already."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from ipaddress import AddressValueError, IPv4Address
+from typing import Any
+
+from hpc.autoscale import hpctypes as ht
+from hpc.autoscale.node.bucket import NodeDefinition
+from hpc.autoscale.node.delayednodeid import DelayedNodeId
+from hpc.autoscale.node.node import Node
+from hpc.autoscale.util import is_standalone_dns
+
+_NEEDED = ("Name", "NodeId", "Template", "MachineType", "Status", "TargetState")
+
+
+class NodeRecords:
+    """All usable records of a cluster, indexed once. `problems` says which were set aside and why."""
+
+    def __init__(self, config: Mapping[str, Any], records: Iterable[Mapping[str, Any]]) -> None:
+        self._assume_hostnames = bool(config.get("assume_standalone_hostnames"))
+        self.problems: list[str] = []
+        self.names: list[str] = []
+        self._by_array: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+        self._members: dict[tuple[str, str], dict[str | None, list[Mapping[str, Any]]]] = (
+            defaultdict(lambda: defaultdict(list))
+        )
+        for record in records:
+            self._add(record)
+
+    def _add(self, record: Mapping[str, Any]) -> None:
+        if record.get("Name"):
+            self.names.append(record["Name"])
+        missing = [key for key in _NEEDED if not record.get(key)]
+        if missing:
+            if missing != ["TargetState"]:  # a node that was never given a target is ordinary
+                self.problems.append(
+                    f"node {record.get('Name', '?')}: set aside, its record has no {', '.join(missing)}"
+                )
+            return
+        array, size = record["Template"], record["MachineType"]
+        self._by_array[array].append(record)
+        if _is_member(record):
+            self._members[array, size][record.get("PlacementGroupId") or None].append(record)
+
+    def of_nodearray(self, nodearray: str) -> Sequence[Mapping[str, Any]]:
+        """All records of a nodearray."""
+        return self._by_array.get(nodearray, ())
+
+    def placement_groups(self, nodearray: str, machine_type: str) -> list[str]:
+        """Placement groups in which the nodearray has nodes of this size."""
+        return sorted(group for group in self._members[nodearray, machine_type] if group)
+
+    def nodes(self, definition: NodeDefinition, group: str | None) -> list[Node]:
+        """The nodes of one size and placement group, htc-2 before htc-10."""
+        from_records = self._members[definition.nodearray, definition.vm_size].get(group, ())
+        nodes = []
+        for record in from_records:
+            try:
+                nodes.append(self.node(record, definition))
+            except (AttributeError, TypeError, ValueError, RuntimeError) as e:
+                self.problems.append(
+                    f"node {record['Name']}: set aside, its record cannot be used: {e!r}"
+                )
+        return sorted(nodes, key=_natural)
+
+    def node(self, record: Mapping[str, Any], d: NodeDefinition) -> Node:
+        """One node from its record; the definition fills in what the record does not say."""
+        own = record.get("Configuration")
+        configuration = d.software_configuration if own is None else own
+        resources = ((own or {}).get("autoscale") or {}).get("resources")
+        memory, cores = record.get("Memory"), record.get("CoreCount")
+        group = record.get("PlacementGroupId") or None
+        target = record["TargetState"]
+        return Node(
+            node_id=DelayedNodeId(record["Name"], record["NodeId"]),
+            name=record["Name"],
+            nodearray=d.nodearray,
+            bucket_id=d.bucket_id,
+            hostname=self._hostname(record, configuration),
+            private_ip=record.get("PrivateIp"),
+            instance_id=record.get("InstanceId"),
+            vm_size=d.vm_size,
+            location=d.location,
+            spot=bool(record.get("Interruptible", d.spot)),
+            vcpu_count=int(cores) if cores else d.vcpu_count,
+            memory=ht.Memory(memory, "g") if memory else d.memory,
+            infiniband=bool(group),
+            state=record["Status"],
+            target_state=target,
+            power_state=record["Status"],
+            exists=target == "Started",
+            placement_group=group,
+            managed=True,
+            resources=d.resources if own is None else with_sizes(resources or {}),
+            software_configuration=configuration,
+            keep_alive=bool(record.get("KeepAlive")),
+            gpu_count=d.gpu_count,
+        )
+
+    def _hostname(self, record: Mapping[str, Any], configuration: Any) -> Any:
+        address = record.get("PrivateIp")
+        if self._assume_hostnames and address and is_standalone_dns(_Configured(configuration)):
+            try:
+                return f"ip-{int(IPv4Address(address)):08X}"
+            except AddressValueError:
+                return record.get("Hostname")
+        return record.get("Hostname")
+
+
+class _Configured:
+    def __init__(self, software_configuration: Any) -> None:
+        self.software_configuration = software_configuration
+
+
+def refresh(node: Node, record: Mapping[str, Any]) -> None:
+    """Take over what a newer record says of a node: identity, state and address."""
+    node.delayed_node_id.node_id = record.get("NodeId") or node.delayed_node_id.node_id
+    if record.get("Name") and record["Name"] != node.name:
+        node._rename(record["Name"])
+    node.state = record.get("Status") or node.state
+    node.target_state = record.get("TargetState") or node.target_state
+    node.exists = node.target_state == "Started"
+    node.instance_id = record.get("InstanceId") or node.instance_id
+    node._settle(record.get("Hostname"), record.get("PrivateIp"))
+
+
+def with_sizes(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Resources from a configuration, with `size::` and `memory::` texts as sizes."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, str) and value.startswith("memory::"):
+            value = ht.Memory.value_of(value)
+        elif isinstance(value, str) and value.startswith("size::"):
+            value = ht.Size.value_of(value)
+        found[name] = value
+    return found
+
+
+def _is_member(record: Mapping[str, Any]) -> bool:
+    """A node to work with: it runs or boots, or it is kept deallocated and can be started."""
+    target = record["TargetState"]
+    return target == "Started" or (target == "Deallocated" and record["Status"] == "Deallocated")
+
+
+def _natural(node: Node) -> tuple[str, int]:
+    prefix, _, index = node.name.rpartition("-")
+    return (prefix, int(index)) if index.isdecimal() else (node.name, 0)

@@ -1,0 +1,45 @@
+"""Buckets for machines that CycleCloud does not know: nothing can be added to them by asking for nodes."""
+
+from __future__ import annotations
+
+from hpc.autoscale import hpctypes as ht
+from hpc.autoscale.node import vm_sizes
+from hpc.autoscale.node.bucket import NodeBucket, NodeDefinition
+from hpc.autoscale.node.limits import null_bucket_limits
+from hpc.autoscale.node.node import Node
+from hpc.autoscale.packing.shape import freeze
+
+_UNKNOWN = "unknown"
+
+
+def unmanaged_key(node: Node) -> object:
+    """Machines with equal keys share a bucket: alike in placement group, size and totals, so that what is said of the
+    bucket holds for each of them."""
+    return (node.placement_group, node.vm_size, freeze(dict(node.resources)))
+
+
+def artificial_bucket(
+    nodearray: str,
+    vm_size: ht.VMSize = ht.VMSize(_UNKNOWN),  # noqa: B008
+    location: ht.Location = ht.Location(_UNKNOWN),  # noqa: B008
+    like: Node | None = None,
+    count: int = 0,
+) -> NodeBucket:
+    """A bucket without room for new nodes, with the resources of the machine it is made for."""
+    aux = vm_sizes.get_aux_vm_size_info(location, vm_size)
+    definition = NodeDefinition(
+        ht.NodeArrayName(nodearray),
+        like.bucket_id if like is not None else ht.BucketId(nodearray),
+        vm_size,
+        location,
+        False,
+        ht.SubnetId(_UNKNOWN),
+        like.vcpu_count if like is not None else aux.vcpu_count,
+        like.gpu_count if like is not None else aux.gpu_count,
+        like.memory if like is not None else aux.memory,
+        like.placement_group if like is not None else None,
+        like.resources if like is not None else {},
+        like.software_configuration if like is not None else {},
+    )
+    limits = null_bucket_limits(count, max(1, definition.vcpu_count))
+    return NodeBucket(definition, limits, 0, [], artificial=True)

@@ -1,0 +1,92 @@
+"""Request ids, kept until the server is known to have answered.
+
+A create whose reply is lost may or may not have happened. Its id is written down before the request leaves, so that a
+later pass, also of another process, can ask the server about it, and use the same id again when it never happened: the
+server carries out one id once. Without a path the memory lasts as long as the process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from uuid import uuid4
+
+from hpc.autoscale.errors import AutoscaleError
+
+NewId = Callable[[], str]
+
+
+class RequestLogError(AutoscaleError):
+    """The file that keeps request ids cannot be read or written; nothing was sent."""
+
+
+class RequestLog:
+    """Ids of creates that are not settled yet, in the order in which they were begun.
+
+    The file holds a JSON list of texts and is replaced as a whole, so that a reader never sees half of it.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str] | None = None, new_id: NewId | None = None
+    ) -> None:
+        self._path = Path(path) if path else None
+        self._new_id = new_id or (lambda: str(uuid4()))
+        self._unsettled = self._read()
+        self._reusable: list[str] = []
+
+    @property
+    def unsettled(self) -> list[str]:
+        """Ids of requests that nobody knows the outcome of."""
+        return list(self._unsettled)
+
+    def begin(self, request_id: str | None = None) -> str:
+        """An id for a create that is about to leave: the given one, else one that is known never to have happened, else
+        a new one. It is on disk when this returns."""
+        chosen = request_id or (self._reusable[0] if self._reusable else self._new_id())
+        if chosen in self._reusable:
+            self._reusable.remove(chosen)
+        if chosen not in self._unsettled:
+            self._write([*self._unsettled, chosen])
+        return chosen
+
+    def settle(self, request_id: str) -> None:
+        """The server has answered this one."""
+        if request_id in self._unsettled:
+            self._write([known for known in self._unsettled if known != request_id])
+
+    def never_happened(self, request_id: str) -> None:
+        """The server does not know this one: the next create uses the id again."""
+        if request_id in self._unsettled and request_id not in self._reusable:
+            self._reusable.append(request_id)
+
+    def _read(self) -> list[str]:
+        if self._path is None:
+            return []
+        try:
+            found = json.loads(self._path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return []
+        except (OSError, ValueError) as e:
+            raise RequestLogError(
+                f"request ids {self._path}: expected a JSON list of ids, found: {e}"
+            ) from e
+        if not isinstance(found, list) or not all(isinstance(i, str) for i in found):
+            raise RequestLogError(
+                f"request ids {self._path}: expected a JSON list of ids, found {found!r}"
+            )
+        return found
+
+    def _write(self, unsettled: list[str]) -> None:
+        if self._path is not None:
+            temporary = self._path.with_name(f"{self._path.name}.{os.getpid()}")
+            try:
+                with open(temporary, "w", encoding="utf-8") as f:
+                    json.dump(unsettled, f)
+                    f.flush()
+                    os.fsync(f.fileno())
+                os.replace(temporary, self._path)
+            except OSError as e:
+                raise RequestLogError(f"request ids {self._path}: cannot be written: {e}") from e
+        self._unsettled = unsettled
