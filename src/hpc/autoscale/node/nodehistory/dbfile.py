@@ -23,8 +23,9 @@ BUSY_SECONDS = 30.0
 
 MEMORY = ":memory:"
 
-# Marks files whose times are true unix times. cyclecloud-scalelib never sets it.
+# How much of what cyclecloud-scalelib stored differently has been put right; it leaves this number at 0 itself.
 _TRUE_TIMES = 1
+_TRUE_IDS = 2
 
 _COLUMNS = "node_id hostname instance_id create_time last_match_time ready_time delete_time ignore"
 _TABLES = (
@@ -135,13 +136,15 @@ def _prepare(conn: sqlite3.Connection) -> sqlite3.Connection:
                 conn.execute(statement)
             conn.execute("INSERT INTO metadata (version) VALUES (?)", (SQLITE_VERSION,))
         _make_times_true(conn)
+        if conn.execute("SELECT 1 FROM nodes LIMIT 1").fetchone() is None:
+            ids_are_true(conn)
     return conn
 
 
 def _look(conn: sqlite3.Connection) -> sqlite3.Connection:
     """What may be read as it is, is; otherwise a copy in memory is made ready."""
     version = _check(conn)
-    if version is not None and _has_true_times(conn):
+    if version is not None and _repaired(conn) >= _TRUE_TIMES:
         return conn
     copy = sqlite3.connect(MEMORY)
     conn.backup(copy)
@@ -178,14 +181,24 @@ def _version(conn: sqlite3.Connection) -> str | None:
     return None if row is None else str(row[0])
 
 
-def _has_true_times(conn: sqlite3.Connection) -> bool:
-    return bool(conn.execute("PRAGMA user_version").fetchone()[0] == _TRUE_TIMES)
+def has_old_ids(conn: sqlite3.Connection) -> bool:
+    """Whether ids may still be there in lower case, as cyclecloud-scalelib stored them."""
+    return _repaired(conn) < _TRUE_IDS
+
+
+def ids_are_true(conn: sqlite3.Connection) -> None:
+    """Note that ids have been respelt as they are."""
+    conn.execute(f"PRAGMA user_version = {_TRUE_IDS}")
+
+
+def _repaired(conn: sqlite3.Connection) -> int:
+    return int(conn.execute("PRAGMA user_version").fetchone()[0])
 
 
 def _make_times_true(conn: sqlite3.Connection) -> None:
     """cyclecloud-scalelib stores UTC wall-clock time read as if it were local. Left so, every booting node of a site
     east of Greenwich would look hours old on the day of the upgrade."""
-    if _has_true_times(conn):
+    if _repaired(conn) >= _TRUE_TIMES:
         return
     for column in _TIMES:
         rows = conn.execute(

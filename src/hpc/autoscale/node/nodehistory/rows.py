@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
+from hpc.autoscale.node.nodehistory.dbfile import has_old_ids
+
 _READ_BLOCK = 100
 _DEFAULT_WRITE_BLOCK = 25
 
@@ -66,12 +68,13 @@ def transaction(conn: sqlite3.Connection) -> Iterator[None]:
 
 
 def find(conn: sqlite3.Connection, node_ids: Iterable[str]) -> dict[str, NodeRecord]:
-    """Records by the ids asked for. cyclecloud-scalelib stored ids in lower case; such a record is found too, and then
+    """Records by the ids asked for. In a file that still has ids in lower case, such a record is found too, and then
     has the lower-case id in it."""
     wanted = set(node_ids)
     found = {record.node_id: record for record in _select(conn, wanted)}
-    lower = {i.lower(): i for i in wanted if i not in found and i.lower() not in wanted}
-    found.update({lower[record.node_id]: record for record in _select(conn, lower)})
+    if has_old_ids(conn):
+        lower = {i.lower(): i for i in wanted if i not in found and i.lower() not in wanted}
+        found.update({lower[record.node_id]: record for record in _select(conn, lower)})
     return found
 
 

@@ -9,7 +9,12 @@ from typing import Any, Self, TypeVar
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.nodehistory.dbfile import NodeHistoryError, initialize_db, is_corrupt
+from hpc.autoscale.node.nodehistory.dbfile import (
+    NodeHistoryError,
+    ids_are_true,
+    initialize_db,
+    is_corrupt,
+)
 from hpc.autoscale.node.nodehistory.interface import (
     NodeHistory,
     NodeHistoryResult,
@@ -82,6 +87,8 @@ class SQLiteNodeHistory(NodeHistory):
                 seen[node_id] = _observed(node, known, now)
             respelled = [r.node_id for node_id, r in stored.items() if r.node_id != node_id]
             delete(conn, respelled)
+            if seen:
+                ids_are_true(conn)
             write(conn, [r for node_id, r in seen.items() if r != stored.get(node_id)])
             mark_deleted(conn, [node_id for node_id in alive(conn) if node_id not in seen], now)
             self._retire(conn, now, RETIRE_AFTER)

@@ -1,0 +1,383 @@
+"""What a node history learns from a pass, and what it answers."""
+
+import pytest
+
+from hpc.autoscale import clock
+from hpc.autoscale.hpctypes import Memory
+from hpc.autoscale.node.delayednodeid import DelayedNodeId
+from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.nodehistory import NodeHistoryError, NullNodeHistory, SQLiteNodeHistory
+
+DAY = 24 * 3600
+
+
+class History(SQLiteNodeHistory):
+    """A history whose clock the test sets."""
+
+    def __init__(self, path=":memory:", at=1000.0):
+        super().__init__(str(path))
+        self.at = at
+
+    def now(self):
+        return self.at
+
+    def idle(self, t=300):
+        return [node_id for node_id, _, _ in self.find_unmatched(t)]
+
+    def booting(self, t=1800):
+        return [node_id for node_id, _, _ in self.find_booting(t)]
+
+
+def make(node_id="N-1", state="Ready", hostname="host-1", **changes):
+    return Node(
+        node_id=DelayedNodeId(f"node {node_id}", node_id),
+        name=f"node {node_id}",
+        nodearray=changes.pop("nodearray", "htc"),
+        bucket_id="b",
+        hostname=hostname,
+        private_ip=None,
+        instance_id=None,
+        vm_size="Standard_F2s_v2",
+        location="eastus",
+        spot=False,
+        vcpu_count=2,
+        memory=Memory(4, "g"),
+        infiniband=False,
+        state=state,
+        target_state="Started",
+        power_state="on",
+        exists=changes.pop("exists", True),
+        placement_group=None,
+        managed=True,
+        resources={},
+        software_configuration={},
+        keep_alive=changes.pop("keep_alive", False),
+    )
+
+
+@pytest.fixture
+def history():
+    with History() as made:
+        yield made
+
+
+@pytest.mark.parametrize("node_id", ["Mixed-CASE-id", "o'brien; DROP TABLE nodes", "ü", "%_"])
+def test_ids_and_host_names_come_back_as_given(history, node_id):
+    """Ids keep their case and may hold anything."""
+    history.update([make(node_id, hostname="Host-A")])
+    history.at += 301
+    assert history.find_unmatched(300) == [(node_id, "Host-A", 1000.0)]
+
+
+def test_a_node_is_idle_after_the_time_asked_for(history):
+    """The limit itself is not yet idle, more is."""
+    history.update([make()])
+    history.at += 300
+    assert history.idle(300) == []
+    history.at += 1
+    assert history.idle(300) == ["N-1"]
+
+
+def test_a_needed_node_is_not_idle(history):
+    """Being required restarts the idle clock, and so does any state but Ready."""
+    node = make()
+    history.update([node])
+    for need in ("required", "state"):
+        history.at += 1000
+        node.required = need == "required"
+        node.state = "Software" if need == "state" else "Ready"
+        history.update([node])
+        assert history.idle(300) == []
+    node.state, node.required = "Ready", False
+    history.at += 301
+    history.update([node])
+    assert history.idle(300) == ["N-1"]
+
+
+def test_minus_one_asks_for_all(history):
+    """A negative time gives every existing node (booting: each never ready), whatever the clock says."""
+    history.update([make("A"), make("B", state="Software")])
+    history.at -= 100
+    assert sorted(history.idle(-1)) == ["A", "B"]
+    assert history.booting(-1) == ["B"]
+
+
+def test_booting_ends_with_the_first_ready(history):
+    """A node that was ready once never counts as booting again; a new id does."""
+    node = make(state="Software")
+    history.update([node])
+    history.at += 1801
+    assert history.find_booting(1800) == [("N-1", "host-1", 1000.0)]
+    node.state = "Ready"
+    history.update([node])
+    node.state = "Software"
+    history.at += 5000
+    history.update([node])
+    assert history.booting() == []
+    history.update([make("N-2", state="Software")])
+    assert history.booting(-1) == ["N-2"]
+
+
+def test_running_a_job_counts_as_ready(history):
+    """A node that the integration knows to be running a job has booted, whatever its state says."""
+    node = make(state="Started")
+    node.metadata["_running_job_"] = True
+    history.update([node])
+    assert history.booting(-1) == []
+
+
+def test_nodes_without_an_id_are_passed_over(history):
+    """Planned and unmanaged nodes leave no row."""
+    for nothing in (None, ""):
+        history.update([make(nothing)])
+        history.mark_ignored([make(nothing)])
+    assert history.read() == {}
+    assert history.conn.execute("SELECT count(*) FROM nodes").fetchone() == (0,)
+
+
+def test_nodes_that_are_gone_are_not_returned(history):
+    """A node that is no longer listed is neither idle nor booting."""
+    history.update([make("A"), make("B", state="Software")])
+    history.at += 5000
+    history.update([])
+    assert (history.idle(-1), history.booting(-1), history.read()) == ([], [], {})
+
+
+def test_a_node_that_comes_back_has_a_new_idle_time_only(history):
+    """One that was missing from a listing may have been at work: it is idle from now, and still was ready."""
+    node = make()
+    history.update([node])
+    history.at += 1000
+    history.update([])
+    history.at += 1000
+    history.update([node])
+    assert history.idle(300) == []
+    assert history.booting(-1) == []
+    assert history.read()["N-1"].create_time == 1000.0
+
+
+def test_records_of_gone_nodes_are_retired(history):
+    """They are kept for seven days, or for as long as asked."""
+    history.update([make()])
+    history.update([])
+    history.at += 7 * DAY
+    history.update([])
+    assert history.conn.execute("SELECT count(*) FROM nodes").fetchone() == (1,)
+    history.at += 1
+    history.update([])
+    assert history.conn.execute("SELECT count(*) FROM nodes").fetchone() == (0,)
+    history.update([make()])
+    history.update([])
+    history.at += 11
+    history.retire_records(timeout=10, commit=False)
+    assert history.conn.in_transaction
+    history.conn.rollback()
+    history.retire_records(timeout=10)
+    assert history.conn.execute("SELECT count(*) FROM nodes").fetchone() == (0,)
+
+
+def test_ignored_nodes(history):
+    """Marks stay over updates and until undone, and unknown nodes can be marked."""
+    known, unknown = make("A"), make("B")
+    history.update([known])
+    history.mark_ignored([known, unknown])
+    history.update([known, unknown])
+    assert [row[0] for row in history.find_ignored()] == ["A", "B"]
+    history.unmark_ignored([known, make("C")])
+    assert [row[0] for row in history.find_ignored()] == ["B"]
+    assert set(history.read()) == {"A", "B"}
+
+
+def test_later_facts_are_stored(history):
+    """A host name that becomes known is stored; one that is unknown again does not erase it."""
+    history.update([make(hostname=None)])
+    history.update([make(hostname="late")])
+    history.update([make(hostname=None)])
+    assert history.find_unmatched(-1)[0][1] == "late"
+
+
+def test_a_node_listed_twice_is_needed_if_either_is(history):
+    """Two handles of one node make one record."""
+    history.update([make("A")])
+    history.at += 1000
+    needed = make("A")
+    needed.required = True
+    history.update([needed, make("A")])
+    assert history.idle() == []
+    assert len(history.read()) == 1
+
+
+def test_a_clock_set_back_does_not_age_nodes(history):
+    """A node needed before the clock was set back is not idle for longer once the clock is right again."""
+    node = make()
+    node.required = True
+    history.at = 5000.0
+    history.update([node])
+    history.at = 3000.0
+    history.update([node])
+    node.required = False
+    history.at = 5100.0
+    history.update([node])
+    assert history.idle(300) == []
+
+
+def test_a_clock_set_back_while_booting_keeps_ready_nodes(history):
+    """A node that became ready while the clock was behind is not taken for one that never was."""
+    node = make(state="Software")
+    history.at = 9000.0
+    history.update([node])
+    node.state = "Ready"
+    history.at = 100.0
+    history.update([node])
+    history.at = 90000.0
+    assert history.booting() == []
+
+
+def test_times_from_a_wrong_clock_do_not_last(history):
+    """Times days ahead come from a wrong clock; the next update brings them back, so that idle nodes end some day."""
+    node = make()
+    history.at = 3000 * DAY
+    history.update([node])
+    history.update([])
+    history.update([node])
+    history.at = 1000.0
+    history.update([node])
+    history.at += 301
+    history.update([node])
+    assert history.idle(300) == ["N-1"]
+
+
+def test_gone_in_the_far_future_is_forgotten(history):
+    """A record deleted at a time that only a wrong clock can have shown is removed."""
+    history.at = 3000 * DAY
+    history.update([make()])
+    history.update([])
+    history.at = 1000.0
+    history.update([])
+    assert history.conn.execute("SELECT count(*) FROM nodes").fetchone() == (0,)
+
+
+def test_decorate_writes_times_and_what_is_left(history):
+    """Remaining times follow the timeouts of the configuration, also those of one nodearray."""
+    ready, booting = make("A"), make("B", state="Software", nodearray="hpc")
+    history.update([ready, booting])
+    history.at += 100
+    config = {"idle_timeout": 500, "boot_timeout": {"hpc": 700, "default": 1}}
+    history.decorate([ready, booting], config)
+    assert (ready.create_time_unix, ready.last_match_time_unix, ready.delete_time_unix) == (
+        1000.0,
+        1000.0,
+        None,
+    )
+    assert ready.idle_time_remaining == 400
+    assert ready.create_time_remaining == -1
+    assert booting.create_time_remaining == 600
+    assert booting.idle_time_remaining == -1
+    history.at += 5000
+    history.decorate([ready, booting], config)
+    assert (ready.idle_time_remaining, booting.create_time_remaining) == (0, 0)
+
+
+def test_decorate_defaults_and_clock(history):
+    """Without configuration the defaults hold, and a clock behind never gives more than the timeout."""
+    ready, booting = make("A"), make("B", state="Software")
+    history.update([ready, booting])
+    history.at -= 500
+    history.decorate([ready, booting])
+    assert ready.idle_time_remaining == 300
+    assert booting.create_time_remaining == 1800
+
+
+def test_decorate_leaves_out_what_does_not_exist(history):
+    """Planned nodes and nodes without id are left alone, kept-alive ones have no idle time; new ones all of it."""
+    planned, kept, new, nameless = (
+        make("A", exists=False), make("B", keep_alive=True), make("C"), make(None),
+    )  # fmt: skip
+    history.decorate([planned, kept, new, nameless])
+    assert planned.create_time_unix == nameless.create_time_unix == 0
+    assert kept.idle_time_remaining == -1
+    assert (new.create_time_unix, new.idle_time_remaining) == (1000.0, 300)
+
+
+def test_decorate_many(history):
+    """More nodes than fit into one query."""
+    nodes = [make(f"N{i}") for i in range(250)]
+    history.update(nodes)
+    history.at += 10
+    history.decorate(nodes)
+    assert {node.idle_time_remaining for node in nodes} == {290}
+
+
+@pytest.mark.parametrize("block", ["1", "7", "1000", "0", "x", "", "-3"])
+def test_insert_block(history, monkeypatch, block):
+    """Any number of rows at a time, or a setting that is none, stores the same."""
+    monkeypatch.setenv("SCALELIB_SQLITE_INSERT_BLOCK", block)
+    history.update([make(f"N{i}") for i in range(30)])
+    assert len(history.read()) == 30
+
+
+def test_integrations_may_set_attributes_and_use_the_connection(history):
+    """Undeclared attributes stay, and the connection answers SQL."""
+    history.create_timeout = history.last_match_timeout = 5
+    history.update([make()])
+    assert history.conn.execute("SELECT node_id, ignore FROM nodes").fetchall() == [("N-1", 0)]
+    assert history.create_timeout == 5
+
+
+def test_an_update_after_an_open_transaction(history):
+    """Work that a shell left uncommitted on the connection does not stop an update."""
+    history.update([make()])
+    history.conn.execute("UPDATE nodes SET hostname = 'x'")
+    history.update([make()])
+    assert not history.conn.in_transaction
+
+
+def test_an_update_is_all_or_nothing(history):
+    """When a node fails half-way nothing is stored, and the next update works."""
+
+    class Broken:
+        @property
+        def delayed_node_id(self):
+            return DelayedNodeId("x", "X")
+
+        @property
+        def required(self):
+            raise OSError("no such thing")
+
+    history.update([make("A")])
+    with pytest.raises(OSError, match="no such thing"):
+        history.update([make("B"), Broken()])
+    history.update([make("A"), make("C")])
+    assert set(history.read()) == {"A", "C"}
+
+
+def test_errors_name_the_file(history):
+    """What SQLite cannot do is one error of this library's own."""
+    history.close()
+    with pytest.raises(NodeHistoryError, match="node history :memory:"):
+        history.find_unmatched()
+
+
+def test_now_is_the_clock_of_the_process():
+    """Time is true unix time, from the one clock of the library."""
+    before = clock.use_clock(clock.MockClock(now=42.0))
+    try:
+        assert NullNodeHistory().now() == 42.0
+        with SQLiteNodeHistory(":memory:") as history:
+            assert history.now() == 42.0
+    finally:
+        clock.use_clock(before)
+
+
+def test_null_history():
+    """The history without memory takes every known node for idle and booting, since ever."""
+    history = NullNodeHistory()
+    assert history.find_unmatched() == history.find_ignored() == []
+    nodes = [make("A"), make(None)]
+    history.update(nodes)
+    history.mark_ignored(nodes)
+    history.unmark_ignored(nodes)
+    history.decorate(nodes, {})
+    assert history.nodes == nodes
+    assert history.find_unmatched(for_at_least=9) == [("A", "host-1", 0.0)]
+    assert history.find_booting(for_at_least=9) == [("A", "host-1", 0.0)]

@@ -1,0 +1,372 @@
+"""The file of a node history: new, old, broken, foreign, shared, read-only."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+
+import pytest
+from test_nodehistory import History, make
+
+from hpc.autoscale.node.nodehistory import (
+    SQLITE_VERSION,
+    NodeHistoryError,
+    SQLiteNodeHistory,
+    dbfile,
+    initialize_db,
+)
+
+OLD_TABLES = """
+CREATE TABLE metadata (version TEXT);
+CREATE TABLE nodes (node_id TEXT PRIMARY KEY, hostname TEXT, instance_id TEXT, create_time REAL, last_match_time REAL,
+                    ready_time REAL, delete_time REAL, ignore BOOL);
+"""
+
+
+def old_file(path, rows=(), version="0.0.6"):
+    """A file as cyclecloud-scalelib leaves it."""
+    conn = sqlite3.connect(path)
+    conn.executescript(OLD_TABLES)
+    if version is not None:
+        conn.execute("INSERT INTO metadata VALUES (?)", (version,))
+    conn.executemany("INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+    conn.commit()
+    conn.close()
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "nodehistory.db"
+
+
+@pytest.fixture
+def new_york(monkeypatch):
+    """Local time of a place that is not at UTC."""
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+def test_a_new_file_is_ready_for_others_at_once(path):
+    """Opening leaves no lock: a second history of the same new file can be opened and written."""
+    with History(path) as first, History(path) as second:
+        assert not first.conn.in_transaction
+        first.update([make("A")])
+        second.update([make("A"), make("B")])
+        assert set(first.read()) == {"A", "B"}
+
+
+def test_the_default_path_is_in_the_working_directory(tmp_path, monkeypatch):
+    """Without a path the history is `nodehistory.db` here."""
+    monkeypatch.chdir(tmp_path)
+    with SQLiteNodeHistory() as history:
+        assert history.path == "nodehistory.db"
+    assert os.listdir(tmp_path) == ["nodehistory.db"]
+
+
+def test_facts_outlive_the_process(path):
+    """What one history stored another reads."""
+    with History(path) as history:
+        history.update([make("A")])
+        history.mark_ignored([make("A")])
+    with History(path, at=5000.0) as history:
+        assert history.idle() == ["A"]
+        assert history.find_ignored() == [("A", "host-1", 1000.0)]
+
+
+def test_the_tables_are_the_published_ones(path):
+    """Other programs read this file too: version, columns, and flags as 1 and 0."""
+    with History(path) as history:
+        history.update([make("A")])
+        history.mark_ignored([make("A")])
+    conn = sqlite3.connect(path)
+    assert conn.execute("SELECT version FROM metadata").fetchall() == [("0.0.6",)]
+    assert SQLITE_VERSION == "0.0.6"
+    row = ("A", "host-1", None, 1000.0, 1000.0, 1000.0, None, 1)
+    assert conn.execute("SELECT * FROM nodes").fetchall() == [row]
+    conn.close()
+
+
+def test_an_old_file_is_used_in_place(path):
+    """A file of cyclecloud-scalelib keeps its facts; ids that it stored in lower case are respelt once."""
+    old_file(path, [("abc-def", "ip-1", None, 100.0, 100.0, 150.0, None, 0),
+                    ("gone-one", "ip-2", None, 100.0, 100.0, 150.0, 200.0, 0)])  # fmt: skip
+    node = make("ABC-def", hostname="IP-1")
+    with History(path) as history:
+        history.decorate([node])
+        assert node.last_match_time_unix == 100.0
+        history.update([node])
+        assert history.find_unmatched(300) == [("ABC-def", "IP-1", 100.0)]
+        assert history.booting(-1) == []
+        rows = history.conn.execute("SELECT node_id FROM nodes ORDER BY node_id").fetchall()
+        assert rows == [("ABC-def",), ("gone-one",)]
+    assert [name.name for name in path.parent.iterdir()] == [path.name]
+
+
+def test_old_ids_are_respelt_in_the_first_update_only(path):
+    """After the first nodes were seen, an id in another letter case is another node."""
+    old_file(path, [("abc", "h", None, 100.0, 100.0, 150.0, None, 0)])
+    with History(path) as history:
+        history.update([])
+        history.update([make("Abc")])
+        history.update([make("ABC")])
+        assert set(history.read()) == {"ABC"}
+        rows = history.conn.execute("SELECT node_id FROM nodes ORDER BY node_id").fetchall()
+        assert rows == [("ABC",), ("Abc",)]
+
+
+def test_ids_that_differ_in_case_only_are_two_nodes(path):
+    """A lower-case id that is itself in use is not taken for another one."""
+    with History(path) as history:
+        history.update([make("abc")])
+        history.at += 1000
+        history.update([make("abc"), make("ABC")])
+        assert history.idle(300) == ["abc"]
+        assert set(history.read()) == {"abc", "ABC"}
+
+
+def test_times_of_an_old_file_become_true_once(path, new_york):
+    """The old program's times are off by the distance from UTC; that is put right on opening, and only then."""
+    true = datetime(2026, 1, 15, 12, 0, tzinfo=UTC).timestamp()
+    stored = datetime(2026, 1, 15, 12, 0).timestamp()  # UTC read as if it were local
+    assert stored - true == 5 * 3600
+    old_file(path, [("a", None, None, stored, stored, 0.0, None, 0)])
+    for _ in range(2):
+        with History(path, at=true + 60) as history:
+            record = history.read()["a"]
+            assert (record.create_time, record.last_match_time, record.ready_time) == (
+                true,
+                true,
+                0.0,
+            )
+
+
+def test_times_of_an_old_file_read_only(path, new_york):
+    """Read-only, times are put right without touching the file."""
+    stored = datetime(2026, 1, 15, 12, 0).timestamp()
+    old_file(path, [("a", None, None, stored, stored, 0.0, None, 0)])
+    before = path.read_bytes()
+    with SQLiteNodeHistory(path, read_only=True) as history:
+        assert history.read()["a"].create_time == stored - 5 * 3600
+    assert path.read_bytes() == before
+
+
+def test_a_daylight_saving_switch_ages_nothing(path, new_york):
+    """Two minutes across the switch to winter time are two minutes."""
+    switch = datetime(2026, 11, 1, 6, 0, tzinfo=UTC).timestamp()
+    with History(path, at=switch - 60) as history:
+        history.update([make("A"), make("B", state="Software")])
+        history.at = switch + 60
+        assert history.idle(300) == history.booting(300) == []
+
+
+@pytest.mark.parametrize("odd", [None, "nonsense", 1e300])
+def test_odd_times_in_a_file(path, odd):
+    """Times that are missing, texts or beyond all calendars never make a node look old."""
+    old_file(path, [(i, "h", None, odd, odd, None, None, None) for i in ("A", "B")])
+    nodes = [make("A"), make("B")]
+    with History(path) as history:
+        assert history.idle() == history.booting() == []
+        history.decorate(nodes, {})
+        assert [node.idle_time_remaining for node in nodes] == [300, 300]
+        assert nodes[0].create_time
+        history.update(nodes)
+        history.at += 301
+        assert sorted(history.idle()) == ["A", "B"]
+
+
+def test_a_file_left_half_made_is_finished(path):
+    """The old program could leave tables without a version; they are taken as they are."""
+    old_file(path, [("a", "h", None, 1.0, 1.0, 1.0, None, 0)], version=None)
+    with History(path) as history:
+        assert history.idle() == ["a"]
+        assert history.conn.execute("SELECT version FROM metadata").fetchall() == [("0.0.6",)]
+
+
+def test_an_empty_file_is_filled(path):
+    """So is one that holds nothing."""
+    path.touch()
+    with History(path) as history:
+        history.update([make("A")])
+    assert [name.name for name in path.parent.iterdir()] == [path.name]
+
+
+def corrupt(path):
+    path.write_bytes(b"this is no database at all" * 100)
+
+
+def truncated(path):
+    with History(path) as history:
+        history.update([make(f"{i:0200}") for i in range(200)])
+    data = bytearray(path.read_bytes())
+    data[4096 : 4096 + 2000] = b"\xff" * 2000
+    path.write_bytes(bytes(data[:-8192]))
+
+
+def foreign(path):
+    conn = sqlite3.connect(path)
+    conn.execute("CREATE TABLE somebody_elses (x)")
+    conn.close()
+
+
+def foreign_metadata(path):
+    conn = sqlite3.connect(path)
+    conn.execute("CREATE TABLE metadata (x)")
+    conn.close()
+
+
+def other_nodes(path):
+    conn = sqlite3.connect(path)
+    conn.executescript(
+        "CREATE TABLE metadata (version TEXT); CREATE TABLE nodes (x); INSERT INTO metadata VALUES ('0.0.6')"
+    )
+    conn.close()
+
+
+def no_nodes(path):
+    conn = sqlite3.connect(path)
+    conn.executescript(
+        "CREATE TABLE metadata (version TEXT); INSERT INTO metadata VALUES ('0.0.6')"
+    )
+    conn.close()
+
+
+BAD = [
+    (corrupt, "unknown"),
+    (truncated, "unknown"),
+    (foreign, "unknown"),
+    (foreign_metadata, "unknown"),
+    (other_nodes, "0.0.6"),
+    (no_nodes, "0.0.6"),
+    (lambda path: old_file(path, version="0.0.4"), "0.0.4"),
+    (lambda path: old_file(path, version="../../evil name"), ".._.._evil_name"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "version"), BAD)
+def test_what_cannot_be_used_is_moved_aside(path, caplog, spoil, version):
+    """The file is kept under its version, a warning says where, and a new one is begun."""
+    spoil(path)
+    contents = path.read_bytes()
+    with History(path) as history:
+        history.update([make("A")])
+        assert set(history.read()) == {"A"}
+    aside = path.with_name(f"{path.name}.{version}")
+    assert aside.read_bytes() == contents
+    assert f"moved to {aside}" in caplog.text
+    assert len(list(path.parent.iterdir())) == 2
+
+
+def test_nothing_is_overwritten_by_moving_aside(path):
+    """A second broken file gets a number."""
+    for _ in range(3):
+        corrupt(path)
+        History(path).close()
+    names = sorted(name.name for name in path.parent.iterdir())
+    assert names == [path.name + end for end in ("", ".unknown", ".unknown.1", ".unknown.2")]
+
+
+@pytest.mark.parametrize(("spoil", "_version"), BAD)
+def test_read_only_never_touches_what_cannot_be_used(path, caplog, spoil, _version):
+    """Such a file reads as an empty history, with a warning."""
+    spoil(path)
+    contents = path.read_bytes()
+    with SQLiteNodeHistory(str(path), read_only=True) as history:
+        assert history.find_unmatched(-1) == []
+    assert path.read_bytes() == contents
+    assert len(list(path.parent.iterdir())) == 1
+    assert "cannot be read" in caplog.text
+
+
+def test_read_only_without_a_file(tmp_path, monkeypatch):
+    """A missing file reads as empty, and no file appears anywhere."""
+    monkeypatch.chdir(tmp_path)
+    with SQLiteNodeHistory("none.db", read_only=True) as history:
+        history.update([make("A")])
+        history.mark_ignored([make("A")])
+        history.retire_records()
+        assert history.find_unmatched(-1) == history.find_ignored() == []
+        history.decorate([make("A")], {})
+    assert os.listdir(tmp_path) == []
+
+
+def test_read_only_reads_and_does_not_write(path):
+    """A read-only history sees what others write and writes nothing itself."""
+    with History(path) as writer, SQLiteNodeHistory(path, read_only=True) as reader:
+        writer.update([make("A")])
+        before = path.read_bytes()
+        reader.update([])
+        reader.mark_ignored([make("A")])
+        reader.retire_records(timeout=-1e12)
+        assert set(reader.read()) == {"A"}
+        assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["a b.db", "100%.db", "what?.db", "x#y.db", "ü.db"])
+def test_paths_may_hold_anything(tmp_path, name):
+    """Characters that mean something in a URI are taken literally."""
+    path = tmp_path / name
+    with History(path) as history:
+        history.update([make("A")])
+    with SQLiteNodeHistory(path, read_only=True) as history:
+        assert set(history.read()) == {"A"}
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_a_missing_directory_is_named(tmp_path):
+    """One line says which directory is missing."""
+    with pytest.raises(NodeHistoryError, match=f"there is no directory {tmp_path / 'no'}$"):
+        SQLiteNodeHistory(tmp_path / "no" / "history.db")
+
+
+def test_uris(path):
+    """A URI is opened as given; one that cannot be used is not moved."""
+    initialize_db(path.as_uri(), read_only=False, uri=True).close()
+    conn = initialize_db(path.as_uri() + "?mode=ro", read_only=True, uri=True)
+    assert conn.execute("SELECT version FROM metadata").fetchone() == ("0.0.6",)
+    conn.close()
+    corrupt(path)
+    with pytest.raises(NodeHistoryError, match="is of version unknown"):
+        initialize_db(path.as_uri(), read_only=False, uri=True)
+
+
+def test_a_busy_file_is_an_error_in_the_end(path, monkeypatch):
+    """A file that stays locked is reported as such, and is not moved aside."""
+    monkeypatch.setattr(dbfile, "BUSY_SECONDS", 0.01)
+    with History(path) as history:
+        history.conn.execute("BEGIN IMMEDIATE")
+        with pytest.raises(NodeHistoryError, match="database is locked"):
+            History(path)
+    assert [name.name for name in path.parent.iterdir()] == [path.name]
+
+
+def test_a_file_that_breaks_under_way_is_replaced(path, caplog):
+    """A daemon goes on with a new file, and keeps the broken one."""
+    with History(path) as history:
+        history.update([make(f"{i:0200}") for i in range(200)])
+        corrupt(path)
+        history.update([make("B")])
+        assert set(history.read()) == {"B"}
+    assert "is broken" in caplog.text
+    assert path.with_name(path.name + ".unknown").exists()
+
+
+def test_two_processes(path):
+    """Processes that open and update one new file at the same time all succeed."""
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from test_nodehistory import make\n"
+        "from hpc.autoscale.node.nodehistory import SQLiteNodeHistory\n"
+        "for i in range(20):\n"
+        "    with SQLiteNodeHistory(sys.argv[2]) as h: h.update([make('A'), make('B')])\n"
+    )
+    command = [sys.executable, "-c", code, os.path.dirname(__file__), str(path)]
+    processes = [subprocess.Popen(command) for _ in range(3)]
+    assert [process.wait() for process in processes] == [0, 0, 0]
+    with SQLiteNodeHistory(path) as history:
+        assert set(history.read()) == {"A", "B"}
+    assert [name.name for name in path.parent.iterdir()] == [path.name]
