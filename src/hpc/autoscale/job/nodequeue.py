@@ -11,10 +11,10 @@ from hpc.autoscale.node.node import Node
 from hpc.autoscale.results import EarlyBailoutResult
 
 
-def default_prioritizer(node: Node) -> int:
+def default_prioritizer(node: Node) -> float:
     """Free cores; 0 where there is no such resource, or where it is no number."""
     cores = node.available.get("ncpus")
-    return cores if isinstance(cores, int) else 0
+    return cores if isinstance(cores, int | float) else 0
 
 
 def default_early_bailout(node: Node) -> EarlyBailoutResult:
@@ -35,7 +35,7 @@ class NodeQueue:
         self.__priorities: dict[int, float] = {}
         self.__sorted: list[Node] | None = []
 
-    def node_priority(self, node: Node) -> int:
+    def node_priority(self, node: Node) -> float:
         """How early the node comes; the highest first. To be overridden."""
         return default_prioritizer(node)
 

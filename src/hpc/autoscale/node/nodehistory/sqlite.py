@@ -182,12 +182,12 @@ class SQLiteNodeHistory(NodeHistory):
         """
         present = [node for node in with_ids(nodes) if node.exists]
         stored = self._run(lambda conn: find(conn, [node_id_of(node) for node in present]))
-        now = self.now()
+        now, settings = self.now(), dict(config or {})
         for node in present:
             record = stored.get(node_id_of(node)) or NodeRecord(
                 node_id_of(node), None, None, now, now
             )
-            _decorate(node, record, now, config or {})
+            _decorate(node, record, now, settings)
 
     def _run(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         """Do some work on the file; once more on a new one when the file proves to be broken."""
@@ -237,7 +237,7 @@ def _plausible(moment: float, now: float) -> float:
     return moment if moment <= now + _FAR_AHEAD else now
 
 
-def _decorate(node: Node, record: NodeRecord, now: float, config: Mapping[str, Any]) -> None:
+def _decorate(node: Node, record: NodeRecord, now: float, config: dict[str, Any]) -> None:
     created = _plausible(record.create_time, now)
     matched = _plausible(record.last_match_time, now)
     node.create_time_unix = created
@@ -245,10 +245,10 @@ def _decorate(node: Node, record: NodeRecord, now: float, config: Mapping[str, A
     node.delete_time_unix = record.delete_time
     if not record.was_ready:
         booting_for = max(0.0, now - created)
-        left = parse_boot_timeout(dict(config), node) - booting_for
+        left = parse_boot_timeout(config, node) - booting_for
         node.create_time_remaining = max(0.0, left)
     if node.keep_alive or node.state != "Ready":
         node.idle_time_remaining = -1
     else:
         idle_for = max(0.0, now - matched)
-        node.idle_time_remaining = max(0.0, parse_idle_timeout(dict(config), node) - idle_for)
+        node.idle_time_remaining = max(0.0, parse_idle_timeout(config, node) - idle_for)

@@ -1,0 +1,104 @@
+"""The order of nodes in a calculator's queue."""
+
+import pytest
+
+from hpc.autoscale.job.nodequeue import NodeQueue, default_early_bailout, default_prioritizer
+from hpc.autoscale.job.schedulernode import TempNode
+
+
+def queue_of(*nodes, kind=NodeQueue):
+    queue = kind()
+    for node in nodes:
+        queue.push(node)
+    return queue
+
+
+def names(queue):
+    return [node.name for node in queue]
+
+
+def test_free_cores_decide_then_names():
+    """Most free cores first; equals by ascending name. Reversed is the same list from its end."""
+    nodes = [
+        TempNode("b", {"ncpus": 2}),
+        TempNode("a", {"ncpus": 2}),
+        TempNode("c", {"ncpus": 8}),
+        TempNode("d"),
+    ]
+    queue = queue_of(*nodes)
+    assert names(queue) == ["c", "a", "b", "d"]
+    assert names(queue.reversed()) == names(reversed(queue)) == ["d", "b", "a", "c"]
+
+
+def test_a_node_is_in_the_queue_once():
+    """Pushing it again does nothing; another node of the same name is another node."""
+    node, twin = TempNode("a"), TempNode("a")
+    queue = queue_of(node, node, twin)
+    assert len(queue) == 2
+    assert node in queue
+    assert twin in queue
+    assert TempNode("a") not in queue
+    assert None not in queue
+
+
+def test_emptiness():
+    """A queue is empty until something is pushed."""
+    queue = NodeQueue()
+    assert queue.empty()
+    assert (len(queue), names(queue)) == (0, [])
+    queue.push(TempNode("a"))
+    assert not queue.empty()
+
+
+def test_priorities_change_only_on_update():
+    """A node's place follows from its priority when it was pushed or the queue updated."""
+    first, second = TempNode("a", {"ncpus": 4}), TempNode("b", {"ncpus": 2})
+    queue = queue_of(first, second)
+    first.available["ncpus"] = 1
+    assert names(queue) == ["a", "b"]
+    queue.push(TempNode("c"))
+    assert names(queue) == ["a", "b", "c"]
+    queue.update()
+    assert names(queue) == ["b", "a", "c"]
+
+
+def test_subclasses_decide():
+    """An integration's own priority is used, of any number, and is asked for once for each push and update."""
+    asked = []
+
+    class ByName(NodeQueue):
+        def node_priority(self, node):
+            asked.append(node.name)
+            return -float(ord(node.name))
+
+        def early_bailout(self, node):
+            return super().early_bailout(node)
+
+    queue = queue_of(TempNode("b"), TempNode("a"), kind=ByName)
+    assert (names(queue), names(queue)) == (["a", "b"], ["a", "b"])
+    assert asked == ["b", "a"]
+    queue.update()
+    assert len(asked) == 4
+    assert queue.early_bailout(TempNode("a"))
+
+
+def test_pushing_while_iterating():
+    """Nodes pushed meanwhile come in the next iteration."""
+    queue = queue_of(TempNode("a"), TempNode("b"))
+    for node in queue:
+        queue.push(TempNode(node.name + "x"))
+    assert names(queue) == ["a", "ax", "b", "bx"]
+
+
+@pytest.mark.parametrize(
+    ("resources", "priority"),
+    [({"ncpus": 3}, 3), ({"ncpus": 1.5}, 1.5), ({}, 0), ({"ncpus": "many"}, 0)],
+)
+def test_default_prioritizer(resources, priority):
+    """Free cores, or 0 when there is no such number."""
+    assert default_prioritizer(TempNode("a", resources)) == priority
+
+
+def test_default_early_bailout():
+    """Always to go on."""
+    assert default_early_bailout(TempNode("a")).status == "success"
