@@ -1,0 +1,51 @@
+"""The clock of the process."""
+
+import time
+
+import pytest
+
+from hpc.autoscale import clock
+
+
+@pytest.fixture(autouse=True)
+def own_clock():
+    """Whatever a test does to the clock ends with it."""
+    previous = clock.use_clock(clock.Clock())
+    yield
+    clock.use_clock(previous)
+
+
+def test_the_real_clock_shows_unix_time(monkeypatch):
+    """Unless replaced, time and sleep are those of the system."""
+    slept = []
+    monkeypatch.setattr(time, "time", lambda: 12.5)
+    monkeypatch.setattr(time, "sleep", slept.append)
+    clock.sleep(3)
+    assert (clock.time(), slept) == (12.5, [3])
+
+
+def test_mock_clock_moves_by_sleeping_only():
+    """It starts at 1000 and sleeping takes no time but counts."""
+    mock = clock.use_mock_clock()
+    assert clock.time() == 1000.0
+    clock.sleep(2.5)
+    assert (clock.time(), mock.now) == (1002.5, 1002.5)
+
+
+def test_mock_clock_can_be_set():
+    """`now` is free to be written."""
+    mock = clock.use_mock_clock()
+    mock.now = 5
+    assert clock.time() == 5
+
+
+def test_nobody_sleeps_backwards():
+    """A negative time to sleep is refused, as by the real clock."""
+    with pytest.raises(ValueError, match="-1"):
+        clock.MockClock().sleep(-1)
+
+
+def test_use_clock_returns_the_previous_one():
+    """So that it can be put back."""
+    mock = clock.use_mock_clock()
+    assert clock.use_clock(clock.Clock()) is mock
