@@ -1,0 +1,125 @@
+"""What every constraint is: the published protocol, and how the engine learns what a constraint means.
+
+Concrete constraints do not belong here. Integrations subclass `BaseNodeConstraint`; the node manager and the calculator
+call the protocol, or `compile_constraints` and then the engine.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, ClassVar, NewType
+
+from hpc.autoscale.node.bucket import NodeBucket
+from hpc.autoscale.node.node import Node
+from hpc.autoscale.packing.expr import Expr
+from hpc.autoscale.results import SatisfiedResult
+
+if TYPE_CHECKING:
+    from hpc.autoscale.node.constraints.compiled import Draft
+
+ConstraintDict = NewType("ConstraintDict", dict[Any, Any])
+BucketWeights = list[tuple[NodeBucket, float]]
+
+_ANSWERS = (
+    "satisfied_by_node",
+    "satisfied_by_bucket",
+    "minimum_space",
+    "do_decrement",
+    "weight_buckets",
+)
+_MEANINGS = ("lower", "join", "expression", "pools_and_amount")
+
+
+def _depth(cls: type, names: Iterable[str]) -> int:
+    """How far up its line of ancestors a class first defines one of the names."""
+    return next(
+        i for i, each in enumerate(cls.__mro__) if any(name in vars(each) for name in names)
+    )
+
+
+class NodeConstraint(ABC):
+    """A condition on nodes, and what meeting it uses up.
+
+    Two constraints are equal when their dicts are, whatever their classes. Constraints cannot be hashed.
+
+    What the engine makes of a class depends on how much the class says. `lower` returns the condition as an expression,
+    and then the engine asks the expression only. A class without it is opaque: its methods are called for one node after
+    another. So is a subclass of one of ours that overrides an answer and not `lower`, since the inherited expression
+    no longer says what the subclass does.
+    """
+
+    reads: ClassVar[frozenset[str] | None] = None
+    """What `satisfied_by_node` of an opaque class depends on (`resources.<name>`, `node.<property>`), so that its answer
+    may be kept for all nodes alike in these; None: on anything."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if _depth(cls, _ANSWERS) < _depth(cls, _MEANINGS):
+            cls.lower = NodeConstraint.lower  # type: ignore[method-assign]
+            cls.join = NodeConstraint.join  # type: ignore[method-assign]
+
+    def weight_buckets(self, bucket_weights: BucketWeights) -> BucketWeights:
+        """The buckets with the weights that this constraint gives them; heavier ones are used first."""
+        return bucket_weights
+
+    @abstractmethod
+    def satisfied_by_bucket(self, bucket: NodeBucket) -> SatisfiedResult:
+        """Whether a new node of the bucket would do."""
+
+    @abstractmethod
+    def satisfied_by_node(self, node: Node) -> SatisfiedResult:
+        """Whether the node does, as it is now."""
+
+    @abstractmethod
+    def do_decrement(self, node: Node) -> bool:
+        """Take what one iteration needs from the node; False, and nothing taken, when that is not possible."""
+
+    def minimum_space(self, node: Node) -> int:
+        """How many more iterations fit on the node as far as this constraint cares; -1: it does not care."""
+        return -1
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form, which `get_constraint` reads."""
+
+    @abstractmethod
+    def __str__(self) -> str: ...
+
+    def get_children(self) -> Iterable[NodeConstraint]:
+        """The constraints that this one is made of."""
+        return []
+
+    def lower(self) -> Expr | None:
+        """The condition as an expression of the engine; None when only the methods know. Asked once per distinct job."""
+        return None
+
+    def join(self, draft: Draft) -> None:
+        """Take part in what is being compiled from several constraints that must all hold."""
+        expr = self.lower()
+        if expr is None:
+            draft.opaque.append(self)
+        else:
+            draft.exprs.append(expr)
+
+    def __eq__(self, other: object) -> bool:
+        to_dict = getattr(other, "to_dict", None)
+        return to_dict is not None and bool(self.to_dict() == to_dict())
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class BaseNodeConstraint(NodeConstraint):
+    """What most constraints start from: a bucket does when its example node does, and nothing is used up."""
+
+    def satisfied_by_bucket(self, bucket: NodeBucket) -> SatisfiedResult:
+        """Whether the bucket's example node does."""
+        return self.satisfied_by_node(bucket.example_node)
+
+    def do_decrement(self, node: Node) -> bool:
+        """Takes nothing."""
+        return True
+
+
+Constraint = NodeConstraint | dict[Any, Any]

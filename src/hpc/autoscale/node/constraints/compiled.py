@@ -1,0 +1,53 @@
+"""Several constraints that must all hold, sorted by who can answer for them.
+
+Most become one expression of the engine. What draws on a pool that all nodes share is a toll. The rest is opaque: only
+its own methods know. Called once for each distinct list of constraints; the engine works with the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from hpc.autoscale.packing.compound import AllOf
+from hpc.autoscale.packing.expr import AnyNode, Expr
+
+if TYPE_CHECKING:
+    from hpc.autoscale.node.constraints.base import NodeConstraint
+    from hpc.autoscale.node.constraints.shared import SharedConstraint
+
+
+class Compiled(NamedTuple):
+    """A list of constraints as the engine uses it; together `expr`, `tolls` and `opaque` say what `constraints` say.
+
+    `opaque` is in the order of the list. Without any constraint `expr` is `AnyNode`: one slot per node.
+    """
+
+    expr: Expr
+    tolls: tuple[SharedConstraint, ...]
+    opaque: tuple[NodeConstraint, ...]
+    constraints: tuple[NodeConstraint, ...]
+
+
+class Draft:
+    """What has been sorted so far; constraints add themselves by `NodeConstraint.join`."""
+
+    def __init__(self) -> None:
+        self.exprs: list[Expr] = []
+        self.tolls: list[SharedConstraint] = []
+        self.opaque: list[NodeConstraint] = []
+
+
+def conjunction(constraints: Sequence[NodeConstraint]) -> Compiled:
+    """Constraints that must all hold, sorted; those inside an `And` count as if they stood in the list itself."""
+    draft = Draft()
+    for constraint in constraints:
+        constraint.join(draft)
+    expr = draft.exprs[0] if len(draft.exprs) == 1 else AllOf(draft.exprs)
+    return Compiled(expr, tuple(draft.tolls), tuple(draft.opaque), tuple(constraints))
+
+
+def compile_constraints(constraints: Sequence[NodeConstraint]) -> Compiled:
+    """A job's constraints, sorted. Without any, the job asks for one slot per node."""
+    compiled = conjunction(constraints)
+    return compiled if constraints else compiled._replace(expr=AnyNode())

@@ -1,0 +1,314 @@
+"""Constraints made of others: and, or, xor, not.
+
+They answer through their children, any of which may be a class of somebody else's. Where all children are expressions
+of the engine, so is the composite. Made by the parser, or by integrations from constraints and dicts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from hpc.autoscale.node.bucket import NodeBucket
+from hpc.autoscale.node.constraints.base import BaseNodeConstraint, BucketWeights, NodeConstraint
+from hpc.autoscale.node.constraints.compiled import Compiled, Draft, conjunction
+from hpc.autoscale.node.constraints.errors import AmbiguousChoice, MalformedConstraint
+from hpc.autoscale.node.constraints.lowered import published_space
+from hpc.autoscale.node.constraints.parse import KEYWORDS, Reading, read_children
+from hpc.autoscale.node.constraints.shared import toll_room
+from hpc.autoscale.node.constraints.views import bucket_view, sentence, subject, take, view_of
+from hpc.autoscale.node.node import Node
+from hpc.autoscale.packing.compound import AllOf, AnyOf, ExactlyOne, Negation
+from hpc.autoscale.packing.expr import UNBOUNDED, Expr, View
+from hpc.autoscale.packing.reject import Reject
+from hpc.autoscale.results import SatisfiedResult
+
+Ask = Callable[[NodeConstraint], SatisfiedResult]
+
+
+class _Composite(BaseNodeConstraint):
+    """Children, and the two ways of asking them."""
+
+    keyword: str
+    at_least: int
+
+    def __init__(self, *constraints: NodeConstraint | dict[Any, Any]) -> None:
+        self.constraints = read_children(constraints, Reading(self.keyword))
+        if len(self.constraints) < self.at_least:
+            expected = f"at least {self.at_least} alternatives to {self.keyword!r}"
+            raise MalformedConstraint(expected, list(constraints))
+
+    def get_children(self) -> Iterable[NodeConstraint]:
+        """The alternatives, or what must all hold."""
+        return self.constraints
+
+    def _lowered(self) -> list[Expr] | None:
+        """The children as expressions; None when one of them is not."""
+        exprs = [expr for child in self.constraints if (expr := child.lower()) is not None]
+        return exprs if len(exprs) == len(self.constraints) else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """`{keyword: [children]}`."""
+        return {self.keyword: [child.to_dict() for child in self.constraints]}
+
+    def __str__(self) -> str:
+        return "(" + f" {self.keyword} ".join(str(child) for child in self.constraints) + ")"
+
+
+class And(_Composite):
+    """Every child at once, so that together they must fit: two that each take a core need two cores."""
+
+    keyword = "and"
+    at_least = 0
+
+    def lower(self) -> Expr | None:
+        """All of the children; None when one of them is opaque or shared."""
+        exprs = self._lowered()
+        return None if exprs is None else AllOf(exprs)
+
+    def join(self, draft: Draft) -> None:
+        """The children, as if they stood in the list themselves."""
+        for child in self.constraints:
+            child.join(draft)
+
+    def _parts(self) -> Compiled:
+        return conjunction(self.constraints)
+
+    def satisfied_by_node(self, node: Node) -> SatisfiedResult:
+        """The first child's refusal, else whether there is room for all of them together."""
+        return self._satisfied(lambda child: child.satisfied_by_node(node), node, view_of(node))
+
+    def satisfied_by_bucket(self, bucket: NodeBucket) -> SatisfiedResult:
+        """The same of a bucket."""
+
+        def ask(child: NodeConstraint) -> SatisfiedResult:
+            return child.satisfied_by_bucket(bucket)
+
+        return self._satisfied(ask, bucket.example_node, bucket_view(bucket))
+
+    def _satisfied(self, ask: Ask, node: Node, view: View) -> SatisfiedResult:
+        for child in self.constraints:
+            answer = ask(child)
+            if not answer:
+                return answer
+        if len(self.constraints) > 1:
+            parts = self._parts()
+            reject = parts.expr.fit(view)
+            if isinstance(reject, Reject):
+                return self._not_together(reject.code, lambda: sentence(reject, node), node)
+            if toll_room(parts.tolls) < 1:
+                code = "SharedLimitReached"
+                return self._not_together(code, lambda: f"{code}: {subject(node)}", node)
+        return SatisfiedResult("success", self, node)
+
+    def _not_together(self, code: str, said: Callable[[], str], node: Node) -> SatisfiedResult:
+        def reasons() -> list[str]:
+            return [f"{said()}; enough for each, but not for all of {self} together"]
+
+        return SatisfiedResult(code, self, node, reasons)
+
+    def minimum_space(self, node: Node) -> int:
+        """How often all children fit together; -1 when none of them cares."""
+        parts = self._parts()
+        fit = parts.expr.fit(view_of(node))
+        if isinstance(fit, Reject):
+            return 0
+        spaces = [
+            fit.count if fit.count < UNBOUNDED else -1,
+            published_space(toll_room(parts.tolls)),
+        ]
+        spaces += [child.minimum_space(node) for child in parts.opaque]
+        return min((space for space in spaces if space >= 0), default=-1)
+
+    def do_decrement(self, node: Node) -> bool:
+        """Take what all children need; False when that is not there, and nothing taken unless a child of somebody
+        else's, asked after another one, says so."""
+        parts = self._parts()
+        fit = parts.expr.fit(view_of(node))
+        if isinstance(fit, Reject) or toll_room(parts.tolls) < 1:
+            return False
+        if not all(child.do_decrement(node) for child in parts.opaque):
+            return False
+        take(node, fit, 1)
+        return all(toll.pay() for toll in parts.tolls)
+
+    def weight_buckets(self, bucket_weights: BucketWeights) -> BucketWeights:
+        """Each child weighs what the one before it gave."""
+        for child in self.constraints:
+            bucket_weights = child.weight_buckets(bucket_weights)
+        return bucket_weights
+
+    def to_dict(self) -> dict[str, Any]:
+        """The children merged into one dict; `{"and": [...]}` where their keys collide, or there are none."""
+        merged: list[dict[str, Any]] = []
+        for child in self.constraints:
+            d = child.to_dict()
+            if not merged or d.keys() & merged[-1].keys():
+                merged.append({})
+            merged[-1].update(d)
+        return merged[0] if len(merged) == 1 else {"and": merged}
+
+
+class Or(_Composite):
+    """The first child that is satisfied; earlier ones are preferred. At least two (AssertionError)."""
+
+    keyword = "or"
+    at_least = 2
+
+    def lower(self) -> Expr | None:
+        """Any of the children; None when one of them is opaque or shared."""
+        exprs = self._lowered()
+        return None if exprs is None else AnyOf(exprs)
+
+    def _first(self, node: Node) -> NodeConstraint | None:
+        return next((c for c in self.constraints if c.satisfied_by_node(node)), None)
+
+    def satisfied_by_node(self, node: Node) -> SatisfiedResult:
+        """Whether any child is satisfied; the score is higher for earlier ones."""
+        return self._satisfied(lambda child: child.satisfied_by_node(node), node)
+
+    def satisfied_by_bucket(self, bucket: NodeBucket) -> SatisfiedResult:
+        """The same of a bucket."""
+        return self._satisfied(lambda child: child.satisfied_by_bucket(bucket), bucket.example_node)
+
+    def _satisfied(self, ask: Ask, node: Node) -> SatisfiedResult:
+        refusals = []
+        for index, child in enumerate(self.constraints):
+            answer = ask(child)
+            if answer:
+                return SatisfiedResult("success", self, node, score=len(self.constraints) - index)
+            refusals.append(answer)
+        return _none_of(refusals, self, node)
+
+    def minimum_space(self, node: Node) -> int:
+        """How often the first satisfied child fits; 0 without one."""
+        first = self._first(node)
+        return 0 if first is None else first.minimum_space(node)
+
+    def do_decrement(self, node: Node) -> bool:
+        """Take what the first satisfied child needs; False without one."""
+        first = self._first(node)
+        return first is not None and first.do_decrement(node)
+
+    def weight_buckets(self, bucket_weights: BucketWeights) -> BucketWeights:
+        """A hundred more for each place in the order of preference; 0 for a bucket that satisfies no child."""
+        count = len(self.constraints)
+
+        def weigh(bucket: NodeBucket, weight: float) -> float:
+            for index, child in enumerate(self.constraints):
+                if child.satisfied_by_bucket(bucket):
+                    return weight + 100.0 * (count - index)
+            return 0.0
+
+        return [(bucket, weigh(bucket, weight)) for bucket, weight in bucket_weights]
+
+
+class XOr(_Composite):
+    """Exactly one child is satisfied. At least two (AssertionError)."""
+
+    keyword = "xor"
+    at_least = 2
+
+    def lower(self) -> Expr | None:
+        """Exactly one of the children; None when one of them is opaque or shared."""
+        exprs = self._lowered()
+        return None if exprs is None else ExactlyOne(exprs)
+
+    def satisfied_by_node(self, node: Node) -> SatisfiedResult:
+        """The answer of the one child that is satisfied."""
+        return self._satisfied(lambda child: child.satisfied_by_node(node), node)
+
+    def satisfied_by_bucket(self, bucket: NodeBucket) -> SatisfiedResult:
+        """The same of a bucket."""
+        return self._satisfied(lambda child: child.satisfied_by_bucket(bucket), bucket.example_node)
+
+    def _satisfied(self, ask: Ask, node: Node) -> SatisfiedResult:
+        found: SatisfiedResult | None = None
+        refusals = []
+        for child in self.constraints:
+            answer = ask(child)
+            if not answer:
+                refusals.append(answer)
+            elif found is None:
+                found = answer
+            else:
+                return self._two_of(found.constraint, child, node)
+        return _none_of(refusals, self, node) if found is None else found
+
+    def _two_of(self, one: NodeConstraint, other: NodeConstraint, node: Node) -> SatisfiedResult:
+        reject = Reject("XORFailed", one, other)
+        return SatisfiedResult(reject.code, self, node, lambda: [sentence(reject, node)])
+
+    def _satisfied_children(self, node: Node) -> list[NodeConstraint]:
+        return [child for child in self.constraints if child.satisfied_by_node(node)]
+
+    def minimum_space(self, node: Node) -> int:
+        """How often the one satisfied child fits; 0 when there are none or several."""
+        found = self._satisfied_children(node)
+        return found[0].minimum_space(node) if len(found) == 1 else 0
+
+    def do_decrement(self, node: Node) -> bool:
+        """Take what the one satisfied child needs; False without one, AmbiguousChoice (an AssertionError) with several."""
+        found = self._satisfied_children(node)
+        if len(found) > 1:
+            raise AmbiguousChoice(f"{subject(node)} satisfies both {found[0]} and {found[1]}")
+        return bool(found) and found[0].do_decrement(node)
+
+
+class Not(BaseNodeConstraint):
+    """The child is not satisfied. Uses up nothing."""
+
+    def __init__(self, condition: NodeConstraint | dict[Any, Any]) -> None:
+        self.condition = Reading("not").one(condition)
+
+    def lower(self) -> Expr | None:
+        """The negation of the child; None when that is opaque or shared."""
+        expr = self.condition.lower()
+        return None if expr is None else Negation(expr)
+
+    def get_children(self) -> Iterable[NodeConstraint]:
+        """The child."""
+        return [self.condition]
+
+    def satisfied_by_node(self, node: Node) -> SatisfiedResult:
+        """Whether the node does not satisfy the child."""
+        return self._negated(self.condition.satisfied_by_node(node), node)
+
+    def satisfied_by_bucket(self, bucket: NodeBucket) -> SatisfiedResult:
+        """Whether the bucket does not satisfy the child."""
+        return self._negated(self.condition.satisfied_by_bucket(bucket), bucket.example_node)
+
+    def _negated(self, answer: SatisfiedResult, node: Node) -> SatisfiedResult:
+        status = "not(success)" if answer else "success"
+        return SatisfiedResult(status, self, node, lambda: [str(self)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """`{"not": child}`."""
+        return {"not": self.condition.to_dict()}
+
+    def __str__(self) -> str:
+        return f"not({self.condition})"
+
+
+def _none_of(
+    refusals: list[SatisfiedResult], constraint: NodeConstraint, node: Node
+) -> SatisfiedResult:
+    def reasons() -> list[str]:
+        return [reason for refusal in refusals for reason in refusal.reasons]
+
+    return SatisfiedResult("CompoundFailure", constraint, node, reasons)
+
+
+def _read_composite(attr: str, value: Any, reading: Reading) -> NodeConstraint:
+    if not isinstance(value, (list, tuple)):
+        raise MalformedConstraint("a list of constraints", value, reading.path)
+    kinds: dict[str, type[And | Or | XOr]] = {"and": And, "or": Or, "xor": XOr}
+    return kinds[attr](*read_children(value, reading))
+
+
+def _read_not(attr: str, value: Any, reading: Reading) -> NodeConstraint:
+    return Not(reading.one(value))
+
+
+KEYWORDS.update({"and": _read_composite, "or": _read_composite, "xor": _read_composite})
+KEYWORDS["not"] = _read_not

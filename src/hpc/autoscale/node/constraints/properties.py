@@ -1,0 +1,232 @@
+"""Constraints on what a node is: its properties, its placement group, whether it is in use or has just failed.
+
+Nothing of a node's resources is used up. Made by the parser from `{"node.vm_size": [...]}`, `{"exclusive": true}` and
+the like, or by integrations.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+from hpc.autoscale.errors import did_you_mean
+from hpc.autoscale.node.bucket import NodeBucket
+from hpc.autoscale.node.constraints.base import BaseNodeConstraint
+from hpc.autoscale.node.constraints.errors import UndefinedNodeProperty
+from hpc.autoscale.node.constraints.lowered import LoweredConstraint
+from hpc.autoscale.node.constraints.resources import checked_amount
+from hpc.autoscale.node.constraints.views import bucket_view, subject
+from hpc.autoscale.node.node import QUERYABLE_PROPERTIES, Node
+from hpc.autoscale.packing import expr as engine
+from hpc.autoscale.packing.compound import AllOf
+from hpc.autoscale.packing.reject import Reject
+from hpc.autoscale.results import SatisfiedResult
+
+_IN_USE = Reject("ExclusiveRequirementFailed")
+
+
+class NodePropertyConstraint(LoweredConstraint):
+    """A node property that is one of `values`, of which earlier ones are preferred: `{"node.vm_size": ["a", "b*"]}`.
+
+    Texts are matched with shell wildcards, everything else by equality. A list as the only value stands for its
+    members. UndefinedNodeProperty (a ValueError) unless the property is in QUERYABLE_PROPERTIES.
+    """
+
+    def __init__(self, attr: str, *values: Any) -> None:
+        if attr not in QUERYABLE_PROPERTIES:
+            hint = did_you_mean(str(attr), QUERYABLE_PROPERTIES)
+            raise UndefinedNodeProperty(
+                "a property of nodes that can be asked for", attr, hint=hint
+            )
+        self.attr = attr
+        only = values[0] if len(values) == 1 else None
+        self.values = list(only) if isinstance(only, (list, tuple)) else list(values)
+
+    def expression(self) -> engine.Expr:
+        """The values."""
+        return engine.PropertyIs(self.attr, self.values)
+
+    def _score(self, fit: engine.Fit) -> int:
+        return len(self.values) - fit.rank
+
+    def to_dict(self) -> dict[str, Any]:
+        """`{"node.attr": [values]}`, a list also for one value."""
+        return {f"node.{self.attr}": list(self.values)}
+
+    def __str__(self) -> str:
+        if len(self.values) == 1:
+            return f"(Node.{self.attr} == {self.values[0]!r})"
+        return f"(Node.{self.attr} in {self.values!r})"
+
+
+class InAPlacementGroup(LoweredConstraint):
+    """In some placement group, or (`in_group` false) in none."""
+
+    def __init__(self, in_group: bool = True) -> None:
+        self.in_group = in_group
+
+    def expression(self) -> engine.Expr:
+        """In a group, or not."""
+        return engine.InPlacementGroup(self.in_group)
+
+    def minimum_space(self, node: Node) -> int:
+        """0 on a node that is not where it should be, else no opinion."""
+        return self._space(node)
+
+    def do_decrement(self, node: Node) -> bool:
+        """Takes nothing; False on a node that is not where it should be."""
+        return self._space(node) != 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """`{"in-a-placement-group": true}`."""
+        return {"in-a-placement-group": self.in_group}
+
+    def __str__(self) -> str:
+        return f"(InAPlacementGroup == {self.in_group})"
+
+
+class ExclusiveNode(LoweredConstraint):
+    """A node that nothing else is placed on, before or after: `{"exclusive": true}`.
+
+    All iterations that one allocation puts on the node share it; afterwards it is closed. `job_exclusive` false
+    (`{"exclusive-task": true}`) also accepts a node on which only the same `assignment_id` works, where that node is
+    still open. `is_exclusive` false asks for nothing.
+    """
+
+    def __init__(
+        self, is_exclusive: bool = True, job_exclusive: bool = True, assignment_id: str = ""
+    ) -> None:
+        self.is_exclusive = is_exclusive
+        self.job_exclusive = job_exclusive
+        self.assignment_id = assignment_id or str(uuid4())
+
+    def expression(self) -> engine.Expr:
+        """A vacant node, which is then closed."""
+        return engine.Exclusive() if self.is_exclusive else AllOf(())
+
+    def _shares(self, node: Node) -> bool:
+        """Whether what works here is the same task array, which may come again."""
+        return not self.job_exclusive and self.assignment_id in node.assignments
+
+    def satisfied_by_node(self, node: Node) -> SatisfiedResult:
+        """Whether the node is free and open, or in use by the same tasks."""
+        if not self.is_exclusive or self._shares(node):
+            return SatisfiedResult("success", self, node)
+        if node.assignments or node.closed:
+            return self._refuse(node, _IN_USE)
+        return SatisfiedResult("success", self, node)
+
+    def minimum_space(self, node: Node) -> int:
+        """0 on a node that others use, else no opinion."""
+        in_the_way = self.is_exclusive and node.assignments and not self._shares(node)
+        return 0 if in_the_way else -1
+
+    def do_decrement(self, node: Node) -> bool:
+        """Close the node; False, and it stays open, when others use it."""
+        if self.is_exclusive:
+            if node.assignments and not self._shares(node):
+                return False
+            node.closed = True
+        return True
+
+    def to_dict(self) -> dict[str, Any]:
+        """`{"exclusive": …}` or `{"exclusive_task": …}`."""
+        return {"exclusive" if self.job_exclusive else "exclusive_task": self.is_exclusive}
+
+    def __str__(self) -> str:
+        name = "exclusive" if self.job_exclusive else "exclusive_task"
+        return f"(Node.{name} == {self.is_exclusive})"
+
+
+class NotAllocated(BaseNodeConstraint):
+    """Deprecated: a node to which nothing was allocated. It never has space for more."""
+
+    def satisfied_by_node(self, node: Node) -> SatisfiedResult:
+        """Whether nothing was allocated."""
+        if not node._allocated:
+            return SatisfiedResult("success", self, node)
+
+        def reasons() -> list[str]:
+            return [f"{subject(node)} is allocated already"]
+
+        return SatisfiedResult("AlreadyAllocated", self, node, reasons)
+
+    def minimum_space(self, node: Node) -> int:
+        """0."""
+        return 0
+
+    def do_decrement(self, node: Node) -> bool:
+        """Note that the node is allocated; False when it is already."""
+        if node._allocated:
+            return False
+        node._allocated = True
+        return True
+
+    def to_dict(self) -> dict[str, Any]:
+        """`{"not-allocated": true}`."""
+        return {"not-allocated": True}
+
+    def __str__(self) -> str:
+        return "(Node.allocated == False)"
+
+
+class Never(LoweredConstraint):
+    """No node does, for the reason given: `{"never": "the queue is stopped"}`."""
+
+    def __init__(self, message: str) -> None:
+        self._message = message
+
+    @property
+    def message(self) -> str:
+        """The reason."""
+        return self._message
+
+    def expression(self) -> engine.Expr:
+        """Nothing fits."""
+        return engine.Never(self._message)
+
+    def _refuse(self, node: Node, reject: Reject) -> SatisfiedResult:
+        return SatisfiedResult("Never", self, node, [self._message])
+
+    def do_decrement(self, node: Node) -> bool:
+        """False."""
+        return False
+
+    def to_dict(self) -> dict[str, Any]:
+        """`{"never": message}`."""
+        return {"never": self._message}
+
+    def __str__(self) -> str:
+        return f"Never({self._message})"
+
+
+class CapacityFailureBackoffConstraint(LoweredConstraint):
+    """New nodes only from buckets without a capacity failure in the last `backoff` seconds: `{"capacity-failure-backoff":
+    300}`. Nodes that exist are not concerned."""
+
+    def __init__(self, backoff: float) -> None:
+        self.backoff = checked_amount(backoff)
+
+    def expression(self) -> engine.Expr:
+        """The seconds."""
+        return engine.Rested(float(self.backoff))
+
+    def satisfied_by_node(self, node: Node) -> SatisfiedResult:
+        """Always."""
+        return SatisfiedResult("success", self, node)
+
+    def satisfied_by_bucket(self, bucket: NodeBucket) -> SatisfiedResult:
+        """Whether the bucket's last capacity failure is long enough ago."""
+        return self._answer(bucket.example_node, bucket_view(bucket))
+
+    @staticmethod
+    def from_dict(d: dict[str, Any]) -> CapacityFailureBackoffConstraint:
+        """From its JSON form."""
+        return CapacityFailureBackoffConstraint(d["capacity-failure-backoff"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """`{"capacity-failure-backoff": seconds}`."""
+        return {"capacity-failure-backoff": self.backoff}
+
+    def __str__(self) -> str:
+        return f"CapacityFailureBackoff({self.backoff})"

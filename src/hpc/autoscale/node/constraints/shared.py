@@ -1,0 +1,349 @@
+"""Constraints on what all nodes share, such as licences and the limits of a queue.
+
+Whether a pool has enough does not depend on a node, so these constraints are tolls to the engine (see `compiled`). Made
+by integrations; the JSON form tells what was meant, and reading it makes pools of its own.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from hpc.autoscale.errors import ConstraintError, did_you_mean
+from hpc.autoscale.hpctypes import Size, SizeError
+from hpc.autoscale.node.constraints.base import BaseNodeConstraint, NodeConstraint
+from hpc.autoscale.node.constraints.compiled import Draft
+from hpc.autoscale.node.constraints.errors import located
+from hpc.autoscale.node.constraints.lowered import published_space
+from hpc.autoscale.node.constraints.pools import (
+    SharedConsumableResource,
+    SharedNonConsumableResource,
+)
+from hpc.autoscale.node.constraints.resources import SIZE_TEXT, checked_amount
+from hpc.autoscale.node.constraints.views import subject
+from hpc.autoscale.node.node import Node
+from hpc.autoscale.packing.expr import UNBOUNDED, how_many
+from hpc.autoscale.packing.reject import Reject
+from hpc.autoscale.packing.shape import Quantity, left
+from hpc.autoscale.results import SatisfiedResult
+
+
+class SharedConstraint(BaseNodeConstraint):
+    """Base of the constraints on shared resources: whatever the node is, the answer is the same."""
+
+    @abstractmethod
+    def reject(self) -> Reject | None:
+        """Why not one more iteration is possible; None when it is."""
+
+    @abstractmethod
+    def pools_and_amount(self) -> tuple[Sequence[SharedConsumableResource], int | float | Size]:
+        """The pools, and what the next iteration takes from each of them."""
+
+    @property
+    def once(self) -> bool:
+        """Whether iterations after the next one take nothing."""
+        return False
+
+    def cap(self, times: int) -> int:
+        """How many of `times` iterations are possible; see `toll_room` for several constraints at once."""
+        return min(times, toll_room([self]))
+
+    def refusal(self, times: int = 1) -> str:
+        """Why `times` iterations are too many, as a sentence."""
+        reject = self.reject()
+        if reject is not None:
+            return reject.explain()
+        return f"SharedLimitReached: {self} is enough for {self.cap(times)} of {times}"
+
+    def pay(self, times: int = 1) -> bool:
+        """Take what `times` iterations need; False, and nothing taken, when that is not there."""
+        return self.reject() is None
+
+    def saved(self) -> Any:
+        """What `pay` may change, for `restore`."""
+        return None
+
+    def restore(self, saved: Any) -> None:
+        """Put back what `saved` gave, as if nothing had been taken since."""
+
+    def join(self, draft: Draft) -> None:
+        """A toll: the same for all nodes."""
+        draft.tolls.append(self)
+
+    def satisfied_by_node(self, node: Node) -> SatisfiedResult:
+        """Whether one more iteration is possible on any node."""
+        reject = self.reject()
+        if reject is None:
+            return SatisfiedResult("success", self, node)
+        refused = reject
+
+        def reasons() -> list[str]:
+            return [refused.explain(subject(node))]
+
+        return SatisfiedResult(refused.code, self, node, reasons)
+
+    def do_decrement(self, node: Node) -> bool:
+        """Take what one iteration needs; False, and nothing taken, when it is not there."""
+        return self.pay()
+
+
+class SharedConsumableConstraint(SharedConstraint):
+    """Each iteration takes `amount` from every one of several pools, or from none when one of them has less.
+
+    With `decrement_once` only the first iteration pays, however many nodes the rest is spread over. A plain number
+    asked of a pool that holds a size is in that size's own unit. InvalidAmount for a negative amount.
+    """
+
+    JSON_NAME = "shared-consumable-constraint"
+
+    def __init__(
+        self,
+        shared_resources: Sequence[SharedConsumableResource] | SharedConsumableResource,
+        amount: int | float | Size,
+        decrement_once: bool = False,
+    ) -> None:
+        if isinstance(shared_resources, SharedConsumableResource):
+            shared_resources = [shared_resources]
+        self.shared_resources = list(shared_resources)
+        self.amount = checked_amount(amount)
+        self.decrement_once = decrement_once
+        self._paid = False
+
+    @property
+    def once(self) -> bool:
+        """Whether iterations after the next one take nothing."""
+        return self.decrement_once
+
+    def reject(self) -> Reject | None:
+        """The first pool that has less than the amount."""
+        pools, amount = self.pools_and_amount()
+        for pool in pools:
+            if how_many(pool.remaining, pool.quantity(amount)) < 1:
+                left_over = str(pool.current_value)
+                return Reject("SharedLimitReached", pool.resource_name, left_over, str(amount))
+        return None
+
+    def pools_and_amount(self) -> tuple[Sequence[SharedConsumableResource], int | float | Size]:
+        """The pools, none once it is paid for; and what the next iteration takes from each of them."""
+        return () if self.decrement_once and self._paid else self.shared_resources, self.amount
+
+    def minimum_space(self, node: Node) -> int:
+        """For how many more iterations the emptiest pool lasts."""
+        return published_space(toll_room([self]))
+
+    def pay(self, times: int = 1) -> bool:
+        """Take what `times` iterations need; False, and nothing taken, when that is not there."""
+        if toll_room([self]) < times:
+            return False
+        pools, amount = self.pools_and_amount()
+        for pool in pools:
+            pool.use(amount, 1 if self.decrement_once else times)
+        self._paid = True
+        return True
+
+    def saved(self) -> Any:
+        """What is in the pools, and whether it was paid for."""
+        return self._paid, [pool.current_value for pool in self.shared_resources]
+
+    def restore(self, saved: Any) -> None:
+        """Put that back."""
+        self._paid, values = saved
+        for pool, value in zip(self.shared_resources, values, strict=True):
+            pool.current_value = value
+
+    @staticmethod
+    def from_dict(d: Mapping[str, Any]) -> SharedConsumableConstraint:
+        """From its JSON form, one pool for each source. `source` and `initial-value` are understood too; where a value
+        is given once it counts for every pool. ConstraintError when a key is missing, unknown or of the wrong kind.
+        """
+        body = _body(d, SharedConsumableConstraint.JSON_NAME, _CONSUMABLE_KEYS, _CONSUMABLE_ALIASES)
+        with located(SharedConsumableConstraint.JSON_NAME):
+            sources = _listed(body["sources"])
+            count = len(sources)
+            names = _for_each(body, "resource-name", count)
+            initial = [_quantity(v) for v in _for_each(body, "initial-values", count)]
+            current = initial
+            if "current-value" in body:
+                current = [_quantity(v) for v in _for_each(body, "current-value", count)]
+            return SharedConsumableConstraint(
+                [
+                    SharedConsumableResource(*p)
+                    for p in zip(names, sources, initial, current, strict=True)
+                ],
+                _quantity(body["requested"]),
+                bool(body.get("decrement-once", False)),
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The pools as they are now, and what is asked of them; one value of a kind where all pools have the same."""
+        pools = self.shared_resources
+        body: dict[str, Any] = {
+            "resource-name": _one_or_all([p.resource_name for p in pools]),
+            "sources": [p.source for p in pools],
+            "initial-values": [p.initial_value for p in pools],
+            "current-value": _one_or_all([p.current_value for p in pools]),
+            "requested": self.amount,
+        }
+        if self.decrement_once:
+            body["decrement-once"] = True
+        return {self.JSON_NAME: body}
+
+    def __str__(self) -> str:
+        return f"(Shared {self.shared_resources!r} >= {self.amount})"
+
+
+class SharedNonConsumableConstraint(SharedConstraint):
+    """A shared value must be `target`."""
+
+    JSON_NAME = "shared-non-consumable-constraint"
+
+    def __init__(self, shared_resource: SharedNonConsumableResource, target: Any) -> None:
+        self.shared_resource = shared_resource
+        self.target = target
+
+    def reject(self) -> Reject | None:
+        """The value, when it is another."""
+        resource = self.shared_resource
+        if resource.current_value == self.target:
+            return None
+        return Reject(
+            "InvalidSharedValue", resource.resource_name, resource.current_value, self.target
+        )
+
+    def pools_and_amount(self) -> tuple[Sequence[SharedConsumableResource], int | float | Size]:
+        """No pools."""
+        return (), 0
+
+    @staticmethod
+    def from_dict(d: Mapping[str, Any]) -> SharedNonConsumableConstraint:
+        """From its JSON form. ConstraintError when a key is missing or unknown."""
+        body = _body(d, SharedNonConsumableConstraint.JSON_NAME, _NON_CONSUMABLE_KEYS, {})
+        resource = SharedNonConsumableResource(
+            body["resource-name"], body["source"], body["current-value"]
+        )
+        return SharedNonConsumableConstraint(resource, body["target"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The value as it is now, and what it must be."""
+        resource = self.shared_resource
+        body = {
+            "resource-name": resource.resource_name,
+            "source": resource.source,
+            "current-value": resource.current_value,
+            "target": self.target,
+        }
+        return {self.JSON_NAME: body}
+
+    def __str__(self) -> str:
+        return f"(Shared {self.shared_resource!r} == {self.target!r})"
+
+
+def _one_or_all(values: list[Any]) -> Any:
+    """The value that all are, else the list of them."""
+    alike = values and all(type(v) is type(values[0]) and v == values[0] for v in values)
+    return values[0] if alike else values
+
+
+def toll_room(tolls: Iterable[SharedConstraint]) -> int:
+    """How many more iterations are possible when each pays all of these; UNBOUNDED when no pool limits it."""
+    first: dict[int, Quantity] = {}
+    every: dict[int, Quantity] = {}
+    pools: dict[int, SharedConsumableResource] = {}
+    for toll in tolls:
+        if toll.reject() is not None:
+            return 0
+        drawn_on, amount = toll.pools_and_amount()
+        charges = first if toll.once else every
+        for pool in drawn_on:
+            pools[id(pool)] = pool
+            charges[id(pool)] = charges.get(id(pool), 0) + pool.quantity(amount)
+    room = UNBOUNDED
+    for key, pool in pools.items():
+        if how_many(pool.remaining, first.get(key, 0)) < 1:
+            return 0
+        if key in every:
+            room = min(room, how_many(left(pool.remaining, first.get(key, 0)), every[key]))
+    return room
+
+
+def shared_constraints(constraints: Iterable[NodeConstraint]) -> list[SharedConstraint]:
+    """Every constraint on a shared resource among these and their children, at any depth.
+
+    What a tentative allocation takes from pools is undone by `saved` before it and `restore` after it.
+    """
+    found: list[SharedConstraint] = []
+    waiting = list(constraints)[::-1]
+    while waiting:
+        constraint = waiting.pop()
+        if isinstance(constraint, SharedConstraint):
+            found.append(constraint)
+        waiting.extend(list(constraint.get_children())[::-1])
+    return found
+
+
+_CONSUMABLE_KEYS = {
+    "resource-name": True,
+    "sources": True,
+    "initial-values": True,
+    "current-value": False,
+    "requested": True,
+    "decrement-once": False,
+}
+_CONSUMABLE_ALIASES = {
+    "source": "sources",
+    "initial-value": "initial-values",
+    "current-values": "current-value",
+}
+_NON_CONSUMABLE_KEYS = {
+    "resource-name": True,
+    "source": True,
+    "current-value": True,
+    "target": True,
+}
+
+
+def _body(
+    d: Mapping[str, Any], name: str, keys: Mapping[str, bool], aliases: Mapping[str, str]
+) -> dict[str, Any]:
+    """What stands under `name`, by the usual names of its keys; `keys` says which there must be."""
+    given = d.get(name)
+    if not isinstance(given, Mapping):
+        raise ConstraintError("a dict that describes a shared resource", given, name)
+    body: dict[str, Any] = {}
+    for key, value in given.items():
+        usual = aliases.get(key, key)
+        if usual not in keys:
+            hint = did_you_mean(str(key), keys)
+            raise ConstraintError(f"one of {', '.join(keys)}", key, name, hint)
+        body[usual] = value
+    missing = [key for key, needed in keys.items() if needed and key not in body]
+    if missing:
+        raise ConstraintError(f"the key {missing[0]!r}", sorted(map(str, given)), name)
+    return body
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _for_each(body: Mapping[str, Any], key: str, count: int) -> list[Any]:
+    """One value for each of `count` pools."""
+    values = body[key]
+    if not isinstance(values, (list, tuple)):
+        return [values] * count
+    if len(values) != count:
+        raise ConstraintError(f"{count} values in {key!r}, one for each source", values)
+    return list(values)
+
+
+def _quantity(value: Any) -> int | float | Size:
+    """A number, or the size that a text stands for."""
+    if isinstance(value, str) and SIZE_TEXT.match(value):
+        try:
+            return Size.value_of(value)
+        except SizeError as e:
+            raise ConstraintError("a size such as 'size::4g'", value, hint=f": {e}") from None
+    if isinstance(value, bool) or not isinstance(value, (int, float, Size)):
+        raise ConstraintError("a number or a size", value)
+    return value
