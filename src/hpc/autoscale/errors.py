@@ -7,6 +7,12 @@ The published exception types of other modules (ConfigurationException, Multiple
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from reprlib import Repr
+
+# what was found may be large, or nested too deeply for repr
+_SHORT = Repr()
+_SHORT.maxstring = _SHORT.maxother = 200
+_SHORT.maxlevel = 4
 
 
 class AutoscaleError(RuntimeError):
@@ -41,7 +47,7 @@ class ConstraintError(AutoscaleError):
         self.found = found
         self.hint = hint
         where = f"{path}: " if path else ""
-        super().__init__(f"{where}expected {expected}, found {found!r}{hint}")
+        super().__init__(f"{where}expected {expected}, found {_SHORT.repr(found)}{hint}")
 
 
 class StalePlanError(AutoscaleError):

@@ -21,6 +21,7 @@ from hpc.autoscale.packing.expr import (
     Rested,
     View,
     how_many,
+    shown,
 )
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.shape import Quantity
@@ -28,17 +29,22 @@ from hpc.autoscale.packing.shape import Quantity
 
 class _Composite(Expr):
     __slots__ = ("children",)
+    word = ""
 
     def __init__(self, children: Iterable[Expr], monotone: bool) -> None:
         self.children = tuple(children)
         reads = frozenset().union(*(c.reads for c in self.children))
         super().__init__(tuple(c.key for c in self.children), reads, monotone)
 
+    def __str__(self) -> str:
+        return "(" + f" {self.word} ".join(str(c) for c in self.children) + ")"
+
 
 class AllOf(_Composite):
     """Every child, at once: the minimum of counts and the sum of takes."""
 
     __slots__ = ()
+    word = "and"
 
     def __init__(self, children: Iterable[Expr]) -> None:
         children = tuple(children)
@@ -64,7 +70,9 @@ class AllOf(_Composite):
                 available = view.free[name]
                 room = how_many(available, amount) if isinstance(available, (int, float)) else 0
                 if room < 1:
-                    return Reject("InsufficientResource", name, f"{available:g}", f"{amount:g}")
+                    unit = view.units.get(name)
+                    amounts = (shown(n, unit) for n in (view.free[name], amount))
+                    return Reject("InsufficientResource", name, *amounts)
                 count = min(count, room)
         return Fit(count, tuple(takes.items()), closes)
 
@@ -78,6 +86,7 @@ class AnyOf(_Composite):
     """The first child that fits, and what that child takes. Earlier children are preferred."""
 
     __slots__ = ()
+    word = "or"
 
     def __init__(self, children: Iterable[Expr]) -> None:
         children = tuple(children)
@@ -101,6 +110,7 @@ class ExactlyOne(_Composite):
     """Exactly one child fits: what that one takes."""
 
     __slots__ = ()
+    word = "xor"
 
     def __init__(self, children: Iterable[Expr]) -> None:
         super().__init__(children, False)
@@ -137,6 +147,9 @@ class Negation(_Composite):
     def fit(self, view: View) -> Fit | Reject:
         child = self.children[0]
         return FITS if isinstance(child.fit(view), Reject) else Reject("not(success)", child)
+
+    def __str__(self) -> str:
+        return f"not {self.children[0]}"
 
 
 class _Said:

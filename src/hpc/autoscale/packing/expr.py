@@ -118,6 +118,9 @@ class Expr:
         return any(name[:5] == "node." and name[5:] in IDENTITY for name in self.reads)
 
 
+_GIB = Unit(2**30, "g")
+
+
 def how_many(available: Quantity, amount: Quantity) -> int:
     """How often `amount` goes into `available`, forgiving rounding: 0.3 holds 0.1 three times."""
     if amount <= 0:
@@ -125,9 +128,16 @@ def how_many(available: Quantity, amount: Quantity) -> int:
     if isinstance(available, int) and isinstance(amount, int):
         return max(0, available // amount)
     ratio = available / amount
-    return (
-        max(0, math.floor(ratio * (1 + 1e-12) + 1e-9)) if math.isfinite(ratio) else FREE_OF_CHARGE
-    )
+    if not ratio > 0:  # also where what is available is not a number
+        return 0
+    return math.floor(ratio * (1 + 1e-12) + 1e-9) if ratio < math.inf else FREE_OF_CHARGE
+
+
+def shown(amount: object, unit: Unit | None) -> str:
+    """An amount in base units as people write it; any other value as it is."""
+    if not isinstance(amount, (int, float)):
+        return str(amount)
+    return f"{amount:g}" if unit is None else f"{amount / unit.factor:g}{unit.suffix}"
 
 
 class MinResource(Expr):
@@ -149,17 +159,18 @@ class MinResource(Expr):
         unit = view.units.get(self.name)
         amount = self.amount if unit is None or self.sized else self.amount * unit.factor
         if not isinstance(available, (int, float)):
-            return Reject("InsufficientResource", self.name, available, self._shown(unit, amount))
+            return Reject("InsufficientResource", self.name, available, self._needed(unit, amount))
         count = how_many(available, amount)
         if count < 1:
-            shown = self._shown(unit, available), self._shown(unit, amount)
-            return Reject("InsufficientResource", self.name, *shown)
+            needed = self._needed(unit, amount)
+            return Reject("InsufficientResource", self.name, shown(available, unit), needed)
         return Fit(count, ((self.name, amount),) if amount else ())
 
-    def _shown(self, unit: Unit | None, amount: Quantity) -> str:
-        if unit is not None:
-            return f"{amount / unit.factor:g}{unit.suffix}"
-        return f"{amount / 2**30:g}g" if self.sized else f"{amount:g}"
+    def _needed(self, unit: Unit | None, amount: Quantity) -> str:
+        return shown(amount, _GIB if self.sized and unit is None else unit)
+
+    def __str__(self) -> str:
+        return f"{self.name} >= {self._needed(None, self.amount)}"
 
 
 class _OneOf(Expr):
@@ -187,7 +198,10 @@ class _OneOf(Expr):
     def _wanted(self) -> str:
         if len(self.values) == 1:
             return repr(self.values[0])
-        return "one of " + ", ".join(repr(v) for v in self.values)
+        return "one of " + (", ".join(repr(v) for v in self.values) or "none")
+
+    def __str__(self) -> str:
+        return f"{self.name} is {self._wanted()}"
 
 
 class ResourceIs(_OneOf):
@@ -242,6 +256,9 @@ class PropertyIs(_OneOf):
         fit = self.fit(bucket)
         return weight + 100.0 * (len(self.values) - fit.rank) if isinstance(fit, Fit) else 0.0
 
+    def __str__(self) -> str:
+        return f"node.{super().__str__()}"
+
 
 class InPlacementGroup(Expr):
     """In some placement group, or (`wanted` false) in none."""
@@ -258,6 +275,9 @@ class InPlacementGroup(Expr):
             return FITS
         return Reject("NotInAPlacementGroup") if self.wanted else Reject("InAPlacementGroup", group)
 
+    def __str__(self) -> str:
+        return "in a placement group" if self.wanted else "in no placement group"
+
 
 class Exclusive(Expr):
     """A node with nothing on it, which then takes nothing else."""
@@ -269,6 +289,9 @@ class Exclusive(Expr):
 
     def fit(self, view: View) -> Fit | Reject:
         return Fit(closes=True) if view.vacant else Reject("ExclusiveRequirementFailed")
+
+    def __str__(self) -> str:
+        return "exclusive"
 
 
 class Never(Expr):
@@ -282,6 +305,9 @@ class Never(Expr):
 
     def fit(self, view: View) -> Fit | Reject:
         return Reject("Never", self.message)
+
+    def __str__(self) -> str:
+        return f"never ({self.message})"
 
 
 class Rested(Expr):
@@ -302,6 +328,9 @@ class Rested(Expr):
     def weigh(self, bucket: View, weight: float) -> float:
         return weight if isinstance(self.fit(bucket), Fit) else 0.0
 
+    def __str__(self) -> str:
+        return f"no capacity failure for {self.seconds:g} s"
+
 
 class AnyNode(Expr):
     """What a job without constraints asks for: any node, once."""
@@ -313,3 +342,6 @@ class AnyNode(Expr):
 
     def fit(self, view: View) -> Fit | Reject:
         return Fit(1)
+
+    def __str__(self) -> str:
+        return "any node"

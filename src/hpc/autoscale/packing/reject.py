@@ -22,7 +22,7 @@ _TEMPLATES: dict[str, str] = {
     "CapacityFailureBackoff": "had a capacity failure {0:.0f} s ago, and must rest for {1:g} s",
     "NodeClosed": "is closed",
     "NodeUnusable": "is {0}",
-    "SharedLimitReached": "needs {2:g} of {0!r}, and {1:g} is left",
+    "SharedLimitReached": "needs {2} of {0!r}, and {1} is left",
     "InvalidSharedValue": "needs {0!r} to be {2!r}, and it is {1!r}",
     "NoCapacity": "has no room for a new node: {0}",
     "InsufficientCapacity": "has room for {1} of {0}: {2}",
