@@ -1,0 +1,159 @@
+"""The half of a pass that only looks: jobs, nodes, demand, and why some of it cannot be met.
+
+Nothing in this module changes the cluster or the scheduler. `passes` calls it before it commands anything.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from hpc.autoscale import hpclogging as logging
+from hpc.autoscale.autoscaler.faults import call_with_up_to, try_each
+from hpc.autoscale.autoscaler.summary import SetAsideJob, UnsatisfiedJob
+from hpc.autoscale.job.demandcalculator import DemandCalculator, new_demand_calculator
+from hpc.autoscale.job.driver import SchedulerDriver
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.node.bucket import NodeBucket
+from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
+from hpc.autoscale.results import Result
+from hpc.autoscale.util import SingletonLock
+
+REQUESTS_FILE = "requests.json"
+
+SetContext = Callable[[str], None]
+NewCalculator = Callable[[dict[str, Any], SchedulerDriver], tuple[DemandCalculator, Sequence[Job]]]
+
+
+def new_calculator(
+    config: dict[str, Any],
+    driver: SchedulerDriver,
+    node_mgr: NodeManager | None = None,
+    lock: SingletonLock | None = None,
+) -> tuple[DemandCalculator, list[Job]]:
+    """A demand calculator over CycleCloud's and the scheduler's nodes, and the jobs that it should be given.
+
+    The lock is taken from the driver unless it is given.
+    """
+    jobs, scheduler_nodes = driver.read_jobs_and_nodes(config)
+    if node_mgr is None:
+        node_mgr = new_node_manager(config)
+        driver.preprocess_node_mgr(config, node_mgr)
+    driver.validate_nodes(scheduler_nodes, node_mgr.get_nodes())
+    calculator = new_demand_calculator(
+        config,
+        existing_nodes=scheduler_nodes,
+        node_mgr=node_mgr,
+        node_history=driver.new_node_history(config),
+        disable_default_resources=True,  # the node manager has them, as far as the configuration wants them
+        node_queue=driver.new_node_queue(config),
+        singleton_lock=lock or driver.new_singleton_lock(config),
+    )
+    return calculator, jobs
+
+
+def with_request_log(config: dict[str, Any], driver: SchedulerDriver) -> dict[str, Any]:
+    """The configuration with a file in which request ids outlive this process: beside the node history, if anywhere.
+
+    A create whose reply was lost is then settled by the next pass, also when that is another process.
+    """
+    history = config.get("nodehistorydb") or os.path.join(driver.autoscale_home, "nodehistory.db")
+    directory = os.path.dirname(os.path.abspath(history))
+    if config.get("requests_file") or config.get("read_only") or not os.path.isdir(directory):
+        return config
+    return {**config, "requests_file": os.path.join(directory, REQUESTS_FILE)}
+
+
+def read_again(
+    driver: SchedulerDriver, config: dict[str, Any]
+) -> tuple[list[Job], list[SchedulerNode]]:
+    """Jobs and nodes as the scheduler has them now, whatever was remembered."""
+    return call_with_up_to(driver.read_jobs_and_nodes, config, True)
+
+
+def add_jobs(
+    calculator: DemandCalculator, jobs: Iterable[Job], set_context: SetContext
+) -> tuple[list[UnsatisfiedJob], list[SetAsideJob]]:
+    """Give the jobs to the calculator, one context each. Running jobs have their nodes already and are passed over."""
+    short: list[tuple[Job, int, Result]] = []
+    set_aside: list[SetAsideJob] = []
+
+    def add(job: Job) -> None:
+        if job.metadata.get("job_state") == "running":
+            return
+        set_context(f"[Job {job.name}]")
+        result = calculator._add_job(job)
+        missing = _missing(job, result)
+        if missing:
+            short.append((job, missing, result))
+
+    def put_aside(job: Job, reason: str) -> None:
+        name = getattr(job, "name", None) or repr(job)
+        set_aside.append(SetAsideJob(name, reason))
+        logging.warning("job %s is set aside: %s", name, reason)
+
+    try_each(jobs, add, put_aside)
+    set_context("[unsatisfied]")
+    return _explain(short, calculator.node_mgr.get_buckets()), set_aside
+
+
+def _missing(job: Job, result: Result) -> int:
+    """Slots, or nodes, that the job did not get."""
+    if job.node_count > 0:
+        return 0 if result else job.node_count
+    return job.iterations_remaining if result else max(1, job.iterations_remaining)
+
+
+def _explain(
+    short: Iterable[tuple[Job, int, Result]], buckets: list[NodeBucket]
+) -> list[UnsatisfiedJob]:
+    """Say of each job what stopped it. Equal jobs are stopped by the same things, so that is worked out once."""
+    known: dict[tuple[int, int, bool], tuple[str, str | None]] = {}
+    explained = []
+    for job, missing, result in short:
+        alike = (id(job._compile()), job.node_count, job.colocated)
+        if alike not in known:
+            candidates = job.bucket_candidates(buckets).candidates
+            limit = "; ".join(stopping_limits(candidates)) or None
+            reasons = dict.fromkeys(" ".join(reason.split()) for reason in result.reasons)
+            known[alike] = "; ".join(reasons) or limit or "no node has room for it", limit
+        explained.append(UnsatisfiedJob(job.name, missing, *known[alike]))
+    return explained
+
+
+def stopping_limits(buckets: Iterable[NodeBucket]) -> list[str]:
+    """The limits that leave no room for a node, each said once, for buckets that are at one.
+
+    A limit that several buckets share says more than a bucket's own count, which the server has cut down to it.
+    """
+    said: dict[str, None] = {}
+    for bucket in buckets:
+        if bucket._artificial:
+            continue
+        full = [a for a in bucket.limits.accounts if a.room(bucket.vcpu_count) < 1]
+        own, *_ = bucket.limits.accounts
+        shared = [account for account in full if account is not own]
+        for account in shared or full:
+            where = "" if account is not own else f"{bucket.nodearray}/{bucket.vm_size}: "
+            said[where + account.describe()] = None
+    return list(said)
+
+
+def node_names(nodes: Iterable[Node]) -> tuple[str, ...]:
+    """Names, in order; a node that has none yet by its hostname or id."""
+    return tuple(str(node.name or node.hostname_or_uuid) for node in nodes)
+
+
+def busy_hostnames(jobs: Iterable[Job], scheduler_nodes: Iterable[SchedulerNode]) -> set[str]:
+    """Short hostnames, in lower case, of the nodes on which the scheduler says that something runs."""
+    hosts = {
+        str(node.hostname)
+        for node in scheduler_nodes
+        if node.hostname and (node.assignments or node.metadata.get("_running_job_"))
+    }
+    for job in jobs:
+        hosts.update(host.split(".")[0] for host in job.executing_hostnames or [])
+    return {host.lower() for host in hosts}

@@ -1,0 +1,169 @@
+"""The loop that every integration used to write by hand: passes, one or again and again, under the driver's lock."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from hpc.autoscale import clock as real_clock
+from hpc.autoscale import hpclogging as logging
+from hpc.autoscale import results
+from hpc.autoscale.autoscaler import learning
+from hpc.autoscale.autoscaler.faults import Faults
+from hpc.autoscale.autoscaler.learning import NewCalculator
+from hpc.autoscale.autoscaler.passes import Pass
+from hpc.autoscale.autoscaler.reporting import LogReporter, Reporter
+from hpc.autoscale.autoscaler.summary import PassError, PassSummary
+from hpc.autoscale.errors import ConfigurationException
+from hpc.autoscale.job.driver import SchedulerDriver
+
+# The longest pause after passes that failed, in seconds, unless the interval or the server asks for more.
+MAX_PAUSE = 300.0
+# How long, in seconds, a request to stop may go unnoticed while waiting for the next pass.
+NOTICE_WITHIN = 0.5
+
+
+class Clock(Protocol):
+    """What the loop needs of time; the module `hpc.autoscale.clock` is one, and so is its MockClock."""
+
+    def time(self) -> float:
+        """Now, in unix seconds."""
+
+    def sleep(self, n: float) -> None:
+        """Wait for n seconds."""
+
+
+class Autoscaler:
+    """Runs passes for one scheduler and one cluster.
+
+    `config` is what `util.load_config` returns and is left as it is. With `dry_run` a pass ends when demand is known:
+    neither the cluster nor the scheduler is changed and no lock is taken. `new_calculator` replaces the way in which
+    the demand calculator is made (it gets the pass's configuration and the driver); `result_handler` hears every result
+    and is told the context, as in `[Job 12]`.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        driver: SchedulerDriver,
+        *,
+        dry_run: bool = False,
+        clock: Clock = real_clock,
+        reporter: Reporter | None = None,
+        new_calculator: NewCalculator = learning.new_calculator,
+        result_handler: results.DefaultContextHandler | None = None,
+    ) -> None:
+        self.config = config
+        self.driver = driver
+        self.dry_run = dry_run
+        self._clock = clock
+        self._reporter = reporter or LogReporter()
+        self._new_calculator = new_calculator
+        self._result_handler = result_handler
+
+    def run_once(self) -> PassSummary:
+        """One pass.
+
+        Raises MultipleInstancesError when another process holds the lock, and whatever the driver or CycleCloud raised
+        when jobs, nodes or limits could not be read; nothing has been changed then. Errors after that are in the
+        summary.
+        """
+        started_at = self._clock.time()
+        self._reporter.pass_started(self.dry_run)
+        self.driver.initialize()
+        config = self.driver.preprocess_config(self._config_of_a_pass())
+        lock = self.driver.new_singleton_lock(config)
+        try:
+            one = Pass(
+                # the lock is held here for the whole pass: nobody who is given this takes it again
+                {**learning.with_request_log(config, self.driver), "lock_file": None},
+                self.driver,
+                self._new_calculator,
+                self._set_context,
+                self.dry_run,
+            )
+            self._listen(one.run)
+        finally:
+            lock.unlock()
+        summary = one.summary(started_at, self._clock.time())
+        self._reporter.pass_finished(summary)
+        return summary
+
+    def run_forever(
+        self,
+        interval: float,
+        stop_event: threading.Event | None = None,
+        should_stop: Callable[[], bool] | None = None,
+    ) -> int:
+        """Passes with `interval` seconds between the end of one and the start of the next; how many were done.
+
+        Ends after the pass in hand once `stop_event` is set or `should_stop()` is true. A pass that fails is reported
+        and followed by a longer pause: twice as long for each failure in a row, up to MAX_PAUSE, and never shorter than
+        an error's `retry_after`. Only a configuration that is wrong from the start ends the loop, by raising.
+        """
+        stop = _stopper(stop_event, should_stop)
+        passes = failures = 0
+        while not stop():
+            outcome = self._attempt(first=passes == 0)
+            passes += 1
+            pause = max(interval, outcome.retry_after or 0.0)
+            if isinstance(outcome, PassError):
+                failures += 1
+                pause = max(pause, min(MAX_PAUSE, max(interval, 1.0) * 2**failures))
+                self._reporter.pass_failed(outcome, failures, pause)
+            else:
+                failures = 0
+            self._wait(pause, stop)
+        return passes
+
+    def _attempt(self, first: bool) -> PassSummary | PassError:
+        """A pass, or why there was none."""
+        faults = Faults(fatal=(ConfigurationException,) if first else ())
+        summary = faults.guard("pass", self.run_once)
+        return faults.found[0] if summary is None else summary
+
+    def _wait(self, seconds: float, stop: Callable[[], bool]) -> None:
+        """Sleep in short pieces, so that a request to stop is noticed soon."""
+        while seconds > 0 and not stop():
+            piece = min(seconds, NOTICE_WITHIN)
+            self._clock.sleep(piece)
+            seconds -= piece
+
+    def _config_of_a_pass(self) -> dict[str, Any]:
+        """A copy that a driver may write to. Entries with a leading underscore hold live objects and are handed on."""
+        config = {
+            key: value if key.startswith("_") else copy.deepcopy(value)
+            for key, value in self.config.items()
+        }
+        if self.dry_run:
+            config.update(read_only=True, lock_file=None)
+        return config
+
+    def _set_context(self, context: str) -> None:
+        if self._result_handler:
+            self._result_handler.set_context(context)
+        else:
+            logging.set_context(context)
+
+    def _listen(self, run: Callable[[], None]) -> None:
+        """Run with the result handler registered, and leave the handlers as they were found."""
+        handler = self._result_handler
+        if handler is None or handler in results.HANDLERS:
+            run()
+            return
+        results.register_result_handler(handler)
+        try:
+            run()
+        finally:
+            results.unregister_result_handler(handler)
+
+
+def _stopper(
+    event: threading.Event | None, should_stop: Callable[[], bool] | None
+) -> Callable[[], bool]:
+    def stop() -> bool:
+        return bool((event and event.is_set()) or (should_stop and should_stop()))
+
+    return stop

@@ -1,0 +1,177 @@
+"""What one pass of the autoscaler did, as values: for logs, metrics, exit codes and people.
+
+Nothing here acts or reads anything. A summary is made at the end of a pass (`passes`), printed by reporters and the
+command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from hpc.autoscale.job.demand import DemandResult
+
+# How many jobs, nodes or errors the text of a summary names before it only counts them.
+NAMED_AT_MOST = 5
+
+
+@dataclass(frozen=True)
+class UnsatisfiedJob:
+    """A job that did not get all it wants. `missing` counts slots, or nodes where the job asks for nodes.
+
+    `limit` names the limit that stopped it (a quota, a maximum, a licence); None when nothing but the job's own
+    constraints did.
+    """
+
+    name: str
+    missing: int
+    reason: str
+    limit: str | None = None
+
+    def __str__(self) -> str:
+        stopped = f" ({self.limit})" if self.limit and self.limit not in self.reason else ""
+        return f"job {self.name} lacks {self.missing}: {self.reason}{stopped}"
+
+
+@dataclass(frozen=True)
+class SetAsideJob:
+    """A job that could not be looked at; the others were."""
+
+    name: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"job {self.name} set aside: {self.reason}"
+
+
+@dataclass(frozen=True)
+class PassError:
+    """Something that went wrong without ending the pass. `retry_after`: seconds that the other side asked for."""
+
+    phase: str
+    message: str
+    retry_after: float | None = None
+
+    def __str__(self) -> str:
+        return f"{self.phase}: {self.message}"
+
+
+@dataclass(frozen=True)
+class PassSummary:
+    """One pass. Nodes are given by name; times are unix seconds, durations seconds.
+
+    requested   planned by this pass; created and started are those of them that CycleCloud confirmed (made anew,
+                or switched on again); deferred are left for the next pass by `max_new_nodes_per_pass`
+    joined      handed to the scheduler, and accepted there
+    booting     asked for and not ready yet; overdue are those of them past their boot timeout
+    idle        past their idle timeout; drained are those of them that may go
+    failed      in state Failed
+    spared      were to be deleted, and have work after all
+    deleted     CycleCloud was told to shut down
+    notes       what is worth knowing and is not an error
+    """
+
+    started_at: float = 0.0
+    duration: float = 0.0
+    dry_run: bool = False
+    jobs: int = 0
+    unsatisfied: tuple[UnsatisfiedJob, ...] = ()
+    set_aside: tuple[SetAsideJob, ...] = ()
+    requested: tuple[str, ...] = ()
+    created: tuple[str, ...] = ()
+    started: tuple[str, ...] = ()
+    deferred: tuple[str, ...] = ()
+    joined: tuple[str, ...] = ()
+    booting: tuple[str, ...] = ()
+    overdue: tuple[str, ...] = ()
+    idle: tuple[str, ...] = ()
+    drained: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+    spared: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    errors: tuple[PassError, ...] = ()
+    demand: DemandResult | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def ok(self) -> bool:
+        """Nothing went wrong. Jobs that cannot be satisfied, or are set aside, are not errors of the pass."""
+        return not self.errors
+
+    @property
+    def retry_after(self) -> float | None:
+        """The longest time that the other side asked to be left alone for, in seconds."""
+        return max((e.retry_after for e in self.errors if e.retry_after is not None), default=None)
+
+    def fields(self) -> dict[str, Any]:
+        """Counts, then names: plain JSON values for structured logs and metrics."""
+        names = {name: list(getattr(self, name)) for name in _NODE_FIELDS}
+        return {
+            "started_at": self.started_at,
+            "duration": self.duration,
+            "dry_run": self.dry_run,
+            "jobs": self.jobs,
+            "jobs_unsatisfied": len(self.unsatisfied),
+            "jobs_set_aside": len(self.set_aside),
+            **{f"nodes_{name}": len(nodes) for name, nodes in names.items()},
+            "notes": list(self.notes),
+            "errors": [str(error) for error in self.errors],
+            "unsatisfied": [
+                {"job": j.name, "missing": j.missing, "reason": j.reason, "limit": j.limit}
+                for j in self.unsatisfied
+            ],
+            "set_aside": [{"job": j.name, "reason": j.reason} for j in self.set_aside],
+            **names,
+        }
+
+    def __str__(self) -> str:
+        head = "dry run: " if self.dry_run else ""
+        said = [_counted(len(self.unsatisfied), "not satisfied"), *self._about_nodes()]
+        parts = ", ".join([_counted(self.jobs, "jobs", "job"), *filter(None, said)])
+        lines = [f"{head}{parts}, in {self.duration:.1f} s"]
+        for things in (self.unsatisfied, self.set_aside, self.notes, self.errors):
+            lines.extend(f"  {thing}" for thing in things[:NAMED_AT_MOST])
+            if len(things) > NAMED_AT_MOST:
+                lines.append(f"  … and {len(things) - NAMED_AT_MOST} more like this")
+        return "\n".join(lines)
+
+    def _about_nodes(self) -> Iterable[str]:
+        for name in _NODE_FIELDS:
+            nodes = getattr(self, name)
+            if nodes and not (name == "requested" and self._all_confirmed()):
+                yield f"{len(nodes)} {name} ({shorten(nodes)})"
+
+    def _all_confirmed(self) -> bool:
+        return len(self.requested) == len(self.created) + len(self.started)
+
+
+_NODE_FIELDS = [
+    "requested",
+    "created",
+    "started",
+    "deferred",
+    "joined",
+    "booting",
+    "overdue",
+    "idle",
+    "drained",
+    "failed",
+    "spared",
+    "deleted",
+]
+
+
+def _counted(count: int, many: str, one: str | None = None) -> str:
+    """`3 jobs`, `1 job`; nothing for none of something that has no name of its own."""
+    if one is None:
+        return f"{count} {many}" if count else ""
+    return f"{count} {one if count == 1 else many}"
+
+
+def shorten(names: Iterable[str]) -> str:
+    """The names, or the first and the last of many."""
+    listed = list(names)
+    if len(listed) <= NAMED_AT_MOST:
+        return ", ".join(listed)
+    return f"{listed[0]} … {listed[-1]}"

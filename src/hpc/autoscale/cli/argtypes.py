@@ -1,0 +1,92 @@
+"""Types of command line arguments, and the two ways of telling the user something went wrong.
+
+An argument that cannot be understood raises ArgumentTypeError, which argparse turns into its usual message.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from argparse import ArgumentTypeError
+from typing import Any, NoReturn, get_args
+
+from hpc.autoscale.errors import did_you_mean
+from hpc.autoscale.job.demandprinter import OutputFormat
+
+_FORMATS: tuple[OutputFormat, ...] = get_args(OutputFormat)
+# values between commas; a comma inside quotes does not separate
+_VALUES = re.compile(r"""\s*"[^"]*"|\s*'[^']*'|[^,]+""")
+_WORDS = {"true": True, "false": False, "null": None}
+
+
+def error(msg: Any, *args: Any) -> NoReturn:
+    """Tell the user and end with exit code 1."""
+    warn(msg, *args)
+    raise SystemExit(1)
+
+
+def warn(msg: Any, *args: Any) -> None:
+    """Tell the user, on stderr."""
+    print(str(msg) % args if args else str(msg), file=sys.stderr)
+
+
+def str_list(text: str) -> list[str]:
+    """`a,b,c`; a comma at the end, as completion leaves it, is dropped."""
+    return text.removesuffix(",").split(",")
+
+
+def json_type(text: str) -> Any:
+    """A JSON file, or JSON."""
+    try:
+        if os.path.exists(text):
+            with open(text, encoding="utf-8") as stream:
+                return json.load(stream)
+        return json.loads(text)
+    except (OSError, ValueError) as problem:
+        raise ArgumentTypeError(
+            f"expected a JSON file or JSON, found {text!r}: {problem}"
+        ) from problem
+
+
+def constraint_type(text: str) -> str:
+    """A constraint as JSON text: either given as such, or as `name=value` or `name=value,value`."""
+    try:
+        json.loads(text)
+        return text
+    except ValueError:
+        pass
+    name, equals, values = text.partition("=")
+    if not equals or not name.strip():
+        raise ArgumentTypeError(
+            f"expected a constraint as JSON or as name=value[,value...], found {text!r}"
+        )
+    if text.lstrip()[0] in "{[":
+        raise ArgumentTypeError(f"expected JSON, found {text!r}")
+    parsed = [_scalar(value) for value in _VALUES.findall(values) or [""]]
+    return json.dumps({name.strip(): parsed[0] if len(parsed) == 1 else parsed})
+
+
+def _scalar(text: str) -> str | bool | int | float | None:
+    text = text.strip()
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
+        return text[1:-1]
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def parse_format(text: str) -> OutputFormat:
+    """json, table or table_headerless."""
+    for known in _FORMATS:
+        if known == text.lower():
+            return known
+    raise ArgumentTypeError(
+        f"expected {', '.join(_FORMATS)}, found {text!r}{did_you_mean(text, _FORMATS)}"
+    )

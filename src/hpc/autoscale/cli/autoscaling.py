@@ -1,0 +1,224 @@
+"""Commands about jobs: autoscale, demand, jobs, analyze."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sys
+import textwrap
+import threading
+from argparse import ArgumentParser
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from hpc.autoscale import hpclogging as logging
+from hpc.autoscale import results
+from hpc.autoscale.autoscaler import Autoscaler, PassSummary, Reporter
+from hpc.autoscale.autoscaler.faults import Faults, call_with_up_to
+from hpc.autoscale.cli.argtypes import warn
+from hpc.autoscale.cli.hooks import Config
+from hpc.autoscale.cli.options import CommandLine
+from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.job.demand import DemandResult
+from hpc.autoscale.job.demandcalculator import DemandCalculator
+from hpc.autoscale.job.demandprinter import OutputFormat, print_demand
+from hpc.autoscale.job.driver import SchedulerDriver
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.results import EarlyBailoutResult, MatchResult, Result
+from hpc.autoscale.util import json_dump
+
+# The width of a line where there is no terminal, and of a status in front of its message.
+_LINE_WIDTH = 120
+_STATUS_WIDTH = 24
+
+
+class PassIncomplete(AutoscaleError):
+    """A pass was done, but not all of it worked; `summary` says what."""
+
+    def __init__(self, summary: PassSummary) -> None:
+        self.summary = summary
+        super().__init__("; ".join(map(str, summary.errors)))
+
+
+class AutoscalingCommands(CommandLine):
+    """Commands that calculate demand for jobs."""
+
+    def autoscale_parser(self, parser: ArgumentParser) -> None:
+        """Options of autoscale."""
+        parser.set_defaults(read_only=False)
+        self._add_output_columns(parser)
+        self._add_output_format(parser)
+
+    def autoscale(
+        self,
+        config: Config,
+        output_columns: Sequence[str] | None,
+        output_format: OutputFormat | None,
+        dry_run: bool = False,
+        long: bool = False,
+    ) -> DemandResult:
+        """Runs the whole cycle: creates the nodes that jobs need, joins them, and deletes those that are idle."""
+        autoscaler = self._autoscaler(config, dry_run)
+        with stop_on_signals():
+            summary = autoscaler.run_once()
+        return self._conclude(config, summary, output_columns, output_format, long)
+
+    def _autoscaler(
+        self, config: Config, dry_run: bool, reporter: Reporter | None = None
+    ) -> Autoscaler:
+        return Autoscaler(
+            config,
+            self._driver(config),
+            dry_run=dry_run,
+            reporter=reporter,
+            new_calculator=self._fresh_demand_calc,
+            result_handler=self._ctx_handler(config),
+        )
+
+    def _fresh_demand_calc(
+        self, config: Config, driver: SchedulerDriver
+    ) -> tuple[DemandCalculator, Sequence[Job]]:
+        """A calculator over the cluster as it is now, however often this is asked."""
+        self._forget_node_mgr()
+        return call_with_up_to(self._demand_calc, config, driver)
+
+    def _conclude(
+        self,
+        config: Config,
+        summary: PassSummary,
+        output_columns: Sequence[str] | None,
+        output_format: OutputFormat | None,
+        long: bool,
+    ) -> DemandResult:
+        """Print the demand of a pass; PassIncomplete when something went wrong in it."""
+        demand = summary.demand or DemandResult([], [], [], [])
+        columns = self._columns(config, output_columns, "autoscale")
+        print_demand(columns, demand, sys.stdout, output_format or "table", log=True, long=long)
+        if not summary.dry_run:
+            Faults().guard("refreshing completion", self.refresh_autocomplete, config)
+        if not summary.ok:
+            raise PassIncomplete(summary)
+        return demand
+
+    def demand_parser(self, parser: ArgumentParser) -> None:
+        """Options of demand."""
+        self._add_output_columns(parser)
+        self._add_output_format(parser)
+
+    def demand(
+        self,
+        config: Config,
+        output_columns: Sequence[str] | None,
+        output_format: OutputFormat | None,
+        long: bool = False,
+    ) -> DemandResult:
+        """Shows what autoscale would do, and does nothing."""
+        return self.autoscale(config, output_columns, output_format, dry_run=True, long=long)
+
+    def jobs(self, config: Config) -> None:
+        """Prints the jobs that the scheduler has, as JSON."""
+        driver, config = self._prepared(config)
+        jobs, _ = driver.read_jobs_and_nodes(config)
+        json_dump([job.to_dict() for job in jobs], sys.stdout)
+        print()
+
+    def analyze_parser(self, parser: ArgumentParser) -> None:
+        """Options of analyze."""
+        parser.add_argument("--job-id", "-j", required=True, help="the job in question")
+        parser.add_argument(
+            "--long", "-l", action="store_true", help="print everything, and the job itself"
+        )
+
+    def analyze(self, config: Config, job_id: str, long: bool = False) -> None:
+        """Says which nodes a job gets, or why it gets none."""
+        driver, config = self._prepared(config)
+        handler = self._ctx_handler(config)
+        try:
+            calculator, unsatisfied, set_aside = self._demand_and_rest(config, driver, handler)
+        finally:
+            results.unregister_result_handler(handler)
+        context = f"[Job {job_id}]"
+        if context not in handler.by_context:
+            raise AutoscaleError(f"the scheduler has no waiting job {job_id!r}")
+        if long:
+            jobs = driver.read_jobs_and_nodes(config)[0]
+            json_dump([job.to_dict() for job in jobs if job.name == job_id], sys.stdout)
+            print()
+        nodes = calculator.get_demand().compute_nodes
+        assigned = [node for node in nodes if job_id in node.assignments]
+        if assigned:
+            print(f"Job {job_id} is assigned to the following nodes:")
+            for node in assigned:
+                print(f"    {node}")
+        else:
+            for result in handler.by_context[context]:
+                _print_failure(result, long)
+        for short in unsatisfied:
+            if short.name == job_id:
+                _print_reason("Unsatisfied", str(short), long)
+        for bad in set_aside:
+            if bad.name == job_id:
+                _print_reason("SetAside", str(bad), long)
+
+
+def _print_failure(result: Result, long: bool) -> None:
+    """Print why something failed; a summary of other failures only when everything is wanted."""
+    if result or (result.status == "CompoundFailure" and not long):
+        return
+    if isinstance(result, MatchResult | EarlyBailoutResult):
+        _print_reason(result.status, "\n".join(result.reasons) or str(result), long)
+    else:
+        _print_reason(result.status, result.message, long)
+
+
+def _print_reason(status: str, message: str, long: bool) -> None:
+    prefix = status.ljust(_STATUS_WIDTH) + ":"
+    lines = message.splitlines() or [""]
+    if not long:
+        width = shutil.get_terminal_size((_LINE_WIDTH, 24)).columns
+        room = max(20, width - len(prefix))
+        lines = [part for line in lines for part in textwrap.wrap(line, room) or [""]]
+    for line in lines:
+        print(prefix + line)
+        prefix = " " * len(prefix)
+
+
+class SummaryReporter(Reporter):
+    """Prints one line per pass on stderr, and more where there is something to say."""
+
+    def pass_finished(self, summary: PassSummary) -> None:
+        """The summary."""
+        warn("%s", summary)
+        logging.info("pass finished: %s", summary)
+
+    def pass_failed(self, error: Any, failures: int, pause: float) -> None:
+        """The error and when it is tried again."""
+        warn("%s; next pass in %.0f s", error, pause)
+
+
+@contextmanager
+def stop_on_signals() -> Iterator[threading.Event]:
+    """Within, SIGTERM and SIGINT only set the event, so that what is being done is finished; a second one ends it.
+
+    Outside of the main thread, where signals cannot be caught, they do what they did before.
+    """
+    stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    caught = (signal.SIGTERM, signal.SIGINT)
+    before = {number: signal.getsignal(number) or signal.SIG_DFL for number in caught}
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        stop.set()
+        signal.signal(number, before[signal.Signals(number)])  # the next one is not for us
+
+    for number in caught:
+        signal.signal(number, on_signal)
+    try:
+        yield stop
+    finally:
+        for number in caught:
+            signal.signal(number, before[number])

@@ -1,0 +1,163 @@
+"""Commands that look at the cluster: connect, buckets, limits, debug_cluster_status, validate_constraint."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser
+from collections.abc import Iterable, Sequence
+from typing import Any, TextIO
+
+from hpc.autoscale.ccbindings import new_cluster_bindings
+from hpc.autoscale.cli.hooks import Config
+from hpc.autoscale.cli.options import CommandLine
+from hpc.autoscale.cli.sizes import check_vm_sizes
+from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.job.demandprinter import OutputFormat
+from hpc.autoscale.node.bucket import NodeBucket
+from hpc.autoscale.node.constraints import get_constraints
+from hpc.autoscale.node.limits import BucketLimits
+from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.util import json_dump
+
+_BUCKET_COLUMNS = [
+    "nodearray",
+    "placement_group",
+    "vm_size",
+    "vcpu_count",
+    "pcpu_count",
+    "memory",
+    "available_count",
+]
+# The same memory as in the column `memory`, in other units.
+_REPETITIVE = frozenset({"memb", "memkb", "memmb", "memtb"})
+
+
+class ClusterCommands(CommandLine):
+    """Commands that look at the cluster."""
+
+    def connect(self, config: Config) -> None:
+        """Checks that CycleCloud can be reached and has nodes to offer; silent when all is well."""
+        check_cluster(self._prepared_node_mgr(config))
+
+    def buckets_parser(self, parser: ArgumentParser) -> None:
+        """Options of buckets."""
+        self._add_output_columns(parser)
+        self._add_output_format(parser)
+        self._add_constraint_expr(parser)
+
+    def buckets(
+        self,
+        config: Config,
+        constraint_expr: Sequence[str],
+        output_columns: Sequence[str] | None = None,
+        output_format: OutputFormat | None = None,
+        long: bool = False,
+    ) -> None:
+        """Lists the kinds of nodes that can be started, all or those that satisfy constraints."""
+        given = self._constraints(constraint_expr)
+        constraints = get_constraints(given)
+        node_mgr = self._prepared_node_mgr(config)
+        every = node_mgr.get_buckets()
+        check_vm_sizes(given, "", every)
+        buckets = [b for b in every if all(c.satisfied_by_bucket(b) for c in constraints)]
+        columns = self._bucket_columns(config, output_columns, buckets)
+        self._print_nodes(map(_with_limits, buckets), columns, output_format, long, node_mgr)
+        check_cluster(node_mgr)
+
+    def _bucket_columns(
+        self, config: Config, asked: Sequence[str] | None, buckets: Iterable[NodeBucket]
+    ) -> list[str]:
+        if asked:
+            return self._columns(config, asked, "buckets")
+        configured = (config.get("output-columns") or {}).get("buckets")
+        return list(configured or [*_BUCKET_COLUMNS, *_resources_of(buckets)])
+
+    def limits_parser(self, parser: ArgumentParser) -> None:
+        """Options of limits."""
+        self._add_output_format(parser, default="json")
+
+    def limits(
+        self, config: Config, output_format: OutputFormat | None = None, long: bool = False
+    ) -> None:
+        """Prints all limits and quotas of each kind of node, as JSON unless asked otherwise."""
+        node_mgr = self._prepared_node_mgr(config)
+        buckets = node_mgr.get_buckets()
+        counts = {name: None for bucket in buckets for name in _counts(bucket.limits)}
+        columns = dict.fromkeys([*_BUCKET_COLUMNS, *_resources_of(buckets), *counts])
+        rows = map(_with_limits, buckets)
+        self._print_nodes(rows, list(columns), output_format or "json", long, node_mgr)
+        check_cluster(node_mgr)
+
+    def debug_cluster_status_parser(self, parser: ArgumentParser) -> None:
+        """Options of debug_cluster_status."""
+        parser.add_argument("--nodes", action="store_true", help="with all nodes")
+
+    def debug_cluster_status(self, config: Config, nodes: bool = False) -> None:
+        """Prints the status of the cluster as CycleCloud gives it."""
+        status = new_cluster_bindings(config).get_cluster_status(nodes)
+        json_dump(status.to_dict(), sys.stdout)
+        print()
+
+    def validate_constraint_parser(self, parser: ArgumentParser) -> None:
+        """Options of validate_constraint."""
+        self._add_constraint_expr(parser)
+
+    def validate_constraint(
+        self,
+        config: Config,
+        constraint_expr: Sequence[str],
+        writer: TextIO | None = None,
+        quiet: bool = False,
+    ) -> dict[str, Any] | list[dict[str, Any]]:
+        """Parses constraints; prints them as JSON, and on stderr in words."""
+        merged = self._constraints(constraint_expr)
+        constraints = get_constraints(merged)
+        check_vm_sizes(merged, "")
+        if not quiet:
+            for constraint in constraints:
+                print(constraint, file=sys.stderr)
+        validated = merged[0] if len(merged) == 1 else merged
+        writer = writer or sys.stdout
+        json_dump(validated, writer)
+        writer.write("\n")
+        return validated
+
+    def _prepared_node_mgr(self, config: Config) -> NodeManager:
+        driver, config = self._prepared(config)
+        return self._node_mgr(config, driver)
+
+
+def check_cluster(node_mgr: NodeManager) -> None:
+    """AutoscaleError when there is no kind of node that could be started, or something else that cannot be used."""
+    name = node_mgr.cluster_bindings.cluster_name
+    if node_mgr.problems:
+        raise AutoscaleError(f"cluster {name}: {'; '.join(node_mgr.problems)}")
+    if not node_mgr.get_buckets():
+        raise AutoscaleError(
+            f"cluster {name}: expected at least one nodearray with a bucket that can be used, found none"
+        )
+
+
+def _with_limits(bucket: NodeBucket) -> Node:
+    """A node to print in the place of a bucket: its example node, with the limits among the resources."""
+    node = bucket.example_node.clone()
+    node._resources.update(_counts(bucket.limits))
+    node._resources["available_count"] = bucket.available_count  # under all limits together
+    return node
+
+
+def _counts(limits: BucketLimits) -> dict[str, int]:
+    names = (name for name in dir(limits) if "count" in name and not name.startswith("_"))
+    values = {name: getattr(limits, name) for name in names}
+    return {
+        name: value
+        for name, value in values.items()
+        if isinstance(value, int) and not isinstance(value, bool)
+    }
+
+
+def _resources_of(buckets: Iterable[NodeBucket]) -> list[str]:
+    """Names of the buckets' resources in order of appearance, without those that repeat the standard columns."""
+    names = {name: None for bucket in buckets for name in bucket.resources}
+    return [name for name in names if name not in _REPETITIVE and name not in _BUCKET_COLUMNS]

@@ -1,0 +1,97 @@
+"""Commands about the configuration: config, initconfig, default_output_columns."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from argparse import ArgumentParser
+from typing import Any, TextIO
+
+from hpc.autoscale.autoscaler.faults import call_with_up_to
+from hpc.autoscale.cli.hooks import Config
+from hpc.autoscale.cli.options import CommandLine
+from hpc.autoscale.redaction import redact
+from hpc.autoscale.util import json_dump
+
+
+class ConfigurationCommands(CommandLine):
+    """Commands about the configuration."""
+
+    def config_parser(self, parser: ArgumentParser) -> None:
+        """Options of config."""
+        parser.set_defaults(read_only=False)  # a read-only mode of our own would be printed, too
+
+    def config(self, config: Config, writer: TextIO | None = None) -> None:
+        """Prints the configuration as it is used, without its secrets."""
+        _, config = self._prepared(config)
+        writer = writer or sys.stdout
+        json_dump({key: _printable(value) for key, value in redact(config).items()}, writer)
+        writer.write("\n")
+
+    def default_output_columns_parser(self, parser: ArgumentParser) -> None:
+        """Options of default_output_columns."""
+        parser.add_argument("--command", "-d", help="of this command")
+
+    def default_output_columns(self, config: Config, command: str | None = None) -> None:
+        """Prints the columns used by default, as an option and as a piece of configuration."""
+        columns = call_with_up_to(self._get_default_output_columns, config, command)
+        print(f"--output-columns {','.join(columns)}")
+        print(json.dumps({"output-columns": {command or "default": columns}}, indent=2))
+
+    def initconfig_parser(self, parser: ArgumentParser) -> None:
+        """Options of initconfig."""
+        parser.set_defaults(read_only=False)
+        add = parser.add_argument
+        add("--cluster-name", required=True, help="the cluster's name in CycleCloud")
+        add("--username", required=True, help="the user to log in to CycleCloud with")
+        add("--password", help="the password; better kept in the environment or in a file")
+        add("--url", required=True, help="where CycleCloud is, as in https://cyclecloud.example")
+        add(
+            "--log-config",
+            dest="logging__config_file",
+            default=os.path.join(self.autoscale_home, "logging.conf"),
+            help="file that configures logging",
+        )
+        add(
+            "--lock-file",
+            default=os.path.join(self.autoscale_home, "scalelib.lock"),
+            help="file by which two autoscalers keep out of each other's way",
+        )
+        add(
+            "--default-resource",
+            dest="default_resources",
+            type=json.loads,
+            action="append",
+            default=[],
+            help="a default resource as JSON; may be given more than once",
+        )
+        add("--idle-timeout", type=int, default=300, help="seconds a node may be idle")
+        add("--boot-timeout", type=int, default=1800, help="seconds a node may take to come up")
+        add(
+            "--disable-default-resources",
+            action="store_true",
+            help="define no resources but those of the configuration",
+        )
+        self._initconfig_parser(parser)
+
+    def initconfig(self, writer: TextIO | None = None, **config: Any) -> None:
+        """Prints a configuration to start with, including the password."""
+        nested: dict[str, Any] = {}
+        for name, value in config.items():
+            *sections, key = name.split("__")
+            target = nested
+            for section in sections:
+                target = target.setdefault(section, {})
+            target[key] = value
+        if nested.get("password") is None:
+            nested.pop("password", None)
+        self._initconfig(nested)
+        writer = writer or sys.stdout
+        json_dump(nested, writer)
+        writer.write("\n")
+
+
+def _printable(value: Any) -> Any:
+    """Live objects, as tests put them into a configuration, by name."""
+    return value if isinstance(value, str | int | float | list | dict | None) else str(value)

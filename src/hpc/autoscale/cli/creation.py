@@ -1,0 +1,161 @@
+"""The command create_nodes: start nodes by hand, through the same allocation that jobs go through."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from typing import Any
+
+from hpc.autoscale.cli.argtypes import json_type
+from hpc.autoscale.cli.completion import completed_by
+from hpc.autoscale.cli.hooks import Config
+from hpc.autoscale.cli.options import CommandLine
+from hpc.autoscale.cli.sizes import check_vm_sizes
+from hpc.autoscale.errors import AutoscaleError, did_you_mean
+from hpc.autoscale.job.demandprinter import OutputFormat
+from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.nodemanager import NodeManager
+
+
+class CreationCommands(CommandLine):
+    """create_nodes."""
+
+    def create_nodes_parser(self, parser: ArgumentParser) -> None:
+        """Options of create_nodes."""
+        parser.set_defaults(read_only=False)
+        add = parser.add_argument
+        add("--keep-alive", "-k", action="store_true", help="never delete them for being idle")
+        add("--nodes", "-n", type=int, help="how many nodes (1 unless slots are given)")
+        add("--slots", "-s", type=int, help="how many slots; as many nodes as hold them")
+        completed_by(
+            self._complete_nodearrays, add("--nodearray", "-a", help="only of this nodearray")
+        )
+        completed_by(self._complete_vm_sizes, add("--vm-size", "-v", help="only of this VM size"))
+        add("--placement-group", "-p", help="in this placement group, made if there is none")
+        add("--name-format", help="how nodes are named, as in web-%%d")
+        add(
+            "--software-configuration",
+            "-S",
+            type=json_type,
+            help="the nodes' Configuration: a JSON file, or JSON",
+        )
+        add(
+            "--node-attribute-overrides",
+            "-O",
+            type=json_type,
+            help="attributes of the nodes: a JSON file, or JSON",
+        )
+        self._add_constraint_expr(parser)
+        add("--dry-run", "-d", action="store_true", help="say what would be created")
+        add("--exclusive", "-x", action="store_true", help="one job per node")
+        add("--exclusive-task", "-X", action="store_true", help="one task per node")
+        self._add_output_columns(parser)
+        self._add_output_format(parser)
+        add("--strategy", "-t", choices=["pack", "scatter"], help="accepted, and of no effect")
+
+    def create_nodes(
+        self,
+        config: Config,
+        keep_alive: bool = False,
+        nodes: int | None = None,
+        slots: int | None = None,
+        nodearray: str | None = None,
+        vm_size: str | None = None,
+        placement_group: str | None = None,
+        name_format: str | None = None,
+        software_configuration: dict[str, Any] | None = None,
+        node_attribute_overrides: dict[str, Any] | None = None,
+        constraint_expr: Sequence[str] = (),
+        dry_run: bool = False,
+        exclusive: bool = False,
+        exclusive_task: bool = False,
+        output_format: OutputFormat | None = None,
+        output_columns: Sequence[str] | None = None,
+        long: bool = False,
+        strategy: str | None = None,
+    ) -> None:
+        """Creates nodes, by number or for a number of slots."""
+        if nodes and slots:
+            raise AutoscaleError("expected either --nodes or --slots, found both")
+        driver, config = self._prepared(config)
+        if placement_group:
+            _offer_placement_group(config, nodearray, placement_group)
+        node_mgr = self._node_mgr(config, driver)
+        _check_offer(node_mgr, nodearray, vm_size)
+        given = self._constraints(constraint_expr)
+        check_vm_sizes(given, "", node_mgr.get_buckets())
+        wanted = {
+            "node.exists": False,
+            **({"exclusive": True} if exclusive else {}),
+            **({"exclusive-task": True} if exclusive_task else {}),
+            **({"node.nodearray": nodearray} if nodearray else {}),
+            **({"node.vm_size": vm_size} if vm_size else {}),
+            "node.placement_group": placement_group or None,
+        }
+        result = node_mgr.allocate(
+            [*given, wanted],
+            node_count=None if slots else (nodes or 1),
+            slot_count=slots,
+            allow_existing=False,
+            assignment_id="create_nodes()",
+        )
+        if not result:
+            raise AutoscaleError(f"no nodes can be created: {'; '.join(result.reasons)}")
+        overrides = _overrides(software_configuration, node_attribute_overrides)
+        for node in result.nodes:
+            node.name_format = name_format
+            node.keep_alive = keep_alive
+            node.node_attribute_overrides.update(overrides)
+        created = result.nodes if dry_run else _boot(node_mgr, result.nodes)
+        columns = self._columns(config, output_columns, "create_nodes")
+        self._print_nodes(created, columns, output_format, long, node_mgr)
+
+
+def _offer_placement_group(config: Config, nodearray: str | None, placement_group: str) -> None:
+    section = config.setdefault("nodearrays", {}).setdefault(nodearray or "default", {})
+    groups = section.setdefault("placement_groups", [])
+    if placement_group not in groups:
+        groups.append(placement_group)
+
+
+def _check_offer(node_mgr: NodeManager, nodearray: str | None, vm_size: str | None) -> None:
+    """AutoscaleError when the nodearray or the VM size that the user named is not on offer."""
+    cluster = f"cluster {node_mgr.cluster_bindings.cluster_name}"
+    buckets = node_mgr.get_buckets()
+    arrays = dict.fromkeys(bucket.nodearray for bucket in buckets)
+    if nodearray and nodearray not in arrays:
+        known = [p for p in node_mgr.problems if p.startswith(f"nodearray {nodearray}")]
+        if any(b.nodearray == nodearray for b in node_mgr.get_invalid_buckets()):
+            known.append(f"nodearray {nodearray}: CycleCloud says that no VM size of it is valid")
+        if known:
+            raise AutoscaleError(f"{cluster}: {'; '.join(known)}")
+        raise AutoscaleError(
+            f"{cluster} has no nodearray {nodearray!r}: expected one of"
+            f" {', '.join(arrays) or 'none'}{did_you_mean(nodearray, arrays)}"
+        )
+    sizes = dict.fromkeys(b.vm_size for b in buckets if nodearray in (None, b.nodearray))
+    if vm_size and vm_size not in sizes:
+        where = f"{cluster}, nodearray {nodearray}" if nodearray else cluster
+        raise AutoscaleError(
+            f"{where} has no VM size {vm_size!r}: expected one of"
+            f" {', '.join(sizes) or 'none'}{did_you_mean(vm_size, sizes)}"
+        )
+
+
+def _overrides(
+    software_configuration: dict[str, Any] | None, attributes: dict[str, Any] | None
+) -> dict[str, Any]:
+    overrides = dict(attributes or {})
+    if software_configuration:
+        overrides["Configuration"] = {
+            **(overrides.get("Configuration") or {}),
+            **software_configuration,
+        }
+    return overrides
+
+
+def _boot(node_mgr: NodeManager, nodes: list[Node]) -> list[Node]:
+    result = node_mgr.bootup(nodes)
+    if not result:
+        raise AutoscaleError(f"the nodes could not be created: {result.message}")
+    return result.nodes or []

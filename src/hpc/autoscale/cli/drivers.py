@@ -1,0 +1,109 @@
+"""Which scheduler driver `azscale` works with: none, or the one that the configuration names."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import sys
+from typing import Any
+
+from hpc.autoscale.cli.hooks import Config
+from hpc.autoscale.errors import ConfigurationException, did_you_mean
+from hpc.autoscale.job.driver import SchedulerDriver
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.node.node import Node
+
+
+class GenericDriver(SchedulerDriver):
+    """A driver for no scheduler: no jobs, and whatever is asked for is as good as done."""
+
+    def __init__(self, project_name: str) -> None:
+        super().__init__(project_name)
+
+    def initialize(self) -> None:
+        """Nothing to prepare."""
+
+    def preprocess_config(self, config: Config) -> Config:
+        """The configuration as it is."""
+        return config
+
+    def _read_jobs_and_nodes(self, config: Config) -> tuple[list[Job], list[SchedulerNode]]:
+        return [], []
+
+    def handle_failed_nodes(self, nodes: list[Node]) -> list[Node]:
+        """All of them."""
+        return nodes
+
+    def add_nodes_to_cluster(
+        self, nodes: list[Node], include_permanent: bool = False
+    ) -> list[Node]:
+        """All of them."""
+        return nodes
+
+    def handle_post_join_cluster(self, nodes: list[Node]) -> list[Node]:
+        """All of them."""
+        return nodes
+
+    def handle_boot_timeout(self, nodes: list[Node]) -> list[Node]:
+        """All of them."""
+        return nodes
+
+    def handle_draining(self, nodes: list[Node]) -> list[Node]:
+        """All of them."""
+        return nodes
+
+    def handle_post_delete(self, nodes: list[Node]) -> list[Node]:
+        """All of them."""
+        return nodes
+
+
+def load_driver(
+    spec: str, project_name: str, config: Config, directory: str = ""
+) -> SchedulerDriver:
+    """The driver that `package.module:Class` names.
+
+    The module is looked for where Python looks, and then in `directory`. The class, or function, is called with the
+    configuration if its parameter is called `config`, with the project name if it has any other that must be given,
+    and without arguments otherwise. ConfigurationException, naming what is wrong with `driver`, when that fails.
+    """
+    module_name, colon, name = spec.partition(":")
+    if not (module_name and colon and name):
+        raise ConfigurationException(f"driver: expected package.module:Class, found {spec!r}")
+    factory = getattr(_module(spec, module_name, directory), name, None)
+    if not callable(factory):
+        known = dir(sys.modules[module_name])
+        raise ConfigurationException(
+            f"driver: module {module_name} has no class {name}{did_you_mean(name, known)}"
+        )
+    driver = factory(*_arguments(factory, project_name, config))
+    if not isinstance(driver, SchedulerDriver):
+        raise ConfigurationException(
+            f"driver: expected {spec} to make a SchedulerDriver, found {type(driver).__name__}"
+        )
+    return driver
+
+
+def _module(spec: str, module_name: str, directory: str) -> Any:
+    place = os.path.abspath(directory) if directory else ""
+    if place and place not in sys.path:
+        sys.path.append(place)
+    try:
+        return importlib.import_module(module_name)
+    except ImportError as problem:
+        raise ConfigurationException(
+            f"driver: {spec!r} cannot be imported: {problem} (looked in {place or 'sys.path'} and on sys.path)"
+        ) from problem
+
+
+def _arguments(factory: Any, project_name: str, config: Config) -> tuple[Any, ...]:
+    required = [
+        parameter
+        for parameter in inspect.signature(factory).parameters.values()
+        if parameter.default is parameter.empty
+        and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ]
+    if not required:
+        return ()
+    return (config,) if required[0].name == "config" else (project_name,)

@@ -1,0 +1,177 @@
+"""What an integration's command line fills in, and how every command gets at nodes and demand.
+
+The commands themselves are in modules of their own, one for each group; `common.CommonCLI` puts them together. Helpers
+begin with an underscore, because every public method of a command line object is a sub-command.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from typing import Any
+
+from hpc.autoscale import hpclogging as logging
+from hpc.autoscale import results
+from hpc.autoscale.autoscaler import learning
+from hpc.autoscale.autoscaler.faults import call_with_up_to
+from hpc.autoscale.autoscaler.summary import SetAsideJob, UnsatisfiedJob
+from hpc.autoscale.errors import AutoscaleError, did_you_mean
+from hpc.autoscale.job.demandcalculator import DemandCalculator
+from hpc.autoscale.job.driver import SchedulerDriver
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.nodehistory import NodeHistory
+from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
+from hpc.autoscale.results import DefaultContextHandler
+from hpc.autoscale.util import SingletonLock
+
+Config = dict[str, Any]
+
+
+class Hooks(ABC):
+    """Hooks, and access to nodes and demand through them."""
+
+    def __init__(self, project_name: str) -> None:
+        self.project_name = project_name
+        self.example_nodes: list[Node] = []
+        self.node_names: list[str] = []
+        self.hostnames: list[str] = []
+        self.__node_mgr: NodeManager | None = None
+        self.__lock: SingletonLock | None = None
+
+    @property
+    def autoscale_home(self) -> str:
+        """Where configuration, history and caches are: AUTOSCALE_HOME, or /opt/azurehpc/<project>."""
+        return os.getenv("AUTOSCALE_HOME") or os.path.join("/opt", "azurehpc", self.project_name)
+
+    # -- what an integration must write
+
+    @abstractmethod
+    def _driver(self, config: Config) -> SchedulerDriver:
+        """The driver of the scheduler."""
+
+    @abstractmethod
+    def _default_output_columns(self, config: Config, cmd: str | None = None) -> list[str]:
+        """The columns to print where neither the user nor the configuration names any."""
+
+    @abstractmethod
+    def _setup_shell_locals(self, config: Config) -> dict[str, Any]:
+        """Names to have at hand in the shell."""
+
+    @abstractmethod
+    def _initconfig_parser(self, parser: ArgumentParser) -> None:
+        """Add the integration's own options to `initconfig`; a dest `a__b` becomes {"a": {"b": …}}."""
+
+    @abstractmethod
+    def _initconfig(self, config: Config) -> None:
+        """Complete the configuration that `initconfig` is about to print."""
+
+    # -- what an integration may write
+
+    def _initialize(self, command: str, config: Config) -> None:  # noqa: B027 - optional
+        """Called before a command, with the loaded configuration."""
+
+    def _ctx_handler(self, config: Config) -> DefaultContextHandler:
+        """Who hears the results of a demand calculation."""
+        return DefaultContextHandler("[initialization]")
+
+    # -- nodes and demand
+
+    def _prepared(self, config: Config) -> tuple[SchedulerDriver, Config]:
+        """The driver, and the configuration with what the driver adds to it."""
+        driver = self._driver(config)
+        return driver, learning.with_request_log(driver.preprocess_config(config), driver)
+
+    def _node_mgr(
+        self, config: Config, driver: SchedulerDriver | None = None, force: bool = False
+    ) -> NodeManager:
+        """The node manager, read from CycleCloud once per command unless forced."""
+        if self.__node_mgr is None or force:
+            node_mgr = new_node_manager(config)
+            (driver or self._driver(config)).preprocess_node_mgr(config, node_mgr)
+            self.__node_mgr = node_mgr
+        return self.__node_mgr
+
+    def _forget_node_mgr(self) -> None:
+        self.__node_mgr = None
+
+    def _node_history(self, config: Config) -> NodeHistory:
+        """The history of this integration's nodes."""
+        return self._driver(config).new_node_history(config)
+
+    def _demand_calc(
+        self, config: Config, driver: SchedulerDriver, node_mgr: NodeManager | None = None
+    ) -> tuple[DemandCalculator, list[Job]]:
+        """A demand calculator and the jobs, which it has not been given yet. Takes the lock for the command."""
+        self._unlock()
+        self.__lock = driver.new_singleton_lock(config)
+        node_mgr = node_mgr or self._node_mgr(config, driver)
+        return learning.new_calculator(config, driver, node_mgr, self.__lock)
+
+    def _unlock(self) -> None:
+        """Give back the lock that a command took."""
+        if self.__lock is not None:
+            self.__lock.unlock()
+            self.__lock = None
+
+    def _demand(
+        self,
+        config: Config,
+        driver: SchedulerDriver | None = None,
+        ctx_handler: DefaultContextHandler | None = None,
+        node_mgr: NodeManager | None = None,
+    ) -> DemandCalculator:
+        """A demand calculator that has been given all jobs."""
+        return self._demand_and_rest(config, driver, ctx_handler, node_mgr)[0]
+
+    def _demand_and_rest(
+        self,
+        config: Config,
+        driver: SchedulerDriver | None = None,
+        ctx_handler: DefaultContextHandler | None = None,
+        node_mgr: NodeManager | None = None,
+    ) -> tuple[DemandCalculator, list[UnsatisfiedJob], list[SetAsideJob]]:
+        """The same, with the jobs that were not satisfied and those that could not be looked at."""
+        driver = driver or self._driver(config)
+        extra = () if node_mgr is None else (node_mgr,)
+        calculator, jobs = call_with_up_to(self._demand_calc, config, driver, *extra)
+        if ctx_handler is not None and ctx_handler not in results.HANDLERS:
+            results.register_result_handler(ctx_handler)
+        set_context = ctx_handler.set_context if ctx_handler else logging.set_context
+        return calculator, *learning.add_jobs(calculator, jobs, set_context)
+
+    def _find_nodes(
+        self, config: Config, hostnames: Sequence[str] | None, node_names: Sequence[str] | None
+    ) -> tuple[SchedulerDriver, DemandCalculator, list[Node]]:
+        """The nodes meant by host names and node names, in any case of letters; `*` means all.
+
+        A host name that is not known is taken for a node that only the scheduler has. An unknown node name is an error.
+        """
+        driver, config = self._prepared(config)
+        calculator, _ = call_with_up_to(self._demand_calc, config, driver)
+        nodes = calculator.finish().compute_nodes
+        if list(hostnames or []) == ["*"] or list(node_names or []) == ["*"]:
+            return driver, calculator, nodes
+        by_host = {node.hostname_or_uuid.lower(): node for node in nodes}
+        by_name = {node.name.lower(): node for node in nodes}
+        found: dict[int, Node] = {}
+        for hostname in hostnames or []:
+            short = _required(hostname, "host name").split(".")[0].lower()
+            node = by_host.get(short) or SchedulerNode(hostname, {})
+            by_host[short] = node
+            found[id(node)] = node
+        for name in node_names or []:
+            named = by_name.get(_required(name, "node name").lower())
+            if named is None:
+                raise AutoscaleError(f"there is no node {name!r}{did_you_mean(name, by_name)}")
+            found[id(named)] = named
+        return driver, calculator, list(found.values())
+
+
+def _required(text: str, what: str) -> str:
+    if not text:
+        raise AutoscaleError(f"expected a {what}, found an empty one")
+    return text

@@ -1,0 +1,221 @@
+"""Commands that act on nodes: create, delete, remove, join, reimage, restart, retry, and their listing."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from hpc.autoscale.autoscaler.faults import call_with_up_to
+from hpc.autoscale.ccbindings import new_cluster_bindings
+from hpc.autoscale.cli.argtypes import warn
+from hpc.autoscale.cli.hooks import Config
+from hpc.autoscale.cli.options import CommandLine
+from hpc.autoscale.cli.sizes import check_vm_sizes
+from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.job.demandprinter import OutputFormat
+from hpc.autoscale.job.driver import SchedulerDriver
+from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.node.constraints import get_constraints
+from hpc.autoscale.node.node import Node
+from hpc.autoscale.results import NodeOperationResult
+
+
+class NodeCommands(CommandLine):
+    """Commands on nodes that exist."""
+
+    def nodes_parser(self, parser: ArgumentParser) -> None:
+        """Options of nodes."""
+        self._add_output_columns(parser)
+        self._add_output_format(parser)
+        self._add_constraint_expr(parser)
+
+    def nodes(
+        self,
+        config: Config,
+        constraint_expr: Sequence[str],
+        output_columns: Sequence[str] | None = None,
+        output_format: OutputFormat | None = None,
+        long: bool = False,
+    ) -> None:
+        """Lists the nodes, all or those that satisfy constraints."""
+        given = self._constraints(constraint_expr)
+        constraints = get_constraints(given)
+        driver, config = self._prepared(config)
+        calculator, _ = call_with_up_to(self._demand_calc, config, driver)
+        check_vm_sizes(given, "", calculator.node_mgr.get_buckets())
+        every = calculator.finish().compute_nodes
+        nodes = [n for n in every if all(c.satisfied_by_node(n) for c in constraints)]
+        columns = self._columns(config, output_columns, "nodes")
+        self._print_nodes(nodes, columns, output_format, long, calculator.node_mgr)
+
+    def join_nodes_parser(self, parser: ArgumentParser) -> None:
+        """Options of join_nodes."""
+        parser.set_defaults(read_only=False)
+        self._add_hostnames(parser)
+        self._add_nodenames(parser)
+        parser.add_argument(
+            "--include-permanent",
+            action="store_true",
+            help="also nodes that were removed for good",
+        )
+
+    def join_nodes(
+        self,
+        config: Config,
+        hostnames: Sequence[str],
+        node_names: Sequence[str],
+        include_permanent: bool = False,
+    ) -> None:
+        """Adds nodes to the scheduler."""
+        _one_of(hostnames, node_names)
+        driver, _, nodes = self._find_nodes(config, hostnames, node_names)
+        if include_permanent:
+            self._node_history(config).unmark_ignored(nodes)
+            joined = call_with_up_to(driver.add_nodes_to_cluster, nodes, True)
+        else:
+            joined = driver.add_nodes_to_cluster(nodes)
+        print("Joined the following nodes:")
+        _print_indented(joined)
+
+    def delete_nodes_parser(self, parser: ArgumentParser) -> None:
+        """Options of delete_nodes."""
+        parser.set_defaults(read_only=False)
+        self._add_hostnames(parser)
+        self._add_nodenames(parser)
+        parser.add_argument(
+            "--force", action="store_true", help="also nodes that have jobs or are to be kept"
+        )
+
+    def delete_nodes(
+        self,
+        config: Config,
+        hostnames: Sequence[str],
+        node_names: Sequence[str],
+        force: bool = False,
+    ) -> None:
+        """Drains nodes, shuts them down and removes them from the scheduler."""
+        self._let_go(config, hostnames, node_names, force=force)
+
+    def remove_nodes_parser(self, parser: ArgumentParser) -> None:
+        """Options of remove_nodes."""
+        self.delete_nodes_parser(parser)
+        parser.add_argument(
+            "--permanent", action="store_true", help="do not let them join again later"
+        )
+
+    def remove_nodes(
+        self,
+        config: Config,
+        hostnames: Sequence[str],
+        node_names: Sequence[str],
+        force: bool = False,
+        permanent: bool = False,
+    ) -> None:
+        """Removes nodes from the scheduler, and leaves them running."""
+        self._let_go(config, hostnames, node_names, False, force, permanent)
+
+    def _let_go(
+        self,
+        config: Config,
+        hostnames: Sequence[str],
+        node_names: Sequence[str],
+        do_delete: bool = True,
+        force: bool = False,
+        permanent: bool = False,
+    ) -> None:
+        _one_of(hostnames, node_names)
+        driver, calculator, nodes = self._find_nodes(config, hostnames, node_names)
+        if not force:
+            _refuse_those_needed(nodes)
+        leaving = self._drain(driver, nodes, force)
+        if do_delete and leaving:
+            result = calculator.delete(leaving)
+            if not result:
+                raise AutoscaleError(f"the nodes could not be deleted: {result.message}")
+            print("Deleting the following nodes:")
+            _print_indented(result.nodes)
+        if permanent:
+            self._node_history(config).mark_ignored(leaving)
+        removed = driver.handle_post_delete(leaving)
+        print(f"Removed the following nodes from {self.project_name}:")
+        _print_indented(removed)
+
+    def _drain(self, driver: SchedulerDriver, nodes: list[Node], force: bool) -> list[Node]:
+        """Drain nodes; those that may go, which are all of them when forced."""
+        drained = list(driver.handle_draining(nodes) or [])
+        print("Drained the following nodes:")
+        _print_indented(drained)
+        if force:
+            return nodes
+        ready = {id(node) for node in drained}
+        busy = [node.name for node in nodes if id(node) not in ready]
+        if busy:
+            warn("Still draining, and therefore left alone: %s", ", ".join(busy))
+        return drained
+
+    def reimage_nodes_parser(self, parser: ArgumentParser) -> None:
+        """Options of reimage_nodes."""
+        parser.set_defaults(read_only=False)
+        self._add_hostnames(parser)
+        self._add_nodenames(parser)
+
+    def reimage_nodes(
+        self, config: Config, hostnames: Sequence[str], node_names: Sequence[str]
+    ) -> None:
+        """Gives nodes a fresh disk and starts them again."""
+        _one_of(hostnames, node_names)
+        _, calculator, nodes = self._find_nodes(config, hostnames, node_names)
+        _report("Reimaging", calculator.node_mgr.reimage_nodes(nodes))
+
+    def restart_nodes_parser(self, parser: ArgumentParser) -> None:
+        """Options of restart_nodes."""
+        self.reimage_nodes_parser(parser)
+
+    def restart_nodes(
+        self, config: Config, hostnames: Sequence[str], node_names: Sequence[str]
+    ) -> None:
+        """Restarts nodes."""
+        _one_of(hostnames, node_names)
+        _, calculator, nodes = self._find_nodes(config, hostnames, node_names)
+        _report("Restarting", calculator.node_mgr.restart_nodes(nodes))
+
+    def retry_failed_nodes_parser(self, parser: ArgumentParser) -> None:
+        """Options of retry_failed_nodes."""
+        parser.set_defaults(read_only=False)
+
+    def retry_failed_nodes(self, config: Config) -> None:
+        """Retries all nodes that failed."""
+        new_cluster_bindings(config).retry_failed_nodes()
+
+
+def _one_of(hostnames: Sequence[str] | None, node_names: Sequence[str] | None) -> None:
+    if not hostnames and not node_names:
+        raise AutoscaleError("expected host names (-H) or node names (-N), found neither")
+
+
+def _refuse_those_needed(nodes: Iterable[Node]) -> None:
+    """AutoscaleError when a node has jobs or is to be kept."""
+    for node in nodes:
+        why: str | None = None
+        if node.assignments:
+            why = f"has jobs: {', '.join(sorted(node.assignments))}"
+        elif node.keep_alive and not isinstance(node, SchedulerNode):
+            why = "is to be kept alive"
+        elif node.required:
+            why = "is required"
+        if why:
+            raise AutoscaleError(f"node {node.name} {why} (--force to do it nevertheless)")
+
+
+def _report(doing: str, result: NodeOperationResult) -> None:
+    if not result:
+        raise AutoscaleError(f"{doing.lower()} the nodes failed: {result.message}")
+    print(f"{doing} the following nodes:")
+    _print_indented(result.nodes)
+
+
+def _print_indented(nodes: Iterable[Any] | None) -> None:
+    for node in nodes or []:
+        print(f"    {node}", file=sys.stdout)

@@ -1,0 +1,200 @@
+"""From an object's methods to a command line, and from a command line to a call.
+
+Every public callable of the object is a sub-command; a method `x_parser(parser)` next to it adds the options of `x`.
+What a command does is not known here. Called by `azscale` and by the commands of integrations.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+from hpc.autoscale import hpclogging as logging
+from hpc.autoscale.autoscaler.faults import one_line
+from hpc.autoscale.config import check_config
+from hpc.autoscale.errors import MultipleInstancesError
+from hpc.autoscale.util import load_config
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# Options that are about the command line itself, and are not handed to the command.
+_NOT_FOR_COMMANDS = frozenset({"func", "cmd", "read_only", "cluster_response", "nodes_response"})
+_SILENT = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "handlers": {"nowhere": {"class": "logging.NullHandler"}},
+    "root": {"level": "INFO", "handlers": ["nowhere"]},
+}
+_LOUD = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {
+        "plain": {"format": "%(asctime)s %(levelname)s: %(context)s %(message)s"},
+    },
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "plain"}},
+    "root": {"level": "DEBUG", "handlers": ["stderr"]},
+}
+
+
+def disablecommand(f: F) -> F:
+    """Keep a public method from being a sub-command."""
+    f.disabled = True  # type: ignore[attr-defined]
+    return f
+
+
+def commands_of(module: Any) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """The sub-commands of an object or a module, by name."""
+    for name in dir(module):
+        if name.startswith("_") or name.endswith("_parser"):
+            continue
+        function = getattr(module, name, None)
+        if callable(function) and not getattr(function, "disabled", False):
+            yield name, function
+
+
+def default_config_path(
+    project_name: str, module: Any, default_config: str | None = None
+) -> str | None:
+    """Where the configuration is when the user does not say, if it is there."""
+    home = (
+        getattr(module, "autoscale_dir", None)
+        or getattr(module, "autoscale_home", None)
+        or os.path.join("/opt", "azurehpc", project_name)
+    )
+    path = default_config or os.path.join(home, "autoscale.json")
+    return path if os.path.exists(path) else None
+
+
+def create_arg_parser(
+    project_name: str, module: Any, default_config: str | None = None
+) -> ArgumentParser:
+    """A parser with a sub-command for every command of `module`.
+
+    All but `initconfig` take -c/--config, which has to be given when there is no file in the default place.
+    """
+    config_path = default_config_path(project_name, module, default_config)
+    parser = ArgumentParser()
+    sub_parsers = parser.add_subparsers()
+    overview = []
+    for name, function in commands_of(module):
+        summary = " ".join((function.__doc__ or "").split())
+        overview.append(f"\n    {name:20} - {summary}")
+        sub_parser = sub_parsers.add_parser(name, description=summary.replace("%", "%%"))
+        sub_parser.set_defaults(func=function, cmd=name, read_only=True)
+        if name != "initconfig":
+            _add_config_options(sub_parser, config_path)
+        configure = getattr(module, name + "_parser", None)
+        if configure:
+            configure(sub_parser)
+    parser.usage = "".join(overview).replace("%", "%%")
+    return parser
+
+
+def _add_config_options(parser: ArgumentParser, config_path: str | None) -> None:
+    parser.add_argument(
+        "--config",
+        "-c",
+        default=config_path,
+        required=config_path is None,
+        help="path of autoscale.json" + (f" (default {config_path})" if config_path else ""),
+    )
+    if os.getenv("AZURE_HPC_DEV", "0") not in ("", "0"):
+        parser.add_argument("--cluster-response", help="answer from this saved cluster status")
+        parser.add_argument("--nodes-response", help="answer from this saved list of nodes")
+
+
+def main(
+    argv: Iterable[str], project_name: str, module: Any, default_config: str | None = None
+) -> None:
+    """Run one command. Ends with exit code 1 and one line on stderr when it fails, 3 when somebody holds the lock.
+
+    AssertionError goes on up, for the sake of callers that test with it.
+    """
+    try:
+        run_command(list(argv), project_name, module, default_config)
+    except AssertionError:
+        raise
+    except Exception as problem:  # noqa: BLE001 - the edge of the program
+        fail(problem, "See the rest in the log file")
+
+
+def fail(problem: Exception, rest: str, debug: bool = False) -> None:
+    """Say on one line what went wrong, and exit; with the stack trace only when it was asked for."""
+    text = one_line(problem)
+    more = getattr(problem, "message", None)
+    if isinstance(more, str) and more.strip() not in text:
+        text = f"{text}: {' '.join(more.split())}"
+    logging.debug("stack trace of the error: %s", text, exc_info=problem)
+    if debug or debugging():
+        traceback.print_exception(problem)
+    print(f"Error '{text}': {rest}", file=sys.stderr)
+    raise SystemExit(3 if isinstance(problem, MultipleInstancesError) else 1)
+
+
+def debugging() -> bool:
+    """Whether the environment asks for stack traces and all log entries on stderr."""
+    return os.getenv("SCALELIB_DEBUG", "0") not in ("", "0")
+
+
+def run_command(
+    argv: list[str],
+    project_name: str,
+    module: Any,
+    default_config: str | None = None,
+    debug: bool = False,
+) -> None:
+    """Parse, load the configuration, call the command. Help and exit code 1 when there is no command."""
+    parser = create_arg_parser(project_name, module, default_config)
+    for hook in ("_top_level_options", "_invoke_autocomplete"):
+        if hasattr(module, hook):
+            getattr(module, hook)(parser)
+    args = parser.parse_args(argv)
+    if not hasattr(args, "func"):
+        parser.print_help()
+        raise SystemExit(1)
+    kwargs = {name: value for name, value in vars(args).items() if name not in _NOT_FOR_COMMANDS}
+    if args.cmd != "initconfig":
+        kwargs["config"] = config = _load(args, debug or debugging())
+        initialize = getattr(module, "_initialize", None)
+        if initialize:
+            initialize(args.cmd, config)
+    try:
+        args.func(**kwargs)
+    finally:
+        unlock = getattr(module, "_unlock", None)
+        if unlock:
+            unlock()
+
+
+def _load(args: Namespace, debug: bool) -> dict[str, Any]:
+    config: dict[str, Any] = load_config(args.config)
+    check_config(config)
+    logging.set_context(f"[{args.cmd}]")
+    start_logging(config, debug)
+    if args.read_only:
+        config["read_only"] = True
+        config["lock_file"] = None
+    saved = {
+        key: path
+        for key in ("cluster_response", "nodes_response")
+        if (path := getattr(args, key, None))
+    }
+    if saved:
+        config["_mock_bindings"] = {"name": "reproduce", **saved}
+    return config
+
+
+def start_logging(config: dict[str, Any], debug: bool) -> None:
+    """Log where the configuration says; where it says nothing, nowhere: stderr is for the user."""
+    if debug:
+        logging.initialize_logging({"logging": {"config": _LOUD}})
+    elif config.get("logging") or os.path.exists(
+        os.getenv("AUTOSCALE_LOG_CONFIG") or os.path.join("..", "conf", "logging.conf")
+    ):
+        logging.initialize_logging(config)
+    else:
+        logging.initialize_logging({"logging": {"config": _SILENT}})

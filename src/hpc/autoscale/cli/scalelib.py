@@ -1,0 +1,311 @@
+"""`azscale`: the command line without an integration of its own.
+
+Without a driver it looks at the cluster and acts on nodes. With the key `driver` in autoscale.json it does all that the
+command line of an integration does, the repeated autoscale included.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import SUPPRESS, ArgumentError, ArgumentParser, ArgumentTypeError
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from hpc.autoscale._version import __version__
+from hpc.autoscale.autoscaler import PassSummary
+from hpc.autoscale.autoscaler.faults import Faults
+from hpc.autoscale.cli.autoscaling import SummaryReporter, stop_on_signals
+from hpc.autoscale.cli.common import CommonCLI
+from hpc.autoscale.cli.drivers import GenericDriver, load_driver
+from hpc.autoscale.cli.hooks import Config
+from hpc.autoscale.cli.parsing import (
+    commands_of,
+    debugging,
+    default_config_path,
+    disablecommand,
+    fail,
+    run_command,
+)
+from hpc.autoscale.cli.sizes import check_vm_sizes
+from hpc.autoscale.errors import ConfigurationException
+from hpc.autoscale.job.demand import DemandResult
+from hpc.autoscale.job.demandprinter import OutputFormat, print_demand
+from hpc.autoscale.job.driver import SchedulerDriver
+from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.util import ShellDict, load_config
+
+PROJECT_NAME = "scalelib"
+_COLUMNS = [
+    "name",
+    "hostname",
+    "instance_id",
+    "ccnodeid",
+    "required",
+    "job_ids",
+    "state",
+    "ctr@create_time_remaining",
+    "itr@idle_time_remaining",
+]
+
+
+class _AzScaleCLI(CommonCLI):
+    """What `azscale` has with and without a driver."""
+
+    def __init__(self, project_name: str = PROJECT_NAME) -> None:
+        super().__init__(project_name)
+
+    def _top_level_options(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--version", action="version", version=f"azscale {__version__}")
+        parser.add_argument(
+            "--debug",
+            action="store_true",
+            default=SUPPRESS,
+            help="with any command: log to stderr, and show stack traces",
+        )
+
+    def _default_output_columns(self, config: Config, cmd: str | None = None) -> list[str]:
+        return list(_COLUMNS)
+
+    def _initconfig_parser(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--driver", help="the scheduler's driver, as package.module:Class")
+
+    def _initconfig(self, config: Config) -> None:
+        if config.get("driver") is None:
+            config.pop("driver", None)
+
+    def _node_mgr(
+        self, config: Config, driver: SchedulerDriver | None = None, force: bool = False
+    ) -> NodeManager:
+        """As of every command line; a VM size that the configuration misspells is an error here."""
+        node_mgr = super()._node_mgr(config, driver, force)
+        selects = [resource["select"] for resource in config.get("default_resources") or []]
+        for index, select in enumerate(selects):
+            where = f"default_resources[{index}].select"
+            check_vm_sizes(select, where, node_mgr.get_buckets())
+        return node_mgr
+
+    def _setup_shell_locals(self, config: Config) -> dict[str, Any]:
+        driver, config = self._prepared(config)
+        ctx = self._ctx_handler(config)
+        ctx.set_context("[interactive-readonly]")
+        demand_calc, jobs = self._demand_calc(config, driver)
+        nodes = demand_calc.node_mgr.get_nodes()
+        for node in nodes:
+            node.shellify()
+        by_name: dict[str, Any] = {node.name: node for node in nodes}
+        by_name.update({node.hostname: node for node in nodes if node.hostname})
+        return {
+            "config": config,
+            "cli": self,
+            "ctx": ctx,
+            "demand_calc": demand_calc,
+            "node_mgr": demand_calc.node_mgr,
+            "jobs": ShellDict({job.name: job for job in jobs}),
+            "nodes": ShellDict(by_name),
+        }
+
+
+class ScaleLibCLI(_AzScaleCLI):
+    """`azscale` without a driver: no jobs, and no scheduler that nodes could join."""
+
+    def _driver(self, config: Config) -> SchedulerDriver:
+        return GenericDriver(self.project_name)
+
+    @disablecommand
+    def jobs(self, config: Config) -> None:
+        """Needs a driver."""
+        super().jobs(config)
+
+    @disablecommand
+    def autoscale(self, *args: Any, **kwargs: Any) -> DemandResult:
+        """Needs a driver."""
+        return super().autoscale(*args, **kwargs)
+
+    @disablecommand
+    def demand(self, *args: Any, **kwargs: Any) -> DemandResult:
+        """Needs a driver."""
+        return super().demand(*args, **kwargs)
+
+    @disablecommand
+    def join_nodes(self, *args: Any, **kwargs: Any) -> None:
+        """Needs a driver."""
+        super().join_nodes(*args, **kwargs)
+
+    @disablecommand
+    def remove_nodes(self, *args: Any, **kwargs: Any) -> None:
+        """Needs a driver."""
+        super().remove_nodes(*args, **kwargs)
+
+
+class DriverCLI(_AzScaleCLI):
+    """`azscale` with the driver that the configuration names."""
+
+    def __init__(self, directory: str = "", project_name: str = PROJECT_NAME) -> None:
+        super().__init__(project_name)
+        self._directory = directory
+        self._loaded: SchedulerDriver | None = None
+
+    def _driver(self, config: Config) -> SchedulerDriver:
+        if self._loaded is None:
+            spec = str(config.get("driver", ""))
+            self._loaded = load_driver(spec, self.project_name, config, self._directory)
+        return self._loaded
+
+    def autoscale_parser(self, parser: ArgumentParser) -> None:
+        """Options of autoscale."""
+        super().autoscale_parser(parser)
+        parser.add_argument(
+            "--dry-run", "-d", action="store_true", help="show the demand, and change nothing"
+        )
+        parser.add_argument(
+            "--interval",
+            type=_seconds,
+            nargs="?",
+            const=0.0,
+            metavar="SECONDS",
+            help="go on, with this pause between passes (autoscale.interval of the configuration"
+            " when not given), until SIGTERM or SIGINT",
+        )
+
+    def autoscale(
+        self,
+        config: Config,
+        output_columns: Sequence[str] | None = None,
+        output_format: OutputFormat | None = None,
+        dry_run: bool = False,
+        long: bool = False,
+        interval: float | None = None,
+    ) -> DemandResult:
+        """Runs the whole cycle, once or again and again: creates, joins and deletes nodes as jobs need them."""
+        if interval is None:
+            reporter = SummaryReporter()
+            with stop_on_signals():
+                summary = self._autoscaler(config, dry_run, reporter).run_once()
+            return self._conclude(config, summary, output_columns, output_format, long)
+        seconds = interval or _configured_interval(config)
+        columns = self._columns(config, output_columns, "autoscale")
+        loop_reporter = _LoopReporter(self, config, columns, output_format, long)
+        with stop_on_signals() as stop:
+            self._autoscaler(config, dry_run, loop_reporter).run_forever(seconds, stop)
+        return DemandResult([], [], [], [])
+
+
+class _LoopReporter(SummaryReporter):
+    """Prints the demand of each pass on stdout and its summary on stderr."""
+
+    def __init__(
+        self,
+        cli: DriverCLI,
+        config: Config,
+        columns: Sequence[str],
+        output_format: OutputFormat | None,
+        long: bool,
+    ) -> None:
+        self._cli = cli
+        self._config = config
+        self._columns = columns
+        self._format = output_format
+        self._long = long
+
+    def pass_finished(self, summary: PassSummary) -> None:
+        """The demand and the summary; completion is brought up to date."""
+        if summary.demand:
+            print_demand(
+                self._columns, summary.demand, None, self._format, log=True, long=self._long
+            )
+        super().pass_finished(summary)
+        if not summary.dry_run:
+            Faults().guard("refreshing completion", self._cli.refresh_autocomplete, self._config)
+
+
+def _configured_interval(config: Config) -> float:
+    seconds = (config.get("autoscale") or {}).get("interval")
+    if seconds is None:
+        raise ConfigurationException(
+            "autoscale.interval: expected seconds from pass to pass, here or after --interval, found neither"
+        )
+    return float(seconds)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise ArgumentTypeError(f"expected a number of seconds above 0, found {text!r}")
+    return seconds
+
+
+def console_main() -> None:
+    """`azscale`."""
+    try:
+        main()
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    except (
+        BrokenPipeError
+    ):  # the reader has seen enough; nothing more is to be written, not even at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(1) from None
+
+
+def main(argv: Iterable[str] | None = None, default_config: str | None = None) -> None:
+    """Run one command of `azscale`; by default the one given to this process.
+
+    Ends with exit code 1 and one line on stderr when the command fails, 3 when another process holds the lock.
+    """
+    args = list(sys.argv[1:] if argv is None else argv)
+    if args and os.path.isfile(args[0]):  # how some launchers pass their own name
+        args = args[1:]
+    debug = "--debug" in args or debugging()
+    args = [arg for arg in args if arg != "--debug"]
+    try:
+        module = _command_line_for(args, default_config)
+        run_command(args, PROJECT_NAME, module, default_config, debug)
+    except BrokenPipeError:
+        raise
+    except Exception as problem:  # noqa: BLE001 - the edge of the program
+        fail(problem, "run it again with --debug to see more", debug)
+
+
+def _command_line_for(args: list[str], default_config: str | None) -> CommonCLI:
+    """The command line with the driver of the configuration, or without one when it names none.
+
+    ConfigurationException when the command needs a driver and there is none.
+    """
+    plain = ScaleLibCLI()
+    command = args[0] if args else ""
+    needs_driver = command in dict(commands_of(DriverCLI())) and command not in dict(
+        commands_of(plain)
+    )
+    path = _config_path(args) or default_config_path(PROJECT_NAME, plain, default_config)
+    try:
+        driver = load_config(path).get("driver") if path and command != "initconfig" else None
+    except ConfigurationException:
+        if needs_driver:
+            raise
+        driver = None  # the command loads it again, or does not need it
+    if driver:
+        return DriverCLI(os.path.dirname(path or ""))
+    if needs_driver:
+        raise ConfigurationException(
+            f"{command} needs to know the scheduler: expected the key driver, as in"
+            f' "driver": "package.module:Class", in {path or "autoscale.json"}'
+        )
+    return plain
+
+
+def _config_path(args: list[str]) -> str | None:
+    """The argument of -c/--config; also on a line that is being completed."""
+    if "_ARGCOMPLETE" in os.environ:
+        args = os.environ.get("COMP_LINE", "").split()[1:]
+    parser = ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("-c", "--config")
+    try:
+        path: str | None = parser.parse_known_args(args)[0].config
+        return path
+    except ArgumentError:
+        return None

@@ -1,0 +1,41 @@
+"""Whether the VM sizes that somebody named exist: a size misspelt matches nothing, and nothing says so.
+
+Known are the sizes of the catalogue, in any region, and those that the cluster offers, which may be newer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+from typing import Any
+
+from hpc.autoscale.errors import ConfigurationException, did_you_mean
+from hpc.autoscale.node import vm_sizes
+from hpc.autoscale.node.bucket import NodeBucket
+
+
+def check_vm_sizes(constraints: Any, where: str, buckets: Iterable[NodeBucket] = ()) -> None:
+    """ConfigurationException for the first `node.vm_size` in constraints, as JSON, that no known size matches."""
+    named = list(_sizes_named(constraints, where))
+    if not named:
+        return
+    known = dict.fromkeys([*(b.vm_size for b in buckets), *vm_sizes.all_possible_vm_sizes()])
+    for place, size in named:
+        if size not in known and not any(fnmatchcase(each, size) for each in known):
+            raise ConfigurationException(
+                f"{place}: expected a VM size that Azure has, found {size!r}{did_you_mean(size, known)}"
+            )
+
+
+def _sizes_named(constraints: Any, where: str) -> Iterator[tuple[str, str]]:
+    if isinstance(constraints, list):
+        for index, item in enumerate(constraints):
+            yield from _sizes_named(item, f"{where}[{index}]")
+    elif isinstance(constraints, dict):
+        for key, value in constraints.items():
+            place = f"{where}.{key}" if where else key
+            if key == "node.vm_size":
+                sizes = value if isinstance(value, list) else [value]
+                yield from ((place, size) for size in sizes if isinstance(size, str))
+            else:
+                yield from _sizes_named(value, place)

@@ -1,0 +1,121 @@
+"""Prints demand: nodes as rows, whatever columns the reader asks for, as a table or as JSON.
+
+What a column may say is in `columns`, how values become text in `rendering`. Called by the command line and by
+integrations; nothing here decides anything.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, TextIO
+
+from hpc.autoscale.job.demand import DemandResult
+from hpc.autoscale.job.demandprinter.columns import (
+    Column,
+    all_column_names,
+    parse_column,
+    row_order,
+    value_of,
+)
+from hpc.autoscale.job.demandprinter.logstream import (
+    ExcludeDemandPrinterFilter as ExcludeDemandPrinterFilter,
+)
+from hpc.autoscale.job.demandprinter.logstream import LoggingStream
+from hpc.autoscale.job.demandprinter.logstream import logging_stream as logging_stream
+from hpc.autoscale.job.demandprinter.rendering import OutputFormat as OutputFormat
+from hpc.autoscale.job.demandprinter.rendering import (
+    calculate_column_widths as calculate_column_widths,
+)
+from hpc.autoscale.job.demandprinter.rendering import print_rows as print_rows
+from hpc.autoscale.job.demandprinter.rendering import write_rows
+
+# Whole mappings and objects: of use to a program, not in a table.
+_ONLY_IN_JSON = frozenset({"available", "node"})
+
+
+class DemandPrinter:
+    """Prints the nodes of a DemandResult, one row each.
+
+    `column_names` empty or None: every property of a node and every resource. `long` prints values whole where a
+    column asks for a slice. A column that cannot be understood raises ConfigurationException.
+    """
+
+    def __init__(
+        self,
+        column_names: Iterable[str] | None = None,
+        stream: TextIO | None = None,
+        output_format: OutputFormat | None = "table",
+        long: bool = False,
+    ) -> None:
+        self.column_names = list(column_names or [])
+        self.stream = stream or sys.stdout
+        self.output_format: OutputFormat = output_format or "table"
+        self.long = long
+
+    def print_columns(self, result: DemandResult | None = None) -> None:
+        """Print the names of the columns, without any rows."""
+        columns = self._columns(result)
+        if self.output_format == "json":
+            write_rows(["column"], [[c.key] for c in columns], self.stream, "json")
+        else:
+            write_rows([c.header for c in columns], [], self.stream, "table")
+
+    def print_demand(self, result: DemandResult) -> None:
+        """Print a row for each node, those with an address by address, new ones by nodearray and number."""
+        columns = self._columns(result)
+        nodes = [*result.compute_nodes]
+        known = {id(node) for node in nodes}
+        nodes.extend(node for node in result.new_nodes if id(node) not in known)
+        nodes.sort(key=row_order)
+        buckets = result.buckets_by_id
+        rows = [
+            [value_of(column, node, buckets, whole=self.long) for column in columns]
+            for node in nodes
+        ]
+        names = [c.key if self.output_format == "json" else c.header for c in columns]
+        write_rows(names, rows, self.stream, self.output_format)
+
+    def _columns(self, result: DemandResult | None) -> list[Column]:
+        names = self.column_names or all_column_names(result.compute_nodes if result else [])
+        columns = [parse_column(name) for name in names]
+        hidden = {"hostname_required"}
+        if self.output_format != "json":
+            hidden |= _ONLY_IN_JSON
+        return [c for c in columns if c.name not in hidden]
+
+    def __str__(self) -> str:
+        return (
+            f"DemandPrinter(columns={self.column_names}, output_format={self.output_format},"
+            f" long={self.long})"
+        )
+
+    __repr__ = __str__
+
+
+def print_demand(
+    columns: Sequence[str] | None,
+    demand_result: DemandResult,
+    stream: TextIO | None = None,
+    output_format: OutputFormat | None = "table",
+    log: bool = False,
+    long: bool = False,
+) -> None:
+    """Print demand; with `log`, each line goes to the logger `demand` as well."""
+    target: Any = stream or sys.stdout
+    tee: LoggingStream | None = None
+    if log:
+        target = tee = logging_stream(target)
+    DemandPrinter(columns, target, output_format, long).print_demand(demand_result)
+    if tee:
+        tee.close()
+
+
+def print_columns(
+    demand_result: DemandResult | None,
+    stream: TextIO | None = None,
+    output_format: OutputFormat | None = "table",
+    long: bool = False,
+) -> None:
+    """Print the names of all columns that this demand could be printed with."""
+    DemandPrinter(None, stream, output_format, long).print_columns(demand_result)

@@ -1,0 +1,230 @@
+"""The contract between the autoscaler and a scheduler: what an integration writes for its scheduler.
+
+A driver reads jobs and nodes from the scheduler and carries out there what has been decided (join, drain, remove).
+It never talks to CycleCloud: nodes are created and deleted by the caller (`hpc.autoscale.autoscaler`, the command
+line, or an integration's own loop), which calls the methods below in the documented order.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+from hpc.autoscale import hpclogging as logging
+from hpc.autoscale import hpctypes as ht
+from hpc.autoscale.errors import ConfigurationException
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.job.nodequeue import NodeQueue
+from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.node.bucket import NodeBucket
+from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.nodehistory import NodeHistory, SQLiteNodeHistory
+from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.util import NullSingletonLock, SingletonFileLock, SingletonLock
+
+# How many placement groups without use are kept at hand, and how many a nodearray may have at most, where the
+# configuration says nothing.
+PLACEMENT_GROUP_BUFFER = 2
+MAX_PLACEMENT_GROUPS = 10_000
+
+
+class SchedulerDriver(ABC):
+    """What the autoscaler needs from a scheduler.
+
+    The methods that take nodes are called once per pass, in the order in which they are listed here. They must be safe
+    to repeat: a pass may be cut short, and the next one starts anew with the same nodes.
+
+    State of this base class is name-mangled, because subclasses keep caches of their own under similar names.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.__jobs_and_nodes: tuple[list[Job], list[SchedulerNode]] | None = None
+        self.__histories: dict[tuple[str, bool], NodeHistory] = {}
+
+    @property
+    def autoscale_home(self) -> str:
+        """The directory of this integration: AUTOSCALE_HOME, or /opt/azurehpc/<name>."""
+        return os.getenv("AUTOSCALE_HOME") or os.path.join("/opt", "azurehpc", self.name)
+
+    # -- what an integration must write -----------------------------------------------------------------------------
+
+    @abstractmethod
+    def initialize(self) -> None:
+        """Prepare the scheduler (custom resources, hooks). Called at the start of every pass."""
+
+    @abstractmethod
+    def preprocess_config(self, config: dict[str, Any]) -> dict[str, Any]:
+        """The configuration with whatever this scheduler adds to it (default resources, usually)."""
+
+    @abstractmethod
+    def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
+        """Ask the scheduler for the jobs that want nodes and for the nodes that it knows."""
+
+    @abstractmethod
+    def handle_failed_nodes(self, nodes: list[Node]) -> list[Node]:
+        """Forget these failed nodes in the scheduler; return those that may be deleted."""
+
+    @abstractmethod
+    def add_nodes_to_cluster(
+        self, nodes: list[Node], include_permanent: bool = False
+    ) -> list[Node]:
+        """Make these nodes usable in the scheduler, each of them again every pass; return those that were joined.
+
+        Nodes that are not ready yet are among them and are to be left for a later pass. A node that was drained and
+        is wanted again comes back through here.
+        """
+
+    @abstractmethod
+    def handle_post_join_cluster(self, nodes: list[Node]) -> list[Node]:
+        """Called with the nodes just joined; return those that this changed."""
+
+    @abstractmethod
+    def handle_boot_timeout(self, nodes: list[Node]) -> list[Node]:
+        """These nodes did not come up in time; return those that may be deleted."""
+
+    @abstractmethod
+    def handle_draining(self, nodes: list[Node]) -> list[Node]:
+        """Let these idle nodes take no new work; return those that have none left and may be deleted.
+
+        A node still busy is not returned, and is asked about again in the next pass.
+        """
+
+    @abstractmethod
+    def handle_post_delete(self, nodes: list[Node]) -> list[Node]:
+        """Remove these deleted nodes from the scheduler; return those that were removed."""
+
+    # -- what an integration may write --------------------------------------------------------------------------------
+
+    def validate_nodes(  # noqa: B027 - optional: most schedulers have nothing to compare
+        self, scheduler_nodes: list[SchedulerNode], cc_nodes: list[Node]
+    ) -> None:
+        """Called before demand is calculated, to compare the nodes of the scheduler with those of CycleCloud."""
+
+    def preprocess_node_mgr(self, config: dict[str, Any], node_mgr: NodeManager) -> None:
+        """Prepare a new node manager: the `ccnodeid` resource and spare placement groups."""
+        add_ccnodeid_default_resource(node_mgr)
+        add_default_placement_groups(config, node_mgr)
+
+    def new_node_queue(self, config: dict[str, Any]) -> NodeQueue:
+        """The order in which existing nodes are filled."""
+        return NodeQueue()
+
+    def new_singleton_lock(self, config: dict[str, Any]) -> SingletonLock:
+        """Take the lock `lock_file` (default <home>/lock.file); none when that is null or the mode is read-only.
+
+        MultipleInstancesError when another process holds it, ConfigurationException when there is no place for it.
+        """
+        path = config.get("lock_file", os.path.join(self.autoscale_home, "lock.file"))
+        if not path or config.get("read_only"):
+            return NullSingletonLock()
+        _require_directory("lock_file", path, "null for no lock")
+        return SingletonFileLock(path)
+
+    def new_node_history(self, config: dict[str, Any]) -> NodeHistory:
+        """The record of what nodes did, in `nodehistorydb` (default <home>/nodehistory.db). Opened once."""
+        path = config.get("nodehistorydb") or os.path.join(self.autoscale_home, "nodehistory.db")
+        key = (path, bool(config.get("read_only", False)))
+        if key not in self.__histories:
+            if not key[1]:
+                _require_directory("nodehistorydb", path, "a file elsewhere")
+            self.__histories[key] = SQLiteNodeHistory(*key)
+        return self.__histories[key]
+
+    # -- for callers ---------------------------------------------------------------------------------------------------
+
+    def read_jobs_and_nodes(
+        self, config: dict[str, Any], force: bool = False
+    ) -> tuple[list[Job], list[SchedulerNode]]:
+        """Jobs and nodes of the scheduler, read once and then remembered; `force` reads them again."""
+        if force or self.__jobs_and_nodes is None:
+            self.__jobs_and_nodes = self._read_jobs_and_nodes(config)
+        return self.__jobs_and_nodes
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}({self.name})"
+
+    __repr__ = __str__
+
+
+def _require_directory(key: str, path: str, otherwise: str) -> None:
+    """ConfigurationException unless the file's directory exists."""
+    directory = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(directory):
+        raise ConfigurationException(
+            f"{key}: the directory of {path} does not exist: create {directory}, or set {key} to {otherwise}"
+        )
+
+
+def add_ccnodeid_default_resource(node_mgr: NodeManager) -> None:
+    """Let every node have its CycleCloud id as resource `ccnodeid`, so that a scheduler can report it back."""
+    node_mgr.add_default_resource({}, "ccnodeid", lambda node: node.delayed_node_id.node_id)
+
+
+def add_default_placement_groups(config: Mapping[str, Any], node_mgr: NodeManager) -> None:
+    """Make spare placement groups `<vm size>_pg<i>` for every VM size that can be colocated.
+
+    A nodearray whose groups are named in the configuration (its own section, or that of `default`) gets none.
+    `generated_placement_group_buffer` new ones are made per VM size, never more than `max_placement_groups` in a
+    nodearray altogether.
+    """
+    sections = config.get("nodearrays") or {}
+    by_size: dict[tuple[ht.NodeArrayName, ht.VMSize], list[NodeBucket]] = {}
+    for bucket in node_mgr.get_buckets():
+        by_size.setdefault((bucket.nodearray, bucket.vm_size), []).append(bucket)
+
+    in_use: dict[ht.NodeArrayName, set[str]] = {}
+    for (nodearray, _), buckets in by_size.items():
+        names = in_use.setdefault(nodearray, set())
+        names.update(b.placement_group for b in buckets if b.placement_group)
+
+    for (nodearray, _), buckets in by_size.items():
+        plain = next((b for b in buckets if not b.placement_group), None)
+        if plain is None or not plain.supports_colocation:
+            continue
+        if _names_groups(sections, nodearray):
+            logging.debug("nodearray %s names its placement groups: none generated", nodearray)
+            continue
+        _generate(sections, plain, in_use[nodearray], node_mgr)
+
+
+def _names_groups(sections: Mapping[str, Any], nodearray: str) -> bool:
+    """Whether the configuration names placement groups for this nodearray, itself or for all of them."""
+    both = (sections.get(nodearray), sections.get("default"))
+    return any(section and section.get("placement_groups") for section in both)
+
+
+def _generate(
+    sections: Mapping[str, Any], bucket: NodeBucket, taken: set[str], node_mgr: NodeManager
+) -> None:
+    buffer = _count(sections, bucket, "generated_placement_group_buffer", PLACEMENT_GROUP_BUFFER)
+    allowed = _count(sections, bucket, "max_placement_groups", MAX_PLACEMENT_GROUPS)
+    wanted = min(buffer, allowed - len(taken))
+    index = 0
+    while wanted > 0:
+        name = f"{bucket.vm_size}_pg{index}"
+        if name not in taken:
+            node_mgr.add_placement_group(ht.PlacementGroup(name), bucket)
+            taken.add(name)
+            wanted -= 1
+        index += 1
+
+
+def _setting(sections: Mapping[str, Any], nodearray: str, key: str, otherwise: Any) -> Any:
+    """A setting of a nodearray: its own section, then the section `default`."""
+    for section in (sections.get(nodearray), sections.get("default")):
+        if section and section.get(key) is not None:
+            return section[key]
+    return otherwise
+
+
+def _count(sections: Mapping[str, Any], bucket: NodeBucket, key: str, otherwise: int) -> int:
+    found = _setting(sections, bucket.nodearray, key, otherwise)
+    try:
+        return int(found)
+    except (TypeError, ValueError):
+        raise ConfigurationException(
+            f"nodearrays.{bucket.nodearray}.{key}: expected a whole number, found {found!r}"
+        ) from None
