@@ -76,6 +76,17 @@ __all__ = [
     "StreamHandler", "addLevelName", "captureWarnings", "disable", "getLevelName", "root", "shutdown",
 ]  # fmt: skip
 
+# What fileConfig and dictConfig raise for settings that they cannot use; the former evaluates parts of the file.
+_UNUSABLE = (
+    AttributeError,
+    ImportError,
+    LookupError,
+    NameError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
+
 _initialized = False
 _lock = threading.RLock()
 # Who shall own log files that root writes; see set_default_log_user.
@@ -216,7 +227,7 @@ def _configure(section: Mapping[str, Any]) -> None:
 
         try:
             dictConfig(dict(settings))
-        except (ValueError, TypeError, AttributeError, ImportError) as e:
+        except _UNUSABLE as e:
             raise ConfigurationException(f"logging.config cannot be used: {_with_cause(e)}") from e
     elif os.path.exists(path := os.getenv("AUTOSCALE_LOG_CONFIG", "")):
         _configure_from_file(path, "AUTOSCALE_LOG_CONFIG")
@@ -234,13 +245,13 @@ def _configure_from_file(path: str, origin: str) -> None:
             fileConfig(conf, disable_existing_loggers=False)
     except OSError as e:
         sys.stderr.write(f"{origin} {path!r} cannot be used, logging is not configured: {e}\n")
-    except (configparser.Error, KeyError, ValueError, TypeError, ImportError, NameError) as e:
+    except (configparser.Error, RuntimeError, *_UNUSABLE) as e:
         raise ConfigurationException(f"{origin} {path!r} cannot be used: {_with_cause(e)}") from e
 
 
 def _with_cause(e: Exception) -> str:
     cause = f" ({e.__cause__})" if e.__cause__ else ""
-    return f"{type(e).__name__}: {e}{cause}"
+    return " ".join(f"{type(e).__name__}: {e}{cause}".split())
 
 
 def _is_trusted(path: str) -> bool:

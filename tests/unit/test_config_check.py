@@ -1,0 +1,203 @@
+"""What is accepted as a configuration, and the line about what is not."""
+
+import json
+
+import fastjsonschema
+import pytest
+
+from hpc.autoscale.config import check_config, config_schema
+from hpc.autoscale.errors import ConfigurationException
+
+RESOURCE = {"select": {}, "name": "ncpus", "value": "node.vcpu_count"}
+
+
+@pytest.mark.parametrize(
+    "config, expected",
+    [
+        ({"idle_timout": 3}, "idle_timout: unknown key; did you mean 'idle_timeout'?"),
+        (
+            {"defualt_resources": []},
+            "defualt_resources: unknown key; did you mean 'default_resources'?",
+        ),
+        ({"nodearray": {}}, "nodearray: unknown key; did you mean 'nodearrays'?"),
+        ({"clusterName": "x"}, "clusterName: unknown key; did you mean 'cluster_name'?"),
+        ({"lock-file": "x"}, "lock-file: unknown key; did you mean 'lock_file'?"),
+        ({"Url": "x"}, "Url: unknown key; did you mean 'url'?"),
+        ({"retrx": {}}, "retrx: unknown key; did you mean 'retry'?"),
+        (
+            {"autoscale": {"intervall": 3}},
+            "autoscale.intervall: unknown key; did you mean 'interval'?",
+        ),
+        ({"cluster_name": 3}, "cluster_name: expected a text, found 3"),
+        (
+            {"verify_certificates": "false"},
+            'verify_certificates: expected true or false, found "false"',
+        ),
+        (
+            {"idle_timeout": -1},
+            "idle_timeout: expected a number of seconds of 0 or more, or an object of such numbers by"
+            " nodearray and default, found -1",
+        ),
+        (
+            {"boot_timeout": {"htc": "5 min"}},
+            'boot_timeout.htc: expected a number of seconds, 0 or more, found "5 min"',
+        ),
+        (
+            {"packing": {"order": "declare"}},
+            'packing.order: expected one of "existing-first", "declared", found "declare"; did you mean'
+            " 'declared'?",
+        ),
+        (
+            {"timeout": {"conect": 1}},
+            "timeout.conect: unknown key, expected one of connect, read; did you mean 'connect'?",
+        ),
+        ({"retry": {"attempts": 0}}, "retry.attempts: expected a whole number, 1 or more, found 0"),
+        (
+            {"valid_hostnames": ["("]},
+            'valid_hostnames[0]: expected a regular expression, found "("',
+        ),
+        ({"nodearrays": []}, "nodearrays: expected an object, found []"),
+        (
+            {"nodearrays": {"htc": {"max_placement_groups": 1.5}}},
+            "nodearrays.htc.max_placement_groups: expected a whole number, 0 or more, found 1.5",
+        ),
+        (
+            {"default_resources": [RESOURCE, RESOURCE | {"name": ""}]},
+            'default_resources[1].name: expected the name of the resource, a text, found ""',
+        ),
+        (
+            {"default_resources": [RESOURCE | {"value": None}]},
+            "default_resources[0].value: expected a text, a number, true or false, found null",
+        ),
+        (
+            {"default_resources": [{"select": {}, "value": 1}]},
+            "default_resources[0]: expected the key 'name', found select, value",
+        ),
+        (
+            {"default_resources": [{}]},
+            "default_resources[0]: expected the key 'select', found no keys",
+        ),
+        (
+            {"default_resources": [{"select": {}, "nmae": "x", "value": 1}]},
+            "default_resources[0].nmae: unknown key, expected one of select, name, value, add, subtract,"
+            " multiply, divide, divide_floor; did you mean 'name'?",
+        ),
+        (
+            {"default_resources": [RESOURCE | {"add": 1, "subtract": 1}]},
+            "default_resources[0]: expected at most one of add, subtract, multiply, divide, divide_floor,"
+            " found add and subtract",
+        ),
+        (
+            {"output-columns": {"nodes": "name"}},
+            'output-columns.nodes: expected a list, found "name"',
+        ),
+        (
+            {"password": 12345},
+            "password: expected a text, found something else (not shown, being a secret)",
+        ),
+    ],
+)
+def test_one_clear_line(config, expected):
+    """The line says where, what was expected, what was found and what was probably meant."""
+    with pytest.raises(ConfigurationException) as e:
+        check_config(config)
+    assert str(e.value) == expected
+
+
+def test_secrets_inside_of_what_was_found_are_not_shown():
+    """Also when something around them is wrong."""
+    with pytest.raises(ConfigurationException) as e:
+        check_config({"url": {"password": "hunter2"}})
+    assert "hunter2" not in str(e.value) and "***" in str(e.value)
+
+
+def test_what_was_found_is_shortened():
+    """A line stays a line."""
+    with pytest.raises(ConfigurationException) as e:
+        check_config({"url": ["x\n" * 1000]})
+    assert len(str(e.value)) < 200 and "\n" not in str(e.value)
+
+
+GOOD = {
+    "nothing": {},
+    "all of it": {
+        "cluster_name": "c",
+        "url": "https://localhost",
+        "username": "u",
+        "password": "p",
+        "credentials_file": None,
+        "verify_certificates": False,
+        "ca_file": "/etc/ca.pem",
+        "timeout": {"connect": 5, "read": "60"},
+        "retry": {"attempts": 3, "max_retry_after": 10},
+        "read_only": True,
+        "lock_file": None,
+        "nodehistorydb": "h.db",
+        "idle_timeout": {"default": 300, "htc": "60", "hpc": None},
+        "boot_timeout": "1800",
+        "default_resources": [RESOURCE | {"subtract": "memory::1g", "_why": "the system's"}],
+        "disable_default_resources": True,
+        "nodearrays": {
+            "default": {"placement_groups": ["a"]},
+            "htc": {"generated_placement_group_buffer": 0, "max_placement_groups": 1},
+        },
+        "packing": {"order": "declared", "objective": "cost"},
+        "vm_sizes": {"override": "f.json", "prices": {}, "gpu_count": "reported"},
+        "autoscale": {"interval": 60, "max_new_nodes_per_pass": 5, "max_deletes_per_pass": None},
+        "assume_standalone_hostnames": True,
+        "valid_hostnames": ["^ip-"],
+        "logging": {"config_file": "logging.conf"},
+        "include": ["more.json"],
+        "output-columns": {"default": ["name"], "nodes": ["name", "state"]},
+        "cost": {"cache_root": "/tmp"},
+    },
+    "other integrations": {
+        "pbspro": {"ignore_queues": []},
+        "pbs": {"driver": "x"},
+        "output_columns": ["name"],
+        "valid_hostnames": ".+",
+        "gridengine": {"relevant_complexes": ["slots"]},
+        "output_format": "table",
+        "azslurmd": {"sleep_time": 15},
+        "config_dir": "/sched",
+        "accounting": {"subscription_id": "1"},
+        "return-to-idle": {"terminate-zombie-nodes": False},
+        "autoscale": {"start_enabled": True},
+        "symphony": {},
+        "lock_path": "x",
+        "timeout": 60,
+    },
+    "internals": {"_mock_bindings": object(), "_mimic_on_prem": ["a"], "_node-overrides": {}},
+}
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_accepted(name):
+    """Everything that is documented, and what others put beside it."""
+    check_config(GOOD[name])
+
+
+@pytest.mark.parametrize("key", ["cost", "host", "uri", "logs", "pack", "output_format"])
+def test_short_and_foreign_keys_are_no_typos(key):
+    """What merely resembles one of our short keys is somebody else's section."""
+    check_config({key: {}})
+
+
+def test_defaults_are_not_written_into_the_configuration():
+    """Checking does not change what it checks."""
+    config = {"retry": {}}
+    check_config(config)
+    assert config == {"retry": {}}
+
+
+def test_every_key_says_what_it_is_for():
+    """Each property of ours has a description, or is one of a documented group."""
+    undescribed = [k for k, v in config_schema()["properties"].items() if not v.get("description")]
+    assert undescribed == []
+
+
+def test_the_schema_is_json_schema():
+    """It is valid draft 7, and can be published as it is."""
+    schema = json.loads(json.dumps(config_schema()))
+    assert schema["$schema"] == "http://json-schema.org/draft-07/schema#"
+    fastjsonschema.compile(schema)
