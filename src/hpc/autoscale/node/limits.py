@@ -123,7 +123,7 @@ class _OwnLimit(Account):
             self.used_nodes += nodes
 
     def describe(self) -> str:
-        return f"{self.name} has room for {self.max_nodes} nodes more, {self.used_nodes} of them planned"
+        return f"{self.name} can take {self.max_nodes} more nodes, of which {self.used_nodes} are planned"
 
 
 class BucketLimits:

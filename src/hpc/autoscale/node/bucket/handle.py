@@ -254,9 +254,7 @@ class NodeBucket(BucketFacts):
         shape = stock.runs.at(position) if stock is not None else None
         node = self._new_node(found, util.uuid("hostname"))
         if shape is not None:
-            node._placed(
-                {**node.available, **shape.free}, shape.closed, self._links.pop(position, ())
-            )
+            node._placed(shape.free, shape.closed, self._links.pop(position, ()))
         node._home, node._position = self, position
         self._slots[position] = node
         self._known |= {node.delayed_node_id.transient_id, node.hostname_or_uuid}

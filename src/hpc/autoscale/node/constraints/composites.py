@@ -287,7 +287,7 @@ class Not(BaseNodeConstraint):
         return {"not": self.condition.to_dict()}
 
     def __str__(self) -> str:
-        return f"not({self.condition})"
+        return f"not {self.condition}"
 
 
 def _none_of(

@@ -38,11 +38,12 @@ def lowered(constraint: NodeConstraint) -> Expr | None:
     return lower() if lower is not None else None
 
 
-def pools(constraints: Iterable[NodeConstraint]) -> Iterator[Any]:
-    """The shared resources that the constraints draw on, at any depth."""
+def shared(constraints: Iterable[NodeConstraint]) -> Iterator[Any]:
+    """The constraints on what all nodes share, at any depth: those that can save and restore it."""
     for constraint in constraints:
-        yield from getattr(constraint, "shared_resources", ())
-        yield from pools(constraint.get_children())
+        if hasattr(constraint, "saved") and hasattr(constraint, "restore"):
+            yield constraint
+        yield from shared(constraint.get_children())
 
 
 class Snapshot:
@@ -51,17 +52,13 @@ class Snapshot:
     def __init__(self, node: Node, constraints: Sequence[NodeConstraint]) -> None:
         self._node = node
         self._state = node._saved()
-        self._pools = [(pool, pool.current_value) for pool in pools(constraints)]
+        self._shared = [(constraint, constraint.saved()) for constraint in shared(constraints)]
 
     def undo(self) -> None:
         """Put everything back."""
         self._node._restore(self._state)
-        self.undo_pools()
-
-    def undo_pools(self) -> None:
-        """Put the shared pools back."""
-        for pool, value in self._pools:
-            pool.current_value = value
+        for constraint, saved in self._shared:
+            constraint.restore(saved)
 
 
 def take(node: Node, fit: Fit, times: int) -> None:

@@ -263,7 +263,7 @@ class Node(Machine, ABC):
 
     def _placed(self, free: Mapping[str, Any], closed: bool, assignment_ids: Iterable[str]) -> None:
         """Take over what the engine has placed here, without reporting it back."""
-        self.__available.replace(restore(free, self.__available))
+        dict.update(self.__available, restore(free, self.__available))
         self.__assignments.extend_quietly(assignment_ids)
         home, self._home = self._home, None
         self._allocated = True

@@ -181,7 +181,7 @@ class Machine:
     @property
     def vm_capabilities(self) -> ShellDict:
         """Raw capabilities of the size, by Azure's names."""
-        return ShellDict(dict(self._aux.capabilities))
+        return self._aux.capabilities
 
     @property
     def version(self) -> str:

@@ -85,6 +85,9 @@ class TrackedSet(set[str]):
         self.changed: Changed = changed
         set.__init__(self, contents)
 
+    def __repr__(self) -> str:
+        return repr(set(self))
+
     def extend_quietly(self, contents: Iterable[str]) -> None:
         """Add members without reporting it."""
         set.update(self, contents)

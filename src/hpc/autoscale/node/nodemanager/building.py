@@ -51,7 +51,7 @@ class _Builder:
         self.status = status
         self.problems: list[str] = []
         self.records = NodeRecords(config, [r for r in records if r.get("Name") not in on_prem])
-        self.vcpus = {
+        self.vcpus: dict[tuple[Any, Any], int] = {
             (array.name, bucket.definition.machine_type): bucket.virtual_machine.vcpu_count or 0
             for array in status.nodearrays or ()
             for bucket in array.buckets or ()
@@ -99,7 +99,7 @@ class _Builder:
             try:
                 yield from self._bucket(array, record, limit, bucket, base - n)
             except (AttributeError, KeyError, TypeError, ValueError, AssertionError) as e:
-                size = getattr(bucket.definition, "machine_type", None)
+                size = bucket.definition and bucket.definition.machine_type
                 self.problems.append(
                     f"nodearray {array.name}, VM size {size}: set aside, its record cannot be used: {e!r}"
                 )
@@ -112,7 +112,7 @@ class _Builder:
         bucket: NodearrayBucketStatus,
         priority: int,
     ) -> list[NodeBucket]:
-        machine_type = bucket.definition.machine_type
+        machine_type = _machine_type(bucket)
         spot = bool(record.get("Interruptible"))
         definition = self._definition(array.name, record, bucket, spot)
         vcpus = definition.vcpu_count
@@ -164,12 +164,12 @@ class _Builder:
         machine = bucket.virtual_machine
         memory = record.get("Memory") or machine.memory
         configuration = record.get("Configuration") or {}
-        machine_type = bucket.definition.machine_type
+        machine_type = ht.VMSize(_machine_type(bucket))
         aux = vm_sizes.get_aux_vm_size_info(record["Region"], machine_type)
         return NodeDefinition(
             ht.NodeArrayName(nodearray),
             ht.BucketId(bucket.bucket_id),
-            ht.VMSize(machine_type),
+            machine_type,
             ht.Location(record["Region"]),
             spot,
             ht.SubnetId(record.get("SubnetId") or ""),
@@ -182,14 +182,12 @@ class _Builder:
         )
 
     def _vcpus_of(self, record: Mapping[str, Any]) -> int:
-        known = self.vcpus.get((record.get("Template"), record.get("MachineType")))
+        known = self.vcpus.get((record.get("Template") or "", record.get("MachineType") or ""))
         if known:
             return known
         if record.get("CoreCount"):
             return int(record["CoreCount"])
-        aux = vm_sizes.get_aux_vm_size_info(
-            record.get("Region") or "", record.get("MachineType") or ""
-        )
+        aux = vm_sizes.get_aux_vm_size_info(record.get("Region"), record.get("MachineType"))
         return max(0, aux.vcpu_count)
 
     def _regional_limit(
@@ -242,6 +240,12 @@ class _Builder:
         names.extend(self.records.placement_groups(nodearray, machine_type))
         groups: list[tuple[str | None, int]] = [(n, used.get(n, 0)) for n in dict.fromkeys(names)]
         return [*groups, (None, 0)]
+
+
+def _machine_type(bucket: NodearrayBucketStatus) -> str:
+    if bucket.definition is None or not bucket.definition.machine_type:
+        raise ValueError("expected a definition with a machineType, found none")
+    return bucket.definition.machine_type
 
 
 def gpu_count(config: Mapping[str, Any], reported: int | None, catalogue: int) -> int:

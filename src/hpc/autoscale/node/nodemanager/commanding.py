@@ -43,7 +43,6 @@ class Commands:
 
     _buckets: list[NodeBucket]
     _names: Names
-    new_nodes: list[Node] | Any
 
     def __init__(self, cluster_bindings: ClusterBindingInterface) -> None:
         self._bindings = cluster_bindings
@@ -51,6 +50,11 @@ class Commands:
 
     def get_nodes(self) -> list[Node]:
         """All nodes."""
+        raise NotImplementedError
+
+    @property
+    def new_nodes(self) -> list[Node]:
+        """Nodes to be created or started."""
         raise NotImplementedError
 
     @property
@@ -197,11 +201,12 @@ class Commands:
 
     def _refreshed(self, records: Sequence[Record]) -> list[Node]:
         nodes = self.get_nodes()
-        by_id = {n.delayed_node_id.node_id: n for n in nodes if n.delayed_node_id.node_id}
-        by_name = {n.name: n for n in nodes if not n.delayed_node_id.node_id}
+        by_id: dict[Any, Node] = {n.delayed_node_id.node_id: n for n in nodes}
+        by_name: dict[Any, Node] = {n.name: n for n in nodes if not n.delayed_node_id.node_id}
         found = []
         for record in records:
-            node = by_id.get(record.get("NodeId")) or by_name.get(record.get("Name") or "")
+            node = by_id.get(record["NodeId"]) if record.get("NodeId") else None
+            node = node or by_name.get(record.get("Name"))
             if node is not None:
                 refresh(node, record)
                 found.append(node)

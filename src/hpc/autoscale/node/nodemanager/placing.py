@@ -8,13 +8,14 @@ and only for nodes that the compiled part has let through.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hpc.autoscale import results
 from hpc.autoscale.node.bucket import NodeBucket, bucket_candidates
 from hpc.autoscale.node.constraints import Compiled, NodeConstraint
+from hpc.autoscale.node.constraints.shared import toll_room
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.node.decrementing import pools
+from hpc.autoscale.node.node.decrementing import shared
 from hpc.autoscale.packing.ranking import Ranking
 from hpc.autoscale.packing.reject import Reject, summarise
 from hpc.autoscale.packing.shape import ShapeTable
@@ -40,8 +41,8 @@ class HandleProbe:
         self._bucket_of = bucket_of
         self._constraints = constraints
         self._assignment_id = assignment_id
-        self._pools = list({id(pool): pool for pool in pools(constraints)}.values())
-        self._before = [pool.current_value for pool in self._pools]
+        self._shared = list(shared(constraints))
+        self._before = [constraint.saved() for constraint in self._shared]
         self._tried: list[tuple[NodeBucket, int, Node]] = []
 
     def __call__(self, stock: Stock, position: int, units: int) -> Trial | Reject:
@@ -55,22 +56,22 @@ class HandleProbe:
         return Trial(match.total_slots, after)
 
     def settle(self, keep: bool) -> tuple[Callable[[], None], ...]:
-        used = [
-            before - p.current_value for p, before in zip(self._pools, self._before, strict=True)
-        ]
-        for pool, before in zip(self._pools, self._before, strict=True):
-            pool.current_value = before
+        after = [constraint.saved() for constraint in self._shared]
+        self._put(self._before)
         tried, self._tried = self._tried, []
         if not keep:
             return ()
 
         def bring_about() -> None:
-            for pool, amount in zip(self._pools, used, strict=True):
-                pool.current_value -= amount
+            self._put(after)
             for bucket, position, scratch in tried:
                 bucket._handle(position)._become(scratch)
 
         return (bring_about,)
+
+    def _put(self, saved: list[Any]) -> None:
+        for constraint, each in zip(self._shared, saved, strict=True):
+            constraint.restore(each)
 
 
 class Ask(NamedTuple):
@@ -91,12 +92,16 @@ def place(manager: NodeManager, ask: Ask) -> AllocationResult:
 
 def _place(manager: NodeManager, ask: Ask) -> tuple[AllocationResult, Ranking, Delta | None]:
     compiled, want, assignment_id = ask
-    for toll in compiled.tolls:
-        cap = toll.cap(want.units)
-        if cap < 1 or (want.whole and cap < want.units):
-            refused = AllocationResult("NoAllocationSelected", reasons=[toll.refusal(want.units)])
+    # with an opaque constraint the probe asks all of them together, tolls included
+    tolls = () if compiled.opaque else compiled.tolls
+    if tolls:
+        room = toll_room(tolls)
+        if room < 1 or (want.whole and room < want.units):
+            refused = AllocationResult(
+                "NoAllocationSelected", reasons=lambda: _unpayable(compiled, want, room)
+            )
             return refused, Ranking((), ()), None
-        want = want._replace(units=min(cap, want.units))
+        want = want._replace(units=min(room, want.units))
     ranking, candidates = _ranking(manager, compiled)
     if not ranking.stocks:
         why = candidates or (lambda: _sentences(ranking.rejects))
@@ -104,7 +109,7 @@ def _place(manager: NodeManager, ask: Ask) -> tuple[AllocationResult, Ranking, D
     probe = None
     if compiled.opaque:
         probe = HandleProbe(
-            manager._packer.table, manager._bucket_of, compiled.opaque, assignment_id
+            manager._packer.table, manager._bucket_of, compiled.constraints, assignment_id
         )
     delta = manager._packer.ask(compiled.expr, want, ranking.stocks, probe)
     if not delta:
@@ -115,14 +120,14 @@ def _place(manager: NodeManager, ask: Ask) -> tuple[AllocationResult, Ranking, D
         )
         return refused, ranking, delta
     manager._carry_out(delta, assignment_id)
-    for toll in compiled.tolls:
+    for toll in tolls:
         toll.pay(delta.units)
     return _success(manager, delta), ranking, delta
 
 
 def _success(manager: NodeManager, delta: Delta) -> AllocationResult:
     def nodes() -> list[Node]:
-        found = []
+        found: list[Node] = []
         for placed in delta.placed:
             bucket = manager._bucket_of(placed.stock)
             found.extend(bucket._handle(i) for i in range(placed.lo, placed.hi))
@@ -186,6 +191,15 @@ def _refuses(constraint: NodeConstraint, bucket: NodeBucket) -> bool:
 
 def _sentences(rejects: Sequence[tuple[Stock, Reject]]) -> list[str]:
     return summarise([(stock.name, reject) for stock, reject in rejects])
+
+
+def _unpayable(compiled: Compiled, want: Want, room: int) -> list[str]:
+    refusals = [refusal for toll in compiled.tolls if (refusal := toll.refusal()) is not None]
+    why = [str(refusal.explain()) for refusal in refusals]
+    return [
+        _criteria(compiled, want),
+        *(why or [f"SharedLimitReached: {room} can be paid for, and all or nothing is wanted"]),
+    ]
 
 
 def _criteria(compiled: Compiled, want: Want) -> str:

@@ -142,7 +142,8 @@ def with_sizes(values: Mapping[str, Any]) -> dict[str, Any]:
 def _is_member(record: Mapping[str, Any]) -> bool:
     """A node to work with: it runs or boots, or it is kept deallocated and can be started."""
     target = record["TargetState"]
-    return target == "Started" or (target == "Deallocated" and record["Status"] == "Deallocated")
+    at_rest = target == "Deallocated" and record["Status"] == "Deallocated"
+    return at_rest or bool(target == "Started")
 
 
 def _natural(node: Node) -> tuple[str, int]:

@@ -1,0 +1,256 @@
+"""The published `DemandCalculator`: from jobs and the scheduler's nodes to what must be created and what may go.
+
+It joins what the scheduler and the cluster say of nodes, gives each job to the node manager, and keeps the node history.
+Idle and boot policy is here; acting on it is the caller's decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hpc.autoscale import hpclogging as logging
+from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.job.demand import DemandResult
+from hpc.autoscale.job.job import Job, PackingStrategy
+from hpc.autoscale.job.nodequeue import NodeQueue
+from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.nodehistory import NodeHistory, NullNodeHistory, SQLiteNodeHistory
+from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
+from hpc.autoscale.results import AllocationResult, BootupResult, DeleteResult, Result
+from hpc.autoscale.util import (
+    NullSingletonLock,
+    SingletonLock,
+    load_config,
+    new_singleton_lock,
+    partition,
+)
+
+AtLeast = float | Callable[[Node], float]
+"""Seconds, for all nodes or for each."""
+
+
+class DemandCalculator:
+    """Places jobs one after another; `get_demand` can be asked at any time.
+
+    `node_queue`: in which order nodes are reported. `singleton_lock`: held by whoever may change the cluster.
+    """
+
+    def __init__(
+        self,
+        config: dict[str, Any],
+        node_mgr: NodeManager,
+        node_history: NodeHistory | None = None,
+        node_queue: NodeQueue | None = None,
+        singleton_lock: SingletonLock | None = None,
+    ) -> None:
+        self.config = config
+        self.node_mgr = node_mgr
+        self.node_history = NullNodeHistory() if node_history is None else node_history
+        self._node_queue = NodeQueue() if node_queue is None else node_queue
+        self._singleton_lock = singleton_lock or NullSingletonLock()
+        self.node_history.decorate(
+            [n for n in node_mgr.get_nodes() if n.exists and n.delayed_node_id.node_id], config
+        )
+
+    # -- jobs
+
+    def add_job(self, job: Job) -> None:
+        """Place a job; what could not be placed is in `job.iterations_remaining` and in the reported results."""
+        self._add_job(job)
+
+    def add_jobs(self, jobs: Sequence[Job]) -> None:
+        """Place jobs in order, exactly as one `add_job` after another would."""
+        for job in jobs:
+            self._add_job(job)
+
+    def _add_job(self, job: Job) -> Result:
+        if job.packing_strategy == PackingStrategy.SCATTER:
+            result = job.do_allocate(self.node_mgr, allow_existing=True, all_or_nothing=True)
+            if not result:
+                failed = result.reasons
+                return AllocationResult(
+                    "CompoundFailure", slots_allocated=job.iterations, reasons=failed
+                )
+            return result
+        return job.do_allocate(self.node_mgr, allow_existing=True, all_or_nothing=False)
+
+    # -- nodes as the scheduler sees them
+
+    def update_scheduler_nodes(self, scheduler_nodes: Sequence[SchedulerNode]) -> None:
+        """Join the scheduler's nodes to the cluster's: by the NodeId they carry as `ccnodeid`, else by short host name.
+
+        What the scheduler says of amounts and assignments wins (unless the node's metadata says `override_resources`
+        false); a host that the cluster does not know is taken in as unmanaged. RuntimeError when a host name stands for
+        two nodes.
+        """
+        nodes = self.node_mgr.get_nodes()
+        by_id: dict[Any, Node] = {
+            n.delayed_node_id.node_id: n for n in nodes if n.delayed_node_id.node_id
+        }
+        by_host = partition(
+            [n for n in nodes if n.hostname and n.exists], lambda n: str(n.hostname).lower()
+        )
+        unknown = []
+        for snode in scheduler_nodes:
+            known = _joined(snode, by_id, by_host)
+            if known is None:
+                unknown.append(snode)
+            elif snode.metadata.get("override_resources", True):
+                known.update(snode)
+            else:
+                known.metadata.update(snode.metadata)
+        for snode in unknown:
+            if snode.resources.get("ccnodeid"):
+                logging.warning(
+                    "%s says it is node %s, which the cluster does not know: gone, or of another cluster",
+                    snode,
+                    snode.resources.get("ccnodeid"),
+                )
+        if unknown:
+            self.node_mgr.add_unmanaged_nodes(unknown)
+
+    # -- what it comes to
+
+    def get_demand(self) -> DemandResult:
+        """Nodes to create, in use, not in use, and failed, as of now."""
+        failed = self.node_mgr.get_failed_nodes()
+        queue = self._queue()
+        return DemandResult(
+            self.node_mgr.get_new_nodes(),
+            [node for node in queue if node.required],
+            [node for node in queue if not node.required],
+            failed,
+            self.node_mgr.get_buckets(),
+        )
+
+    def finish(self) -> DemandResult:
+        """`get_demand`, under the name for the end of a calculation."""
+        return self.get_demand()
+
+    def get_compute_nodes(self) -> list[Node]:
+        """All nodes of the demand."""
+        return self.get_demand().compute_nodes
+
+    def _queue(self) -> NodeQueue:
+        """The queue with every node that has not failed, priorities as of now."""
+        for node in self.node_mgr.get_non_failed_nodes():
+            self._node_queue.push(node)
+        self._node_queue.update()
+        return self._node_queue
+
+    # -- history, and what it says
+
+    def update_history(self) -> None:
+        """Note which nodes there are, which are ready, and which are needed."""
+        failed = self.node_mgr.get_failed_nodes()
+        self.node_history.update([*self._queue(), *failed])
+
+    def find_unmatched_for(
+        self, at_least: AtLeast = 300, unmatched_nodes: Sequence[Node] | None = None
+    ) -> list[Node]:
+        """Nodes without work for more than `at_least` seconds, of those given (None: of the current demand)."""
+        nodes = self.get_demand().unmatched_nodes if unmatched_nodes is None else unmatched_nodes
+        last_match = {
+            node_id: time for node_id, _, time in self.node_history.find_unmatched(for_at_least=-1)
+        }
+        return [
+            node
+            for node in nodes
+            if not node.assignments and self._before(node, last_match, at_least)
+        ]
+
+    def find_booting(
+        self, at_least: AtLeast = 1800, booting_nodes: Sequence[Node] | None = None
+    ) -> list[Node]:
+        """Nodes that should run and have never been ready, for more than `at_least` seconds; failed ones among them."""
+        nodes = self.node_mgr.get_nodes() if booting_nodes is None else booting_nodes
+        created = {
+            node_id: time for node_id, _, time in self.node_history.find_booting(for_at_least=-1)
+        }
+        return [
+            node
+            for node in nodes
+            if node.target_state == "Started"
+            and node.state not in ("Ready", "Started")
+            and self._before(node, created, at_least)
+        ]
+
+    def _before(self, node: Node, times: dict[Any, float], at_least: AtLeast) -> bool:
+        """Whether the node's time lies more than `at_least` seconds back; False when no time is known of it."""
+        time = times.get(node.delayed_node_id.node_id)
+        if time is None:
+            return False
+        seconds = at_least(node) if callable(at_least) else at_least
+        return time < self.node_history.now() - seconds
+
+    # -- acting
+
+    def bootup(self, nodes: Sequence[Node] | None = None) -> BootupResult:
+        """Create and start nodes; None: all new ones. None at all is a success."""
+        wanted = self.node_mgr.get_new_nodes() if nodes is None else nodes
+        if not wanted:
+            return BootupResult("success", "", None, None)
+        return self.node_mgr.bootup(wanted)
+
+    def delete(self, nodes: Sequence[Node] | None = None) -> DeleteResult:
+        """Shut nodes down; None: all unmatched ones. None at all is a success."""
+        wanted = self.get_demand().unmatched_nodes if nodes is None else nodes
+        if not wanted:
+            return DeleteResult("success", "", None, None)
+        return self.node_mgr.delete(wanted)
+
+    def __str__(self) -> str:
+        return f"DemandCalculator({self.node_mgr})"
+
+    __repr__ = __str__
+
+
+def _joined(
+    snode: Node,
+    by_id: dict[Any, Node],
+    by_host: dict[str, list[Node]],
+) -> Node | None:
+    node_id = snode.resources.get("ccnodeid")
+    if node_id and node_id in by_id:
+        return by_id[node_id]
+    found = by_host.get(str(snode.hostname or "").lower(), [])
+    if len(found) > 1:
+        raise AutoscaleError(
+            f"host name {snode.hostname} stands for several nodes: {', '.join(n.name for n in found)}"
+        )
+    return found[0] if found else None
+
+
+def new_demand_calculator(
+    config: str | dict[str, Any],
+    existing_nodes: Sequence[SchedulerNode] | None = None,
+    node_mgr: NodeManager | None = None,
+    node_history: NodeHistory | None = None,
+    disable_default_resources: bool = False,
+    node_queue: NodeQueue | None = None,
+    singleton_lock: SingletonLock | None = NullSingletonLock(),  # noqa: B008  published default
+) -> DemandCalculator:
+    """A calculator for the cluster of `config` (a dict, or the path of a file).
+
+    `existing_nodes`: nodes as the scheduler reports them. The history is `nodehistory.db` in the working directory
+    unless one is given. System default resources are defined unless `disable_default_resources`, here or in the
+    configuration, says otherwise. A `singleton_lock` of None takes the lock that the configuration names: MultipleInstancesError
+    when another process holds it.
+    """
+    loaded = load_config(config)
+    disabled = disable_default_resources or bool(loaded.get("disable_default_resources", False))
+    if node_mgr is None:
+        node_mgr = new_node_manager({**loaded, "disable_default_resources": disabled})
+    else:
+        logging.initialize_logging(loaded)
+        if not disabled:
+            node_mgr.set_system_default_resources()
+    if singleton_lock is None:
+        singleton_lock = new_singleton_lock(loaded)
+    history = SQLiteNodeHistory() if node_history is None else node_history
+    calculator = DemandCalculator(loaded, node_mgr, history, node_queue, singleton_lock)
+    if existing_nodes:
+        calculator.update_scheduler_nodes(existing_nodes)
+    return calculator

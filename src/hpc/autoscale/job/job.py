@@ -1,0 +1,245 @@
+"""The published `Job`: what a queued piece of work needs, how much of it there is, and how much is left to place.
+
+Constraints given as JSON are understood once for each distinct text, however many jobs carry it; the constraint objects
+of one job are made when somebody looks at them. What to do with a job is the calculator's and the manager's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from hpc.autoscale import hpctypes as ht
+from hpc.autoscale.node.bucket import NodeBucket, bucket_candidates
+from hpc.autoscale.node.constraints import (
+    Compiled,
+    NodeConstraint,
+    compile_constraints,
+    get_constraints,
+)
+from hpc.autoscale.node.constraints.parse import _CUSTOM_PARSERS
+from hpc.autoscale.packing.expr import UNBOUNDED
+from hpc.autoscale.packing.shape import freeze
+from hpc.autoscale.packing.strategy import Want
+from hpc.autoscale.results import AllocationResult, CandidatesResult
+
+if TYPE_CHECKING:
+    from hpc.autoscale.node.nodemanager import NodeManager
+
+_default_names = count(1)
+_MOST_KNOWN = 10_000
+
+
+class PackingStrategy:
+    """How the iterations of a job are spread: as many as fit on each node, or one on each."""
+
+    PACK = "pack"
+    SCATTER = "scatter"
+
+    @classmethod
+    def is_valid(cls, strategy: object) -> bool:
+        """Whether it is one of the two."""
+        return strategy in (cls.PACK, cls.SCATTER)
+
+
+class Job:
+    """Work in the queue.
+
+    `iterations`: how many slots it needs; or `node_count` above 0: how many nodes, one iteration on each. `colocated`:
+    all in one bucket (placement group) or not at all. `constraints`: JSON, a constraint, or a list of either; one that
+    cannot be understood raises ConstraintError here. Without a name it gets the next number of this process.
+    `packing_strategy` is SCATTER when there is a node count, else PACK. AssertionError for arguments of a wrong kind.
+    """
+
+    def __init__(
+        self,
+        name: str | None = None,
+        constraints: Any = None,
+        iterations: int = 1,
+        node_count: int = 0,
+        colocated: bool = False,
+        packing_strategy: str | None = None,
+        executing_hostnames: Sequence[str] | None = None,
+    ) -> None:
+        name = name or str(next(_default_names))
+        _expect(name, str, "name", name)
+        _expect(iterations, int, "iterations", name)
+        _expect(node_count, int, "node_count", name)
+        _expect(colocated, (bool, int), "colocated", name)
+        self.__name = ht.JobId(name)
+        self.__iterations = iterations
+        self.iterations_remaining = iterations
+        self.__node_count = node_count
+        self.__colocated = bool(colocated)
+        self.packing_strategy = packing_strategy or (
+            PackingStrategy.SCATTER if node_count > 0 else PackingStrategy.PACK
+        )
+        self.executing_hostnames = executing_hostnames
+        self.metadata: dict[str, Any] = {}
+        self.__source = _as_list(constraints)
+        self.__parsed: list[NodeConstraint] | None = None
+        self.__compiled = _known(self.__source)
+        if self.__compiled is None:
+            self.__compiled = _learn(self.__source, self._constraints)
+
+    @property
+    def name(self) -> ht.JobId:
+        """Id in the scheduler; what nodes are assigned to."""
+        return self.__name
+
+    @property
+    def iterations(self) -> int:
+        """Slots wanted in all; `iterations_remaining` of them are still to be placed."""
+        return self.__iterations
+
+    @property
+    def node_count(self) -> int:
+        """Nodes wanted; 0 when it is slots."""
+        return self.__node_count
+
+    @property
+    def colocated(self) -> bool:
+        """All in one bucket or not at all."""
+        return self.__colocated
+
+    @property
+    def packing_strategy(self) -> str:
+        """`PackingStrategy.PACK` or `.SCATTER`; AssertionError for anything else."""
+        return self.__packing_strategy
+
+    @packing_strategy.setter
+    def packing_strategy(self, value: str) -> None:
+        if not PackingStrategy.is_valid(value):
+            raise AssertionError(
+                f"job {self.name}: expected packing strategy pack or scatter, found {value!r}"
+            )
+        self.__packing_strategy = value
+
+    @property
+    def _constraints(self) -> list[NodeConstraint]:
+        """The constraints, each knowing the job's name where it cares; a live list."""
+        if self.__parsed is None:
+            self.__parsed = list(get_constraints(self.__source))
+            _assign(self.__parsed, self.name)
+        return self.__parsed
+
+    def add_constraint(self, constraint: Any) -> None:
+        """One more condition: JSON or a constraint."""
+        added = get_constraints([constraint])
+        _assign(added, self.name)
+        self._constraints.extend(added)
+
+    def _compile(self) -> Compiled:
+        """The constraints as the engine takes them."""
+        if self.__compiled is None or self.__parsed is not None:
+            self.__compiled = compile_constraints(self._constraints)
+        return self.__compiled
+
+    def bucket_candidates(self, buckets: Sequence[NodeBucket]) -> CandidatesResult:
+        """Which of the buckets may serve, in order of preference."""
+        return bucket_candidates(buckets, self._constraints)
+
+    def do_allocate(
+        self, node_mgr: NodeManager, allow_existing: bool = True, all_or_nothing: bool = False
+    ) -> AllocationResult:
+        """Place what remains of the job; `iterations_remaining` goes down by what was placed.
+
+        `all_or_nothing` is implied when colocated.
+        """
+        whole = all_or_nothing or self.colocated
+        if self.node_count > 0:
+            want = Want(self.node_count, 1, whole)
+        else:
+            each = 1 if self.packing_strategy == PackingStrategy.SCATTER else UNBOUNDED
+            want = Want(self.iterations_remaining, each, whole)
+        if want.units <= 0:
+            return AllocationResult(
+                "NothingRequested", reasons=[f"job {self.name} has nothing left to place"]
+            )
+        compiled = self._compile()
+        if not allow_existing:
+            new_only = get_constraints([{"node.exists": False}])
+            compiled = compile_constraints([*new_only, *compiled.constraints])
+        result = node_mgr._place(compiled, want, self.name)
+        if result and self.node_count <= 0:
+            self.iterations_remaining -= result.total_slots
+        return result
+
+    def to_dict(self) -> dict[str, Any]:
+        """The published JSON form."""
+        return {
+            "name": self.name,
+            "constraints": [constraint.to_dict() for constraint in self._constraints],
+            "iterations": self.iterations,
+            "iterations-remaining": self.iterations_remaining,
+            "node-count": self.node_count,
+            "colocated": self.colocated,
+            "packing-strategy": self.packing_strategy,
+            "executing-hostnames": self.executing_hostnames,
+            "metadata": self.metadata,
+        }
+
+    @staticmethod
+    def from_dict(d: Mapping[str, Any]) -> Job:
+        """A job from its published JSON form. KeyError without name and constraints; a missing node count is 1."""
+        job = Job(
+            d["name"],
+            d["constraints"],
+            iterations=d.get("iterations", 1),
+            node_count=d.get("node-count", 1),
+            colocated=d.get("colocated", False),
+            packing_strategy=d.get("packing-strategy"),
+            executing_hostnames=d.get("executing-hostnames"),
+        )
+        job.iterations_remaining = d.get("iterations-remaining", job.iterations)
+        job.metadata = dict(d.get("metadata", {}))
+        return job
+
+    def __str__(self) -> str:
+        constraints = ", ".join(str(constraint) for constraint in self._constraints)
+        return f"Job(name={self.name}, iterations={self.iterations}, node_count={self.node_count}, constraints=[{constraints}])"
+
+    __repr__ = __str__
+
+
+def _expect(value: object, kind: type | tuple[type, ...], what: str, name: object) -> None:
+    if not isinstance(value, kind):
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        said = " or ".join(k.__name__ for k in kinds)
+        raise AssertionError(f"job {name}: expected {what} to be {said}, found {value!r}")
+
+
+def _as_list(constraints: Any) -> list[Any]:
+    if constraints is None:
+        return []
+    return list(constraints) if isinstance(constraints, (list, tuple)) else [constraints]
+
+
+def _assign(constraints: Sequence[NodeConstraint], name: str) -> None:
+    """Tell every constraint that cares whose it is."""
+    for constraint in constraints:
+        if hasattr(constraint, "assignment_id"):
+            constraint.assignment_id = name
+        _assign(list(constraint.get_children()), name)
+
+
+# Compiled constraints by their JSON, for as long as the parsers stay the same: thousands of queued jobs say the same.
+_compiled: dict[object, Compiled] = {}
+_compiled_with: dict[str, Any] = {}
+
+
+def _known(source: list[Any]) -> Compiled | None:
+    if _compiled_with != _CUSTOM_PARSERS or len(_compiled) > _MOST_KNOWN:
+        _compiled.clear()
+        _compiled_with.clear()
+        _compiled_with.update(_CUSTOM_PARSERS)
+    return _compiled.get(freeze(source))
+
+
+def _learn(source: list[Any], parsed: list[NodeConstraint]) -> Compiled:
+    compiled = compile_constraints(parsed)
+    shareable = not compiled.opaque and not compiled.tolls
+    if shareable and not any(isinstance(each, NodeConstraint) for each in source):
+        _compiled[freeze(source)] = compiled
+    return compiled
