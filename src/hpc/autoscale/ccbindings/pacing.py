@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from email.utils import parsedate_to_datetime
 
 
 @dataclass(frozen=True)
@@ -89,6 +88,9 @@ def retry_after(headers: Mapping[str, str], wall_clock: Callable[[], float]) -> 
 
 
 def _unix_time(http_date: str) -> float | None:
+    # not at the top: few replies have a date to understand, and the package brings half of the network library
+    from email.utils import parsedate_to_datetime
+
     try:
         return parsedate_to_datetime(http_date).timestamp()
     except (TypeError, ValueError, OverflowError, IndexError):

@@ -7,7 +7,6 @@ comes before its certificate bundles.
 
 import base64
 import html
-import http.client
 import json
 import os
 import re
@@ -67,6 +66,8 @@ class Transport:
 
     def exchange(self, method: str, url: str, body: str | None) -> Reply:
         """Send and receive, with every failure on the way turned into CycleCloudUnreachable."""
+        import http.client
+
         import requests
         import urllib3
 

@@ -189,6 +189,8 @@ class MockCluster:
         self.nodes[node.name] = node
         if node.in_use:
             self._capacity.take(node.bucket_id, node.name, node.placement_group)
+        # made now, so that listing never has to make thousands of them
+        node.record()
 
     def _release(self, node: MockNode) -> None:
         self._capacity.give_back(node.bucket_id, node.name, node.placement_group)
