@@ -90,7 +90,6 @@ def test_settings_from_the_configuration(run):
     """dictConfig is for those who have no file."""
     settings = {
         "version": 1,
-        "disable_existing_loggers": False,
         "formatters": {"f": {"format": "from file: %(context)s %(levelname)s %(message)s"}},
         "handlers": {"h": {"class": "logging.StreamHandler", "formatter": "f"}},
         "root": {"level": "FINE", "handlers": ["h"]},
@@ -98,9 +97,10 @@ def test_settings_from_the_configuration(run):
     assert run({"logging": {"config": settings}}) == EXPECTED
 
 
-def test_settings_that_are_wrong(run):
+@pytest.mark.parametrize("section", ["everything", {"config": {"version": 7}}, {"config": "x"}])
+def test_settings_that_are_wrong(run, section):
     """They are an error of the configuration."""
-    assert "ConfigurationException: logging.config" in run({"logging": {"config": {"version": 7}}})
+    assert "ConfigurationException: logging" in run({"logging": section})
 
 
 def test_file_from_the_environment(run, tmp_path):

@@ -220,13 +220,16 @@ def initialize_logging(config: Mapping[str, Any] | None = None) -> None:
 
 
 def _configure(section: Mapping[str, Any]) -> None:
+    if not isinstance(section, Mapping):
+        raise ConfigurationException(f"logging: expected an object, found {section!r}")
     if path := section.get("config_file"):
         _configure_from_file(str(path), "logging.config_file")
     elif settings := section.get("config"):
         from logging.config import dictConfig
 
         try:
-            dictConfig(dict(settings))
+            # by default it would silence every logger that was made when its module was imported
+            dictConfig({"disable_existing_loggers": False, **settings})
         except _UNUSABLE as e:
             raise ConfigurationException(f"logging.config cannot be used: {_with_cause(e)}") from e
     elif os.path.exists(path := os.getenv("AUTOSCALE_LOG_CONFIG", "")):
