@@ -49,6 +49,7 @@ class AllOf(_Composite):
     def __init__(self, children: Iterable[Expr]) -> None:
         children = tuple(children)
         super().__init__(children, all(c.monotone for c in children))
+        self.minima = tuple(minimum for c in children for minimum in c.minima)
 
     def fit(self, view: View) -> Fit | Reject:
         count = UNBOUNDED

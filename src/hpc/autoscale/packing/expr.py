@@ -18,6 +18,9 @@ from hpc.autoscale.packing.shape import IDENTITY, Quantity, Unit, freeze
 UNBOUNDED = 2**62
 """The count of an expression that has no opinion on how often it fits (published as -1)."""
 
+VACANT = "node.vacant"
+"""Stands in `Expr.minima` for a node with nothing on it (1) or with something (0)."""
+
 FREE_OF_CHARGE = 2**31
 """The count of a request for nothing, as in {"ncpus": 0}."""
 
@@ -80,10 +83,11 @@ class Expr:
     """Base of all expressions.
 
     `reads`: names that the answer depends on (`node.X` for properties, plain for resources). `monotone`: a node that
-    refuses keeps refusing while work is only added to it, so that it need not be asked again.
+    refuses keeps refusing while work is only added to it, so that it need not be asked again. `minima`: what a node
+    must have at least to fit, as (resource, amount, whether the amount is in bytes); there may be more conditions.
     """
 
-    __slots__ = ("_hash", "key", "monotone", "reads")
+    __slots__ = ("_hash", "key", "minima", "monotone", "reads")
 
     def __init__(
         self, key: tuple[object, ...], reads: frozenset[str], monotone: bool = True
@@ -91,6 +95,7 @@ class Expr:
         self.key = (self.__class__.__name__, *key)
         self.reads = reads
         self.monotone = monotone
+        self.minima: tuple[tuple[str, Quantity, bool], ...] = ()
         self._hash = hash(self.key)
 
     def __hash__(self) -> int:
@@ -151,6 +156,7 @@ class MinResource(Expr):
         self.name = name
         self.amount = amount
         self.sized = sized
+        self.minima = ((name, amount, sized),)
 
     def fit(self, view: View) -> Fit | Reject:
         available = view.free.get(self.name)
@@ -286,6 +292,7 @@ class Exclusive(Expr):
 
     def __init__(self) -> None:
         super().__init__((), frozenset({"node.assignments"}))
+        self.minima = ((VACANT, 1, False),)
 
     def fit(self, view: View) -> Fit | Reject:
         return Fit(closes=True) if view.vacant else Reject("ExclusiveRequirementFailed")

@@ -65,8 +65,7 @@ class Packer:
         self._plan = None
         delta.tab.settle()
         for placed in delta.placed:
-            runs = placed.stock.runs
             if placed.opened:
-                runs.append(placed.after, placed.hi - placed.lo)
+                placed.stock.append(placed.after, placed.hi - placed.lo)
             else:
-                runs.assign(placed.lo, placed.hi, placed.after)
+                placed.stock.fill(placed.lo, placed.hi, placed.after)

@@ -24,6 +24,7 @@ _TEMPLATES: dict[str, str] = {
     "NodeUnusable": "is {0}",
     "SharedLimitReached": "needs {2} of {0!r}, and {1} is left",
     "InvalidSharedValue": "needs {0!r} to be {2!r}, and it is {1!r}",
+    "NodesFull": "has {0} nodes, none of which has room for it",
     "NoCapacity": "has no room for a new node: {0}",
     "InsufficientCapacity": "has room for {1} of {0}: {2}",
     "GangTooLarge": "could take {1} of the {0} nodes that must go together{2}",

@@ -42,6 +42,11 @@ class RunList:
         """The shape at a position."""
         return self._shapes[self._run_of(position)]
 
+    def run_from(self, position: int) -> tuple[int, NodeShape | None]:
+        """Where the run at a position ends, and its shape."""
+        index = self._run_of(position)
+        return self._end(index), self._shapes[index]
+
     def assign(self, lo: int, hi: int, shape: NodeShape | None) -> None:
         """Give the positions lo … hi-1 one shape."""
         if not 0 <= lo < hi <= self.size:

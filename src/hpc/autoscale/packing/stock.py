@@ -3,12 +3,14 @@ new one is charged to."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-from hpc.autoscale.packing.expr import Expr
+from hpc.autoscale.packing.expr import VACANT, Expr
 from hpc.autoscale.packing.ledger import Account
+from hpc.autoscale.packing.room import Need, RoomTree
 from hpc.autoscale.packing.runs import RunList
-from hpc.autoscale.packing.shape import NodeShape
+from hpc.autoscale.packing.shape import NodeShape, Unit
 
 
 class Stock:
@@ -20,6 +22,7 @@ class Stock:
 
     __slots__ = (
         "_marks",
+        "_room",
         "accounts",
         "artificial",
         "bucket_shape",
@@ -47,6 +50,7 @@ class Stock:
         self.artificial = artificial
         self.reserved = 0
         self.runs = RunList()
+        self._room = RoomTree()
         self._marks: dict[Expr, int] = {}
 
     def first_to_ask(self, expr: Expr) -> int:
@@ -57,10 +61,62 @@ class Stock:
         """Remember that every node before `position` refuses a monotone expression."""
         self._marks[expr] = position
 
+    def next_with_room(self, expr: Expr, start: int) -> int:
+        """The first position from `start` on that may have what the expression takes; -1 when none has."""
+        if start >= self.runs.size:
+            return -1
+        if not expr.minima:
+            return start
+        found = self._room.first(start, self._needs(expr))
+        return found if found < self.runs.size else -1
+
+    def _needs(self, expr: Expr) -> list[Need]:
+        needs = []
+        for name, amount, sized in expr.minima:
+            if not self._room.tracks(name):
+                shapes = [s for lo, hi, s in self.runs.walk() for _ in range(lo, hi)]
+                self._room.track(name, _Reading(name, self.new_shape.units.get(name)), shapes)
+            unit = self.new_shape.units.get(name)
+            needed = amount if sized or unit is None else amount * unit.factor
+            # a little less than is needed: the tree may offer too much, never too little
+            needs.append((self._room.maxima(name), needed - abs(needed) * 1e-9))
+        return needs
+
+    def append(self, shape: NodeShape | None, count: int = 1) -> None:
+        """Nodes more, at the end."""
+        self.runs.append(shape, count)
+        self._room.set(self.runs.size - count, self.runs.size, shape)
+
+    def fill(self, lo: int, hi: int, shape: NodeShape) -> None:
+        """Work was placed on nodes: they look like this now, and have less room than before."""
+        self.runs.assign(lo, hi, shape)
+        self._room.set(lo, hi, shape)
+
     def reshape(self, lo: int, hi: int, shape: NodeShape | None) -> None:
         """Give nodes another shape for a reason other than placing work: refusals of before no longer count."""
         self.runs.assign(lo, hi, shape)
+        self._room.set(lo, hi, shape)
         self._marks.clear()
 
     def __repr__(self) -> str:
         return f"Stock({self.name}, {self.runs.size} nodes in {len(self.runs)} runs)"
+
+
+class _Reading:
+    """How much a node has of one resource, in the unit that the bucket's nodes have it in."""
+
+    __slots__ = ("_name", "_unit")
+
+    def __init__(self, name: str, unit: Unit | None) -> None:
+        self._name = name
+        self._unit = unit
+
+    def __call__(self, shape: NodeShape | None) -> float:
+        if shape is None or shape.unfit():
+            return -math.inf
+        if self._name == VACANT:
+            return float(shape.vacant)
+        available = shape.free.get(self._name)
+        if not isinstance(available, (int, float)):
+            return -math.inf
+        return available if shape.units.get(self._name) == self._unit else math.inf

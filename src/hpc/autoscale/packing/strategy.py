@@ -157,24 +157,25 @@ class _Draft:
         if not self.left or not stock.runs.size:
             return
         expr = self.expr
-        asked = stock.first_to_ask(expr) if expr.monotone else 0
-        refused = asked
+        asked = position = stock.first_to_ask(expr) if expr.monotone else 0
+        found = -1
         why: Reject | None = None
-        for lo, hi, shape in stock.runs.walk(asked):
-            if not self.left:
-                break
+        while self.left and (position := stock.next_with_room(expr, position)) >= 0:
+            end, shape = stock.runs.run_from(position)
             if shape is not None:
                 fit = shape.fit(expr)
                 if isinstance(fit, Fit):
-                    self._fill(stock, lo, hi, shape, min(fit.count, self.want.per_node), False)
-                    continue
-                why = why or fit
-            if refused == lo:
-                refused = hi
+                    found = position if found < 0 else found
+                    each = min(fit.count, self.want.per_node)
+                    self._fill(stock, position, end, shape, each, False)
+                else:
+                    why = why or fit
+            position = end
+        refused = stock.runs.size if found < 0 else found
         if expr.monotone and refused > asked:
             stock.refused_below(expr, refused)
-        if why is not None and self.left:
-            self.rejects.append((stock, why))
+        if self.left:
+            self.rejects.append((stock, why or Reject("NodesFull", stock.runs.size)))
 
     def open(self, stock: Stock) -> None:
         """Add new nodes, as many as are needed and the limits allow."""

@@ -225,7 +225,7 @@ class NodeBucket(BucketFacts):
                 if position < stock.runs.size:
                     stock.reshape(position, position + 1, shape)
                 else:
-                    stock.runs.append(shape)
+                    stock.append(shape)
             self._dirty.clear()
         if not self._template_dirty:
             return False

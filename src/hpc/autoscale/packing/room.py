@@ -1,0 +1,105 @@
+"""Where in a bucket there may be room, found without looking at every node.
+
+A tree over the bucket's positions holds, for each resource that some demand asks a minimum of, the most that any node
+of a subtree has free. First-fit then skips whole subtrees that cannot hold the demand. The answer is a candidate: what
+it skips cannot fit, what it returns may.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from hpc.autoscale.packing.shape import NodeShape
+
+Reading = Callable[[NodeShape | None], float]
+"""How much of one resource a node has; -inf where it cannot serve at all, +inf where the tree cannot tell."""
+
+Need = tuple[list[float], float]
+
+
+class RoomTree:
+    """Maxima over positions. track: O(n) once for each resource. set: O(range + log n) for each tracked resource.
+    first: O(log n) where nodes are alike in what they lack."""
+
+    __slots__ = ("_capacity", "_maxima", "_readings")
+
+    def __init__(self) -> None:
+        self._capacity = 1
+        self._maxima: dict[str, list[float]] = {}
+        self._readings: dict[str, Reading] = {}
+
+    def tracks(self, name: str) -> bool:
+        """Whether a resource is in the tree."""
+        return name in self._maxima
+
+    def maxima(self, name: str) -> list[float]:
+        """The tree of one resource, to be handed back in a `Need`."""
+        return self._maxima[name]
+
+    def track(self, name: str, reading: Reading, shapes: Sequence[NodeShape | None]) -> None:
+        """Take a resource into the tree; `shapes` are those of all positions."""
+        self._grow(len(shapes))
+        self._readings[name] = reading
+        tree = [-math.inf] * (2 * self._capacity)
+        tree[self._capacity : self._capacity + len(shapes)] = [reading(s) for s in shapes]
+        for node in range(self._capacity - 1, 0, -1):
+            tree[node] = max(tree[2 * node], tree[2 * node + 1])
+        self._maxima[name] = tree
+
+    def set(self, lo: int, hi: int, shape: NodeShape | None) -> None:
+        """Positions lo … hi-1 have this shape now."""
+        if not self._readings:
+            return
+        self._grow(hi)
+        capacity = self._capacity
+        for name, reading in self._readings.items():
+            tree = self._maxima[name]
+            tree[capacity + lo : capacity + hi] = [reading(shape)] * (hi - lo)
+            first, last = (capacity + lo) >> 1, (capacity + hi - 1) >> 1
+            while first:
+                for node in range(first, last + 1):
+                    left, right = tree[2 * node], tree[2 * node + 1]
+                    tree[node] = left if left >= right else right
+                first >>= 1
+                last >>= 1
+
+    def first(self, start: int, needs: Sequence[Need]) -> int:
+        """The first position from `start` on where every need may be met; -1 when there is none.
+
+        Each turn descends one level or leaves a subtree for the one to its right, so it ends.
+        """
+        capacity = self._capacity
+        if start >= capacity:
+            return -1
+        node = capacity + start
+        while node & 1 == 0:
+            node >>= 1
+        while True:
+            for tree, amount in needs:
+                if tree[node] < amount:
+                    break
+            else:
+                if node >= capacity:
+                    return node - capacity
+                node <<= 1
+                continue
+            while node & 1:
+                node >>= 1
+            if not node:
+                return -1
+            node += 1
+
+    def _grow(self, size: int) -> None:
+        if size <= self._capacity:
+            return
+        old = self._capacity
+        while self._capacity < size:
+            self._capacity *= 2
+        for name, tree in self._maxima.items():
+            leaves = tree[old:]
+            grown = [-math.inf] * (2 * self._capacity)
+            grown[self._capacity : self._capacity + old] = leaves
+            for node in range(self._capacity - 1, 0, -1):
+                grown[node] = max(grown[2 * node], grown[2 * node + 1])
+            self._maxima[name] = grown
