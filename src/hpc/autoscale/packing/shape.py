@@ -115,7 +115,8 @@ class NodeShape:
         """Whether and how often `expr` fits here; answered once for each expression."""
         found = self._fits.get(expr)
         if found is None:
-            found = self._fits[expr] = self.unfit() or expr.fit(self)
+            unfit = self.unfit()  # a Reject is false
+            found = self._fits[expr] = expr.fit(self) if unfit is None else unfit
         return found
 
     def unfit(self) -> Reject | None:
