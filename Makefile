@@ -46,8 +46,7 @@ docs: $(STAMP)
 	$(BIN)/python tools/make_docs.py
 
 build: $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check build
-	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python setup.py build
 
 clean:
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info

@@ -35,6 +35,9 @@ class DefaultResourceError(AutoscaleError):
     """A definition that cannot be used; the text says which, what was expected and what was found."""
 
 
+NODE_ID = "ccnodeid"
+"""The resource that holds the NodeId, whoever defines it and how."""
+
 MISSING = object()
 """What a value refers to does not exist on this node, so that the definition says nothing about it."""
 
@@ -285,7 +288,7 @@ class Defaults:
         found: set[str] = set()
         for d in self.definitions:
             from_deferred = isinstance(d.value, _FromResource) and d.value.name in found
-            if d.value.deferred or from_deferred:
+            if d.value.deferred or from_deferred or d.name == NODE_ID:
                 found.add(d.name)
         return frozenset(found)
 
@@ -366,6 +369,6 @@ SYSTEM_DEFAULTS: Sequence[tuple[str, Any]] = (
     ("memgb", MemoryDefault("g")),
     ("memtb", MemoryDefault("t")),
     ("nodearray", "node.nodearray"),
-    ("ccnodeid", NodeIdDefault()),
+    (NODE_ID, NodeIdDefault()),
 )
 """Name and value of what every node has unless `disable_default_resources` is set; order is the published one."""
