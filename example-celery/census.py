@@ -7,12 +7,15 @@ own is one round trip and one moment.
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from celery.signals import celeryd_after_setup
+from celery.signals import celeryd_after_setup, worker_ready
 from celery.worker import state as worker_state
 from celery.worker.control import inspect_command
 from celery.worker.request import Request
+
+READY_FILE = "CELERY_EXAMPLE_READY_FILE"
 
 _home_queues: list[str] = []
 
@@ -21,6 +24,14 @@ _home_queues: list[str] = []
 def _remember_home_queues(instance: Any, **_: Any) -> None:
     """Keep the queues that the worker was started for: it drains by leaving them, and may be called back."""
     _home_queues[:] = sorted(queue for queue in instance.app.amqp.queues.consume_from)
+
+
+@worker_ready.connect
+def _touch_ready_file(**_: Any) -> None:
+    """Leave a sign for whoever started the worker that it is up, if it asked for one."""
+    path = os.environ.get(READY_FILE)
+    if path:
+        Path(path).touch()
 
 
 @inspect_command()

@@ -16,6 +16,7 @@ from typing import Any
 from celery import Celery
 
 import messages
+import tasks
 from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.errors import ConfigurationException, ConstraintError, did_you_mean
@@ -74,7 +75,7 @@ class Settings:
 class CeleryDriver(SchedulerDriver):
     """Reads queues and workers of one Celery app; drains workers before their nodes go."""
 
-    def __init__(self, app: Celery) -> None:
+    def __init__(self, app: Celery = tasks.app) -> None:
         super().__init__("celery")
         self._app = app
         self._roster = Roster(app)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from celery import Celery
+from kombu.exceptions import OperationalError
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.errors import AutoscaleError
@@ -32,7 +33,12 @@ def connected(app: Celery) -> Iterator[Any]:
     connection = app.connection_for_read(connect_timeout=_CONNECT_TIMEOUT)
     family = "amqp" if "amqp" in connection.transport_cls else "redis"
     connection.transport_options = {**_TRANSPORT_OPTIONS[family], **connection.transport_options}
-    expected = (*connection.connection_errors, *connection.channel_errors, OSError)
+    expected = (
+        OperationalError,
+        OSError,
+        *connection.connection_errors,
+        *connection.channel_errors,
+    )
     try:
         with connection:
             connection.ensure_connection(max_retries=1, interval_start=0, timeout=_CONNECT_TIMEOUT)

@@ -34,16 +34,23 @@ class Processes:
         logs.mkdir(parents=True, exist_ok=True)
 
     def start(
-        self, name: str, command: Sequence[str], env: Mapping[str, str] | None = None
+        self,
+        name: str,
+        command: Sequence[str],
+        env: Mapping[str, str] | None = None,
+        stdout: Path | None = None,
     ) -> subprocess.Popen[bytes]:
-        """Start `command` in a session of its own (Ctrl-C reaches the demo alone), its output in `logs`/`name`.log."""
-        with open(self.log_of(name), "ab") as log:
+        """Start `command` in a session of its own, so that Ctrl-C reaches the demo alone.
+
+        What it prints goes to `logs`/`name`.log, its standard output to the file `stdout` if there is one.
+        """
+        with open(self.log_of(name), "ab") as log, open(stdout or os.devnull, "ab") as out:
             process = subprocess.Popen(
                 list(command),
                 env={**os.environ, **(env or {}), MARK: self.mark},
                 stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
+                stdout=out if stdout else log,
+                stderr=log,
                 start_new_session=True,
                 preexec_fn=_end_with_parent if sys.platform == "linux" else None,
             )

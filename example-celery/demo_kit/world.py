@@ -17,6 +17,7 @@ REGION = "southcentralus"
 IDLE_TIMEOUT = 4
 BOOT_TIMEOUT = 120
 PASS_INTERVAL = 1.0
+TIME_LIMIT = 200
 TASK_SECONDS = 2.0
 
 
@@ -63,7 +64,7 @@ def clusters(broker: Broker, delivery_log: Path) -> dict[str, Any]:
         "CELERY_EXAMPLE_READY_FILE": "{work_dir}/ready",
         "CYCLECLOUD_NODE_ID": "{node_id}",
     }
-    nodearrays = {
+    nodearrays: dict[str, dict[str, Any]] = {
         array.name: {
             "machine_types": [array.vm_size],
             "machine": {

@@ -32,6 +32,7 @@ cat > /etc/celery/worker.env <<EOF
 CELERY_BROKER_URL=${broker}
 CELERY_RESULT_BACKEND=$(setting celery.results "${broker}")
 CYCLECLOUD_NODE_ID=$(setting cyclecloud.node.id)
+CELERY_HOSTNAME=$(hostname -s)
 CELERY_QUEUES=$(setting celery.queues default)
 CELERY_SLOTS=$(setting celery.slots "$(nproc)")
 EOF

@@ -1,0 +1,74 @@
+"""The simulated CycleCloud of the demo: a process of its own, asked over HTTP, and audited by its journal in the end."""
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from demo_kit.checks import Life
+from demo_kit.processes import Processes
+from demo_kit.world import CLUSTER
+from hpc.autoscale.ccbindings import new_cluster_bindings
+
+
+class Cloud:
+    """A running simulator with one cluster."""
+
+    def __init__(
+        self,
+        processes: Processes,
+        work: Path,
+        description: Mapping[str, Any],
+        username: str,
+        password: str,
+    ) -> None:
+        """Start it, on a port of its own choice. StartFailed when it does not come up."""
+        self._journal = work / "journal.jsonl"
+        clusters, ready = work / "clusters.json", work / "simulator.url"
+        clusters.write_text(json.dumps(description, indent=2))
+        command = [sys.executable, "-m", "hpc.autoscale.simulator", str(clusters), "--port", "0"]
+        files = ["--ready-file", ready, "--journal", self._journal, "--work-dir", work / "machines"]
+        env = {"CYCLECLOUD_USERNAME": username, "CYCLECLOUD_PASSWORD": password}
+        self.process = processes.start("simulator", [*command, *map(str, files)], env)
+        processes.wait_until("simulator", self.process, ready.exists, timeout=30)
+        self.url = ready.read_text().strip()
+        self._binding = new_cluster_bindings(
+            {
+                "cluster_name": CLUSTER,
+                "url": self.url,
+                "username": username,
+                "password": password,
+                "read_only": True,
+            }
+        )
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """The nodes as CycleCloud lists them now."""
+        return [
+            {
+                "id": record["NodeId"],
+                "name": record["Name"],
+                "vm_size": record["MachineType"],
+                "state": record["Status"],
+            }
+            for record in self._binding.get_nodes().nodes
+        ]
+
+    def lives(self) -> dict[str, Life]:
+        """What the journal tells of each node that there ever was, by NodeId."""
+        found: dict[str, Life] = {}
+        for line in self._journal.read_text(encoding="utf-8").splitlines():
+            entry = json.loads(line)
+            if "node_id" in entry:
+                life = found.get(entry["node_id"], Life(entry["name"]))
+                found[entry["node_id"]] = _after(life, entry)
+        return found
+
+
+def _after(life: Life, entry: Mapping[str, Any]) -> Life:
+    if entry["event"] == "created":
+        asked_for = (entry.get("cause"), entry.get("action")) == ("rest", "create")
+        return replace(life, created=asked_for)
+    return replace(life, terminated=life.terminated or entry["event"] == "terminated")

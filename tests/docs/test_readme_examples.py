@@ -1,0 +1,205 @@
+"""The README's examples, run: every constraint against docs/first-cluster.json, the program, the configuration pieces."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from hpc.autoscale.config import check_config
+from hpc.autoscale.job.driver import SchedulerDriver
+from hpc.autoscale.node.bucket import node_from_bucket
+from hpc.autoscale.node.constraints import get_constraints
+from hpc.autoscale.node.node import QUERYABLE_PROPERTIES
+from hpc.autoscale.node.nodemanager import new_node_manager
+from hpc.autoscale.util import parse_boot_timeout, parse_idle_timeout
+
+pytest.importorskip("werkzeug")
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+CONSTRAINTS = README.split("\n## Constraints\n")[1].split("\n## ")[0]
+FITS = re.findall(r"<!-- fits:(.*?)-->\n```json\n(.*?)```", CONSTRAINTS, re.DOTALL)
+# properties whose values JSON has no literal for
+NOT_IN_JSON = {"memory", "create_time", "last_match_time", "delete_time"}
+
+
+def block(marker):
+    """The code block below an invisible marker of the README."""
+    (found,) = re.findall(rf"<!-- {marker} -->\n```\w+\n(.*?)```", README, re.DOTALL)
+    return found
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """The simulator with docs/first-cluster.json, as the README starts it; its URL."""
+    work = tmp_path_factory.mktemp("first")
+    ready = work / "url"
+    command = [
+        sys.executable,
+        "-m",
+        "hpc.autoscale.simulator",
+        str(ROOT / "docs/first-cluster.json"),
+    ]
+    options = ["--port", "0", "--user", "first", "--password", "secret", "--ready-file", str(ready)]
+    with subprocess.Popen([*command, *options], cwd=work, stderr=subprocess.DEVNULL) as process:
+        while not ready.exists():
+            assert process.poll() is None
+            time.sleep(0.05)
+        yield ready.read_text().strip()
+        process.terminate()
+
+
+@pytest.fixture(scope="module")
+def config(server):
+    """The README's configuration, for this server."""
+    return {"cluster_name": "first", "url": server, "username": "first", "password": "secret"}
+
+
+@pytest.fixture(scope="module")
+def buckets(config):
+    """The buckets of docs/first-cluster.json."""
+    return new_node_manager(config, disable_default_resources=False).get_buckets()
+
+
+def test_every_constraint_example_says_what_it_fits():
+    """None is without its line, so none is untested."""
+    assert len(FITS) == CONSTRAINTS.count("```json") > 15
+
+
+@pytest.mark.parametrize(("fits", "example"), FITS, ids=lambda text: " ".join(text.split()))
+def test_constraint_example(fits, example, buckets):
+    """It fits what the README says it fits, and survives its JSON form."""
+    constraints = get_constraints([json.loads(example)])
+    found = {
+        bucket.nodearray
+        for bucket in buckets
+        if all(constraint.satisfied_by_bucket(bucket) for constraint in constraints)
+    }
+    assert found == set(fits.split())
+    (constraint,) = constraints
+    assert get_constraints([constraint.to_dict()]) == [constraint]
+
+
+@pytest.mark.parametrize("name", sorted(QUERYABLE_PROPERTIES))
+def test_node_property_as_a_constraint(name, buckets):
+    """A node satisfies the constraint that names its own value, and not one that names another."""
+    node = node_from_bucket(buckets[0], "htc-1", "Off", "Off", "Off", exists=False)
+    value = getattr(node, name)
+    (other,) = get_constraints([{f"node.{name}": "no such value"}])
+    assert not other.satisfied_by_node(node)
+    if name not in NOT_IN_JSON:
+        (same,) = get_constraints([{f"node.{name}": json.loads(json.dumps(value))}])
+        assert same.satisfied_by_node(node)
+
+
+@pytest.mark.parametrize("name", sorted(QUERYABLE_PROPERTIES))
+def test_node_property_as_a_default_resource(name, config):
+    """A default resource may take its value from any of them."""
+    resource = {"select": {}, "name": "copy", "value": f"node.{name}"}
+    node_mgr = new_node_manager({**config, "default_resources": [resource]})
+    for bucket in node_mgr.get_buckets():
+        node = bucket.example_node
+        if getattr(node, name) is not None:
+            assert node.resources["copy"] == getattr(node, name)
+
+
+def test_the_first_program(config, tmp_path):
+    """Ten lines; it prints the four nodes that are needed, and when it runs again, that none is missing."""
+    program = block("first-program")
+    assert len([line for line in program.splitlines() if line.strip()]) <= 10
+    program = program.replace("http://127.0.0.1:8080", config["url"])
+    first = run_program(program, tmp_path)
+    assert [line.split()[:2] for line in first[:-1]] == [
+        ["htc-1", "Standard_F4s_v2"],
+        ["htc-2", "Standard_F4s_v2"],
+        ["htc-3", "Standard_F4s_v2"],
+        ["gpu-1", "Standard_NC4as_T4_v3"],
+    ]
+    assert "status=success" in first[-1]
+    assert len(run_program(program, tmp_path)) == 1
+
+
+def run_program(program, directory):
+    """What a program prints, line by line."""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_the_default_resources(config):
+    """Slots by nodearray and then by core, memory less one GiB, scratch where there is a GPU."""
+    given = json.loads(block("default-resources"))
+    check_config(given)
+    buckets = new_node_manager({**config, **given}).get_buckets()
+    nodes = {bucket.nodearray: bucket.example_node for bucket in buckets}
+    assert nodes["himem"].resources["slots"] == 1
+    assert nodes["hpc"].resources["slots"] == nodes["hpc"].pcpu_count
+    assert nodes["himem"].resources["mem"].convert_to("g").value == 63
+    assert [name for name, node in nodes.items() if "scratch" in node.resources] == ["gpu"]
+
+
+def test_the_timeouts(buckets):
+    """Numbers, or numbers by nodearray."""
+    given = json.loads(block("timeouts"))
+    check_config(given)
+    nodes = {bucket.nodearray: bucket.example_node for bucket in buckets}
+    assert parse_idle_timeout(given, nodes["hpc"]) == 300
+    assert parse_boot_timeout(given, nodes["hpc"]) == 3600
+    assert parse_boot_timeout(given, nodes["htc"]) == 1800
+
+
+def test_the_driver(tmp_path):
+    """The sketch of an integration is a driver that can be made, and reads what it says."""
+    (tmp_path / "my_module.py").write_text(block("driver"))
+    program = (
+        "from my_module import MyDriver\n"
+        "jobs, nodes = MyDriver('mine').read_jobs_and_nodes({})\n"
+        "print([job.name for job in jobs], [node.hostname for node in nodes])\n"
+    )
+    assert run_program(program, tmp_path) == ["['42'] ['htc-1']"]
+
+
+def test_the_drivers_methods():
+    """The table of methods is what a driver must have."""
+    table = README.split("\n## Write an integration\n")[1].split("```")[0]
+    documented = set(re.findall(r"^\| `(\w+)\(", table, re.MULTILINE))
+    assert documented == set(SchedulerDriver.__abstractmethods__)
+
+
+def test_the_version(config):
+    """`azscale --version` says which it is, and needs no configuration."""
+    azscale = Path(sys.executable).with_name("azscale")
+    done = subprocess.run([azscale, "--version"], capture_output=True, text=True, check=True)
+    assert re.fullmatch(r"azscale \d+\.\d+\.\d+\S*\n", done.stdout)
+
+
+def test_the_steps_to_a_cluster_of_ones_own(config, tmp_path):
+    """initconfig, connect, buckets: as the README has them, against the simulator."""
+    azscale = str(Path(sys.executable).with_name("azscale"))
+    environment = {**os.environ, "CYCLECLOUD_PASSWORD": "secret", "AUTOSCALE_HOME": str(tmp_path)}
+
+    def run(*arguments):
+        done = subprocess.run(
+            [azscale, *arguments],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    who = ["--cluster-name", "first", "--url", config["url"], "--username", "first"]
+    written = run("initconfig", *who)
+    check_config(json.loads(written))
+    given = {key: value for key, value in json.loads(written).items() if key != "logging"}
+    (tmp_path / "autoscale.json").write_text(json.dumps(given))
+    assert run("connect", "-c", "autoscale.json") == ""
+    assert "Standard_NC4as_T4_v3" in run("buckets", "-c", "autoscale.json")

@@ -1,0 +1,178 @@
+"""Writes the tables of README.md and docs/ anew from the code: `python tools/make_docs.py`, or `--check` to compare.
+
+A table stands between `<!-- begin: NAME -->` and `<!-- end: NAME -->`; everything else in those files is written by
+hand. Each function of `TABLES` returns the text of one table. Called by people, by `make docs`, and by a test.
+"""
+
+import argparse
+import inspect
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, get_type_hints
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = ("README.md", "docs/configuration.md", "docs/commands.md", "docs/lifecycle.md")
+
+# Properties that are plain attributes of a node, and so have no docstring of their own.
+_ATTRIBUTES = {
+    "state": (
+        "str",
+        "What CycleCloud says it is doing: Off, Acquiring, Preparing, Ready, Failed, …",
+    ),
+    "exists": ("bool", "It has been asked for; false for a node that is only planned."),
+    "instance_id": ("str, null", "The VM's id, once there is a VM."),
+    "create_time_unix": ("float", "When it was first seen, in unix seconds."),
+    "last_match_time_unix": ("float", "When work last needed it, in unix seconds."),
+    "delete_time_unix": (
+        "float",
+        "When it was last found gone, in unix seconds; 0 when it is not.",
+    ),
+}
+
+
+def node_properties() -> str:
+    """The properties that a constraint may name as `node.<property>`."""
+    from hpc.autoscale.node.node import QUERYABLE_PROPERTIES, Node
+
+    rows = []
+    for name in sorted(QUERYABLE_PROPERTIES):
+        found = inspect.getattr_static(Node, name, None)
+        if isinstance(found, property):
+            kind, meaning = _kind(found), _sentence(found)
+        else:
+            kind, meaning = _ATTRIBUTES[name]
+        rows.append((f"`node.{name}`", kind, meaning))
+    return table(("property", "type", "meaning"), rows)
+
+
+def _kind(prop: property) -> str:
+    """The type of a property in JSON's words."""
+    hint = get_type_hints(prop.fget).get("return")
+    options = getattr(hint, "__args__", None) or (hint,)
+    return ", ".join(_type_name(option) for option in options)
+
+
+def _type_name(hint: Any) -> str:
+    base = getattr(hint, "__supertype__", hint)
+    return "null" if base is type(None) else str(base.__name__)
+
+
+def _sentence(documented: Any) -> str:
+    """The first paragraph of a docstring, on one line."""
+    return " ".join((inspect.getdoc(documented) or "").split("\n\n")[0].split())
+
+
+def configuration_keys() -> str:
+    """The keys of autoscale.json that this library reads."""
+    from hpc.autoscale.config.check import config_schema
+
+    schema = config_schema()
+    rows = [
+        (f"`{path}`", _default_of(section), _meaning(section, schema["definitions"]))
+        for path, section in schema_keys(schema)
+    ]
+    return table(("key", "default", "meaning"), rows)
+
+
+def schema_keys(
+    schema: Mapping[str, Any], path: str = ""
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Dotted paths and definitions of the keys that a JSON Schema describes, `*` for any name, `[]` for any item."""
+    for part in (schema, schema.get("then") or {}):
+        for key, section in part.get("properties", {}).items():
+            yield f"{path}{key}", section
+            yield from schema_keys(section, f"{path}{key}.")
+        for key, inner in (("*", part.get("additionalProperties")), ("[]", part.get("items"))):
+            if isinstance(inner, Mapping):
+                yield from schema_keys(inner, f"{path}{key}.".replace(".[]", "[]"))
+
+
+def _meaning(section: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
+    """What a key is for, or at least what is expected there."""
+    kind = definitions.get(str(section.get("$ref", "")).rpartition("/")[2], {})
+    expected = section.get("expected") or kind.get("expected", "")
+    return str(section.get("description") or expected[:1].upper() + expected[1:]).replace(
+        "<", "&lt;"
+    )
+
+
+def _default_of(section: Mapping[str, Any]) -> str:
+    return f"`{json.dumps(section['default'])}`" if "default" in section else ""
+
+
+def commands() -> str:
+    """The sub-commands of azscale with a driver, which are those of an integration as well."""
+    from hpc.autoscale.cli import DriverCLI, ScaleLibCLI
+    from hpc.autoscale.cli.parsing import commands_of
+
+    without = {name for name, _ in commands_of(ScaleLibCLI())}
+    rows = [
+        (f"`{name}`", "" if name in without else "yes", _sentence(function))
+        for name, function in commands_of(DriverCLI())
+    ]
+    return table(("command", "needs a driver", "what it does"), rows)
+
+
+def lifecycle() -> str:
+    """The life of a simulated node."""
+    from hpc.autoscale.simulator.lifecycle import render_table
+
+    return render_table().rstrip("\n")
+
+
+TABLES: Mapping[str, Callable[[], str]] = {
+    "node-properties": node_properties,
+    "configuration-keys": configuration_keys,
+    "commands": commands,
+    "lifecycle": lifecycle,
+}
+
+
+def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    """A Markdown table."""
+    lines = (head, tuple("---" for _ in head), *rows)
+    cells = ([cell.replace("|", r"\|") for cell in line] for line in lines)
+    return "\n".join(f"| {' | '.join(line)} |" for line in cells)
+
+
+def rendered(text: str, where: str) -> str:
+    """The document with its tables made anew. SystemExit when a marker has no table, or no end."""
+    for line in text.splitlines():
+        if not line.startswith("<!-- begin: "):
+            continue
+        name = line.removeprefix("<!-- begin: ").removesuffix(" -->")
+        end = f"<!-- end: {name} -->"
+        if name not in TABLES or end not in text:
+            raise SystemExit(
+                f"{where}: {line}: no such table (known: {', '.join(TABLES)}), or no {end}"
+            )
+        before, rest = text.split(line, 1)
+        text = f"{before}{line}\n\n{TABLES[name]()}\n\n{end}{rest.split(end, 1)[1]}"
+    return text
+
+
+def main(arguments: list[str]) -> int:
+    """Write, or with --check only compare; exit code 1 when something differs."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="change nothing, fail on differences")
+    check = parser.parse_args(arguments).check
+    stale = []
+    for name in DOCUMENTS:
+        path = ROOT / name
+        text = path.read_text(encoding="utf-8")
+        new = rendered(text, name)
+        if new != text:
+            stale.append(name)
+            if not check:
+                path.write_text(new, encoding="utf-8")
+    if check and stale:
+        print(f"out of date: {', '.join(stale)}; run `make docs`", file=sys.stderr)
+        return 1
+    print(f"{'written' if stale else 'up to date'}: {', '.join(stale or DOCUMENTS)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
