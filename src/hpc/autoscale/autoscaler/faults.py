@@ -65,9 +65,10 @@ def try_each(
 
 
 def one_line(error: BaseException) -> str:
-    """An error as one line. Errors of this library explain themselves; others are given with their type."""
+    """An error as one line. Those made for people explain themselves; others are given with their type."""
     text = " ".join(str(error).split())
-    if isinstance(error, AutoscaleError) and text:
+    explained = isinstance(error, AutoscaleError | OSError) or type(error) is RuntimeError
+    if explained and text:
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 

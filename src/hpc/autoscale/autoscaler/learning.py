@@ -82,6 +82,8 @@ def add_jobs(
     set_aside: list[SetAsideJob] = []
 
     def add(job: Job) -> None:
+        if not isinstance(job, Job):
+            raise TypeError(f"expected a Job, found {type(job).__name__}")
         if job.metadata.get("job_state") == "running":
             return
         set_context(f"[Job {job.name}]")
@@ -104,7 +106,7 @@ def _missing(job: Job, result: Result) -> int:
     """Slots, or nodes, that the job did not get."""
     if job.node_count > 0:
         return 0 if result else job.node_count
-    return job.iterations_remaining if result else max(1, job.iterations_remaining)
+    return max(0, job.iterations_remaining)
 
 
 def _explain(
@@ -120,7 +122,8 @@ def _explain(
             limit = "; ".join(stopping_limits(candidates)) or None
             reasons = dict.fromkeys(" ".join(reason.split()) for reason in result.reasons)
             known[alike] = "; ".join(reasons) or limit or "no node has room for it", limit
-        explained.append(UnsatisfiedJob(job.name, missing, *known[alike]))
+        unit = "nodes" if job.node_count > 0 else "slots"
+        explained.append(UnsatisfiedJob(job.name, missing, *known[alike], unit))
     return explained
 
 
@@ -143,8 +146,13 @@ def stopping_limits(buckets: Iterable[NodeBucket]) -> list[str]:
 
 
 def node_names(nodes: Iterable[Node]) -> tuple[str, ...]:
-    """Names, in order; a node that has none yet by its hostname or id."""
-    return tuple(str(node.name or node.hostname_or_uuid) for node in nodes)
+    """Names, those of one nodearray by number."""
+    return tuple(sorted((str(node.name) for node in nodes), key=_by_number))
+
+
+def _by_number(name: str) -> tuple[str, int, str]:
+    stem, _, last = name.rpartition("-")
+    return (stem, int(last), name) if last.isdecimal() else (name, 0, name)
 
 
 def busy_hostnames(jobs: Iterable[Job], scheduler_nodes: Iterable[SchedulerNode]) -> set[str]:

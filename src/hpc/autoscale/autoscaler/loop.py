@@ -16,6 +16,7 @@ from hpc.autoscale.autoscaler.learning import NewCalculator
 from hpc.autoscale.autoscaler.passes import Pass
 from hpc.autoscale.autoscaler.reporting import LogReporter, Reporter
 from hpc.autoscale.autoscaler.summary import PassError, PassSummary
+from hpc.autoscale.config import check_config
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.job.driver import SchedulerDriver
 
@@ -38,7 +39,8 @@ class Clock(Protocol):
 class Autoscaler:
     """Runs passes for one scheduler and one cluster.
 
-    `config` is what `util.load_config` returns and is left as it is. With `dry_run` a pass ends when demand is known:
+    `config` is what `util.load_config` returns and is left as it is; ConfigurationException when something is wrong
+    with it. With `dry_run` a pass ends when demand is known:
     neither the cluster nor the scheduler is changed and no lock is taken. `new_calculator` replaces the way in which
     the demand calculator is made (it gets the pass's configuration and the driver); `result_handler` hears every result
     and is told the context, as in `[Job 12]`.
@@ -55,6 +57,7 @@ class Autoscaler:
         new_calculator: NewCalculator = learning.new_calculator,
         result_handler: results.DefaultContextHandler | None = None,
     ) -> None:
+        check_config(config)
         self.config = config
         self.driver = driver
         self.dry_run = dry_run

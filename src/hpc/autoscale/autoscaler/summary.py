@@ -18,20 +18,20 @@ NAMED_AT_MOST = 5
 
 @dataclass(frozen=True)
 class UnsatisfiedJob:
-    """A job that did not get all it wants. `missing` counts slots, or nodes where the job asks for nodes.
+    """A job that did not get all it wants: `missing` slots, or nodes where the job asks for nodes (`unit`).
 
-    `limit` names the limit that stopped it (a quota, a maximum, a licence); None when nothing but the job's own
-    constraints did.
+    `reason` is all that is known. `limit` names the limits that stopped it (quotas, maxima); None when nothing but the
+    job's own constraints did.
     """
 
     name: str
     missing: int
     reason: str
     limit: str | None = None
+    unit: str = "slots"
 
     def __str__(self) -> str:
-        stopped = f" ({self.limit})" if self.limit and self.limit not in self.reason else ""
-        return f"job {self.name} lacks {self.missing}: {self.reason}{stopped}"
+        return f"job {self.name} lacks {self.missing} {self.unit}: {self.limit or self.reason}"
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,13 @@ class PassSummary:
             "notes": list(self.notes),
             "errors": [str(error) for error in self.errors],
             "unsatisfied": [
-                {"job": j.name, "missing": j.missing, "reason": j.reason, "limit": j.limit}
+                {
+                    "job": j.name,
+                    "missing": j.missing,
+                    "unit": j.unit,
+                    "reason": j.reason,
+                    "limit": j.limit,
+                }
                 for j in self.unsatisfied
             ],
             "set_aside": [{"job": j.name, "reason": j.reason} for j in self.set_aside],
@@ -127,7 +133,12 @@ class PassSummary:
 
     def __str__(self) -> str:
         head = "dry run: " if self.dry_run else ""
-        said = [_counted(len(self.unsatisfied), "not satisfied"), *self._about_nodes()]
+        said = [
+            _counted(len(self.unsatisfied), "not satisfied"),
+            _counted(len(self.set_aside), "set aside"),
+            *self._about_nodes(),
+            _counted(len(self.errors), "errors", "error") if self.errors else "",
+        ]
         parts = ", ".join([_counted(self.jobs, "jobs", "job"), *filter(None, said)])
         lines = [f"{head}{parts}, in {self.duration:.1f} s"]
         for things in (self.unsatisfied, self.set_aside, self.notes, self.errors):

@@ -26,7 +26,7 @@ from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.demandprinter import OutputFormat, print_demand
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
-from hpc.autoscale.results import EarlyBailoutResult, MatchResult, Result
+from hpc.autoscale.results import Result
 from hpc.autoscale.util import json_dump
 
 # The width of a line where there is no terminal, and of a status in front of its message.
@@ -156,8 +156,8 @@ class AutoscalingCommands(CommandLine):
             for result in handler.by_context[context]:
                 _print_failure(result, long)
         for short in unsatisfied:
-            if short.name == job_id:
-                _print_reason("Unsatisfied", str(short), long)
+            if short.name == job_id and short.limit:
+                _print_reason("Limit", f"{short.missing} {short.unit} short: {short.limit}", long)
         for bad in set_aside:
             if bad.name == job_id:
                 _print_reason("SetAside", str(bad), long)
@@ -167,10 +167,7 @@ def _print_failure(result: Result, long: bool) -> None:
     """Print why something failed; a summary of other failures only when everything is wanted."""
     if result or (result.status == "CompoundFailure" and not long):
         return
-    if isinstance(result, MatchResult | EarlyBailoutResult):
-        _print_reason(result.status, "\n".join(result.reasons) or str(result), long)
-    else:
-        _print_reason(result.status, result.message, long)
+    _print_reason(result.status, "\n".join(result.reasons) or result.message, long)
 
 
 def _print_reason(status: str, message: str, long: bool) -> None:

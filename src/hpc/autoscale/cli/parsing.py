@@ -78,7 +78,7 @@ def create_arg_parser(
     """
     config_path = default_config_path(project_name, module, default_config)
     parser = ArgumentParser()
-    sub_parsers = parser.add_subparsers()
+    sub_parsers = parser.add_subparsers(metavar="command")
     overview = []
     for name, function in commands_of(module):
         summary = " ".join((function.__doc__ or "").split())

@@ -16,6 +16,8 @@ from hpc.autoscale.node.bucket import NodeBucket
 
 def check_vm_sizes(constraints: Any, where: str, buckets: Iterable[NodeBucket] = ()) -> None:
     """ConfigurationException for the first `node.vm_size` in constraints, as JSON, that no known size matches."""
+    if isinstance(constraints, list) and len(constraints) == 1:
+        constraints = constraints[0]
     named = list(_sizes_named(constraints, where))
     if not named:
         return

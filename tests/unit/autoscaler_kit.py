@@ -1,0 +1,92 @@
+"""A scheduler in memory, and a cluster for it: what the tests of the loop and of the driver have in common."""
+
+from hpc.autoscale.ccbindings.mock import MockClusterBinding
+from hpc.autoscale.job.driver import SchedulerDriver
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.job.schedulernode import SchedulerNode
+
+
+def a_cluster(count=10, vm_size="Standard_F4s", **nodearray):
+    """A cluster with one nodearray, htc, of one VM size."""
+    cluster = MockClusterBinding("clusty")
+    cluster.add_nodearray("htc", {}, **nodearray)
+    cluster.add_bucket("htc", vm_size, count, count)
+    return cluster
+
+
+def a_job(name="job", slots=1, **constraints):
+    """A job of one-core tasks, unless the constraints say otherwise."""
+    return Job(name, {"ncpus": 1, **constraints}, iterations=slots)
+
+
+def a_host(hostname, *jobs, **resources):
+    """A node as the scheduler reports it, with jobs running on it."""
+    node = SchedulerNode(hostname, resources)
+    for job in jobs:
+        node.assign(job)
+    return node
+
+
+class FakeScheduler(SchedulerDriver):
+    """Does what the test says: a hook listed in `failing` raises, one in `answers` returns what is there.
+
+    `calls` has the names of the hooks in the order in which they were called, `given` the names of the nodes that each
+    was last called with.
+    """
+
+    def __init__(self):
+        super().__init__("fake")
+        self.jobs = []
+        self.hosts = []
+        self.later = None  # jobs and hosts from the second time on that the scheduler is read
+        self.calls = []
+        self.given = {}
+        self.failing = {}
+        self.answers = {}
+        self.configs = []
+
+    def _hook(self, name, nodes):
+        self.calls.append(name)
+        self.given[name] = sorted(node.name for node in nodes)
+        if name in self.failing:
+            raise self.failing[name]
+        return self.answers.get(name, nodes)
+
+    def initialize(self):
+        self._hook("initialize", [])
+
+    def preprocess_config(self, config):
+        self._hook("preprocess_config", [])
+        self.configs.append(config)
+        return config
+
+    def _read_jobs_and_nodes(self, config):
+        self._hook("read", [])
+        jobs, hosts = self.jobs, self.hosts
+        if self.later is not None:
+            (self.jobs, self.hosts), self.later = self.later, None
+        return jobs, hosts
+
+    def preprocess_node_mgr(self, config, node_mgr):
+        self._hook("preprocess_node_mgr", [])
+
+    def validate_nodes(self, scheduler_nodes, cc_nodes):
+        self._hook("validate_nodes", cc_nodes)
+
+    def handle_failed_nodes(self, nodes):
+        return self._hook("handle_failed_nodes", nodes)
+
+    def add_nodes_to_cluster(self, nodes, include_permanent=False):
+        return self._hook("add_nodes_to_cluster", nodes)
+
+    def handle_post_join_cluster(self, nodes):
+        return self._hook("handle_post_join_cluster", nodes)
+
+    def handle_boot_timeout(self, nodes):
+        return self._hook("handle_boot_timeout", nodes)
+
+    def handle_draining(self, nodes):
+        return self._hook("handle_draining", nodes)
+
+    def handle_post_delete(self, nodes):
+        return self._hook("handle_post_delete", nodes)

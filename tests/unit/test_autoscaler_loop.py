@@ -1,0 +1,187 @@
+"""The repeated autoscaler: pauses, failures, stopping."""
+
+import threading
+
+import pytest
+from autoscaler_kit import FakeScheduler, a_cluster
+
+from hpc.autoscale.autoscaler import Autoscaler, Reporter
+from hpc.autoscale.autoscaler.loop import MAX_PAUSE, NOTICE_WITHIN
+from hpc.autoscale.ccbindings.errors import Throttled
+from hpc.autoscale.clock import MockClock
+from hpc.autoscale.errors import ConfigurationException, MultipleInstancesError
+from hpc.autoscale.util import SingletonFileLock
+
+
+class Diary(Reporter):
+    """When passes began and ended, and what came of them."""
+
+    def __init__(self, clock):
+        self.clock = clock
+        self.began = []
+        self.failures = []
+        self.summaries = []
+
+    def pass_started(self, dry_run):
+        self.began.append(self.clock.time())
+
+    def pass_finished(self, summary):
+        self.summaries.append(summary)
+
+    def pass_failed(self, error, failures, pause):
+        self.failures.append((error.message, failures, pause))
+
+
+@pytest.fixture
+def scheduler(tmp_path, monkeypatch):
+    """A scheduler with nothing to do."""
+    monkeypatch.setenv("AUTOSCALE_HOME", str(tmp_path))
+    return FakeScheduler()
+
+
+@pytest.fixture
+def diary():
+    """A reporter with a clock of its own."""
+    return Diary(MockClock())
+
+
+@pytest.fixture
+def autoscaler(scheduler, diary):
+    """An autoscaler on the diary's clock."""
+    config = {"cluster_name": "clusty", "_mock_bindings": a_cluster()}
+    return Autoscaler(config, scheduler, clock=diary.clock, reporter=diary)
+
+
+def after(passes, diary):
+    """Stop once so many passes have begun."""
+    return lambda: len(diary.began) >= passes
+
+
+def pauses(diary):
+    """Seconds from the start of each pass to that of the next; passes take no time on this clock."""
+    return [later - earlier for earlier, later in zip(diary.began, diary.began[1:], strict=False)]
+
+
+def test_passes_come_at_an_interval(autoscaler, diary):
+    """And their number is returned."""
+    assert autoscaler.run_forever(15, should_stop=after(4, diary)) == 4
+    assert pauses(diary) == [15, 15, 15]
+    assert len(diary.summaries) == 4
+
+
+def test_no_pass_when_told_to_stop_before(autoscaler, diary):
+    """A loop that should not run does not."""
+    stop = threading.Event()
+    stop.set()
+    assert autoscaler.run_forever(15, stop) == 0
+    assert diary.began == []
+
+
+def test_stopping_while_waiting(autoscaler, diary):
+    """Is noticed soon, not at the end of the pause."""
+    stop_at = diary.clock.time() + 5
+    autoscaler.run_forever(1000, should_stop=lambda: diary.clock.time() >= stop_at)
+    assert stop_at <= diary.clock.time() <= stop_at + NOTICE_WITHIN
+
+
+def test_the_pass_in_hand_is_finished(autoscaler, diary, scheduler):
+    """Being told to stop in the middle of a pass does not cut it short, and leaves no lock."""
+    stop = threading.Event()
+    scheduler.validate_nodes = lambda *_: stop.set()
+    assert autoscaler.run_forever(15, stop) == 1
+    assert len(diary.summaries) == 1
+    SingletonFileLock(scheduler.autoscale_home + "/lock.file").unlock()
+
+
+def test_failing_passes_back_off(autoscaler, diary, scheduler):
+    """Twice as long for each failure in a row, up to a limit, and the next success forgets them."""
+    scheduler.failing["read"] = RuntimeError("qstat is missing")
+
+    def stop():
+        if len(diary.began) == 7:
+            scheduler.failing.clear()
+        return len(diary.began) >= 9
+
+    autoscaler.run_forever(15, should_stop=stop)
+    assert [pause for _, _, pause in diary.failures] == [30, 60, 120, 240] + 3 * [MAX_PAUSE]
+    assert [count for _, count, _ in diary.failures] == [1, 2, 3, 4, 5, 6, 7]
+    assert diary.failures[0][0] == "qstat is missing"
+    assert pauses(diary)[-1] == 15
+
+
+def test_a_long_interval_is_never_shortened(autoscaler, diary, scheduler):
+    """Failing does not make the loop any faster."""
+    scheduler.failing["read"] = RuntimeError("no")
+    autoscaler.run_forever(1000, should_stop=after(2, diary))
+    assert pauses(diary)[0] >= 1000
+
+
+def test_retry_after_of_a_failed_pass_is_honoured(autoscaler, diary, scheduler):
+    """However long the server asks for."""
+    scheduler.failing["read"] = Throttled("https://cc", 429, "slow down", 1000.0, "later")
+    autoscaler.run_forever(15, should_stop=after(2, diary))
+    assert pauses(diary) == [1000]
+
+
+def test_retry_after_of_a_part_of_a_pass_is_honoured(autoscaler, diary, scheduler):
+    """The pass was done, but one of its steps was told to wait."""
+    scheduler.failing["add_nodes_to_cluster"] = Throttled("u", 429, "slow down", 70.0, "later")
+    autoscaler.run_forever(15, should_stop=after(2, diary))
+    assert pauses(diary) == [70]
+    assert diary.failures == []
+
+
+def test_a_configuration_that_is_wrong_from_the_start_ends_the_loop(autoscaler, diary, scheduler):
+    """Nobody wants to find that out from the log a day later."""
+    scheduler.failing["preprocess_config"] = ConfigurationException("queues: expected a list")
+    with pytest.raises(ConfigurationException, match="queues"):
+        autoscaler.run_forever(15, should_stop=after(2, diary))
+
+
+def test_a_configuration_that_goes_wrong_later_does_not(autoscaler, diary, scheduler):
+    """A file that somebody is editing will be right again."""
+
+    def stop():
+        if diary.summaries:
+            scheduler.failing["preprocess_config"] = ConfigurationException("queues: no list")
+        return len(diary.began) >= 3
+
+    assert autoscaler.run_forever(15, should_stop=stop) == 3
+    assert len(diary.failures) == 2
+
+
+def test_a_lock_that_is_held_fails_the_pass(autoscaler, diary, scheduler):
+    """And the loop tries again."""
+    lock = SingletonFileLock(scheduler.autoscale_home + "/lock.file")
+
+    def stop():
+        if diary.failures:
+            lock.unlock()
+        return bool(diary.summaries)
+
+    assert autoscaler.run_forever(15, should_stop=stop) == 2
+    assert "lock.file" in diary.failures[0][0]
+
+
+def test_one_pass_with_the_lock_held(autoscaler, scheduler):
+    """Is an error for the caller."""
+    lock = SingletonFileLock(scheduler.autoscale_home + "/lock.file")
+    with pytest.raises(MultipleInstancesError, match="process"):
+        autoscaler.run_once()
+    lock.unlock()
+
+
+def test_a_clock_that_goes_back(autoscaler, diary, scheduler):
+    """A pass then takes no time, rather than less than none."""
+
+    def set_back(*_):
+        diary.clock.now -= 3600
+
+    scheduler.validate_nodes = set_back
+    assert autoscaler.run_once().duration == 0
+
+
+def test_jobs_are_read_anew_in_every_pass(autoscaler, diary, scheduler):
+    """What the driver remembers is of the pass before."""
+    autoscaler.run_forever(15, should_stop=after(3, diary))
+    assert scheduler.calls.count("read") == 3

@@ -1,0 +1,523 @@
+"""One pass of the autoscaler: the order of its steps, what it reports, and what it never does."""
+
+import json
+import os
+
+import pytest
+from autoscaler_kit import FakeScheduler, a_cluster, a_host, a_job
+
+from hpc.autoscale import clock, results
+from hpc.autoscale.autoscaler import Autoscaler, Reporter
+from hpc.autoscale.ccbindings.errors import CycleCloudUnreachable, Throttled
+from hpc.autoscale.errors import ConfigurationException, MultipleInstancesError
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.util import SingletonFileLock
+
+IDLE = 301  # seconds: just over the default timeout
+
+
+@pytest.fixture
+def now(tmp_path, monkeypatch):
+    """A clock that only moves when it is told to, and a home for locks and history."""
+    monkeypatch.setenv("AUTOSCALE_HOME", str(tmp_path))
+    previous = clock._clock
+    yield clock.use_mock_clock()
+    clock.use_clock(previous)
+
+
+@pytest.fixture
+def cluster():
+    """Ten nodes of four cores."""
+    return a_cluster()
+
+
+@pytest.fixture
+def scheduler(now):
+    """A scheduler with nothing to do."""
+    return FakeScheduler()
+
+
+@pytest.fixture
+def run(cluster, scheduler):
+    """Run a pass; arguments are configuration keys."""
+
+    def run_pass(dry_run=False, **config):
+        config = {"cluster_name": "clusty", "_mock_bindings": cluster, **config}
+        return Autoscaler(config, scheduler, dry_run=dry_run).run_once()
+
+    return run_pass
+
+
+def idle_cluster(cluster, run, now, count=3):
+    """Nodes on host-1, host-2 …, that have been ready and without work for longer than the idle timeout."""
+    for number in range(1, count + 1):
+        cluster.add_node(f"htc-{number}", "htc", state="Ready", hostname=f"host-{number}")
+    run()
+    now.sleep(IDLE)
+
+
+# -- the order of things
+
+
+def test_the_order_that_drivers_rely_on(run, scheduler):
+    """Prepare, read, compare, then join before anything is started."""
+    scheduler.jobs = [a_job(slots=8)]
+    run()
+    assert scheduler.calls == [
+        "initialize",
+        "preprocess_config",
+        "read",
+        "preprocess_node_mgr",
+        "validate_nodes",
+        "handle_failed_nodes",
+        "add_nodes_to_cluster",
+        "handle_post_join_cluster",
+    ]
+
+
+def test_the_order_of_going(run, scheduler, cluster, now):
+    """Boot timeouts, then draining, then a second look at the jobs, then the aftermath of deletion."""
+    cluster.add_node("htc-9", "htc", state="Preparing")
+    idle_cluster(cluster, run, now, count=1)
+    now.sleep(2000)
+    scheduler.calls.clear()
+    run()
+    assert scheduler.calls[-4:] == [
+        "handle_boot_timeout",
+        "handle_draining",
+        "read",
+        "handle_post_delete",
+    ]
+
+
+def test_a_pass_that_needs_nodes(run, scheduler, cluster):
+    """Nodes are asked for, and the summary names them."""
+    scheduler.jobs = [a_job(slots=8)]
+    summary = run()
+    assert summary.jobs == 1
+    assert summary.requested == summary.created == summary.booting == ("htc-1", "htc-2")
+    assert set(cluster.nodes) == {"htc-1", "htc-2"}
+    assert summary.ok
+
+
+def test_a_second_pass_asks_for_nothing_more(run, scheduler, cluster):
+    """Nodes on their way count."""
+    scheduler.jobs = [a_job(slots=8)]
+    run()
+    scheduler.jobs = [a_job(slots=8)]
+    assert run().requested == ()
+    assert len(cluster.nodes) == 2
+
+
+def test_a_dry_run_changes_nothing(run, scheduler, cluster, tmp_path):
+    """Demand is known, and that is all: no hook that changes the scheduler, no node, no file."""
+    scheduler.jobs = [a_job(slots=8)]
+    summary = run(dry_run=True)
+    assert (summary.requested, summary.created, summary.dry_run) == (("htc-1", "htc-2"), (), True)
+    assert scheduler.calls[-1] == "validate_nodes"
+    assert not cluster.nodes
+    assert os.listdir(tmp_path) == []
+
+
+def test_deallocated_nodes_are_started(run, scheduler, cluster):
+    """A node that is switched off is switched on, and counted as such."""
+    cluster.add_node("htc-1", "htc", state="Deallocated", target_state="Deallocated")
+    scheduler.jobs = [a_job(slots=8)]
+    summary = run()
+    assert (summary.started, summary.created) == (("htc-1",), ("htc-2",))
+
+
+def test_running_jobs_have_their_nodes(run, scheduler):
+    """A job that runs asks for nothing."""
+    job = a_job(slots=8)
+    job.metadata["job_state"] = "running"
+    scheduler.jobs = [job]
+    assert run().requested == ()
+
+
+# -- jobs that cannot be helped
+
+
+def test_a_bad_job_is_set_aside(run, scheduler):
+    """One job that cannot be looked at keeps none of the others from being served."""
+    broken = a_job("broken")
+    broken.iterations_remaining = "many"
+    scheduler.jobs = [broken, "no job at all", a_job("good", slots=4)]
+    summary = run()
+    assert [job.name for job in summary.set_aside] == ["broken", "'no job at all'"]
+    assert "expected a Job, found str" in summary.set_aside[1].reason
+    assert summary.requested == ("htc-1",)
+    assert summary.ok
+
+
+def test_the_limit_that_stops_a_job_is_named(scheduler, now):
+    """Exactly as many nodes as the limit allows, over any number of passes, and the limit with its figures."""
+    cluster = a_cluster(count=100, max_core_count=100)
+    config = {"cluster_name": "clusty", "_mock_bindings": cluster}
+    for _ in range(3):
+        scheduler.jobs = [a_job("big", slots=60, ncpus=4)]
+        summary = Autoscaler(config, scheduler).run_once()
+        assert len(cluster.nodes) == 25
+        (short,) = summary.unsatisfied
+        assert (short.name, short.missing, short.unit) == ("big", 35, "slots")
+        assert "NodeArray(htc)" in short.limit
+        assert "100 of 100 cores" in str(summary)
+
+
+def test_a_job_that_matches_nothing(run, scheduler):
+    """The reason is the constraint, and no limit is to blame."""
+    scheduler.jobs = [a_job("odd", ncpus=64)]
+    (short,) = run().unsatisfied
+    assert short.limit is None
+    assert "ncpus" in short.reason
+
+
+def test_gangs_count_in_nodes(run, scheduler):
+    """All of them are missing, because none was started."""
+    scheduler.jobs = [Job("gang", {"ncpus": 4}, node_count=11)]
+    summary = run()
+    (short,) = summary.unsatisfied
+    assert (short.missing, short.unit) == (11, "nodes")
+    assert summary.requested == ()
+
+
+def test_a_job_with_nothing_left_lacks_nothing(run, scheduler):
+    """Iterations that are placed already are not asked for again."""
+    job = a_job()
+    job.iterations_remaining = 0
+    scheduler.jobs = [job]
+    assert run().unsatisfied == ()
+
+
+# -- going
+
+
+def test_idle_nodes_go(run, scheduler, cluster, now):
+    """Drained, deleted, and gone from the scheduler."""
+    idle_cluster(cluster, run, now)
+    summary = run()
+    assert summary.idle == summary.drained == summary.deleted == ("htc-1", "htc-2", "htc-3")
+    assert scheduler.given["handle_post_delete"] == ["htc-1", "htc-2", "htc-3"]
+    assert {node.target_state for node in cluster.nodes.values()} == {"Terminated"}
+
+
+def test_idle_nodes_wait_for_their_timeout(run, scheduler, cluster, now):
+    """The timeout is that of the nodearray."""
+    idle_cluster(cluster, run, now)
+    assert run(idle_timeout={"htc": 1000, "default": 10}).deleted == ()
+    now.sleep(1000)
+    assert len(run(idle_timeout={"htc": 1000, "default": 10}).deleted) == 3
+
+
+def test_nodes_that_do_not_drain_stay(run, scheduler, cluster, now):
+    """Only what the driver gives back is deleted."""
+    idle_cluster(cluster, run, now)
+    scheduler.answers["handle_draining"] = []
+    summary = run()
+    assert (len(summary.idle), summary.deleted) == (3, ())
+
+
+def test_keep_alive_nodes_stay(run, scheduler, cluster, now):
+    """However long they are idle, or take to boot."""
+    cluster.add_node("htc-1", "htc", state="Preparing", keep_alive=True)
+    run()
+    now.sleep(3000)
+    summary = run()
+    assert (summary.idle, summary.overdue, summary.deleted) == ((), (), ())
+
+
+def test_nodes_that_take_too_long_to_boot_go(run, scheduler, cluster, now):
+    """Those that the driver gives back."""
+    cluster.add_node("htc-1", "htc", state="Preparing")
+    run()
+    now.sleep(1801)
+    summary = run()
+    assert summary.overdue == summary.deleted == ("htc-1",)
+
+
+def test_failed_nodes_go(run, scheduler, cluster):
+    """Those that the driver gives back, at once."""
+    cluster.add_node("htc-1", "htc", state="Failed")
+    summary = run()
+    assert summary.failed == summary.deleted == ("htc-1",)
+
+
+def test_a_node_marked_for_deletion_gets_no_work(run, scheduler, cluster):
+    """The scheduler wants rid of a host: its node takes no new job and is deleted, found by host name."""
+    cluster.add_node("htc-1", "htc", state="Ready", hostname="host-1")
+    host = a_host("host-1")
+    host.marked_for_deletion = True
+    scheduler.hosts = [host]
+    scheduler.jobs = [a_job(slots=4)]
+    scheduler.later = ([], [])
+    summary = run()
+    assert summary.deleted == ("htc-1",)
+    assert summary.requested == ("htc-2",)
+
+
+# -- what is never deleted
+
+
+def test_a_node_with_work_is_never_deleted(run, scheduler, cluster, now):
+    """Not even when the driver gives it back."""
+    idle_cluster(cluster, run, now, count=1)
+    cluster.add_node("htc-7", "htc", state="Failed", hostname="host-7")
+    scheduler.hosts = [a_host("host-7", "running job")]
+    summary = run()
+    assert summary.spared == ("htc-7",)
+    assert summary.deleted == ("htc-1",)
+
+
+def test_jobs_are_read_again_before_deleting(run, scheduler, cluster, now):
+    """Work that started between the first look and the drain keeps its node."""
+    idle_cluster(cluster, run, now)
+    scheduler.later = ([], [a_host("host-2", "just started")])
+    summary = run()
+    assert summary.spared == ("htc-2",)
+    assert summary.deleted == ("htc-1", "htc-3")
+
+
+def test_hosts_that_jobs_run_on_are_spared(run, scheduler, cluster, now):
+    """Also when only the job says where it runs, by a full host name in other letters."""
+    idle_cluster(cluster, run, now)
+    running = Job("running", executing_hostnames=["HOST-1.example"])
+    running.metadata["job_state"] = "running"
+    scheduler.later = ([running], [])
+    assert run().spared == ("htc-1",)
+
+
+def test_unknown_is_not_idle(run, scheduler, cluster, now):
+    """When the scheduler does not answer the second time, nothing is deleted, and the pass has failed in part."""
+    idle_cluster(cluster, run, now)
+    read = scheduler._read_jobs_and_nodes
+    answers = iter([read])
+
+    def once(config):
+        return next(answers, _raise(OSError("qstat: connection refused")))(config)
+
+    scheduler._read_jobs_and_nodes = once
+    summary = run()
+    assert summary.deleted == ()
+    assert not summary.ok
+    assert "connection refused" in str(summary)
+
+
+def test_without_history_nothing_is_idle(run, scheduler, cluster, now, monkeypatch):
+    """When the history cannot be written nobody knows how long a node has been idle."""
+    idle_cluster(cluster, run, now)
+    history = scheduler.new_node_history({})
+    monkeypatch.setattr(history, "update", _raise(OSError("disk full")))
+    summary = run()
+    assert (summary.deleted, summary.ok) == ((), False)
+    assert "handle_draining" not in scheduler.calls[-3:]
+
+
+def test_a_listing_that_is_no_evidence_ends_the_pass(run, scheduler, cluster, now, monkeypatch):
+    """Nothing is created and nothing deleted."""
+    idle_cluster(cluster, run, now)
+    scheduler.jobs = [a_job(slots=40)]
+    monkeypatch.setattr(cluster, "get_nodes", _raise(CycleCloudUnreachable("https://cc", "reset")))
+    before = dict(cluster.nodes)
+    with pytest.raises(CycleCloudUnreachable):
+        run()
+    assert cluster.nodes == before
+    assert {node.target_state for node in cluster.nodes.values()} == {"Started"}
+
+
+# -- errors on the way
+
+
+def test_a_failing_create_is_reported(run, scheduler, cluster, now, monkeypatch):
+    """And nodes that are idle still go: quota that is full must not keep money burning."""
+    idle_cluster(cluster, run, now, count=1)
+    scheduler.jobs = [a_job(slots=8, ncpus=4)]
+    scheduler.later = ([], [])
+    throttled = Throttled("https://cc", 429, "slow down", 90.0, "later")
+    monkeypatch.setattr(cluster, "create_nodes", _raise(throttled))
+    summary = run()
+    assert len(summary.requested) == 7
+    assert summary.created == ()
+    assert summary.retry_after == 90
+    assert "slow down" in str(summary.errors[0])
+
+
+@pytest.mark.parametrize(
+    "hook",
+    [
+        "handle_failed_nodes",
+        "add_nodes_to_cluster",
+        "handle_post_join_cluster",
+        "handle_draining",
+        "handle_post_delete",
+    ],
+)
+def test_a_failing_hook_is_reported_and_hides_nothing(run, scheduler, cluster, now, hook):
+    """The rest of the pass is done, and the summary has the error."""
+    idle_cluster(cluster, run, now)
+    scheduler.failing[hook] = RuntimeError("no licence\nfor that")
+    summary = run()
+    assert [error.message for error in summary.errors] == ["no licence for that"]
+    assert not summary.ok
+    assert summary.deleted == (() if hook == "handle_draining" else summary.idle)
+
+
+def test_a_hook_that_returns_nothing_handled_nothing(run, scheduler, cluster, now):
+    """None is taken for an empty list."""
+    idle_cluster(cluster, run, now)
+    for hook in ("handle_failed_nodes", "add_nodes_to_cluster", "handle_draining"):
+        scheduler.answers[hook] = None
+    summary = run()
+    assert summary.ok
+    assert (summary.joined, summary.drained) == ((), ())
+
+
+def test_errors_before_anything_is_changed_end_the_pass(run, scheduler, cluster):
+    """They reach the caller, and nothing was done."""
+    scheduler.failing["read"] = RuntimeError("qstat is missing")
+    with pytest.raises(RuntimeError, match="qstat is missing"):
+        run()
+    assert not cluster.nodes
+
+
+def test_a_nodearray_without_buckets_is_an_error_when_there_is_no_other(scheduler, cluster, now):
+    """Otherwise it is a note."""
+    cluster.add_nodearray("empty", {})
+    config = {"cluster_name": "clusty", "_mock_bindings": cluster}
+    noted = Autoscaler(config, scheduler).run_once()
+    assert noted.ok
+    assert "nodearray empty" in noted.notes[0]
+    del cluster.nodearrays["htc"]
+    failed = Autoscaler(config, scheduler).run_once()
+    assert "nodearray empty" in str(failed.errors[0])
+
+
+# -- caps
+
+
+def test_a_cap_on_new_nodes(run, scheduler, cluster):
+    """What is over it is left for the next pass."""
+    for expected in (4, 8, 10, 10):
+        scheduler.jobs = [a_job(slots=40)]
+        summary = run(autoscale={"max_new_nodes_per_pass": 4})
+        assert len(cluster.nodes) == expected
+    assert summary.deferred == ()
+
+
+def test_a_cap_of_none_at_all(run, scheduler, cluster):
+    """0 is 0, and everything is deferred."""
+    scheduler.jobs = [a_job(slots=8)]
+    summary = run(autoscale={"max_new_nodes_per_pass": 0})
+    assert (summary.created, summary.deferred) == ((), ("htc-1", "htc-2"))
+    assert not cluster.nodes
+
+
+def test_a_cap_on_deletions(run, scheduler, cluster, now):
+    """No more nodes are drained than may go."""
+    idle_cluster(cluster, run, now)
+    summary = run(autoscale={"max_deletes_per_pass": 2})
+    assert len(summary.idle) == 3
+    assert len(scheduler.given["handle_draining"]) == len(summary.deleted) == 2
+
+
+def test_the_cap_on_deletions_counts_failed_and_late_nodes(run, scheduler, cluster, now):
+    """Whatever the reason to go, it is one deletion."""
+    cluster.add_node("htc-8", "htc", state="Preparing")
+    idle_cluster(cluster, run, now, count=1)
+    now.sleep(1801)
+    cluster.update_state("Preparing", ["htc-8"])
+    cluster.add_node("htc-9", "htc", state="Failed")
+    summary = run(autoscale={"max_deletes_per_pass": 1})
+    assert summary.deleted == ("htc-9",)
+
+
+# -- configuration, lock, handlers
+
+
+def test_a_wrong_configuration_is_refused_at_once(scheduler):
+    """With the line of the configuration check."""
+    with pytest.raises(ConfigurationException, match="max_new_nodes_per_pass"):
+        Autoscaler({"autoscale": {"max_new_nodes_per_pass": "many"}}, scheduler)
+
+
+def test_a_driver_may_write_to_its_configuration(run, scheduler):
+    """Every pass has a copy; live objects in it are the same."""
+    config = {"default_resources": [{"select": {}, "name": "a", "value": 1}]}
+    run(**config)
+    scheduler.configs[0]["default_resources"].append({"select": {}, "name": "b", "value": 1})
+    run(**config)
+    assert len(scheduler.configs[1]["default_resources"]) == 1
+    assert scheduler.configs[0]["_mock_bindings"] is scheduler.configs[1]["_mock_bindings"]
+
+
+def test_the_lock_is_held_and_given_back(run, scheduler, tmp_path):
+    """While a pass runs nobody else can, and afterwards anybody can."""
+    path = str(tmp_path / "lock.file")
+
+    def peek(nodes):
+        with pytest.raises(MultipleInstancesError):
+            SingletonFileLock(path)
+        return nodes
+
+    scheduler.handle_failed_nodes = peek
+    run()
+    SingletonFileLock(path).unlock()
+
+
+def test_the_lock_is_given_back_after_an_error(run, scheduler, tmp_path):
+    """However the pass ends."""
+    scheduler.failing["read"] = RuntimeError("no")
+    with pytest.raises(RuntimeError):
+        run()
+    SingletonFileLock(str(tmp_path / "lock.file")).unlock()
+
+
+def test_somebody_else_holds_the_lock(run, scheduler, tmp_path):
+    """Then nothing is read."""
+    lock = SingletonFileLock(str(tmp_path / "lock.file"))
+    with pytest.raises(MultipleInstancesError):
+        run()
+    lock.unlock()
+    assert "read" not in scheduler.calls
+
+
+def test_request_ids_outlive_the_process(run, scheduler, tmp_path):
+    """They are kept beside the history."""
+    scheduler.jobs = [a_job(slots=4)]
+    run()
+    assert json.loads((tmp_path / "requests.json").read_text()) == []
+
+
+def test_results_are_heard_only_during_a_pass(cluster, scheduler):
+    """A handler is registered for the pass, told the contexts, and gone afterwards."""
+    scheduler.jobs = [a_job("a"), a_job("b", ncpus=64)]
+    handler = results.DefaultContextHandler("[test]")
+    config = {"cluster_name": "clusty", "_mock_bindings": cluster}
+    Autoscaler(config, scheduler, result_handler=handler).run_once()
+    assert {"[Job a]", "[Job b]"} <= set(handler.by_context)
+    assert handler not in results.HANDLERS
+
+
+def test_a_reporter_hears_of_the_pass(cluster, scheduler):
+    """Before and after."""
+
+    class Heard(Reporter):
+        def __init__(self):
+            self.heard = []
+
+        def pass_started(self, dry_run):
+            self.heard.append(dry_run)
+
+        def pass_finished(self, summary):
+            self.heard.append(summary)
+
+    reporter = Heard()
+    config = {"cluster_name": "clusty", "_mock_bindings": cluster}
+    summary = Autoscaler(config, scheduler, reporter=reporter).run_once()
+    assert reporter.heard == [False, summary]
+
+
+def _raise(error):
+    def raising(*args, **kwargs):
+        raise error
+
+    return raising

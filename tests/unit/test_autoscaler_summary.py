@@ -1,0 +1,91 @@
+"""What a pass is summed up as."""
+
+import json
+
+import pytest
+
+from hpc.autoscale.autoscaler import PassError, PassSummary, SetAsideJob, UnsatisfiedJob
+
+
+def names(count, stem="htc"):
+    """htc-1, htc-2, …"""
+    return tuple(f"{stem}-{number}" for number in range(1, count + 1))
+
+
+def test_nothing_happened():
+    """Is said in few words."""
+    assert str(PassSummary(duration=0.3)) == "0 jobs, in 0.3 s"
+    assert PassSummary().ok
+
+
+def test_one_line_says_what_was_done():
+    """Nodes by name while they are few, and the first and the last of many."""
+    summary = PassSummary(
+        jobs=1, requested=names(30), created=names(30), deleted=("htc-40",), duration=2.0
+    )
+    assert str(summary) == "1 job, 30 created (htc-1 … htc-30), 1 deleted (htc-40), in 2.0 s"
+
+
+def test_nodes_that_were_not_confirmed_are_shown_as_requested():
+    """When all were, that would say the same twice."""
+    summary = PassSummary(requested=names(2), created=names(1))
+    assert "2 requested (htc-1, htc-2), 1 created (htc-1)" in str(summary)
+
+
+def test_what_went_wrong_has_lines_of_its_own():
+    """Jobs with the limit that stopped them, bad jobs, notes and errors; the limit alone where there is one."""
+    summary = PassSummary(
+        jobs=3,
+        unsatisfied=(
+            UnsatisfiedJob("a", 35, "a long story", "NodeArray(htc) is full"),
+            UnsatisfiedJob("b", 2, "no GPU anywhere", unit="nodes"),
+        ),
+        set_aside=(SetAsideJob("c", "TypeError: no"),),
+        notes=("nodearray x has no buckets",),
+        errors=(PassError("draining nodes", "qmod failed"),),
+    )
+    assert str(summary).splitlines() == [
+        "3 jobs, 2 not satisfied, 1 set aside, 1 error, in 0.0 s",
+        "  job a lacks 35 slots: NodeArray(htc) is full",
+        "  job b lacks 2 nodes: no GPU anywhere",
+        "  job c set aside: TypeError: no",
+        "  nodearray x has no buckets",
+        "  draining nodes: qmod failed",
+    ]
+
+
+def test_many_of_a_kind_are_counted():
+    """Five are shown."""
+    unsatisfied = tuple(UnsatisfiedJob(str(i), 1, "no") for i in range(5000))
+    lines = str(PassSummary(jobs=5000, unsatisfied=unsatisfied)).splitlines()
+    assert len(lines) == 7
+    assert lines[-1] == "  … and 4995 more like this"
+
+
+def test_fields_are_json():
+    """Counts for metrics, names for logs."""
+    summary = PassSummary(
+        jobs=2,
+        unsatisfied=(UnsatisfiedJob("a", 1, "why", "limit"),),
+        created=names(2),
+        errors=(PassError("phase", "message"),),
+    )
+    fields = json.loads(json.dumps(summary.fields()))
+    assert fields["jobs_unsatisfied"] == 1
+    assert fields["nodes_created"] == 2
+    assert fields["created"] == ["htc-1", "htc-2"]
+    assert fields["errors"] == ["phase: message"]
+    assert fields["unsatisfied"][0]["limit"] == "limit"
+
+
+def test_the_longest_wait_counts():
+    """Of those that the other side asked for."""
+    errors = (PassError("a", "x", 5.0), PassError("b", "y"), PassError("c", "z", 60.0))
+    assert PassSummary(errors=errors).retry_after == 60
+    assert PassSummary(errors=errors[1:2]).retry_after is None
+
+
+def test_a_summary_does_not_change():
+    """It is a value."""
+    with pytest.raises(AttributeError):
+        PassSummary().jobs = 3
