@@ -1,0 +1,214 @@
+"""The protocol over HTTP: routes, credentials, JSON in and out, and the faults that were ordered. A thin skin.
+
+Knows werkzeug and is imported when a server starts. What requests mean is the model's business; the simulator's own
+endpoints below `/simulator/` are in `control`.
+"""
+
+import hmac
+import json
+import logging
+import socket
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from werkzeug.exceptions import HTTPException
+from werkzeug.routing import Map, Rule
+from werkzeug.wrappers import Request, Response
+
+from hpc.autoscale.ccbindings import models
+from hpc.autoscale.simulator import control
+from hpc.autoscale.simulator.errors import Refusal
+from hpc.autoscale.simulator.exchange import (
+    LARGEST_BODY,
+    boolean,
+    http_error,
+    json_body,
+    message,
+    reply,
+    text,
+    unauthorized,
+    whole,
+)
+from hpc.autoscale.simulator.faults import ENDPOINTS, Fault
+from hpc.autoscale.simulator.runtime import Runtime
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+_log = logging.getLogger(__name__)
+
+_PAGE = (
+    "<!DOCTYPE html><html><head><title>CycleCloud</title></head><body><h1>Log in</h1></body></html>"
+)
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """The one user of a simulator."""
+
+    username: str
+    password: str
+
+    def admit(self, username: str | None, password: str | None) -> bool:
+        """Whether this is the user; takes the same time for every wrong answer of the same length."""
+        given = f"{username or ''}:{password or ''}".encode(errors="replace")
+        return hmac.compare_digest(given, f"{self.username}:{self.password}".encode())
+
+
+class Application:
+    """The WSGI application of one simulator."""
+
+    def __init__(self, runtime: Runtime, credentials: Credentials) -> None:
+        self._runtime = runtime
+        self._credentials = credentials
+        routes = {**ENDPOINTS, **control.ENDPOINTS}
+        self._routes = Map(
+            [Rule(path, methods=[verb], endpoint=name) for name, (verb, path) in routes.items()],
+            strict_slashes=False,
+            merge_slashes=False,
+        )
+
+    def __call__(
+        self, environ: "WSGIEnvironment", start_response: "StartResponse"
+    ) -> Iterable[bytes]:
+        request = Request(environ)
+        request.max_content_length = LARGEST_BODY
+        return self._respond(request)(environ, start_response)
+
+    def _respond(self, request: Request) -> Response:
+        try:
+            if not self._admitted(request):
+                return unauthorized()
+            endpoint, arguments = self._routes.bind_to_environ(request.environ).match()
+        except HTTPException as error:
+            return http_error(request, error)
+        if endpoint in control.ENDPOINTS:
+            return self._answer(control.answer, request, endpoint, arguments)
+        fault = self._runtime.next_fault(endpoint, arguments.get("cluster"))
+        if fault is None:
+            return self._answer(_answer, request, endpoint, arguments)
+        time.sleep(fault.seconds)
+        response = (
+            self._answer(_answer, request, endpoint, arguments) if fault.acts else _error(fault)
+        )
+        return _spoil(fault, request, response)
+
+    def _admitted(self, request: Request) -> bool:
+        given = request.authorization
+        return (
+            given is not None
+            and given.type == "basic"
+            and self._credentials.admit(given.username, given.password)
+        )
+
+    def _answer(
+        self,
+        handler: "Callable[[Runtime, Request, str, Mapping[str, str]], Response]",
+        request: Request,
+        endpoint: str,
+        arguments: Mapping[str, str],
+    ) -> Response:
+        try:
+            return handler(self._runtime, request, endpoint, arguments)
+        except Refusal as error:
+            return message(error.status_code, error.code, str(error))
+        except HTTPException as error:
+            return http_error(request, error)
+        except Exception:  # noqa: BLE001  the edge: the caller gets an answer whatever went wrong
+            _log.exception("%s %s failed", request.method, request.path)
+            return message(500, "InternalError", "The simulator failed; its log has the details")
+
+
+# -------------------------------------------------------------------- the protocol's endpoints
+
+
+def _answer(
+    runtime: Runtime, request: Request, endpoint: str, arguments: Mapping[str, str]
+) -> Response:
+    if endpoint in ("list_operations", "get_operation"):
+        return _operations(runtime, request, arguments)
+    name = arguments["cluster"]
+    if endpoint == "get_cluster_status":
+        with_nodes = boolean(request, "nodes")
+        return reply(runtime.call(lambda c: c.cluster(name).status(with_nodes).to_dict()))
+    if endpoint == "get_nodes":
+        ids = text(request, "operation"), text(request, "request_id")
+        return reply(runtime.call(lambda c: c.cluster(name).node_list(*ids).to_dict()))
+    if endpoint == "retry_failed_nodes":
+        return reply({"retried": runtime.call(lambda c: c.cluster(name).retry_failed())})
+    return _change(runtime, request, endpoint, arguments)
+
+
+def _operations(runtime: Runtime, request: Request, arguments: Mapping[str, str]) -> Response:
+    if "operation_id" in arguments:
+        wanted = arguments["operation_id"]
+        return reply(runtime.call(lambda cloud: cloud.operation(wanted).status().to_dict()))
+    request_id = text(request, "request_id")
+    found = runtime.call(lambda cloud: cloud.operations(request_id))
+    return reply([operation.to_dict() for operation in found])
+
+
+def _change(
+    runtime: Runtime, request: Request, endpoint: str, arguments: Mapping[str, str]
+) -> Response:
+    """A request that adds nodes or acts on them: 202, with the operation's URL as its Location."""
+    name = arguments["cluster"]
+    result: models.NodeCreationResult | models.NodeManagementResult
+    if endpoint == "scale":
+        array = arguments["nodearray"]
+        totals = whole(request, "totalCoreCount"), whole(request, "totalNodeCount")
+        result = runtime.call(lambda cloud: cloud.cluster(name).scale(array, *totals))
+    elif endpoint == "create_nodes":
+        creation = models.NodeCreationRequest.from_dict(json_body(request))
+        result = runtime.call(lambda cloud: cloud.cluster(name).create(creation))
+    else:
+        action = endpoint.removesuffix("_nodes")
+        management = models.NodeManagementRequest.from_dict(json_body(request))
+        result = runtime.call(lambda cloud: cloud.cluster(name).manage(action, management))
+    response = reply(result.to_dict(), 202)
+    response.headers["Location"] = f"{request.root_url}operations/{result.operation_id}"
+    return response
+
+
+# -------------------------------------------------------------------- faults
+
+
+def _error(fault: Fault) -> Response:
+    response = message(fault.status, "Fault", fault.message)
+    if fault.retry_after is not None:
+        response.headers["Retry-After"] = fault.retry_after
+    return response
+
+
+def _spoil(fault: Fault, request: Request, response: Response) -> Response:
+    """What the caller gets in the place of the right response."""
+    data = response.get_data()
+    if fault.kind in ("lost_reply", "no_reply"):
+        _hang_up(request)
+    elif fault.kind == "status":
+        return _error(fault)
+    elif fault.kind == "html":
+        return Response(_PAGE, 200, content_type="text/html")
+    elif fault.kind == "truncated":
+        response.set_data(data[: len(data) // 2])
+    elif fault.kind == "cut_off":
+        response.response = _half(data, request)
+    elif fault.kind == "empty_nodes":
+        value = json.loads(data)
+        if isinstance(value, dict) and "nodes" in value:
+            response.set_data(json.dumps({**value, "nodes": []}))
+    return response
+
+
+def _half(data: bytes, request: Request) -> Iterator[bytes]:
+    yield data[: len(data) // 2]
+    _hang_up(request)
+
+
+def _hang_up(request: Request) -> None:
+    """Close the connection without another word; the server takes the exception for a caller that went away."""
+    connection = request.environ["werkzeug.socket"]
+    connection.shutdown(socket.SHUT_RDWR)
+    raise ConnectionAbortedError("a fault was ordered")

@@ -1,0 +1,209 @@
+"""Adding nodes: checking what a request asks for, choosing machine types and names, and stopping at the limits.
+
+Two steps, so that one invalid set refuses a whole request before anything is done: `plan` raises or returns values,
+`carry_out` adds what there is room for and says which limit stopped the rest.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hpc.autoscale.ccbindings import models
+from hpc.autoscale.errors import did_you_mean
+from hpc.autoscale.simulator.description import MachineType, Nodearray
+from hpc.autoscale.simulator.errors import Conflict
+from hpc.autoscale.simulator.lifecycle import Event
+from hpc.autoscale.simulator.limits import (
+    Limit,
+    Tally,
+    group_limit,
+    place_limits,
+    quota_limits,
+    room,
+)
+from hpc.autoscale.simulator.nodes import Cause, SimNode, flag
+from hpc.autoscale.simulator.records import merged_attributes
+
+if TYPE_CHECKING:
+    from hpc.autoscale.simulator.cluster import Cluster, Operation
+
+_NAME_FORMAT = re.compile(r"[A-Za-z0-9_.-]*%(?:0[1-9])?d[A-Za-z0-9_.-]*")
+_LONGEST_FORMAT = 60
+_MOST_OFFSET = 1_000_000_000
+_LONGEST_GROUP = 100
+
+
+@dataclass(frozen=True)
+class SetPlan:
+    """One set of a valid request, with everything decided but the names."""
+
+    array: Nodearray
+    size: MachineType
+    count: int
+    attributes: Mapping[str, Any]
+    placement_group: str | None = None
+    name_format: str = ""
+    name_offset: int = 1
+
+
+def plan(cluster: "Cluster", request: models.NodeCreationRequest) -> list[SetPlan]:
+    """What a request of the right form asks for. Raises Conflict for the first thing that is invalid."""
+    if not request.sets:
+        raise Conflict("sets: expected at least one set, found none")
+    return [
+        _plan_set(cluster, wanted, f"sets[{index}]") for index, wanted in enumerate(request.sets)
+    ]
+
+
+def _plan_set(cluster: "Cluster", wanted: models.NodeCreationRequestSet, path: str) -> SetPlan:
+    array = cluster.nodearray(wanted.nodearray)
+    if wanted.count < 1:
+        raise Conflict(f"{path}.count: expected 1 or more, found {wanted.count}")
+    offset = 1 if wanted.name_offset is None else wanted.name_offset
+    if not 0 <= offset <= _MOST_OFFSET:
+        raise Conflict(f"{path}.nameOffset: expected 0 to {_MOST_OFFSET}, found {offset}")
+    name_format = wanted.name_format or f"{array.name}-%d"
+    if not _NAME_FORMAT.fullmatch(name_format) or len(name_format) > _LONGEST_FORMAT:
+        raise Conflict(
+            f"{path}.nameFormat: expected letters, digits, '-', '_' and '.' around one %d,"
+            f" at most {_LONGEST_FORMAT} characters, found {name_format[:80]!r}"
+        )
+    group = wanted.placement_group_id or None
+    if group is not None and not (len(group) <= _LONGEST_GROUP and group.isprintable()):
+        raise Conflict(
+            f"{path}.placementGroupId: expected at most {_LONGEST_GROUP} printable characters"
+        )
+    machine_type = wanted.definition.machine_type if wanted.definition else None
+    return SetPlan(
+        array,
+        _machine_type(array, machine_type, path) if machine_type else preferred(array),
+        wanted.count,
+        merged_attributes(array, wanted.node_attributes),
+        group,
+        name_format,
+        offset,
+    )
+
+
+def _machine_type(array: Nodearray, name: str, path: str) -> MachineType:
+    if name.lower() not in array.machine_types:
+        known = [machine_type.name for machine_type in array.machine_types.values()]
+        raise Conflict(
+            f"{path}.definition.machineType: nodearray {array.name} has no {name!r}"
+            f" (it has {', '.join(known)}){did_you_mean(name, known)}"
+        )
+    return array.machine_types[name.lower()]
+
+
+def preferred(array: Nodearray) -> MachineType:
+    """The machine type that is used when a request names none: the first that can be used at all."""
+    types = list(array.machine_types.values())
+    return next((size for size in types if not size.invalid_reason), types[0])
+
+
+def room_for(
+    cluster: "Cluster", array: Nodearray, size: MachineType, tally: Tally
+) -> tuple[int, str]:
+    """How many nodes may be created now, and what allows no more."""
+    if size.invalid_reason:
+        return 0, f"{size.name} cannot be used: {size.invalid_reason}"
+    since = cluster.seconds_since_capacity_failure(array, size)
+    if array.throttle_capacity and 0 <= since < array.throttle_capacity_time:
+        wait = array.throttle_capacity_time - since
+        return (
+            0,
+            f"{size.name} had no capacity {since:.0f} s ago and is held back {wait:.0f} s more",
+        )
+    limits = place_limits(cluster.description, array, size)
+    limits += quota_limits(cluster.cloud.regions[array.region], array, size)
+    return _tightest(limits, tally)
+
+
+def _tightest(limits: Sequence[Limit], tally: Tally) -> tuple[int, str]:
+    left, limit = room(limits, tally)
+    return left, limit.sentence(tally.taken(limit.scope))
+
+
+def carry_out(
+    cluster: "Cluster", plans: Sequence[SetPlan], operation: "Operation", cause: Cause
+) -> models.NodeCreationResult:
+    """Add the nodes of each set, as far as there is room."""
+    names = _Names(cluster)
+    # records without a VM are held against the limits on nodes among themselves, but take nothing from started ones
+    started, parked = cluster.cloud.tally(), cluster.cloud.tally(with_parked=True)
+    results = []
+    for wanted in plans:
+        starts = flag(wanted.attributes, "StartAutomatically", default=True)
+        tally = started if starts else parked
+        left, reason = _room_for_set(cluster, wanted, starts, tally)
+        added = min(wanted.count, left)
+        for name in names.next(wanted, added):
+            node = _add(cluster, wanted, name, cause)
+            operation.node_ids.append(node.node_id)
+            if starts:
+                cluster.cloud.orchestrator.fire(node, Event.START)
+            started.add(node)
+            parked.add(node)
+        message = None
+        if added < wanted.count:
+            left, reason = _room_for_set(cluster, wanted, starts, tally)
+            message = f"added {added} of {wanted.count} nodes: {reason}"
+            cluster.note_shortfall(wanted.array, wanted.size, message, cause)
+        results.append(models.NodeCreationResultSet(added=added, message=message))
+    return models.NodeCreationResult(operation_id=operation.operation_id, sets=results)
+
+
+def _room_for_set(
+    cluster: "Cluster", wanted: SetPlan, starts: bool, tally: Tally
+) -> tuple[int, str]:
+    if starts:
+        left, reason = room_for(cluster, wanted.array, wanted.size, tally)
+    else:
+        left, reason = _tightest(
+            place_limits(cluster.description, wanted.array, wanted.size), tally
+        )
+    if wanted.placement_group:
+        limit = group_limit(cluster.name, wanted.array, wanted.size, wanted.placement_group)
+        in_group, full = _tightest([limit], tally)
+        if in_group < left:
+            return in_group, full
+    return left, reason
+
+
+def _add(cluster: "Cluster", wanted: SetPlan, name: str, cause: Cause) -> SimNode:
+    node = SimNode(
+        node_id=cluster.cloud.orchestrator.new_id(),
+        name=name,
+        cluster=cluster.name,
+        nodearray=wanted.array,
+        machine_type=wanted.size,
+        placement_group=wanted.placement_group,
+        attributes=wanted.attributes,
+        request_id=cause.request_id or None,
+        cause=cause,
+    )
+    cluster.cloud.orchestrator.add(node)
+    return node
+
+
+class _Names:
+    """Free node names; names that differ only in case would be the same host."""
+
+    def __init__(self, cluster: "Cluster") -> None:
+        self._used = {node.name.lower() for node in cluster.nodes()}
+        self._tried: dict[tuple[str, int], int] = {}
+
+    def next(self, wanted: SetPlan, count: int) -> Iterator[str]:
+        """The first `count` free names of a set's format, counting from its offset."""
+        form = wanted.name_format or f"{wanted.array.name}-%d"
+        start = (form.lower(), wanted.name_offset)
+        index = self._tried.get(start, wanted.name_offset)
+        while count:
+            name = form % index
+            index += 1
+            if name.lower() not in self._used:
+                self._used.add(name.lower())
+                count -= 1
+                yield name
+        self._tried[start] = index

@@ -1,0 +1,160 @@
+"""The arithmetic of limits: how many more nodes of a machine type there is room for, and what stands in the way.
+
+Pure. A `Tally` counts what nodes take from every limit that exists; `limits_of` says which limits one machine type is
+under. The status of a bucket and the decision on a request both come from these two, so that they cannot disagree.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from hpc.autoscale.simulator.description import ClusterDescription, MachineType, Nodearray, Region
+from hpc.autoscale.simulator.nodes import SimNode
+
+Scope = tuple[str, ...]
+
+
+@dataclass
+class Taken:
+    """What is in use of one limit."""
+
+    nodes: int = 0
+    cores: int = 0
+
+
+class Tally:
+    """What a set of nodes takes from each limit; `taken` of an unused one is nothing.
+
+    `parked` nodes take places as if they were started when `with_parked` is set: that is how records that exist without
+    a VM are kept within the limits on nodes.
+    """
+
+    def __init__(self, nodes: Iterable[SimNode] = (), with_parked: bool = False) -> None:
+        self._taken: dict[Scope, Taken] = {}
+        self._with_parked = with_parked
+        for node in nodes:
+            self.add(node)
+
+    def add(self, node: SimNode) -> None:
+        """Count one more node."""
+        array, size = node.nodearray, node.machine_type
+        if node.counts or (self._with_parked and node.parked):
+            for scope in place_scopes(node.cluster, array, size, node.placement_group):
+                self._count(scope, size.vcpus)
+        if node.holds_quota:
+            for scope in quota_scopes(array, size):
+                self._count(scope, size.quota_vcpus)
+
+    def taken(self, scope: Scope) -> Taken:
+        """What is in use of the limit of this scope."""
+        return self._taken.get(scope, Taken())
+
+    def _count(self, scope: Scope, cores: int) -> None:
+        taken = self._taken.setdefault(scope, Taken())
+        taken.nodes += 1
+        taken.cores += cores
+
+
+def bucket_scope(cluster: str, array: Nodearray, size: MachineType) -> Scope:
+    """Where the nodes of one machine type of a nodearray are counted."""
+    return ("machine type", cluster, array.name, size.name)
+
+
+def group_scope(cluster: str, array: Nodearray, size: MachineType, group: str) -> Scope:
+    """Where the nodes of a placement group are counted; groups of the same name elsewhere are others."""
+    return ("placement group", cluster, array.name, size.name, group)
+
+
+def place_scopes(
+    cluster: str, array: Nodearray, size: MachineType, group: str | None
+) -> Iterator[Scope]:
+    """Where the places that a node takes are counted."""
+    yield bucket_scope(cluster, array, size)
+    yield ("nodearray", cluster, array.name)
+    yield ("cluster", cluster)
+    if group:
+        yield group_scope(cluster, array, size, group)
+
+
+def quota_scopes(array: Nodearray, size: MachineType) -> Iterator[Scope]:
+    """Where the cores that a node is charged with are counted. There is no family quota for spot."""
+    if array.spot:
+        yield ("spot quota", array.region)
+    else:
+        yield ("regional quota", array.region)
+        yield ("family quota", array.region, size.family.lower())
+
+
+@dataclass(frozen=True)
+class Limit:
+    """One limit as it concerns a machine type: at most `most` nodes, or cores of which each node takes `cores`."""
+
+    scope: Scope
+    name: str
+    most: int
+    cores: int = 0
+
+    @property
+    def is_quota(self) -> bool:
+        """Whether it is Azure's limit, beyond which no action of CycleCloud can go."""
+        return self.scope[0].endswith("quota")
+
+    def size(self) -> int:
+        """How many nodes it allows in all."""
+        return self.most // (self.cores or 1)
+
+    def room(self, taken: Taken) -> int:
+        """How many more nodes it allows."""
+        return max(0, self.most - self._used(taken)) // (self.cores or 1)
+
+    def sentence(self, taken: Taken) -> str:
+        """What it is and how much of it is in use."""
+        unit = "cores" if self.cores else "nodes"
+        return f"{self.name} ({self._used(taken)} of {self.most} {unit} in use)"
+
+    def _used(self, taken: Taken) -> int:
+        return taken.cores if self.cores else taken.nodes
+
+
+def place_limits(cluster: ClusterDescription, array: Nodearray, size: MachineType) -> list[Limit]:
+    """The limits on nodes and cores that the cluster sets itself."""
+    bucket, nodearray, whole = place_scopes(cluster.name, array, size, None)
+    limits = [
+        Limit(nodearray, f"MaxCount of nodearray {array.name}", array.max_count),
+        Limit(
+            nodearray, f"MaxCoreCount of nodearray {array.name}", array.max_core_count, size.vcpus
+        ),
+        Limit(whole, f"MaxCount of cluster {cluster.name}", cluster.max_count),
+        Limit(whole, f"MaxCoreCount of cluster {cluster.name}", cluster.max_core_count, size.vcpus),
+    ]
+    if size.max_count is not None:
+        limits.insert(0, Limit(bucket, f"limit on {size.name}", size.max_count))
+    return limits
+
+
+def group_limit(cluster: str, array: Nodearray, size: MachineType, group: str) -> Limit:
+    """How many nodes fit into one placement group."""
+    scope = group_scope(cluster, array, size, group)
+    return Limit(scope, f"size of placement group {group}", array.max_placement_group_size)
+
+
+def quota_limits(region: Region, array: Nodearray, size: MachineType) -> list[Limit]:
+    """Azure's quotas on cores: the spot quota of the region, or those of the family and of the region."""
+    if array.spot:
+        limits = [("spot quota", region.spot_quota)]
+    else:
+        limits = [
+            ("regional quota", region.quota),
+            (f"{size.family} quota", region.family_quota(size.family)),
+        ]
+    return [
+        Limit(scope, f"{name} in {region.name}", most, size.quota_vcpus)
+        for scope, (name, most) in zip(quota_scopes(array, size), limits, strict=True)
+    ]
+
+
+def room(limits: Iterable[Limit], tally: Tally) -> tuple[int, Limit]:
+    """How many more nodes all of the limits allow, and the first of those that allow the fewest."""
+    left, _, limit = min(
+        (limit.room(tally.taken(limit.scope)), index, limit) for index, limit in enumerate(limits)
+    )
+    return left, limit

@@ -1,0 +1,137 @@
+"""The answer to GET status: every bucket of every nodearray with its limits, what is in use and what may be added.
+
+Computed afresh from the node records and the limits each time; nothing here is remembered.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from hpc.autoscale.ccbindings import models
+from hpc.autoscale.simulator.creation import room_for
+from hpc.autoscale.simulator.description import MachineType, Nodearray
+from hpc.autoscale.simulator.limits import (
+    Tally,
+    bucket_scope,
+    group_scope,
+    place_limits,
+    quota_limits,
+)
+from hpc.autoscale.simulator.nodes import SimNode
+from hpc.autoscale.simulator.records import node_record, nodearray_record
+
+if TYPE_CHECKING:
+    from hpc.autoscale.simulator.cluster import Cluster
+
+_Members = Mapping[tuple[str, str], list[SimNode]]
+
+
+def cluster_status(cluster: "Cluster", with_nodes: bool) -> models.ClusterStatus:
+    """The status of a cluster; `with_nodes` adds the records of the nodes that are not off, and the names in buckets."""
+    nodes = cluster.nodes()
+    tally = cluster.cloud.tally()
+    members: dict[tuple[str, str], list[SimNode]] = defaultdict(list)
+    for node in nodes:
+        members[node.nodearray.name, node.machine_type.name].append(node)
+    description = cluster.description
+    return models.ClusterStatus(
+        state="Started",
+        target_state="Started",
+        max_count=description.max_count,
+        max_core_count=description.max_core_count,
+        nodearrays=[
+            models.ClusterNodearrayStatus(
+                name=array.name,
+                max_count=array.max_count,
+                max_core_count=array.max_core_count,
+                nodearray=nodearray_record(description, array),
+                buckets=[
+                    _bucket(cluster, array, size, tally, members, with_nodes)
+                    for size in array.machine_types.values()
+                ],
+            )
+            for array in description.nodearrays.values()
+        ],
+        nodes=[node_record(node) for node in nodes if not node.parked] if with_nodes else None,
+    )
+
+
+def _bucket(
+    cluster: "Cluster",
+    array: Nodearray,
+    size: MachineType,
+    tally: Tally,
+    members: _Members,
+    with_nodes: bool,
+) -> models.NodearrayBucketStatus:
+    mine = members.get((array.name, size.name), [])
+    active = tally.taken(bucket_scope(cluster.name, array, size))
+    available, _ = room_for(cluster, array, size, tally)
+    most = min(limit.size() for limit in place_limits(cluster.description, array, size))
+    group_size = min(array.max_placement_group_size, most)
+    bucket = models.NodearrayBucketStatus(
+        bucket_id=cluster.bucket_ids[array.name, size.name.lower()],
+        definition=models.NodearrayBucketStatusDefinition(machine_type=size.name),
+        valid=not size.invalid_reason,
+        invalid_reason=size.invalid_reason,
+        active_count=active.nodes,
+        active_core_count=active.cores,
+        active_nodes=[node.name for node in mine if node.counts] if with_nodes else None,
+        available_count=available,
+        available_core_count=available * size.vcpus,
+        max_count=most,
+        max_core_count=most * size.vcpus,
+        max_placement_group_size=group_size,
+        max_placement_group_core_size=group_size * size.vcpus,
+        last_capacity_failure=cluster.seconds_since_capacity_failure(array, size),
+        spot_placement_score=size.spot_placement_score,
+        placement_groups=_groups(cluster, array, size, tally, mine),
+        virtual_machine=models.NodearrayBucketStatusVirtualMachine(
+            vcpu_count=size.vcpus,
+            pcpu_count=size.pcpus,
+            gpu_count=size.gpus,
+            memory=size.memory_gb,
+            infiniband=size.infiniband,
+            vcpu_quota_count=size.quota_vcpus,
+        ),
+    )
+    _fill_quotas(bucket, cluster, array, size, tally)
+    return bucket
+
+
+def _groups(
+    cluster: "Cluster", array: Nodearray, size: MachineType, tally: Tally, mine: list[SimNode]
+) -> list[models.PlacementGroupStatus]:
+    """The placement groups that the description names, and those that a node is in."""
+    in_use = (node.placement_group for node in mine if node.placement_group)
+    statuses = []
+    for name in dict.fromkeys([*array.placement_groups, *in_use]):
+        taken = tally.taken(group_scope(cluster.name, array, size, name))
+        statuses.append(
+            models.PlacementGroupStatus(
+                name=name, active_count=taken.nodes, active_core_count=taken.cores
+            )
+        )
+    return statuses
+
+
+def _fill_quotas(
+    bucket: models.NodearrayBucketStatus,
+    cluster: "Cluster",
+    array: Nodearray,
+    size: MachineType,
+    tally: Tally,
+) -> None:
+    """Quotas and what is consumed of them. For spot there is no family quota: its numbers are 0."""
+    limits = quota_limits(cluster.cloud.regions[array.region], array, size)
+    regional, family = limits[0], limits[-1]
+    smallest = min(limits, key=lambda limit: limit.most)
+    bucket.quota_count = smallest.size()
+    bucket.quota_core_count = smallest.most
+    bucket.consumed_core_count = tally.taken(family.scope).cores
+    bucket.regional_quota_count = regional.size()
+    bucket.regional_quota_core_count = regional.most
+    bucket.regional_consumed_core_count = tally.taken(regional.scope).cores
+    bucket.family_quota_count = 0 if array.spot else family.size()
+    bucket.family_quota_core_count = 0 if array.spot else family.most
+    bucket.family_consumed_core_count = 0 if array.spot else tally.taken(family.scope).cores
