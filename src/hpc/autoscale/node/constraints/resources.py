@@ -9,6 +9,7 @@ import math
 import re
 from typing import Any
 
+from hpc.autoscale.errors import ConstraintError, did_you_mean
 from hpc.autoscale.hpctypes import Size
 from hpc.autoscale.node.constraints.base import BaseNodeConstraint
 from hpc.autoscale.node.constraints.errors import InvalidAmount, NothingLeft
@@ -22,6 +23,10 @@ SIZE_TEXT = re.compile("(size|memory)::[0-9a-zA-Z]+")
 """How a text starts that stands for a size."""
 
 
+# leaves room within a float for units, and for adding amounts up
+_MOST = 1e250
+
+
 def checked_amount(amount: Any) -> int | float | Size:
     """The amount; InvalidAmount unless it is a size or a number that can be taken from something."""
     if not isinstance(amount, (int, float, Size)):
@@ -30,8 +35,8 @@ def checked_amount(amount: Any) -> int | float | Size:
         number = float(amount)
     except OverflowError:
         number = math.inf
-    if not 0 <= number < math.inf:
-        raise InvalidAmount("a finite amount of at least 0", amount)
+    if not 0 <= number <= _MOST:
+        raise InvalidAmount(f"an amount from 0 to {_MOST:g}", amount)
     return amount
 
 
@@ -76,12 +81,18 @@ class NodeResourceConstraint(LoweredConstraint):
     """A resource that is one of `values`, of which earlier ones are preferred: `{"owner": ["a", "b*"]}`.
 
     Texts are matched with shell wildcards, everything else by equality; `case_insensitive` is for texts. Nothing is
-    used up. Without values it is never satisfied.
+    used up. Without values it is never satisfied. ConstraintError for a keyword that is not known.
     """
 
     weight = 100
 
-    def __init__(self, attr: str, *values: Any, case_insensitive: bool = False) -> None:
+    def __init__(
+        self, attr: str, *values: Any, case_insensitive: bool = False, **unknown: Any
+    ) -> None:
+        if unknown:
+            name = next(iter(unknown))
+            hint = did_you_mean(name, ["case_insensitive"])
+            raise ConstraintError("no other keyword than 'case_insensitive'", name, attr, hint)
         self.attr = attr
         self.case_insensitive = case_insensitive
         self.values = [v.lower() if case_insensitive and isinstance(v, str) else v for v in values]
