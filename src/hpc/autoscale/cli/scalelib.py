@@ -50,10 +50,26 @@ _COLUMNS = [
 
 
 class _AzScaleCLI(CommonCLI):
-    """What `azscale` has with and without a driver."""
+    """What `azscale` has with and without a driver.
 
-    def __init__(self, project_name: str = PROJECT_NAME) -> None:
+    `directory` is that of the configuration. Files that belong elsewhere go there while that place does not exist, so
+    that a first try needs no installation.
+    """
+
+    def __init__(self, project_name: str = PROJECT_NAME, directory: str = "") -> None:
         super().__init__(project_name)
+        self._directory = directory
+
+    @property
+    def autoscale_home(self) -> str:
+        """As of every command line where that directory exists, and else the directory of the configuration."""
+        home = super().autoscale_home
+        return self._directory if self._directory and not os.path.isdir(home) else home
+
+    def _initialize(self, command: str, config: Config) -> None:
+        if self._directory and not os.path.isdir(self._driver(config).autoscale_home):
+            for key, name in (("lock_file", "lock.file"), ("nodehistorydb", "nodehistory.db")):
+                config.setdefault(key, os.path.join(self._directory, name))
 
     def _top_level_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("--version", action="version", version=f"azscale {__version__}")
@@ -73,6 +89,12 @@ class _AzScaleCLI(CommonCLI):
     def _initconfig(self, config: Config) -> None:
         if config.get("driver") is None:
             config.pop("driver", None)
+        home = self.autoscale_home
+        if not os.path.isdir(home):  # then nothing can be there, and the defaults are good enough
+            if config["lock_file"] == os.path.join(home, "scalelib.lock"):
+                del config["lock_file"]
+            if config["logging"]["config_file"] == os.path.join(home, "logging.conf"):
+                del config["logging"]
 
     def _node_mgr(
         self, config: Config, driver: SchedulerDriver | None = None, force: bool = False
@@ -141,9 +163,8 @@ class ScaleLibCLI(_AzScaleCLI):
 class DriverCLI(_AzScaleCLI):
     """`azscale` with the driver that the configuration names."""
 
-    def __init__(self, directory: str = "", project_name: str = PROJECT_NAME) -> None:
-        super().__init__(project_name)
-        self._directory = directory
+    def __init__(self, project_name: str = PROJECT_NAME, directory: str = "") -> None:
+        super().__init__(project_name, directory)
         self._loaded: SchedulerDriver | None = None
 
     def _driver(self, config: Config) -> SchedulerDriver:
@@ -288,14 +309,15 @@ def _command_line_for(args: list[str], default_config: str | None) -> CommonCLI:
         if needs_driver:
             raise
         driver = None  # the command loads it again, or does not need it
+    directory = os.path.dirname(os.path.abspath(path)) if path else ""
     if driver:
-        return DriverCLI(os.path.dirname(path or ""))
+        return DriverCLI(directory=directory)
     if needs_driver:
         raise ConfigurationException(
             f"{command} needs to know the scheduler: expected the key driver, as in"
             f' "driver": "package.module:Class", in {path or "autoscale.json"}'
         )
-    return plain
+    return ScaleLibCLI(directory=directory)
 
 
 def _config_path(args: list[str]) -> str | None:
