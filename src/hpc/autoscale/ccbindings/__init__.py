@@ -10,11 +10,7 @@ once) with `recovery`, `session` (when to send and send again) with `pacing`, `r
 from collections.abc import Mapping
 from typing import Any
 
-from hpc.autoscale.ccbindings.auth import resolve_credentials
-from hpc.autoscale.ccbindings.client import Client
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
-from hpc.autoscale.ccbindings.legacy import ClusterBinding
-from hpc.autoscale.ccbindings.reproduce import ReproduceFromResponse
 from hpc.autoscale.errors import ConfigurationException
 
 __all__ = ["ClusterBindingInterface", "new_cluster_bindings"]
@@ -29,6 +25,8 @@ def new_cluster_bindings(config: Mapping[str, Any]) -> ClusterBindingInterface:
     """
     given = config.get("_mock_bindings")
     if isinstance(given, Mapping) and given:
+        from hpc.autoscale.ccbindings.reproduce import ReproduceFromResponse
+
         if given.get("name", "reproduce") != "reproduce":
             raise AssertionError(f"unsupported _mock_bindings: {given['name']!r}")
         return ReproduceFromResponse(given)
@@ -39,6 +37,15 @@ def new_cluster_bindings(config: Mapping[str, Any]) -> ClusterBindingInterface:
     if not isinstance(cluster_name, str) or not cluster_name:
         found = "nothing" if cluster_name is None else repr(cluster_name)
         raise ConfigurationException(f"cluster_name: expected the name of a cluster, found {found}")
+    return _connected(config)
+
+
+def _connected(config: Mapping[str, Any]) -> ClusterBindingInterface:
+    """The binding to a real server. What it takes is imported here: half of the time to import the library otherwise."""
+    from hpc.autoscale.ccbindings.auth import resolve_credentials
+    from hpc.autoscale.ccbindings.client import Client
+    from hpc.autoscale.ccbindings.legacy import ClusterBinding
+
     credentials = resolve_credentials(config)
     client = Client(config, **vars(credentials))
     read_only = bool(config.get("read_only", False))

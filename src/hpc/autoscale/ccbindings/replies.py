@@ -125,9 +125,10 @@ def _is_cut_off(text: str) -> bool:
     try:
         json.loads(text)
     except json.JSONDecodeError as error:
-        rest = text[error.pos :]
-        unended = any(literal.startswith(rest) for literal in ("true", "false", "null", "-"))
-        return text[0] in "{[" and (unended or error.msg.startswith("Unterminated string"))
+        # what is broken at the very end was not meant to end there: a literal, an escape, a number
+        at_end = error.pos >= len(text) or (len(text) - error.pos <= 6 and text[-1] not in "}]")
+        unended = at_end or error.msg.startswith("Unterminated string")
+        return text[0] in "{[" and unended and error.msg != "Extra data"
     except (ValueError, RecursionError):
         return False
     return False
