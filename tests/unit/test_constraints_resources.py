@@ -125,11 +125,11 @@ def test_amount_that_cannot_be(amount):
 
 
 def test_stand_in_for_a_node():
-    """An object with `available` is enough to ask."""
+    """An object with `available` is enough to ask, and to take from."""
 
     class Double:
         name = "double"
-        available = {"ncpus": 2}
+        available = {"ncpus": 2, "memgb": Memory(4, "g")}
 
     assert MinResourcePerNode("ncpus", 1).satisfied_by_node(Double())
     assert MinResourcePerNode("ncpus", 1).minimum_space(Double()) == 2

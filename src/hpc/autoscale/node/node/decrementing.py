@@ -12,7 +12,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpclogging as logging
-from hpc.autoscale.node.node.shaping import restore
+from hpc.autoscale.node.node.shaping import restore, split_sizes
 from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.expr import UNBOUNDED, Expr, Fit
 from hpc.autoscale.packing.shape import left
@@ -64,7 +64,7 @@ class Snapshot:
 def take(node: Node, fit: Fit, times: int) -> None:
     """Use up what `fit` takes, `times` times, on the node."""
     if fit.take:
-        free = node._view().free
+        free, _ = split_sizes(node.available)
         rest = {name: left(free[name], amount, times) for name, amount in fit.take}
         node.available.update(restore(rest, node.available))
     if fit.closes:
