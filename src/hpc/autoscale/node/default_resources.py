@@ -181,7 +181,8 @@ def _value_from_text(text: str, where: str) -> Value:
 
 def _property_value(attr: str, where: str) -> Value:
     readable = [n for n in dir(Node) if not n.startswith("_") and not callable(getattr(Node, n))]
-    readable += ["instance_id", "managed", "create_time_unix", "last_match_time_unix"]
+    readable += ["instance_id", "managed"]
+    readable += ["create_time_unix", "last_match_time_unix", "delete_time_unix"]
     if attr not in readable:
         raise DefaultResourceError(
             f"{where}: Invalid node.attribute: node has no property {attr!r}{did_you_mean(attr, readable)}"
