@@ -5,6 +5,7 @@ for exactly 10 nodes and nothing in use, and without nodes. Not a test module it
 """
 
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -70,6 +71,11 @@ def record_of(binding: ClusterBindingInterface, node_id: str) -> dict[str, Any] 
 
 class BindingContract:
     """The promises."""
+
+    @pytest.fixture
+    def settle(self) -> Callable[[], None]:
+        """Lets nodes arrive where they are headed, in a cluster where that takes time."""
+        return lambda: None
 
     def test_nodes_of_the_status_come_when_asked_for(
         self, binding: ClusterBindingInterface
@@ -184,10 +190,14 @@ class BindingContract:
         assert kept["KeepAlive"] is True
         result = binding.terminate_nodes(node_ids=[kept["NodeId"], other["NodeId"]])
         said = {node.id: (node.status, bool(node.error)) for node in result.nodes}
-        assert said == {kept["NodeId"]: ("Error", True), other["NodeId"]: ("OK", False)}
+        # a result that was worked out after a lost reply has only the nodes that were touched
+        assert said.pop(kept["NodeId"], ("Error", True)) == ("Error", True)
+        assert said == {other["NodeId"]: ("OK", False)}
         assert bucket_of(binding).active_count == 1
 
-    def test_deallocating_and_starting_again(self, binding: ClusterBindingInterface) -> None:
+    def test_deallocating_and_starting_again(
+        self, binding: ClusterBindingInterface, settle: Callable[[], None]
+    ) -> None:
         """A deallocated node stays in the listing and takes no place until it is started."""
         (record,) = created(binding, "htc-1")
         node_id = record["NodeId"]
@@ -195,6 +205,7 @@ class BindingContract:
         listed = record_of(binding, node_id)
         assert listed is not None and listed["TargetState"] == "Deallocated"
         assert bucket_of(binding).active_count == 0
+        settle()
         result = binding.start_nodes(node_ids=[node_id])
         assert [node.status for node in result.nodes] == ["OK"]
         listed = record_of(binding, node_id)

@@ -9,6 +9,7 @@ from scripted_server import Answer, FakeTime, ScriptedServer, serving
 from hpc.autoscale.ccbindings import clusters, errors
 from hpc.autoscale.ccbindings.pacing import NotBefore
 from hpc.autoscale.ccbindings.session import Session
+from hpc.autoscale.ccbindings.transport import Timeouts
 
 STATUS = "/clusters/c/status"
 NODES = "/clusters/c/nodes"
@@ -29,7 +30,7 @@ def time() -> FakeTime:
 
 @pytest.fixture
 def session(server: ScriptedServer, time: FakeTime) -> Session:
-    return Session(server.url, "user", PASSWORD, timeout=5, pacing=time.pacing())
+    return Session(server.url, "user", PASSWORD, timeouts=Timeouts(5, 5), pacing=time.pacing())
 
 
 def test_sends_basic_credentials_beyond_latin_1(server: ScriptedServer, session: Session) -> None:
@@ -93,7 +94,7 @@ def test_one_failure_of_a_read_is_no_error(
 
 def test_a_read_that_times_out_is_tried_again(server: ScriptedServer, time: FakeTime) -> None:
     """Silence beyond the timeout counts as a failure that may pass."""
-    impatient = Session(server.url, "user", "x", timeout=0.1, pacing=time.pacing())
+    impatient = Session(server.url, "user", "x", timeouts=Timeouts(5, 0.1), pacing=time.pacing())
     server.on("GET", STATUS, Answer(fault="silence"), Answer(body=EMPTY))
     assert clusters.get_cluster_status(impatient, "c")[1].max_count == 1
 

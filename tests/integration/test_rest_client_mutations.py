@@ -14,6 +14,7 @@ from hpc.autoscale.ccbindings.models import (
 )
 from hpc.autoscale.ccbindings.pacing import NotBefore
 from hpc.autoscale.ccbindings.session import Session
+from hpc.autoscale.ccbindings.transport import Timeouts
 
 CREATE = "/clusters/c/nodes/create"
 SHUTDOWN = "/clusters/c/nodes/shutdown"
@@ -60,7 +61,7 @@ def time() -> FakeTime:
 
 @pytest.fixture
 def session(server: ScriptedServer, time: FakeTime) -> Session:
-    return Session(server.url, "user", "secret", timeout=5, pacing=time.pacing())
+    return Session(server.url, "user", "secret", timeouts=Timeouts(5, 5), pacing=time.pacing())
 
 
 def ids(seen: list[Seen]) -> list[str]:

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from hpc.autoscale import ccbindings
-from hpc.autoscale.ccbindings import auth
+from hpc.autoscale.ccbindings import auth, settings
 from hpc.autoscale.ccbindings.client import Client
 from hpc.autoscale.ccbindings.legacy import ClusterBinding
 from hpc.autoscale.ccbindings.reproduce import ReproduceFromResponse
+from hpc.autoscale.ccbindings.transport import Timeouts
 from hpc.autoscale.errors import ConfigurationException
 
 SERVER = {
@@ -91,7 +92,13 @@ def test_no_cluster_name(name: Any) -> None:
         ("username", "a:b", "username: must not contain a colon"),
         ("verify_certificates", "no", "verify_certificates: expected true or false"),
         ("timeout", 0, "timeout: expected seconds"),
-        ("timeout", "60", "timeout: expected seconds"),
+        ("timeout", "soon", "timeout: expected seconds"),
+        ("timeout", float("nan"), "timeout: expected seconds"),
+        ("timeout", {"read": -1}, "timeout.read: expected seconds"),
+        ("retry", 3, "retry: expected an object"),
+        ("retry", {"attempts": 0}, "retry.attempts: expected a whole number"),
+        ("retry", {"max_retry_after": "x"}, "retry.max_retry_after: expected seconds"),
+        ("ca_file", 7, "ca_file: expected a text"),
         ("timeout", True, "timeout: expected seconds"),
         ("ca_file", "/no/such", "ca_file: expected a file"),
     ],
@@ -101,6 +108,28 @@ def test_settings_that_cannot_be_used(key: str, value: Any, message: str) -> Non
     with pytest.raises(ConfigurationException, match=message) as raised:
         ccbindings.new_cluster_bindings({**SERVER, key: value})
     assert "hunter2" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "connect", "read"),
+    [
+        (None, 10.0, 60.0),
+        (5, 5.0, 5.0),
+        ("30", 10.0, 30.0),
+        ({"connect": 20, "read": 90}, 20.0, 90.0),
+        ({"read": 3}, 3.0, 3.0),
+    ],
+)
+def test_timeouts(value: Any, connect: float, read: float) -> None:
+    """One number for both, where connecting is cut at ten seconds, or each for itself."""
+    assert settings.timeouts({"timeout": value}) == Timeouts(connect, read)
+
+
+def test_patience() -> None:
+    """How often, and how long at most."""
+    patience = settings.pacing({"retry": {"attempts": 2, "max_retry_after": 0}})
+    assert (patience.attempts, patience.longest_wait) == (2, 0.0)
+    assert settings.pacing({}).longest_wait == 60.0
 
 
 def test_jetpack_knows_who_we_are(tmp_path: Path) -> None:

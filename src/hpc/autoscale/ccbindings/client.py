@@ -7,33 +7,33 @@ and `scale_by_*` here. The endpoints themselves are in `clusters`.
 from collections.abc import Mapping
 from typing import Any
 
-from hpc.autoscale.ccbindings import clusters
+from hpc.autoscale.ccbindings import clusters, settings
 from hpc.autoscale.ccbindings.models import ClusterStatus
 from hpc.autoscale.ccbindings.pacing import Pacing
 from hpc.autoscale.ccbindings.session import Session
-from hpc.autoscale.ccbindings.transport import DEFAULT_TIMEOUT
-from hpc.autoscale.errors import ConfigurationException
 
 
 class Client:
     """A client for the server that `config` or the keyword arguments describe; keyword arguments win.
 
     Keys: `url`, `username`, `password`, and optionally `verify_certificates` (true), `ca_file` (certificates to trust),
-    `timeout` in seconds (60). Other keys are ignored. Raises ConfigurationException for a key that is missing or unusable.
+    `timeout` in seconds (60), `retry`. Other keys are ignored. Raises ConfigurationException for a key that is missing or
+    unusable.
     """
 
     def __init__(
-        self, config: Mapping[str, Any] | None = None, pacing: Pacing | None = None, **settings: Any
+        self, config: Mapping[str, Any] | None = None, pacing: Pacing | None = None, **more: Any
     ) -> None:
-        merged = {**(config or {}), **settings}
+        given = {**(config or {}), **more}
+        ca_file = settings.text(given, "ca_file") if given.get("ca_file") is not None else None
         self.session = Session(
-            _text(merged, "url"),
-            _text(merged, "username"),
-            _text(merged, "password"),
-            verify_certificates=_flag(merged, "verify_certificates", default=True),
-            ca_file=merged.get("ca_file"),
-            timeout=_seconds(merged, "timeout", DEFAULT_TIMEOUT),
-            pacing=pacing,
+            settings.text(given, "url"),
+            settings.text(given, "username"),
+            settings.text(given, "password"),
+            verify_certificates=settings.flag(given, "verify_certificates", default=True),
+            ca_file=ca_file,
+            timeouts=settings.timeouts(given),
+            pacing=pacing or settings.pacing(given),
         )
         self.clusters = Clusters(self)
 
@@ -79,29 +79,3 @@ class Cluster:
         clusters.scale(
             self._client.session, self.name, node_array, total_node_count=total_node_count
         )
-
-
-def _text(settings: Mapping[str, Any], key: str) -> str:
-    value = settings.get(key)
-    if not isinstance(value, str) or not value:
-        shown = "nothing" if not value else f"a {type(value).__name__}"
-        raise ConfigurationException(f"{key}: expected a text, found {shown}")
-    return value
-
-
-def _flag(settings: Mapping[str, Any], key: str, default: bool) -> bool:
-    value = settings.get(key)
-    if value is None:
-        return default
-    if not isinstance(value, bool):
-        raise ConfigurationException(f"{key}: expected true or false, found {value!r}")
-    return value
-
-
-def _seconds(settings: Mapping[str, Any], key: str, default: float) -> float:
-    value = settings.get(key)
-    if value is None:
-        return default
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 86400:
-        raise ConfigurationException(f"{key}: expected seconds above 0, found {value!r}")
-    return float(value)

@@ -13,7 +13,7 @@ from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.ccbindings import errors
 from hpc.autoscale.ccbindings.pacing import Demand, Pacing, retry_after
 from hpc.autoscale.ccbindings.replies import Reply, error_for
-from hpc.autoscale.ccbindings.transport import DEFAULT_TIMEOUT, Transport
+from hpc.autoscale.ccbindings.transport import Timeouts, Transport
 from hpc.autoscale.errors import ConfigurationException
 
 # statuses with which a server or a proxy says "not now"
@@ -37,10 +37,12 @@ class Session:
         password: str,
         verify_certificates: bool = True,
         ca_file: str | None = None,
-        timeout: float = DEFAULT_TIMEOUT,
+        timeouts: Timeouts | None = None,
         pacing: Pacing | None = None,
     ) -> None:
-        self._transport = Transport(url, username, password, verify_certificates, ca_file, timeout)
+        self._transport = Transport(
+            url, username, password, verify_certificates, ca_file, timeouts or Timeouts()
+        )
         self.url = self._transport.url
         self.pacing = pacing or Pacing()
         # what users of CycleCloud's own client look up here

@@ -12,6 +12,7 @@ import os
 import re
 import time
 import warnings
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
@@ -24,7 +25,6 @@ from hpc.autoscale.errors import ConfigurationException
 if TYPE_CHECKING:
     import requests
 
-DEFAULT_TIMEOUT = 60.0
 LONGEST_CONNECT = 10.0
 # a cluster of 50,000 nodes with long records stays well below this
 LARGEST_BODY = 512 * 1024 * 1024
@@ -32,11 +32,18 @@ LARGEST_BODY = 512 * 1024 * 1024
 _unverified: set[str] = set()
 
 
+@dataclass(frozen=True)
+class Timeouts:
+    """Seconds to wait for a connection, and for each silence of the server; a whole reply may take five such silences."""
+
+    connect: float = LONGEST_CONNECT
+    read: float = 60.0
+
+
 class Transport:
     """The way to the server at `url`; opens nothing until it is used.
 
-    `timeout` is in seconds, for connecting (at most 10) and for each silence of the server; a whole reply may take five
-    times as long. Raises ConfigurationException when url, credentials or `ca_file` cannot be used.
+    Raises ConfigurationException when url, credentials or `ca_file` cannot be used.
     """
 
     def __init__(
@@ -46,12 +53,12 @@ class Transport:
         password: str,
         verify_certificates: bool,
         ca_file: str | None,
-        timeout: float,
+        timeouts: Timeouts,
     ) -> None:
         if ":" in username:
             raise ConfigurationException(f"username: must not contain a colon, found {username!r}")
         self.url = _checked_url(url)
-        self.timeout = timeout
+        self._timeouts = timeouts
         # made here, because the HTTP library would refuse a password beyond Latin-1
         self._token = base64.b64encode(f"{username}:{password}".encode()).decode()
         self._secrets = _secrets(password, self._token)
@@ -78,7 +85,7 @@ class Transport:
             OSError,
             ValueError,
         )
-        deadline = time.monotonic() + 5 * self.timeout
+        deadline = time.monotonic() + 5 * self._timeouts.read
         try:
             with self._connection().request(
                 method,
@@ -86,7 +93,7 @@ class Transport:
                 data=None if body is None else body.encode(),
                 headers=None if body is None else {"Content-Type": "application/json"},
                 verify=self._verify,
-                timeout=(min(self.timeout, LONGEST_CONNECT), self.timeout),
+                timeout=(self._timeouts.connect, self._timeouts.read),
                 allow_redirects=False,
                 stream=True,
             ) as response:

@@ -1,0 +1,72 @@
+"""How to connect: the settings of a client, read from a configuration.
+
+Each is checked here too, because a client can be made without a whole autoscale.json. `client` calls it.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from hpc.autoscale.ccbindings.pacing import Pacing
+from hpc.autoscale.ccbindings.transport import LONGEST_CONNECT, Timeouts
+from hpc.autoscale.errors import ConfigurationException
+
+
+def text(settings: Mapping[str, Any], key: str) -> str:
+    """A text that must be there. Its value is in no error message: it may be the password."""
+    value = settings.get(key)
+    if not isinstance(value, str) or not value:
+        shown = "nothing" if not value else f"a {type(value).__name__}"
+        raise ConfigurationException(f"{key}: expected a text, found {shown}")
+    return value
+
+
+def flag(settings: Mapping[str, Any], key: str, default: bool) -> bool:
+    """True or false."""
+    value = settings.get(key)
+    if value is None:
+        return default
+    if not isinstance(value, bool):
+        raise ConfigurationException(f"{key}: expected true or false, found {value!r}")
+    return value
+
+
+def timeouts(settings: Mapping[str, Any]) -> Timeouts:
+    """The setting `timeout`: seconds for both, or an object with `connect` and `read`.
+
+    Connecting never takes longer than `LONGEST_CONNECT` unless it is asked for in so many words.
+    """
+    value = settings.get("timeout")
+    if isinstance(value, Mapping):
+        read = _seconds(value, "timeout.read", Timeouts().read)
+        return Timeouts(_seconds(value, "timeout.connect", min(read, LONGEST_CONNECT)), read)
+    both = _seconds(settings, "timeout", Timeouts().read)
+    return Timeouts(min(both, LONGEST_CONNECT), both)
+
+
+def pacing(settings: Mapping[str, Any]) -> Pacing:
+    """The setting `retry`: `attempts`, and `max_retry_after` in seconds."""
+    retry = settings.get("retry") or {}
+    if not isinstance(retry, Mapping):
+        raise ConfigurationException(f"retry: expected an object, found {retry!r}")
+    default = Pacing()
+    attempts = retry.get("attempts", default.attempts)
+    if isinstance(attempts, bool) or not isinstance(attempts, int) or attempts < 1:
+        raise ConfigurationException(
+            f"retry.attempts: expected a whole number above 0, found {attempts!r}"
+        )
+    longest = _seconds(retry, "retry.max_retry_after", default.longest_wait, least=0.0)
+    return Pacing(attempts=attempts, longest_wait=longest)
+
+
+def _seconds(settings: Mapping[str, Any], path: str, default: float, least: float = 1e-3) -> float:
+    """Seconds under the last part of `path`, as a number or as a text."""
+    value = settings.get(path.rpartition(".")[2])
+    if value is None:
+        return default
+    try:
+        seconds = float(value) if isinstance(value, int | float | str) else -1.0
+    except ValueError:
+        seconds = -1.0
+    if isinstance(value, bool) or not least <= seconds <= 86400:
+        raise ConfigurationException(f"{path}: expected seconds up to 86400, found {value!r}")
+    return seconds
