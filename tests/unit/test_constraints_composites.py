@@ -11,6 +11,7 @@ from hpc.autoscale.node.constraints import (
     Never,
     Not,
     Or,
+    ReadOnlyAlias,
     SharedConsumableConstraint,
     SharedConsumableResource,
     XOr,
@@ -71,6 +72,25 @@ def test_and_dict_merges():
     assert And().to_dict() == {"and": []}
     twice = And(And({"a": 1}, {"a": 2}), And({"a": 3}, {"a": 4}))
     assert get_constraint(twice.to_dict()) == twice
+
+
+def test_and_dict_keeps_an_alias_whole():
+    """The keys of an alias mean something only together."""
+    alias = ReadOnlyAlias("slots", "ncpus")
+    for both in (And(alias, {"a": 1}), And({"a": 1}, alias), And(And(alias), {"a": 1})):
+        again = get_constraint(both.to_dict())
+        assert again == both
+        assert any(type(child) is ReadOnlyAlias for child in again.constraints)
+
+
+def test_choice_stays_while_a_node_is_filled():
+    """An exclusive alternative closes the node, and the iterations that follow still take it."""
+    node = a_node(ncpus=4)
+    either = Or({"exclusive": True}, {"ncpus": 1})
+    assert either.do_decrement(node)
+    assert either.do_decrement(node)
+    assert node.closed
+    assert node.available == {"ncpus": 4}
 
 
 def test_and_with_somebody_elses_constraint():

@@ -6,6 +6,7 @@ of the engine, so is the composite. Made by the parser, or by integrations from 
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -15,11 +16,12 @@ from hpc.autoscale.node.constraints.compiled import Compiled, Draft, conjunction
 from hpc.autoscale.node.constraints.errors import AmbiguousChoice, MalformedConstraint
 from hpc.autoscale.node.constraints.lowered import published_space
 from hpc.autoscale.node.constraints.parse import KEYWORDS, Reading, read_children
+from hpc.autoscale.node.constraints.resources import is_alias
 from hpc.autoscale.node.constraints.shared import toll_room
 from hpc.autoscale.node.constraints.views import bucket_view, sentence, subject, take, view_of
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.packing.compound import AllOf, AnyOf, ExactlyOne, Negation
-from hpc.autoscale.packing.expr import UNBOUNDED, Expr, View
+from hpc.autoscale.packing.expr import Expr, Fit, View
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.results import SatisfiedResult
 
@@ -27,10 +29,10 @@ Ask = Callable[[NodeConstraint], SatisfiedResult]
 
 
 class _Composite(BaseNodeConstraint):
-    """Children, and the two ways of asking them."""
+    """Children, given as constraints or as JSON; `at_least` so many."""
 
     keyword: str
-    at_least: int
+    at_least = 0
 
     def __init__(self, *constraints: NodeConstraint | dict[Any, Any]) -> None:
         self.constraints = read_children(constraints, Reading(self.keyword))
@@ -59,7 +61,6 @@ class And(_Composite):
     """Every child at once, so that together they must fit: two that each take a core need two cores."""
 
     keyword = "and"
-    at_least = 0
 
     def lower(self) -> Expr | None:
         """All of the children; None when one of them is opaque or shared."""
@@ -113,10 +114,7 @@ class And(_Composite):
         fit = parts.expr.fit(view_of(node))
         if isinstance(fit, Reject):
             return 0
-        spaces = [
-            fit.count if fit.count < UNBOUNDED else -1,
-            published_space(toll_room(parts.tolls)),
-        ]
+        spaces = [published_space(count) for count in (fit.count, toll_room(parts.tolls))]
         spaces += [child.minimum_space(node) for child in parts.opaque]
         return min((space for space in spaces if space >= 0), default=-1)
 
@@ -139,39 +137,70 @@ class And(_Composite):
         return bucket_weights
 
     def to_dict(self) -> dict[str, Any]:
-        """The children merged into one dict; `{"and": [...]}` where their keys collide, or there are none."""
+        """The children merged into one dict; `{"and": [...]}` where that would not read back, or there are none."""
         merged: list[dict[str, Any]] = []
         for child in self.constraints:
             d = child.to_dict()
-            if not merged or d.keys() & merged[-1].keys():
+            last = merged[-1] if merged else {}
+            if not merged or d.keys() & last.keys() or is_alias(d) or is_alias(last):
                 merged.append({})
             merged[-1].update(d)
         return merged[0] if len(merged) == 1 else {"and": merged}
 
 
-class Or(_Composite):
-    """The first child that is satisfied; earlier ones are preferred. At least two (AssertionError)."""
+class _Choice(_Composite):
+    """One of several children is what counts. At least two (AssertionError)."""
 
-    keyword = "or"
     at_least = 2
 
-    def lower(self) -> Expr | None:
-        """Any of the children; None when one of them is opaque or shared."""
-        exprs = self._lowered()
-        return None if exprs is None else AnyOf(exprs)
+    @abstractmethod
+    def _satisfied(self, ask: Ask, node: Node) -> SatisfiedResult:
+        """What the children's answers come to."""
 
-    def _first(self, node: Node) -> NodeConstraint | None:
-        return next((c for c in self.constraints if c.satisfied_by_node(node)), None)
+    @abstractmethod
+    def _chosen(self, node: Node) -> NodeConstraint | None:
+        """The child that counts on the node, if one does."""
 
     def satisfied_by_node(self, node: Node) -> SatisfiedResult:
-        """Whether any child is satisfied; the score is higher for earlier ones."""
+        """Whether a child is chosen."""
         return self._satisfied(lambda child: child.satisfied_by_node(node), node)
 
     def satisfied_by_bucket(self, bucket: NodeBucket) -> SatisfiedResult:
         """The same of a bucket."""
         return self._satisfied(lambda child: child.satisfied_by_bucket(bucket), bucket.example_node)
 
+    def minimum_space(self, node: Node) -> int:
+        """How often the chosen child fits; 0 without one."""
+        chosen = self._chosen(node)
+        return 0 if chosen is None else chosen.minimum_space(node)
+
+    def do_decrement(self, node: Node) -> bool:
+        """Take what the chosen child needs; False without one."""
+        expr = self.lower()
+        fit = None if expr is None else expr.fit(view_of(node))
+        if isinstance(fit, Fit):
+            # the engine's choice, which the node being closed by an iteration before does not change
+            take(node, fit, 1)
+            return True
+        chosen = self._chosen(node)
+        return chosen is not None and chosen.do_decrement(node)
+
+
+class Or(_Choice):
+    """The first child that is satisfied; earlier ones are preferred."""
+
+    keyword = "or"
+
+    def lower(self) -> Expr | None:
+        """Any of the children; None when one of them is opaque or shared."""
+        exprs = self._lowered()
+        return None if exprs is None else AnyOf(exprs)
+
+    def _chosen(self, node: Node) -> NodeConstraint | None:
+        return next((c for c in self.constraints if c.satisfied_by_node(node)), None)
+
     def _satisfied(self, ask: Ask, node: Node) -> SatisfiedResult:
+        """The score is higher for earlier children."""
         refusals = []
         for index, child in enumerate(self.constraints):
             answer = ask(child)
@@ -179,16 +208,6 @@ class Or(_Composite):
                 return SatisfiedResult("success", self, node, score=len(self.constraints) - index)
             refusals.append(answer)
         return _none_of(refusals, self, node)
-
-    def minimum_space(self, node: Node) -> int:
-        """How often the first satisfied child fits; 0 without one."""
-        first = self._first(node)
-        return 0 if first is None else first.minimum_space(node)
-
-    def do_decrement(self, node: Node) -> bool:
-        """Take what the first satisfied child needs; False without one."""
-        first = self._first(node)
-        return first is not None and first.do_decrement(node)
 
     def weight_buckets(self, bucket_weights: BucketWeights) -> BucketWeights:
         """A hundred more for each place in the order of preference; 0 for a bucket that satisfies no child."""
@@ -203,26 +222,25 @@ class Or(_Composite):
         return [(bucket, weigh(bucket, weight)) for bucket, weight in bucket_weights]
 
 
-class XOr(_Composite):
-    """Exactly one child is satisfied. At least two (AssertionError)."""
+class XOr(_Choice):
+    """Exactly one child is satisfied."""
 
     keyword = "xor"
-    at_least = 2
 
     def lower(self) -> Expr | None:
         """Exactly one of the children; None when one of them is opaque or shared."""
         exprs = self._lowered()
         return None if exprs is None else ExactlyOne(exprs)
 
-    def satisfied_by_node(self, node: Node) -> SatisfiedResult:
-        """The answer of the one child that is satisfied."""
-        return self._satisfied(lambda child: child.satisfied_by_node(node), node)
+    def _all_satisfied(self, node: Node) -> list[NodeConstraint]:
+        return [child for child in self.constraints if child.satisfied_by_node(node)]
 
-    def satisfied_by_bucket(self, bucket: NodeBucket) -> SatisfiedResult:
-        """The same of a bucket."""
-        return self._satisfied(lambda child: child.satisfied_by_bucket(bucket), bucket.example_node)
+    def _chosen(self, node: Node) -> NodeConstraint | None:
+        found = self._all_satisfied(node)
+        return found[0] if len(found) == 1 else None
 
     def _satisfied(self, ask: Ask, node: Node) -> SatisfiedResult:
+        """The answer of the one child that is satisfied."""
         found: SatisfiedResult | None = None
         refusals = []
         for child in self.constraints:
@@ -239,20 +257,12 @@ class XOr(_Composite):
         reject = Reject("XORFailed", one, other)
         return SatisfiedResult(reject.code, self, node, lambda: [sentence(reject, node)])
 
-    def _satisfied_children(self, node: Node) -> list[NodeConstraint]:
-        return [child for child in self.constraints if child.satisfied_by_node(node)]
-
-    def minimum_space(self, node: Node) -> int:
-        """How often the one satisfied child fits; 0 when there are none or several."""
-        found = self._satisfied_children(node)
-        return found[0].minimum_space(node) if len(found) == 1 else 0
-
     def do_decrement(self, node: Node) -> bool:
         """Take what the one satisfied child needs; False without one, AmbiguousChoice (an AssertionError) with several."""
-        found = self._satisfied_children(node)
+        found = self._all_satisfied(node)
         if len(found) > 1:
             raise AmbiguousChoice(f"{subject(node)} satisfies both {found[0]} and {found[1]}")
-        return bool(found) and found[0].do_decrement(node)
+        return super().do_decrement(node)
 
 
 class Not(BaseNodeConstraint):

@@ -27,6 +27,7 @@ from hpc.autoscale.node.constraints.resources import (
     MinResourcePerNode,
     NodeResourceConstraint,
     ReadOnlyAlias,
+    is_alias,
 )
 from hpc.autoscale.node.constraints.shared import (
     SharedConsumableConstraint,
@@ -122,7 +123,7 @@ def _element(expr: Any, reading: Reading) -> NodeConstraint | None:
         raise ConstraintError("a dict or a constraint", expr, reading.path, hint)
     if not isinstance(expr, Mapping):
         raise ConstraintError("a dict or a constraint", expr, reading.path)
-    if expr.get("class") == "ReadOnlyAlias" and expr.keys() == {"class", "alias", "resource-name"}:
+    if is_alias(expr):
         return ReadOnlyAlias(str(expr["alias"]), str(expr["resource-name"]))
     found = [_constraint(attr, value, reading.key(attr)) for attr, value in expr.items()]
     if len(found) > 1:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from hpc.autoscale.errors import ConstraintError, did_you_mean
@@ -123,6 +124,11 @@ def _reads_as_equality(value: Any) -> bool:
     return value is None or isinstance(value, bool)
 
 
+def is_alias(d: Mapping[str, Any]) -> bool:
+    """Whether a dict is that of a `ReadOnlyAlias`, whose keys have a meaning only together."""
+    return d.get("class") == "ReadOnlyAlias" and d.keys() == {"class", "alias", "resource-name"}
+
+
 class ReadOnlyAlias(BaseNodeConstraint):
     """The node has `resource_name`, whose total becomes available as `alias` too."""
 
@@ -148,7 +154,7 @@ class ReadOnlyAlias(BaseNodeConstraint):
         return True
 
     def to_dict(self) -> dict[str, Any]:
-        """A dict that names its class; no other constraint has this form."""
+        """A dict that names its class; see `is_alias`."""
         return {
             "class": "ReadOnlyAlias",
             "alias": self.alias,
