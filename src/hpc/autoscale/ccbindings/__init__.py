@@ -1,9 +1,10 @@
 """The CycleCloud side of the library: everything that knows the server or its protocol.
 
 `new_cluster_bindings` is the way in; the node manager calls it once for each pass. `interface` is what it gets back:
-`legacy` over REST (with `selection`, `creation` and `dryrun`), `mock` in memory, `reproduce` from saved replies.
-Below `legacy`, from the top: `client` and `clusters` (one function for each endpoint), `mutation` (changing things exactly
-once) with `recovery`, `session` (when to send and send again) with `pacing`, `replies` and `transport` (one HTTP request).
+`legacy` over REST (with `selection`, `creation`, `dryrun` and `foreign`, for other people's clients), `mock` in memory,
+`reproduce` from saved replies. Below `legacy`, from the top: `client` (made from `auth` and `settings`) and `clusters` (one
+function for each endpoint), `mutation` (changing things exactly once) with `recovery`, `session` (when to send and send
+again) with `pacing`, `replies` and `transport` (one HTTP request).
 `models` and `errors` are what all of them speak in; `evidence` decides whether a listing may be believed.
 """
 
@@ -11,7 +12,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
-from hpc.autoscale.errors import ConfigurationException
 
 __all__ = ["ClusterBindingInterface", "new_cluster_bindings"]
 
@@ -33,10 +33,6 @@ def new_cluster_bindings(config: Mapping[str, Any]) -> ClusterBindingInterface:
     if given:
         binding: ClusterBindingInterface = given
         return binding
-    cluster_name = config.get("cluster_name")
-    if not isinstance(cluster_name, str) or not cluster_name:
-        found = "nothing" if cluster_name is None else repr(cluster_name)
-        raise ConfigurationException(f"cluster_name: expected the name of a cluster, found {found}")
     return _connected(config)
 
 

@@ -22,7 +22,7 @@ from hpc.autoscale.ccbindings.models import (
 from hpc.autoscale.ccbindings.replies import M
 from hpc.autoscale.ccbindings.selection import SelectingBinding, Selection
 from hpc.autoscale.ccbindings.session import Session, path_of
-from hpc.autoscale.errors import ReadOnlyModeException
+from hpc.autoscale.errors import ConfigurationException, ReadOnlyModeException
 
 if TYPE_CHECKING:
     from hpc.autoscale.node.node import Node
@@ -36,7 +36,8 @@ class ClusterBinding(SelectingBinding):
     """The cluster `config["cluster_name"]`, over `session`.
 
     `clusters_module` has the functions of `ccbindings.clusters`; by default the one that goes with the session. With
-    `read_only` nodes are created and started in memory only, and every other change is a ReadOnlyModeException.
+    `read_only` nodes are created and started in memory only, and every other change is a ReadOnlyModeException. Raises
+    ConfigurationException without a cluster name.
     """
 
     def __init__(
@@ -47,7 +48,14 @@ class ClusterBinding(SelectingBinding):
         clusters_module: Any = None,
         read_only: bool = False,
     ) -> None:
+        name = config.get("cluster_name")
+        if not isinstance(name, str) or not name:
+            found = "nothing" if name is None else repr(name)
+            raise ConfigurationException(
+                f"cluster_name: expected the name of a cluster, found {found}"
+            )
         self.config = config
+        self._cluster_name = name
         self.session = session
         self.client = client
         self.clusters_module = clusters_module or (
@@ -59,7 +67,7 @@ class ClusterBinding(SelectingBinding):
     @property
     def cluster_name(self) -> str:
         """The name of the cluster."""
-        return str(self.config["cluster_name"])
+        return self._cluster_name
 
     def __str__(self) -> str:
         known = getattr(self.session, "_config", None) or self.config

@@ -85,6 +85,7 @@ class Transport:
             OSError,
             ValueError,
         )
+        # real time, because sockets wait by no other clock
         deadline = time.monotonic() + 5 * self._timeouts.read
         try:
             with self._connection().request(
