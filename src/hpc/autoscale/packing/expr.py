@@ -129,7 +129,7 @@ _GIB = Unit(2**30, "g")
 def how_many(available: Quantity, amount: Quantity) -> int:
     """How often `amount` goes into `available`, forgiving rounding: 0.3 holds 0.1 three times."""
     if amount <= 0:
-        return FREE_OF_CHARGE
+        return FREE_OF_CHARGE if available >= 0 else 0
     if isinstance(available, int) and isinstance(amount, int):
         return max(0, available // amount)
     ratio = available / amount
@@ -217,8 +217,8 @@ class ResourceIs(_OneOf):
 
     def __init__(self, name: str, values: Iterable[object], fold_case: bool = False) -> None:
         values = tuple(values)
-        # a number that is wanted exactly may come to be by using some of it up
-        settled = not any(isinstance(v, (int, float)) and not isinstance(v, bool) for v in values)
+        # an amount that is wanted exactly may come to be by using some of it up; True is 1, and a size is its bytes
+        settled = all(v is None or isinstance(v, str) for v in values)
         super().__init__(name, values, frozenset({name}), settled)
         self.fold_case = fold_case
         if fold_case:

@@ -29,10 +29,6 @@ class RoomTree:
         self._maxima: dict[str, list[float]] = {}
         self._readings: dict[str, Reading] = {}
 
-    def tracks(self, name: str) -> bool:
-        """Whether a resource is in the tree."""
-        return name in self._maxima
-
     def maxima(self, name: str) -> list[float]:
         """The tree of one resource, to be handed back in a `Need`."""
         return self._maxima[name]

@@ -145,7 +145,7 @@ def left(available: object, amount: Quantity, times: int = 1) -> Quantity:
     if not isinstance(available, (int, float)):
         raise TypeError(f"expected a number to take {amount} from, found {available!r}")
     rest = available - amount * times
-    if isinstance(rest, float) and abs(rest) <= 1e-9 * abs(available):
+    if isinstance(rest, float) and abs(rest) <= 2e-9 * abs(available):
         return 0
     return rest
 

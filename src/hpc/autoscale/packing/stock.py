@@ -22,6 +22,7 @@ class Stock:
 
     __slots__ = (
         "_marks",
+        "_readings",
         "_room",
         "accounts",
         "artificial",
@@ -51,6 +52,7 @@ class Stock:
         self.reserved = 0
         self.runs = RunList()
         self._room = RoomTree()
+        self._readings: dict[str, _Reading] = {}
         self._marks: dict[Expr, int] = {}
 
     def first_to_ask(self, expr: Expr) -> int:
@@ -73,13 +75,15 @@ class Stock:
     def _needs(self, expr: Expr) -> list[Need]:
         needs = []
         for name, amount, sized in expr.minima:
-            if not self._room.tracks(name):
+            reading = self._readings.get(name)
+            if reading is None:
+                reading = self._readings[name] = _Reading(name, self.new_shape.units.get(name))
                 shapes = [s for lo, hi, s in self.runs.walk() for _ in range(lo, hi)]
-                self._room.track(name, _Reading(name, self.new_shape.units.get(name)), shapes)
-            unit = self.new_shape.units.get(name)
+                self._room.track(name, reading, shapes)
+            unit = reading.unit
             needed = amount if sized or unit is None else amount * unit.factor
-            # a little less than is needed: the tree may offer too much, never too little
-            needs.append((self._room.maxima(name), needed - abs(needed) * 1e-9))
+            # less than the rounding that `how_many` forgives: the tree may offer too much, never too little
+            needs.append((self._room.maxima(name), needed - abs(needed) * 2e-9))
         return needs
 
     def append(self, shape: NodeShape | None, count: int = 1) -> None:
@@ -103,13 +107,13 @@ class Stock:
 
 
 class _Reading:
-    """How much a node has of one resource, in the unit that the bucket's nodes have it in."""
+    """How much a node has of one resource, in the unit that new nodes had it in when it was first asked for."""
 
-    __slots__ = ("_name", "_unit")
+    __slots__ = ("_name", "unit")
 
     def __init__(self, name: str, unit: Unit | None) -> None:
         self._name = name
-        self._unit = unit
+        self.unit = unit
 
     def __call__(self, shape: NodeShape | None) -> float:
         if shape is None or shape.unfit():
@@ -117,6 +121,6 @@ class _Reading:
         if self._name == VACANT:
             return float(shape.vacant)
         available = shape.free.get(self._name)
-        if not isinstance(available, (int, float)):
-            return -math.inf
-        return available if shape.units.get(self._name) == self._unit else math.inf
+        if not isinstance(available, (int, float)) or available != available:
+            return -math.inf  # a maximum over what is not a number could hide other nodes
+        return available if shape.units.get(self._name) == self.unit else math.inf

@@ -1,0 +1,149 @@
+"""What a stock remembers and skips never hides a node that could take work."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from packing_kit import Bench, cores, free_cores, said
+
+from hpc.autoscale.hpctypes import Size
+from hpc.autoscale.packing.compound import AllOf
+from hpc.autoscale.packing.expr import Exclusive, Fit, MinResource, ResourceIs
+from hpc.autoscale.packing.shape import Unit
+from hpc.autoscale.packing.strategy import Want
+
+GIB = Unit(2**30, "g")
+
+
+def places(stock, expr):
+    """Positions that a full search of the stock offers and that fit."""
+    found, position = [], 0
+    while (position := stock.next_with_room(expr, position)) >= 0:
+        shape = stock.runs.at(position)
+        if shape is not None and isinstance(shape.fit(expr), Fit):
+            found.append(position)
+        position += 1
+    return found
+
+
+def fitting(stock, expr):
+    """The same by asking every node."""
+    shapes = [s for lo, hi, s in stock.runs.walk() for _ in range(lo, hi)]
+    return [i for i, s in enumerate(shapes) if s is not None and isinstance(s.fit(expr), Fit)]
+
+
+def units_by_position(delta):
+    """How many units a plan puts where."""
+    return {position: p.times for p in delta.placed for position in range(p.lo, p.hi)}
+
+
+AMOUNTS = st.one_of(
+    st.integers(-1, 4),
+    st.sampled_from([0.3, 0.1, 1 - 1.0005e-9, 1 - 9e-10, math.inf, math.nan]),
+    st.sampled_from(["four", None, True]),
+)
+EXPRS = st.one_of(
+    st.sampled_from([0, 1, 2, 0.1, 0.3]).map(cores),
+    st.just(MinResource("ncpus", 2**30, sized=True)),
+    st.just(Exclusive()),
+    st.just(AllOf([Exclusive(), cores(1)])),
+    st.just(AllOf([cores(1), MinResource("gone", 1)])),
+)
+
+
+@given(
+    st.lists(st.tuples(AMOUNTS, st.booleans(), st.booleans(), st.booleans()), max_size=9),
+    EXPRS,
+    EXPRS,
+    st.booleans(),
+)
+def test_no_node_that_fits_is_skipped(nodes, first, second, sized):
+    """Whatever nodes hold, in whatever unit, the tree offers each one that fits."""
+    bench = Bench()
+    stock = bench.stock("a", units={"ncpus": GIB} if sized else {})
+    for index, (amount, in_units, vacant, closed) in enumerate(nodes):
+        units = {"ncpus": GIB} if in_units else {}
+        stock.append(bench.shape("a", units, ncpus=amount, vacant=vacant, closed=closed))
+        if index == 3:
+            places(stock, first)  # from here on the tree is kept up to date
+    assert places(stock, first) == fitting(stock, first)
+    assert places(stock, second) == fitting(stock, second)
+
+
+@pytest.mark.parametrize(
+    ("amount", "asked"), [(1 - 1.0005e-9, 1), (1 - 9e-10, 1), (-1, 0), (0, 0), (-1e-12, 0)]
+)
+def test_the_tree_and_the_node_agree_on_what_is_almost_enough(amount, asked):
+    """What rounding may have taken is forgiven by both; what is below nothing by neither."""
+    stock = Bench().stock("a", nodes=())
+    stock.append(Bench().shape("a", ncpus=amount))
+    assert places(stock, cores(asked)) == fitting(stock, cores(asked))
+
+
+def test_a_resource_that_is_no_number_hides_no_other_node():
+    """An amount that is not a number is no room, and says nothing of the nodes beside it."""
+    bench = Bench()
+    stock = bench.stock("a", nodes=[2, 2])
+    for amount in (math.nan, 5):
+        stock.append(bench.shape("a", ncpus=amount))
+    assert places(stock, cores(4)) == [3]
+
+
+def test_units_of_new_nodes_may_change():
+    """Nodes that hold an amount in another unit than new ones do are still found."""
+    bench = Bench()
+    stock = bench.stock("a", nodes=[4, 4])
+    assert places(stock, cores(3)) == [0, 1]
+    stock.new_shape = bench.shape("a", {"ncpus": GIB}, ncpus=4 * 2**30)
+    assert places(stock, cores(3)) == [0, 1]
+    stock.append(stock.new_shape)
+    assert places(stock, cores(3)) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("wanted", [True, 1, Size(1, "b")])
+def test_a_value_that_comes_to_be_is_seen(wanted):
+    """A node refused for a value that is a number may get that value by giving some of it away."""
+    bench = Bench()
+    bench.stock("a", limit=0, ncpus=1, nodes=[2])
+    asked = ResourceIs("ncpus", [wanted])
+    assert not bench.place(asked, Want(1))
+    assert bench.place(cores(1), Want(1))
+    assert said(bench.place(asked, Want(1))) == [("a", 0, 1, 1, False)]
+
+
+def test_refusals_are_remembered_until_a_node_is_written_to():
+    """What refused a monotone expression is not asked again, unless it was changed from outside."""
+    bench = Bench()
+    stock = bench.stock("a", limit=0, nodes=[1, 1, 4])
+    assert said(bench.place(cores(2), Want(1))) == [("a", 2, 3, 1, False)]
+    assert stock.first_to_ask(cores(2)) == 2
+    stock.reshape(0, 1, bench.shape("a", ncpus=3))
+    assert said(bench.place(cores(2), Want(1))) == [("a", 0, 1, 1, False)]
+
+
+def test_a_node_that_is_gone_takes_nothing():
+    """Its position stays, empty."""
+    bench = Bench()
+    stock = bench.stock("a", limit=0, nodes=[4, 4, 4])
+    stock.reshape(1, 2, None)
+    assert said(bench.place(cores(4), Want(9))) == [("a", 0, 1, 1, False), ("a", 2, 3, 1, False)]
+    assert free_cores(stock) == [0, None, 0]
+
+
+@given(
+    st.lists(st.integers(0, 4), max_size=8),
+    st.lists(st.tuples(st.integers(1, 4), st.integers(1, 6), st.booleans()), max_size=8),
+)
+def test_memory_changes_no_answer(nodes, wants):
+    """A stock that has been asked before answers as a new one in the same state."""
+    used = Bench()
+    stock = used.stock("a", limit=3, nodes=nodes)
+    for amount, units, commit in wants:
+        fresh = Bench()
+        fresh.stock("a", limit=3 - stock.accounts[0].used_nodes, nodes=free_cores(stock))
+        expected = units_by_position(fresh.packer.ask(cores(amount), Want(units)))
+        delta = used.packer.ask(cores(amount), Want(units))
+        assert units_by_position(delta) == expected
+        if commit:
+            used.packer.commit(delta)
