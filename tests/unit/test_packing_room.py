@@ -1,0 +1,101 @@
+"""A tree of maxima finds the position that a linear scan finds."""
+
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hpc.autoscale.packing.room import RoomTree
+from hpc.autoscale.packing.shape import ShapeTable
+
+AMOUNTS = st.one_of(st.integers(0, 4), st.just(math.inf), st.none())
+NAMES = ("x", "y")
+STEPS = st.lists(
+    st.tuples(st.integers(0, 12), st.integers(1, 5), st.tuples(AMOUNTS, AMOUNTS)), max_size=15
+)
+
+
+def reading(name):
+    """How much of `name` a shape has; a position without a node can serve nothing."""
+    return lambda shape: -math.inf if shape is None else shape.free[name]
+
+
+class Scan:
+    """The same as the tree, plainly."""
+
+    def __init__(self):
+        self.table = ShapeTable()
+        self.template = self.table.template({}, {})
+        self.shapes = []
+
+    def shape(self, amounts):
+        """A shape with these amounts; None when there is none of one."""
+        if None in amounts:
+            return None
+        return self.table.shape(self.template, dict(zip(NAMES, amounts, strict=True)))
+
+    def set(self, lo, hi, shape):
+        """Positions lo … hi-1, new ones among them, have this shape now."""
+        self.shapes += [None] * (hi - len(self.shapes))
+        self.shapes[lo:hi] = [shape] * (hi - lo)
+
+    def first(self, start, needs):
+        """The first position from `start` on that meets every need, or -1."""
+        for position in range(start, len(self.shapes)):
+            amounts = [reading(name)(self.shapes[position]) for name, _ in needs]
+            if all(a >= n for a, (_, n) in zip(amounts, needs, strict=True)):
+                return position
+        return -1
+
+
+def filled(steps, track_at):
+    """A tree and a scan after the same steps; the tree learns of its resources after some of them."""
+    tree, scan = RoomTree(), Scan()
+    for index, (lo, count, amounts) in enumerate(steps):
+        for name, when in zip(NAMES, track_at, strict=True):
+            if when == index:
+                tree.track(name, reading(name), scan.shapes)
+        lo = min(lo, len(scan.shapes))  # new positions come after the last
+        shape = scan.shape(amounts)
+        scan.set(lo, lo + count, shape)
+        tree.set(lo, lo + count, shape)
+    for name, when in zip(NAMES, track_at, strict=True):
+        if when >= len(steps):
+            tree.track(name, reading(name), scan.shapes)
+    return tree, scan
+
+
+@given(
+    STEPS,
+    st.tuples(st.integers(0, 15), st.integers(0, 15)),
+    st.integers(0, 20),
+    st.lists(st.tuples(st.sampled_from(NAMES), st.integers(1, 5)), min_size=1, max_size=3),
+)
+def test_finds_what_a_scan_finds(steps, track_at, start, needs):
+    """The tree's candidate is where all needs of a scan are met, wherever the search begins."""
+    tree, scan = filled(steps, track_at)
+    found = tree.first(start, [(tree.maxima(name), amount) for name, amount in needs])
+    assert found == scan.first(start, needs)
+
+
+@given(STEPS, st.integers(1, 5))
+def test_finds_all_in_order(steps, amount):
+    """Asked again behind each answer, it names every position with room once, from first to last."""
+    tree, scan = filled(steps, (0, 0))
+    found, position = [], 0
+    needs = [(tree.maxima("x"), amount)]
+    while (position := tree.first(position, needs)) >= 0:
+        found.append(position)
+        position += 1
+    enough = [
+        i for i, shape in enumerate(scan.shapes) if shape is not None and shape.free["x"] >= amount
+    ]
+    assert found == enough
+
+
+def test_an_empty_tree_has_no_room():
+    """Nothing is found where there is nothing, nor behind the last."""
+    tree = RoomTree()
+    tree.track("x", reading("x"), [])
+    assert tree.first(0, [(tree.maxima("x"), 1)]) == -1
+    assert tree.first(7, [(tree.maxima("x"), 1)]) == -1
