@@ -1,0 +1,122 @@
+"""The loop against a real HTTP server: how many nodes come into being, whatever happens to the replies."""
+
+import pytest
+
+from hpc.autoscale.autoscaler import Autoscaler
+from hpc.autoscale.cli import GenericDriver
+from hpc.autoscale.errors import CycleCloudError
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.simulator import serve
+
+CORES = 4
+
+
+def a_cloud(**region):
+    """One nodearray of 4-core nodes in a region with these limits."""
+    nodearray = {"machine_types": ["Standard_F4s_v2"]}
+    return {
+        "clusters": {"c": {"region": "southcentralus", "nodearrays": {"htc": nodearray}}},
+        "regions": {"southcentralus": region},
+    }
+
+
+class Queue(GenericDriver):
+    """A scheduler whose jobs want a whole node each, and wait for ever."""
+
+    def __init__(self, jobs):
+        super().__init__("queue")
+        self.wanted = jobs
+
+    def _read_jobs_and_nodes(self, config):
+        return [Job(f"j{i}", {"ncpus": 1, "exclusive": True}) for i in range(self.wanted)], []
+
+
+@pytest.fixture
+def scaled(tmp_path):
+    """Run one pass over a simulated cluster, as a new process would; its summary."""
+
+    def run(simulator, jobs):
+        config = {
+            **simulator.connection("c"),
+            "lock_file": None,
+            "nodehistorydb": str(tmp_path / "nodehistory.db"),
+            "retry": {"attempts": 1},
+        }
+        return Autoscaler(config, Queue(jobs)).run_once()
+
+    return run
+
+
+def created(simulator):
+    """How many nodes the server has ever made."""
+    return len([entry for entry in simulator.journal.entries() if entry["event"] == "created"])
+
+
+LIMITS = {
+    "regional quota": ({"quota": 25 * CORES}, "Region(southcentralus)"),
+    "family quota": ({"family_quotas": {"standardFSv2Family": 25 * CORES}}, "VM Family"),
+}
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_a_quota_is_filled_exactly_named_and_never_exceeded(scaled, limit):
+    """60 nodes wanted, 25 allowed: 25 are made, the limit is named, and no later pass makes more."""
+    region, name = LIMITS[limit]
+    with serve(a_cloud(**region)) as simulator:
+        first = scaled(simulator, 60)
+        assert len(first.created) == 25
+        assert len(first.unsatisfied) == 35
+        assert all(name in job.limit for job in first.unsatisfied)
+        for _ in range(3):
+            simulator.clock.advance(30)
+            again = scaled(simulator, 60)
+            assert again.created == ()
+            assert len(again.unsatisfied) == 35
+        assert created(simulator) == 25
+        assert len(simulator.cluster("c").nodes()) == 25
+
+
+@pytest.mark.parametrize("kind", ["lost_reply", "html", "truncated", "cut_off"])
+def test_a_create_whose_reply_is_lost_or_garbled_makes_exactly_what_was_wanted(scaled, kind):
+    """The server acted and the answer never arrived in a usable form: after the next pass the number is right."""
+    with serve(a_cloud()) as simulator:
+        simulator.faults.add(kind, endpoint="create_nodes", calls=[1])
+        scaled(simulator, 7)
+        simulator.clock.advance(5)
+        scaled(simulator, 7)
+        assert len(simulator.cluster("c").nodes()) == 7
+        assert created(simulator) == 7
+
+
+def test_a_create_that_never_arrived_is_made_once(scaled):
+    """The request was lost before the server acted: the same number of nodes in the end."""
+    with serve(a_cloud()) as simulator:
+        simulator.faults.add("no_reply", endpoint="create_nodes", calls=[1])
+        scaled(simulator, 7)
+        scaled(simulator, 7)
+        assert created(simulator) == 7
+
+
+def test_a_create_of_unknown_outcome_is_settled_by_the_next_pass(scaled):
+    """Reply lost and nobody to ask afterwards: the pass says so, and the next one creates nothing twice."""
+    with serve(a_cloud()) as simulator:
+        simulator.faults.add("lost_reply", endpoint="create_nodes", calls=[1])
+        simulator.faults.add("status", endpoint="get_nodes", calls=[2, 3, 4, 5], status=500)
+        first = scaled(simulator, 7)
+        assert first.errors and not first.created
+        simulator.faults.clear()
+        second = scaled(simulator, 7)
+        assert second.created == ()
+        assert created(simulator) == 7
+
+
+def test_a_listing_without_its_nodes_changes_nothing(scaled):
+    """Buckets that count nodes while the listing has none are no evidence: the pass ends before it decides."""
+    with serve(a_cloud()) as simulator:
+        scaled(simulator, 5)
+        simulator.faults.add("empty_nodes", endpoint="get_nodes")
+        with pytest.raises(CycleCloudError, match="htc"):
+            scaled(simulator, 5)
+        simulator.faults.clear()
+        assert scaled(simulator, 5).created == ()
+        assert len(simulator.cluster("c").nodes()) == 5
