@@ -18,25 +18,40 @@ from demo_kit.broker import KINDS, Unavailable, skip, start_broker
 from demo_kit.processes import Processes, StartFailed
 from demo_kit.show import Failure, Show
 
+ENDING = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupted(BaseException):
+    """Somebody wants the demo to end. No Exception, so that nothing on the way mistakes it for an error."""
+
+    def __init__(self, signum: int) -> None:
+        self.signum = signum
+
+
+def interrupt(signum: int, frame: object) -> None:
+    """Handle a signal."""
+    raise Interrupted(signum)
+
 
 def main() -> int:
     """Run the demo; the exit code."""
     options = parse(sys.argv[1:])
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    for signum in ENDING:
+        signal.signal(signum, interrupt)
     work = Path(tempfile.mkdtemp(prefix="hpc-autoscale-"))
     processes = Processes(work / "logs")
     code = 1
     try:
         code = play(options, work, processes)
-    except KeyboardInterrupt:
+    except Interrupted as interrupted:
         print("interrupted: stopping what was started", flush=True)
-        code = 128 + signal.SIGINT
+        code = 128 + interrupted.signum
     except Unavailable as why:
         code = skip(options.broker, why)
     except (Failure, StartFailed) as failure:
         print(f"FAILED: {failure}", file=sys.stderr)
     finally:
-        for signum in (signal.SIGINT, signal.SIGTERM):
+        for signum in ENDING:
             signal.signal(signum, signal.SIG_IGN)  # nothing may keep the processes from being ended
         processes.stop_all()
         tidy(work, keep=options.keep or code == 1)

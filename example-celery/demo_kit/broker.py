@@ -62,7 +62,9 @@ def _start_embedded(directory: Path, processes: Processes) -> Broker:
         )
     path = directory / "redis.sock"
     if len(str(path)) > _SOCKET_PATH_LIMIT:
-        path = Path(tempfile.mkdtemp(prefix="redis-", dir="/tmp")) / "redis.sock"
+        short = Path(tempfile.mkdtemp(prefix="redis-", dir="/tmp"))
+        processes.litter.append(short)
+        path = short / "redis.sock"
     command = [str(program), "--port", "0", "--unixsocket", str(path), "--unixsocketperm", "700"]
     process = processes.start("broker", [*command, "--save", "", "--dir", str(directory)])
     processes.wait_until("redis-server", process, path.exists, timeout=10)

@@ -26,14 +26,21 @@ class Cloud:
     ) -> None:
         """Start it, on a port of its own choice. StartFailed when it does not come up."""
         self._journal = work / "journal.jsonl"
-        clusters, ready = work / "clusters.json", work / "simulator.url"
+        files = {
+            "--credentials": work / "credentials.json",
+            "--journal": self._journal,
+            "--ready-file": work / "simulator.json",
+            "--work-dir": work / "machines",
+        }
+        clusters, ready = work / "clusters.json", files["--ready-file"]
         clusters.write_text(json.dumps(description, indent=2))
-        command = [sys.executable, "-m", "hpc.autoscale.simulator", str(clusters), "--port", "0"]
-        files = ["--ready-file", ready, "--journal", self._journal, "--work-dir", work / "machines"]
-        env = {"CYCLECLOUD_USERNAME": username, "CYCLECLOUD_PASSWORD": password}
-        self.process = processes.start("simulator", [*command, *map(str, files)], env)
+        files["--credentials"].touch(mode=0o600)
+        files["--credentials"].write_text(json.dumps({"username": username, "password": password}))
+        words = [str(word) for option in files.items() for word in option]
+        command = [sys.executable, "-m", "hpc.autoscale.simulator", str(clusters), *words]
+        self.process = processes.start("simulator", command)
         processes.wait_until("simulator", self.process, ready.exists, timeout=30)
-        self.url = ready.read_text().strip()
+        self.url = str(json.loads(ready.read_text())["url"])
         self._binding = new_cluster_bindings(
             {
                 "cluster_name": CLUSTER,

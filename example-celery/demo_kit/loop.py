@@ -7,7 +7,8 @@ from subprocess import Popen
 from typing import Any
 
 from demo_kit.processes import Processes
-from demo_kit.world import EXAMPLE, PASS_INTERVAL
+from demo_kit.world import EXAMPLE, PASS_INTERVAL, QUEUES
+from driver import UNKNOWN_WORK
 
 _COLUMNS = "name,state,slots,job_ids"
 
@@ -36,8 +37,8 @@ class Loop:
                 self._unsatisfied.append(line.strip())
         return self._unsatisfied
 
-    def new_passes(self) -> list[list[dict[str, Any]]]:
-        """The demand tables of the passes since the last call: one row per node."""
+    def new_passes(self) -> list[list[dict[str, str]]]:
+        """The demand tables of the passes since the last call: name, state and work of each node."""
         self._unparsed = (self._unparsed + self._new_text(self._table)).lstrip()
         found = []
         while self._unparsed:
@@ -45,7 +46,7 @@ class Loop:
                 table, end = json.JSONDecoder().raw_decode(self._unparsed)
             except ValueError:
                 break  # the rest is on its way
-            found.append(table)
+            found.append([_row(node) for node in table])
             self._unparsed = self._unparsed[end:].lstrip()
         return found
 
@@ -57,3 +58,13 @@ class Loop:
         lines = added[: added.rfind(b"\n") + 1]
         self._read[path] += len(lines)
         return lines.decode(errors="replace")
+
+
+def _row(node: dict[str, Any]) -> dict[str, str]:
+    """A row of the table. Jobs are queues, and what runs already is known by the ids of its tasks."""
+    queues = [job for job in node["job_ids"] if job in QUEUES]
+    running = [job for job in node["job_ids"] if job not in (*QUEUES, UNKNOWN_WORK)]
+    work = [f"{len(running)} running"] if running else []
+    work += [f"for queue {queue}" for queue in queues]
+    work += ["no answer"] if UNKNOWN_WORK in node["job_ids"] else []
+    return {"name": node["name"], "state": node["state"], "work": ", ".join(work) or "idle"}

@@ -8,6 +8,7 @@ and end that too. Nothing without the mark is ever touched.
 import contextlib
 import ctypes
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -30,6 +31,7 @@ class Processes:
     def __init__(self, logs: Path) -> None:
         self.logs = logs
         self.mark = uuid.uuid4().hex
+        self.litter: list[Path] = []  # directories that go when everything has stopped
         self._running: list[tuple[str, subprocess.Popen[bytes]]] = []
         logs.mkdir(parents=True, exist_ok=True)
 
@@ -99,6 +101,8 @@ class Processes:
         while self._running:
             self.stop(self._running[-1][1], grace)
         self.sweep()
+        for directory in self.litter:
+            shutil.rmtree(directory, ignore_errors=True)
 
     def sweep(self, grace: float = 5.0) -> list[int]:
         """End what bears the mark and was not ended by its parent; returns the ids that were found."""

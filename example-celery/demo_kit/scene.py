@@ -29,7 +29,7 @@ class Scene:
     waiting: dict[str, int] = field(default_factory=dict)
     nodes: list[dict[str, Any]] = field(default_factory=list)
     passes: int = 0
-    demand: list[dict[str, Any]] = field(default_factory=list)
+    demand: list[dict[str, str]] = field(default_factory=list)
     unsatisfied: list[str] = field(default_factory=list)
     events: list[str] = field(default_factory=list)
     killed: str | None = None

@@ -17,7 +17,7 @@ from demo_kit.loop import Loop
 from demo_kit.processes import Processes
 from demo_kit.scene import Scene, TaskRecord
 from demo_kit.view import View
-from demo_kit.world import ARRAYS, EXAMPLE, TIME_LIMIT, WORK, clusters, overrides
+from demo_kit.world import EXAMPLE, QUEUES, TIME_LIMIT, WORK, clusters, overrides
 from hpc.autoscale.util import load_config
 
 _LOOK_EVERY = 0.4
@@ -36,7 +36,6 @@ class Show:
         self._broker = broker
         self._deliveries = work / "deliveries.jsonl"
         self._scene = Scene()
-        self._queues = [array.queue for array in ARRAYS]
 
     def open(self) -> None:
         """Start the simulator and the loop, and submit the tasks. Nodes: none yet."""
@@ -103,7 +102,7 @@ class Show:
                 task.state = meta["status"]
                 task.receipt = meta["result"] if task.state == "SUCCESS" else None
         with messages.connected(tasks.app) as connection:
-            scene.waiting = messages.depths(connection, self._queues)
+            scene.waiting = messages.depths(connection, QUEUES)
         before = {node["id"]: node for node in scene.nodes}
         scene.nodes = self._cloud.nodes()
         self._notice_nodes(before, {node["id"]: node for node in scene.nodes})
@@ -125,7 +124,7 @@ class Show:
         """kill -9 a worker that is at work on the queue with the most tasks; its NodeId, None when there is none."""
         replies = tasks.app.control.broadcast("census", reply=True, timeout=1.0)
         for said in (census for reply in replies for census in reply.values()):
-            if self._queues[0] in said.get("queues", ()) and said["held"]:
+            if QUEUES[0] in said.get("queues", ()) and said["held"]:
                 os.kill(said["pid"], signal.SIGKILL)
                 self._event(
                     f"! killed the worker of node {self._name_of(said['node_id'])} (kill -9)"

@@ -7,11 +7,10 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from demo_kit.scene import Scene
-from demo_kit.world import ARRAYS
+from demo_kit.world import QUEUES
 
-_QUEUES = tuple(array.queue for array in ARRAYS)
 _COLOURS = {"Ready": "green", "Failed": "red", "Terminating": "dim", "planned": "cyan"}
-_EVENTS_SHOWN = 8
+_EVENTS_SHOWN = 4
 
 
 class View(Protocol):
@@ -54,7 +53,7 @@ class Lines:
         parts = (
             f"{queue} {scene.waiting.get(queue, 0)} waiting"
             f" {scene.count(queue, 'STARTED')} running {scene.count(queue, 'SUCCESS')} done"
-            for queue in _QUEUES
+            for queue in QUEUES
         )
         return " | ".join(parts)
 
@@ -75,7 +74,7 @@ class Lines:
 
 
 class Picture:
-    """Three tables and the last events, redrawn in place."""
+    """Queues, nodes and demand, and the last events, redrawn in place; fits a terminal of 80 by 24."""
 
     def __init__(self, display: Any) -> None:
         self._display = display
@@ -84,45 +83,50 @@ class Picture:
     def show(self, scene: Scene) -> None:
         """Draw the scene."""
         from rich.console import Group
+        from rich.table import Table
         from rich.text import Text
 
         seconds = time.monotonic() - self._start
         head = f"{seconds:5.1f} s   {scene.done} of {len(scene.tasks)} tasks done   pass {scene.passes}"
-        events = Text("\n".join(scene.events[-_EVENTS_SHOWN:]), style="dim")
-        parts = (Text(head, style="bold"), self._queues(scene), self._nodes(scene))
-        self._display.update(Group(*parts, self._demand(scene), events))
+        side_by_side = Table.grid(expand=True)
+        side_by_side.add_column(ratio=5)
+        side_by_side.add_column(ratio=4)
+        side_by_side.add_row(self._nodes(scene), self._demand(scene))
+        said = Text("\n".join(scene.unsatisfied), style="yellow", no_wrap=True, overflow="ellipsis")
+        events = Text("\n".join(scene.events[-_EVENTS_SHOWN:]), style="dim", no_wrap=True)
+        self._display.update(
+            Group(Text(head, style="bold"), self._queues(scene), side_by_side, said, events)
+        )
 
     def _queues(self, scene: Scene) -> Any:
-        table = _table("Queues (Celery)", "queue", "waiting", "running", "done", "")
-        for queue in _QUEUES:
+        table = _table("Queues", "queue", "waiting", "running", "done", "")
+        for queue in QUEUES:
             done, running = scene.count(queue, "SUCCESS"), scene.count(queue, "STARTED")
-            total = scene.count(queue, "PENDING", "STARTED", "SUCCESS", "FAILURE", "RETRY")
+            total = sum(task.queue == queue for task in scene.tasks.values())
             bar = "█" * done + "▒" * running + "·" * max(0, total - done - running)
             table.add_row(queue, str(scene.waiting.get(queue, 0)), str(running), str(done), bar)
         return table
 
     def _nodes(self, scene: Scene) -> Any:
-        table = _table("Nodes (CycleCloud)", "name", "VM size", "state", "tasks done here")
+        table = _table("Nodes in CycleCloud", "name", "VM size", "state", "done")
         ran_on = scene.ran_on()
         for node in scene.nodes:
-            table.add_row(
-                node["name"], node["vm_size"], _coloured(node["state"]), str(ran_on[node["id"]])
-            )
+            size = node["vm_size"].removeprefix("Standard_")
+            table.add_row(node["name"], size, _coloured(node["state"]), str(ran_on[node["id"]]))
         return table
 
     def _demand(self, scene: Scene) -> Any:
-        table = _table("Demand (last pass)", "node", "state", "work")
+        table = _table("Demand", "node", "work")
         for row in scene.demand:
-            table.add_row(row["name"], _coloured(row["state"]), row["work"])
-        for sentence in scene.unsatisfied:
-            table.add_row("", "", f"[yellow]{sentence}[/yellow]")
+            table.add_row(row["name"], row["work"])
         return table
 
 
 def _table(title: str, *columns: str) -> Any:
+    from rich import box
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", title_style="bold", expand=True)
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, expand=True)
     for column in columns:
         table.add_column(column, overflow="ellipsis", no_wrap=True)
     return table

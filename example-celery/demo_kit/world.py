@@ -18,7 +18,7 @@ IDLE_TIMEOUT = 4
 BOOT_TIMEOUT = 120
 PASS_INTERVAL = 1.0
 TIME_LIMIT = 200
-TASK_SECONDS = 2.0
+TASK_SECONDS = 2.5
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,7 @@ ARRAYS = (
     Array("himem", "Standard_E4s_v5", "memory", slots=1),
     Array("gpu", "Standard_NC4as_T4_v3", "gpu", slots=1),
 )
+QUEUES = tuple(array.queue for array in ARRAYS)
 
 
 @dataclass(frozen=True)
@@ -77,9 +78,10 @@ def clusters(broker: Broker, delivery_log: Path) -> dict[str, Any]:
         for array in ARRAYS
     }
     nodearrays["himem"]["max_count"] = 1
+    quotas = {"standardFSv2Family": 4, "Standard NCASv3_T4 Family": 4}
     return {
-        "regions": {REGION: {"quota": 12, "default_family_quota": 4}},
-        "clusters": {CLUSTER: {"region": REGION, "max_count": 4, "nodearrays": nodearrays}},
+        "regions": {REGION: {"family_quotas": quotas}},
+        "clusters": {CLUSTER: {"region": REGION, "nodearrays": nodearrays}},
         "lifecycle": {"allocation": 0.5, "acquiring": 0.5, "preparing": 0.5, "terminating": 0.5},
     }
 

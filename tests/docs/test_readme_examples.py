@@ -45,12 +45,21 @@ def server(tmp_path_factory):
         "hpc.autoscale.simulator",
         str(ROOT / "docs/first-cluster.json"),
     ]
-    options = ["--port", "0", "--user", "first", "--password", "secret", "--ready-file", str(ready)]
+    options = [
+        "--port",
+        "0",
+        "--username",
+        "first",
+        "--password",
+        "secret",
+        "--ready-file",
+        str(ready),
+    ]
     with subprocess.Popen([*command, *options], cwd=work, stderr=subprocess.DEVNULL) as process:
         while not ready.exists():
             assert process.poll() is None
             time.sleep(0.05)
-        yield ready.read_text().strip()
+        yield json.loads(ready.read_text())["url"]
         process.terminate()
 
 
