@@ -190,7 +190,8 @@ class _Draft:
         opened = sum(p.hi - p.lo for p in self.placed if p.opened and p.stock is stock)
         each = min(fit.count, self.want.per_node)
         start = stock.runs.size + opened
-        needed = min(self.left, -(-self.left // each))
+        # where custom constraints have a say, a node may take as little as one unit
+        needed = self.left if self.probe is not None else -(-self.left // each)
         if room > 0:
             self._fill(stock, start, start + min(room, needed), shape, each, True)
         if self.left and room < needed:

@@ -1,0 +1,83 @@
+"""What is placed does not depend on how much the engine knows of a constraint."""
+
+from constraint_strategies import constraints, resources
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hpc.autoscale.ccbindings.mock import MockClusterBinding
+from hpc.autoscale.node.constraints import BaseNodeConstraint
+from hpc.autoscale.node.nodemanager import new_node_manager
+
+
+class Opaque(BaseNodeConstraint):
+    """A constraint known by its published answers only."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def satisfied_by_node(self, node):
+        return self.inner.satisfied_by_node(node)
+
+    def satisfied_by_bucket(self, bucket):
+        return self.inner.satisfied_by_bucket(bucket)
+
+    def minimum_space(self, node):
+        return self.inner.minimum_space(node)
+
+    def do_decrement(self, node):
+        return self.inner.do_decrement(node)
+
+    def weight_buckets(self, bucket_weights):
+        return self.inner.weight_buckets(bucket_weights)
+
+    def to_dict(self):
+        return self.inner.to_dict()
+
+    def __str__(self):
+        return f"opaque {self.inner}"
+
+
+arrays = st.lists(resources, min_size=1, max_size=2)
+requests = st.lists(
+    st.tuples(constraints, st.integers(1, 6), st.booleans(), st.booleans()),
+    min_size=1,
+    max_size=4,
+)
+
+
+def a_manager(array_resources):
+    """A manager of a cluster with a nodearray for each dict of resources, and a running node in the first."""
+    binding = MockClusterBinding()
+    for index, each in enumerate(array_resources):
+        binding.add_nodearray(f"array{index}", each)
+        binding.add_bucket(f"array{index}", "Standard_F4", max_count=4, available_count=3)
+    binding.add_node("array0-1", "array0")
+    return new_node_manager({"_mock_bindings": binding, "disable_default_resources": True})
+
+
+def cluster_state(manager):
+    """Everything that placing changes."""
+    return {
+        node.name: (dict(node.available), set(node.assignments), node.closed, node.required)
+        for node in manager.get_nodes()
+    }
+
+
+@given(arrays, requests)
+def test_known_and_opaque_place_alike(array_resources, asked):
+    """The same requests, given as constraints the engine knows or not, end with the same nodes."""
+    known, unknown = a_manager(array_resources), a_manager(array_resources)
+    for number, (constraint, count, whole, by_node) in enumerate(asked):
+        results = [
+            manager.allocate(
+                [given_as],
+                node_count=count if by_node else None,
+                slot_count=None if by_node else count,
+                all_or_nothing=whole,
+                assignment_id=f"job{number}",
+            )
+            for manager, given_as in ((known, constraint), (unknown, Opaque(constraint)))
+        ]
+        assert results[0].status == results[1].status
+        assert results[0].total_slots == results[1].total_slots
+        assert cluster_state(known) == cluster_state(unknown)
