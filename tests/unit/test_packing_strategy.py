@@ -1,0 +1,322 @@
+"""Where slots go: small cases, each worked out by hand."""
+
+import pytest
+from packing_kit import Bench, cores, free_cores, named, said
+
+from hpc.autoscale.packing.compound import AllOf, AnyOf
+from hpc.autoscale.packing.expr import UNBOUNDED, AnyNode, Exclusive, PropertyIs
+from hpc.autoscale.packing.ledger import Account, Overdrawn
+from hpc.autoscale.packing.packer import StalePlan
+from hpc.autoscale.packing.reject import Reject
+from hpc.autoscale.packing.strategy import Trial, Want
+
+
+def codes(delta):
+    """What kept the rest out: (stock, code)."""
+    return [(stock.name, reject.code) for stock, reject in delta.rejects]
+
+
+def test_fills_nodes_in_order_then_opens_new_ones():
+    """Nodes with room in order, as much as fits on each, then as many new ones as it takes."""
+    bench = Bench()
+    stock = bench.stock("a", nodes=[1, 0, 4, 4])
+    delta = bench.place(cores(1), Want(14))
+    assert said(delta) == [
+        ("a", 0, 1, 1, False),
+        ("a", 2, 4, 4, False),
+        ("a", 4, 5, 4, True),
+        ("a", 5, 6, 1, True),
+    ]
+    assert free_cores(stock) == [0, 0, 0, 0, 0, 3]
+    assert stock.accounts[0].used_nodes == 2
+
+
+def test_equal_nodes_are_one_step():
+    """A thousand nodes are opened and filled in one step, and stay one run."""
+    bench = Bench()
+    stock = bench.stock("a", limit=2000)
+    assert said(bench.place(cores(1), Want(4000))) == [("a", 0, 1000, 4, True)]
+    assert said(bench.place(cores(4), Want(500))) == [("a", 1000, 1500, 1, True)]
+    assert len(stock.runs) == 1
+
+
+@pytest.mark.parametrize(
+    ("existing_first", "expected"),
+    [
+        (True, [("a", 0, 1, 2, False), ("b", 0, 1, 4, False), ("a", 1, 2, 2, True)]),
+        (False, [("a", 0, 1, 2, False), ("a", 1, 2, 4, True), ("a", 2, 3, 2, True)]),
+    ],
+)
+def test_nodes_that_are_there_come_first(existing_first, expected):
+    """In all buckets before a new node in the first; or bucket by bucket, where that is asked for."""
+    bench = Bench(existing_first)
+    bench.stock("a", nodes=[2])
+    bench.stock("b", nodes=[4])
+    assert said(bench.place(cores(1), Want(8))) == expected
+
+
+def test_preference_decides_where():
+    """The order is that of the ranking."""
+    bench = Bench()
+    bench.stock("a", limit=1)
+    bench.stock("b", limit=1)
+    wanted = AllOf([PropertyIs("bucket", ["b", "a"]), cores(4)])
+    assert said(bench.place(wanted, Want(2))) == [("b", 0, 1, 1, True), ("a", 0, 1, 1, True)]
+
+
+def test_one_on_each_node():
+    """Nodes wanted: one unit on each, however much there is room for."""
+    bench = Bench()
+    bench.stock("a", nodes=[4, 2])
+    assert said(bench.place(cores(1), Want(3, per_node=1))) == [
+        ("a", 0, 1, 1, False),
+        ("a", 1, 2, 1, False),
+        ("a", 2, 3, 1, True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("expr", "expected"),
+    [
+        (AnyNode(), [("a", 0, 3, 1, True)]),
+        (AllOf(()), [("a", 0, 1, 3, True)]),
+        (cores(0), [("a", 0, 1, 3, True)]),
+        (Exclusive(), [("a", 0, 1, 3, True)]),
+        (AllOf([Exclusive(), cores(2)]), [("a", 0, 1, 2, True), ("a", 1, 2, 1, True)]),
+        (AnyOf([cores(3), cores(1)]), [("a", 0, 3, 1, True)]),
+        (AnyOf([cores(5), cores(2)]), [("a", 0, 1, 2, True), ("a", 1, 2, 1, True)]),
+    ],
+)
+def test_how_many_go_on_a_node(expr, expected):
+    """Without constraints one, without an opinion all, else what fits of the first that fits."""
+    bench = Bench()
+    bench.stock("a")
+    assert said(bench.place(expr, Want(3))) == expected
+
+
+def test_part_of_it_is_a_success_that_says_what_stopped_the_rest():
+    """As much as the limit allows, and its name with its figures."""
+    bench = Bench()
+    bench.stock("a", limit=2, nodes=[1])
+    delta = bench.place(cores(4), Want(5))
+    assert delta.units == 2
+    assert codes(delta) == [("a", "NodesFull"), ("a", "NoCapacity")]
+    assert "Bucket(a) has 0 of 2 nodes in use" in delta.rejects[-1][1].explain()
+    assert not bench.place(cores(4), Want(1))
+
+
+def test_a_bucket_at_its_limit_still_takes_what_fits_on_its_nodes():
+    """A full quota stops new nodes, not work on those that run."""
+    bench = Bench()
+    bench.stock("a", limit=0, nodes=[3])
+    assert said(bench.place(cores(1), Want(5))) == [("a", 0, 1, 3, False)]
+
+
+def test_a_shared_limit_is_charged_once_for_all():
+    """What one bucket uses within a plan is gone for the next one in the same plan."""
+    bench = Bench()
+    region = Account("Region(x)", max_cores=20)
+    a = bench.stock("a", accounts=[Account("Bucket(a)", max_nodes=3), region])
+    b = bench.stock("b", accounts=[Account("Bucket(b)", max_nodes=9), region])
+    delta = bench.place(cores(4), Want(9))
+    assert delta.units == 5
+    assert (a.runs.size, b.runs.size, region.used_cores) == (3, 2, 20)
+    assert "Region(x) has 0 of 20 cores" in delta.rejects[-1][1].explain()
+
+
+def test_reserved_places_are_not_given_away():
+    """What is promised elsewhere is neither used nor counted as used."""
+    bench = Bench()
+    stock = bench.stock("a", limit=5)
+    stock.reserved = 3
+    assert bench.place(cores(4), Want(9)).units == 2
+    assert stock.accounts[0].used_nodes == 2
+
+
+def test_machines_that_cannot_be_ordered_are_only_filled():
+    """An artificial bucket gets no new nodes."""
+    bench = Bench()
+    stock = bench.stock("a", nodes=[4], artificial=True)
+    assert bench.place(cores(1), Want(9)).units == 4
+    assert stock.runs.size == 1
+
+
+def test_a_sleeping_node_needs_a_place_under_the_limits():
+    """It is used as far as the limits allow, and charged once."""
+    bench = Bench()
+    asleep = bench.shape("a", ncpus=4, dormant=True)
+    stock = bench.stock("a", limit=1, nodes=[asleep, asleep])
+    assert said(bench.place(cores(1), Want(9))) == [("a", 0, 1, 4, False)]
+    assert stock.accounts[0].used_nodes == 1
+    assert not stock.runs.at(0).dormant
+    assert stock.runs.at(1).dormant
+
+
+def test_a_sleeping_node_and_a_new_one_share_the_limit():
+    """The place that the first takes is gone for the second, within one plan."""
+    bench = Bench()
+    bench.stock("a", limit=2, nodes=[bench.shape("a", ncpus=2, dormant=True)])
+    delta = bench.place(cores(1), Want(9))
+    assert said(delta) == [("a", 0, 1, 2, False), ("a", 1, 2, 4, True)]
+
+
+class TestWhole:
+    """All in one bucket, or not at all."""
+
+    def test_goes_to_the_first_bucket_that_holds_all(self):
+        """A bucket that could take a part takes none."""
+        bench = Bench()
+        a = bench.stock("a", limit=2)
+        bench.stock("b", limit=3)
+        assert said(bench.place(cores(4), Want(3, whole=True))) == [("b", 0, 3, 1, True)]
+        assert (a.runs.size, a.accounts[0].used_nodes) == (0, 0)
+
+    def test_prefers_a_bucket_where_nothing_must_be_opened(self):
+        """Nodes that are there come first here too, unless buckets go in declared order."""
+        for existing_first, expected in ((True, "b"), (False, "a")):
+            bench = Bench(existing_first)
+            bench.stock("a", nodes=[4])
+            bench.stock("b", nodes=[4, 4])
+            assert bench.place(cores(4), Want(2, whole=True)).placed[0].stock.name == expected
+
+    def test_uses_nodes_that_are_there_and_new_ones_together(self):
+        """Within one bucket."""
+        bench = Bench()
+        bench.stock("a", limit=1, nodes=[2])
+        assert said(bench.place(cores(2), Want(3, whole=True))) == [
+            ("a", 0, 1, 1, False),
+            ("a", 1, 2, 2, True),
+        ]
+
+    def test_a_failure_changes_nothing_and_says_how_close_it_came(self):
+        """Every bucket with what it could have taken."""
+        bench = Bench()
+        a = bench.stock("a", limit=2, nodes=[4])
+        b = bench.stock("b", limit=1)
+        delta = bench.packer.ask(cores(4), Want(4, whole=True))
+        assert not delta
+        assert delta.placed == ()
+        assert [(s.name, r.code, r.facts[:2]) for s, r in delta.rejects] == [
+            ("a", "GangTooLarge", (4, 3)),
+            ("b", "GangTooLarge", (4, 1)),
+        ]
+        assert (free_cores(a), free_cores(b)) == ([4], [])
+        assert (a.accounts[0].used_nodes, b.accounts[0].used_nodes) == (0, 0)
+
+
+class TestCommit:
+    """A plan becomes true once, whole, and only while nothing else has changed."""
+
+    def test_asking_changes_nothing(self):
+        """Asked twice, the answer is the same."""
+        bench = Bench()
+        stock = bench.stock("a", nodes=[3])
+        first = bench.packer.ask(cores(1), Want(9))
+        assert said(bench.packer.ask(cores(1), Want(9))) == said(first)
+        assert (free_cores(stock), stock.accounts[0].used_nodes) == ([3], 0)
+
+    def test_only_the_newest_answer_can_be_committed(self):
+        """An older one, and one that was committed before, are stale."""
+        bench = Bench()
+        bench.stock("a")
+        old, new = (bench.packer.ask(cores(1), Want(1)) for _ in range(2))
+        with pytest.raises(StalePlan):
+            bench.packer.commit(old)
+        bench.packer.commit(new)
+        with pytest.raises(StalePlan):
+            bench.packer.commit(new)
+
+    def test_a_plan_does_not_outlive_a_change_of_buckets(self):
+        """Another bucket makes it stale."""
+        bench = Bench()
+        bench.stock("a")
+        delta = bench.packer.ask(cores(1), Want(1))
+        bench.stock("b")
+        with pytest.raises(StalePlan):
+            bench.packer.commit(delta)
+
+    def test_what_the_limits_can_no_longer_bear_is_not_begun(self):
+        """Charged from outside between question and commit: Overdrawn, and nothing has changed."""
+        bench = Bench()
+        stock = bench.stock("a", limit=2, nodes=[4])
+        delta = bench.packer.ask(cores(4), Want(3))
+        stock.accounts[0].charge(1, 4)
+        with pytest.raises(Overdrawn):
+            bench.packer.commit(delta)
+        assert (free_cores(stock), stock.accounts[0].used_nodes) == ([4], 1)
+
+
+class Taster:
+    """A probe that lets one unit onto each node at an even position, and keeps a diary."""
+
+    def __init__(self, bench, most=1):
+        self.bench = bench
+        self.most = most
+        self.asked = []
+        self.settled = []
+
+    def __call__(self, stock, position, units):
+        self.asked.append((stock.name, position, units))
+        if position % 2:
+            return Reject("Never", "odd")
+        taken = min(units, self.most)
+        return Trial(taken, self.bench.shape(stock.name, ncpus=4 - taken, vacant=False))
+
+    def settle(self, keep):
+        self.settled.append(keep)
+        return ("effect",) if keep else ()
+
+
+class TestProbe:
+    """Constraints that only their own methods understand are asked about one node after another."""
+
+    def test_is_asked_in_order_and_only_about_nodes_that_the_rest_lets_through(self):
+        """Each with as many units as the rest allows; a refused new node is the last one tried."""
+        bench = Bench()
+        bench.stock("a", nodes=[4, 4, 1, 2])
+        probe = Taster(bench)
+        delta = bench.packer.ask(cores(2), Want(9), probe=probe)
+        assert probe.asked == [("a", 0, 2), ("a", 1, 2), ("a", 3, 1), ("a", 4, 2), ("a", 5, 2)]
+        assert said(delta) == [("a", 0, 1, 1, False), ("a", 4, 5, 1, True)]
+        assert delta.effects == ("effect",)
+        assert probe.settled == [True]
+        assert ("a", "Never") in codes(delta)
+
+    def test_stops_when_all_is_placed(self):
+        """Nodes after the last unit are not asked."""
+        bench = Bench()
+        bench.stock("a", nodes=[4, 4, 4])
+        probe = Taster(bench, most=UNBOUNDED)
+        assert bench.packer.ask(cores(1), Want(2), probe=probe).units == 2
+        assert probe.asked == [("a", 0, 2)]
+
+    def test_does_not_open_more_than_the_limits_allow(self):
+        """Each new node is charged."""
+        bench = Bench()
+        bench.stock("a", limit=1)
+        probe = Taster(bench)
+        assert bench.packer.ask(cores(1), Want(9), probe=probe).units == 1
+
+    def test_a_gang_that_fails_is_undone_bucket_by_bucket(self):
+        """What was tried in one bucket is forgotten before the next is asked."""
+        bench = Bench()
+        bench.stock("a", limit=1)
+        bench.stock("b", limit=1)
+        probe = Taster(bench)
+        assert not bench.packer.ask(cores(1), Want(2, whole=True), probe=probe)
+        assert probe.settled == [False, False]
+
+    def test_nothing_placed_keeps_nothing(self):
+        """Without a unit there is nothing to bring about."""
+        bench = Bench()
+        bench.stock("a", limit=0, nodes=[0])
+        probe = Taster(bench)
+        delta = bench.packer.ask(cores(1), Want(2), probe=probe)
+        assert (delta.effects, probe.settled) == ((), [False])
+
+
+def test_nothing_may_serve():
+    """No bucket fits: a plan of nothing."""
+    bench = Bench()
+    bench.stock("a")
+    assert not bench.packer.ask(named("z"), Want(1))
