@@ -5,7 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
-from hpc.autoscale.node.constraints import BaseNodeConstraint
+from hpc.autoscale.node.constraints import (
+    BaseNodeConstraint,
+    SharedConsumableConstraint,
+    SharedConsumableResource,
+)
 from hpc.autoscale.node.nodemanager import new_node_manager
 
 
@@ -81,3 +85,37 @@ def test_known_and_opaque_place_alike(array_resources, asked):
         assert results[0].status == results[1].status
         assert results[0].total_slots == results[1].total_slots
         assert cluster_state(known) == cluster_state(unknown)
+
+
+licences = st.lists(
+    st.tuples(constraints, st.integers(1, 6), st.booleans(), st.integers(0, 3), st.booleans()),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(arrays, licences, st.integers(0, 12))
+def test_pools_are_never_overdrawn_and_always_paid(array_resources, asked, count):
+    """Each slot placed has paid its licences, whichever way it went; a failure has paid nothing."""
+    managers = [a_manager(array_resources) for _ in range(2)]
+    pools = [SharedConsumableResource("lic", "q", count, count) for _ in range(2)]
+    for slots_of, (constraint, slots, whole, amount, once) in enumerate(asked):
+        before = [pool.current_value for pool in pools]
+        results = [
+            manager.allocate(
+                [given_as, SharedConsumableConstraint([pool], amount, decrement_once=once)],
+                slot_count=slots,
+                all_or_nothing=whole,
+                assignment_id=f"job{slots_of}",
+            )
+            for manager, pool, given_as in zip(
+                managers, pools, (constraint, Opaque(constraint)), strict=True
+            )
+        ]
+        for result, pool, had in zip(results, pools, before, strict=True):
+            placed = result.total_slots if result else 0
+            assert pool.current_value == had - amount * (min(placed, 1) if once else placed)
+            assert pool.current_value >= 0
+        assert bool(results[0]) == bool(results[1])
+        assert results[0].total_slots == results[1].total_slots
+        assert cluster_state(managers[0]) == cluster_state(managers[1])
