@@ -1,9 +1,15 @@
 """A scheduler in memory, and a cluster for it: what the tests of the loop and of the driver have in common."""
 
+import pytest
+
+from hpc.autoscale import clock
+from hpc.autoscale.autoscaler import Autoscaler
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
+
+IDLE = 301  # seconds: just over the default timeout
 
 
 def a_cluster(count=10, vm_size="Standard_F4s", **nodearray):
@@ -90,3 +96,52 @@ class FakeScheduler(SchedulerDriver):
 
     def handle_post_delete(self, nodes):
         return self._hook("handle_post_delete", nodes)
+
+
+@pytest.fixture
+def now(tmp_path, monkeypatch):
+    """A clock that only moves when it is told to, and a home for locks and history."""
+    monkeypatch.setenv("AUTOSCALE_HOME", str(tmp_path))
+    previous = clock._clock
+    yield clock.use_mock_clock()
+    clock.use_clock(previous)
+
+
+@pytest.fixture
+def cluster():
+    """Ten nodes of four cores."""
+    return a_cluster()
+
+
+@pytest.fixture
+def scheduler(now):
+    """A scheduler with nothing to do."""
+    return FakeScheduler()
+
+
+@pytest.fixture
+def run(cluster, scheduler):
+    """Run a pass; arguments are configuration keys."""
+
+    def run_pass(dry_run=False, **config):
+        config = {"cluster_name": "clusty", "_mock_bindings": cluster, **config}
+        return Autoscaler(config, scheduler, dry_run=dry_run).run_once()
+
+    return run_pass
+
+
+def idle_cluster(cluster, run, now, count=3):
+    """Nodes on host-1, host-2 …, that have been ready and without work for longer than the idle timeout."""
+    for number in range(1, count + 1):
+        cluster.add_node(f"htc-{number}", "htc", state="Ready", hostname=f"host-{number}")
+    run()
+    now.sleep(IDLE)
+
+
+def raising(error):
+    """A function that raises this, whatever it is called with."""
+
+    def raise_it(*args, **kwargs):
+        raise error
+
+    return raise_it

@@ -74,6 +74,25 @@ def read_again(
     return call_with_up_to(driver.read_jobs_and_nodes, config, True)
 
 
+def nothing_to_start(node_mgr: NodeManager) -> str | None:
+    """Why no node can be started in the whole cluster, whatever a job wants; None when some can.
+
+    A manager over nothing but machines that CycleCloud does not know has nothing to start, and no reason to complain.
+    """
+    if any(not bucket._artificial for bucket in node_mgr.get_buckets()):
+        return None
+    said = list(node_mgr.problems)
+    invalid: dict[str, list[str]] = {}
+    for bucket in node_mgr.get_invalid_buckets():
+        invalid.setdefault(bucket.nodearray, []).append(bucket.vm_size)
+    said.extend(
+        f"nodearray {nodearray}: expected a VM size that can be used, found only {', '.join(sizes)},"
+        " which CycleCloud says cannot"
+        for nodearray, sizes in invalid.items()
+    )
+    return "; ".join(said) or None
+
+
 def add_jobs(
     calculator: DemandCalculator, jobs: Iterable[Job], set_context: SetContext
 ) -> tuple[list[UnsatisfiedJob], list[SetAsideJob]]:

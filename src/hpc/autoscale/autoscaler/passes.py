@@ -13,6 +13,7 @@ from hpc.autoscale.autoscaler import commanding, learning
 from hpc.autoscale.autoscaler.faults import Faults
 from hpc.autoscale.autoscaler.learning import NewCalculator, SetContext, node_names
 from hpc.autoscale.autoscaler.summary import PassSummary
+from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
@@ -98,10 +99,17 @@ class Pass:
         return calculator, demand
 
     def _check(self, node_mgr: NodeManager) -> None:
-        """What of the cluster cannot be used is noted; when nothing can be started because of it, that is an error."""
-        self.notes = list(node_mgr.problems)
-        if self.notes and all(bucket._artificial for bucket in node_mgr.get_buckets()):
-            self.faults.add("reading the cluster", "; ".join(self.notes))
+        """What of the cluster cannot be used is noted; when nothing at all can be, that is an error.
+
+        It ends a dry run. A real pass goes on: nodes that exist can still be joined and deleted.
+        """
+        problem = learning.nothing_to_start(node_mgr)
+        if not problem:
+            self.notes = list(node_mgr.problems)
+        elif self.dry_run:
+            raise AutoscaleError(f"cluster {node_mgr.cluster_bindings.cluster_name}: {problem}")
+        else:
+            self.faults.add("reading the cluster", problem)
 
     def _grow(self, calculator: DemandCalculator, demand: DemandResult) -> None:
         existing = [node for node in demand.compute_nodes if node.exists]

@@ -10,12 +10,17 @@ import threading
 from argparse import ArgumentParser
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from types import FrameType
-from typing import Any
 
-from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import results
-from hpc.autoscale.autoscaler import Autoscaler, PassSummary, Reporter
+from hpc.autoscale.autoscaler import (
+    Autoscaler,
+    LogReporter,
+    PassError,
+    PassSummary,
+    Reporter,
+)
 from hpc.autoscale.autoscaler.faults import Faults, call_with_up_to
 from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.hooks import Config
@@ -24,6 +29,7 @@ from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.demandprinter import OutputFormat, print_demand
+from hpc.autoscale.job.demandprinter.columns import row_order
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.results import Result
@@ -147,7 +153,7 @@ class AutoscalingCommands(CommandLine):
             json_dump([job.to_dict() for job in jobs if job.name == job_id], sys.stdout)
             print()
         nodes = calculator.get_demand().compute_nodes
-        assigned = [node for node in nodes if job_id in node.assignments]
+        assigned = sorted((n for n in nodes if job_id in n.assignments), key=row_order)
         if assigned:
             print(f"Job {job_id} is assigned to the following nodes:")
             for node in assigned:
@@ -182,16 +188,20 @@ def _print_reason(status: str, message: str, long: bool) -> None:
         prefix = " " * len(prefix)
 
 
-class SummaryReporter(Reporter):
-    """Prints one line per pass on stderr, and more where there is something to say."""
+class SummaryReporter(LogReporter):
+    """Prints one line per pass on stderr, and more where there is something to say; errors unless told not to."""
+
+    def __init__(self, errors: bool = True) -> None:
+        self._errors = errors
 
     def pass_finished(self, summary: PassSummary) -> None:
         """The summary."""
-        warn("%s", summary)
-        logging.info("pass finished: %s", summary)
+        super().pass_finished(summary)
+        warn("%s", summary if self._errors else replace(summary, errors=()))
 
-    def pass_failed(self, error: Any, failures: int, pause: float) -> None:
+    def pass_failed(self, error: PassError, failures: int, pause: float) -> None:
         """The error and when it is tried again."""
+        super().pass_failed(error, failures, pause)
         warn("%s; next pass in %.0f s", error, pause)
 
 

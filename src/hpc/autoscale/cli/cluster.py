@@ -7,6 +7,7 @@ from argparse import ArgumentParser
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
+from hpc.autoscale.autoscaler.learning import nothing_to_start
 from hpc.autoscale.ccbindings import new_cluster_bindings
 from hpc.autoscale.cli.hooks import Config
 from hpc.autoscale.cli.options import CommandLine
@@ -131,12 +132,11 @@ class ClusterCommands(CommandLine):
 def check_cluster(node_mgr: NodeManager) -> None:
     """AutoscaleError when there is no kind of node that could be started, or something else that cannot be used."""
     name = node_mgr.cluster_bindings.cluster_name
-    if node_mgr.problems:
-        raise AutoscaleError(f"cluster {name}: {'; '.join(node_mgr.problems)}")
-    if not node_mgr.get_buckets():
-        raise AutoscaleError(
-            f"cluster {name}: expected at least one nodearray with a bucket that can be used, found none"
-        )
+    problem = nothing_to_start(node_mgr) or "; ".join(node_mgr.problems)
+    if not problem and not node_mgr.get_buckets():
+        problem = "expected at least one nodearray, found none"
+    if problem:
+        raise AutoscaleError(f"cluster {name}: {problem}")
 
 
 def _with_limits(bucket: NodeBucket) -> Node:

@@ -6,7 +6,9 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 from typing import Any
 
-from hpc.autoscale.cli.argtypes import json_type
+from hpc.autoscale.autoscaler.learning import stopping_limits
+from hpc.autoscale.cli.argtypes import json_type, warn
+from hpc.autoscale.cli.cluster import check_cluster
 from hpc.autoscale.cli.completion import completed_by
 from hpc.autoscale.cli.hooks import Config
 from hpc.autoscale.cli.options import CommandLine
@@ -100,7 +102,9 @@ class CreationCommands(CommandLine):
             assignment_id="create_nodes()",
         )
         if not result:
-            raise AutoscaleError(f"no nodes can be created: {'; '.join(result.reasons)}")
+            why = "; ".join(result.reasons) or result.status
+            raise AutoscaleError(f"no nodes can be created: {why}")
+        _warn_of_shortage(node_mgr, len(result.nodes), nodes or 0)
         overrides = _overrides(software_configuration, node_attribute_overrides)
         for node in result.nodes:
             node.name_format = name_format
@@ -119,12 +123,14 @@ def _offer_placement_group(config: Config, nodearray: str | None, placement_grou
 
 
 def _check_offer(node_mgr: NodeManager, nodearray: str | None, vm_size: str | None) -> None:
-    """AutoscaleError when the nodearray or the VM size that the user named is not on offer."""
+    """AutoscaleError when the nodearray or the VM size that the user named is not on offer, or nothing is."""
+    if not node_mgr.get_buckets():
+        check_cluster(node_mgr)
     cluster = f"cluster {node_mgr.cluster_bindings.cluster_name}"
     buckets = node_mgr.get_buckets()
     arrays = dict.fromkeys(bucket.nodearray for bucket in buckets)
     if nodearray and nodearray not in arrays:
-        known = [p for p in node_mgr.problems if p.startswith(f"nodearray {nodearray}")]
+        known = [p for p in node_mgr.problems if p.startswith(f"nodearray {nodearray}:")]
         if any(b.nodearray == nodearray for b in node_mgr.get_invalid_buckets()):
             known.append(f"nodearray {nodearray}: CycleCloud says that no VM size of it is valid")
         if known:
@@ -140,6 +146,12 @@ def _check_offer(node_mgr: NodeManager, nodearray: str | None, vm_size: str | No
             f"{where} has no VM size {vm_size!r}: expected one of"
             f" {', '.join(sizes) or 'none'}{did_you_mean(vm_size, sizes)}"
         )
+
+
+def _warn_of_shortage(node_mgr: NodeManager, found: int, asked: int) -> None:
+    if found < asked:
+        limits = "; ".join(stopping_limits(node_mgr.get_buckets()))
+        warn("Only %d of %d nodes can be created: %s", found, asked, limits)
 
 
 def _overrides(

@@ -200,7 +200,7 @@ class DriverCLI(_AzScaleCLI):
     ) -> DemandResult:
         """Runs the whole cycle, once or again and again: creates, joins and deletes nodes as jobs need them."""
         if interval is None:
-            reporter = SummaryReporter()
+            reporter = SummaryReporter(errors=False)  # the last line is about them
             with stop_on_signals():
                 summary = self._autoscaler(config, dry_run, reporter).run_once()
             return self._conclude(config, summary, output_columns, output_format, long)
@@ -223,6 +223,7 @@ class _LoopReporter(SummaryReporter):
         output_format: OutputFormat | None,
         long: bool,
     ) -> None:
+        super().__init__()
         self._cli = cli
         self._config = config
         self._columns = columns

@@ -1,0 +1,264 @@
+"""Commands about jobs, configuration, completion and the shell, over a cluster in memory."""
+
+import json
+import stat
+
+import pytest
+from cli_kit import grid as grid
+
+from hpc.autoscale import clilib
+
+BIG = "--output-format=json"
+
+
+# -- demand
+
+
+def test_demand_and_autoscale(grid):
+    """The first says what the second does."""
+    grid.scheduler.queue("a", slots=8)
+    table = grid("demand")
+    assert table.split() == ["NAME", "STATE", "JOB_IDS", "htc-1", "Off", "a", "htc-2", "Off", "a"]
+    assert not grid.cluster.nodes
+    grid("autoscale")
+    assert set(grid.cluster.nodes) == {"htc-1", "htc-2"}
+    assert [row["job_ids"] for row in grid.json("demand", BIG)] == [["a"], ["a"]]
+
+
+def test_demand_needs_no_lock(grid):
+    """It changes nothing, so anybody may ask."""
+    lock = grid.scheduler.new_singleton_lock({"lock_file": str(grid.home / "lock.file")})
+    grid("demand")
+    grid("autoscale", code=3)
+    assert "held by process" in grid.errors
+    lock.unlock()
+    grid("autoscale")
+
+
+def test_the_exit_code_of_a_pass_in_which_something_failed(grid, monkeypatch):
+    """Is not 0, and the line says what it was; the demand is printed all the same."""
+    monkeypatch.setattr(grid.scheduler, "add_nodes_to_cluster", _raise(RuntimeError("qconf: no")))
+    assert grid("autoscale", code=1).split() == ["NAME", "STATE", "JOB_IDS"]
+    assert grid.errors.startswith("Error 'joining nodes: qconf: no'")
+
+
+def test_columns_of_ones_own(grid):
+    """With -o, headers and all; `all` means all."""
+    grid.scheduler.queue("a", slots=3)
+    assert grid("demand", "-o", "n@name,/ncpus,", "-F", "table_headerless").split() == [
+        "htc-1",
+        "1/4",
+    ]
+    assert "VM_SIZE" in grid("demand", "-o", "all")
+
+
+def test_columns_from_the_configuration(grid):
+    """By command, then by default, then the integration's."""
+    assert grid("demand").split() == ["NAME", "STATE", "JOB_IDS"]
+    grid.config["output-columns"] = {"default": ["name"]}
+    assert grid("demand").split() == ["NAME"]
+    grid.config["output-columns"]["autoscale"] = ["state"]
+    assert grid("demand").split() == ["STATE"]
+    assert grid("default_output_columns").splitlines()[0] == "--output-columns name"
+    assert "autoscale" in grid("default_output_columns", "-d", "autoscale")
+
+
+def test_jobs(grid):
+    """As the driver reads them."""
+    grid.scheduler.queue("a", slots=8)
+    (job,) = grid.json("jobs")
+    assert (job["name"], job["iterations"]) == ("a", 8)
+
+
+# -- analyze
+
+
+def test_analyze_a_job_that_gets_nodes(grid):
+    """Lists them."""
+    grid.scheduler.queue("a", slots=8)
+    lines = grid("analyze", "-j", "a").splitlines()
+    assert lines[0] == "Job a is assigned to the following nodes:"
+    assert [line.split("(")[1].split(",")[0] for line in lines[1:]] == ["htc-1", "htc-2"]
+
+
+def test_analyze_a_job_that_gets_none(grid, monkeypatch):
+    """Each reason behind its status, in columns, cut to the width of the terminal."""
+    monkeypatch.setenv("COLUMNS", "80")
+    grid.scheduler.queue("odd", ncpus=64)
+    lines = grid("analyze", "-j", "odd").splitlines()
+    assert lines
+    assert all(line[24] in ": " and len(line) <= 80 for line in lines)
+    assert any("InsufficientResource" in line for line in lines)
+
+
+def test_analyze_with_everything(grid):
+    """Lines are whole, and the job itself is printed."""
+    grid.scheduler.queue("odd", ncpus=64)
+    out = grid("analyze", "-j", "odd", "-l")
+    assert json.loads(out[: out.index("]\n") + 1])[0]["name"] == "odd"
+    assert max(map(len, out.splitlines())) > 120
+
+
+def test_analyze_says_which_limit_stopped_a_job(grid):
+    """Also when it got some nodes."""
+    grid.scheduler.queue("a", slots=50)
+    out = grid("analyze", "-j", "a")
+    assert "is assigned to" in out
+    assert "Limit" in out
+    assert "10 slots short" in out
+
+
+def test_analyze_an_unknown_job(grid):
+    """Is an error."""
+    grid("analyze", "-j", "nope", code=1)
+    assert "no waiting job 'nope'" in grid.errors
+
+
+# -- configuration
+
+
+def test_the_configuration_without_its_secrets(grid):
+    """As the driver leaves it, and as the user wrote it: not read-only because the command is."""
+    grid.config.update(password="secret", url="https://me:secret@cc", token=None)
+    out = grid("config")
+    assert "secret" not in out
+    shown = json.loads(out)
+    assert shown["password"] == "***"
+    assert "read_only" not in shown
+    assert grid.config["nodehistorydb"] == shown["nodehistorydb"]
+
+
+def test_a_configuration_to_start_with(grid):
+    """With the password, because installers need it, and with the integration's own sections."""
+    shown = grid.json(
+        *("initconfig", "--cluster-name", "c", "--username", "u", "--password", "p"),
+        *("--url", "https://cc", "--idle-timeout", "60", "--queue", "short.q"),
+        *("--default-resource", '{"select": {}, "name": "a", "value": "node.memory"}'),
+        *("--default-resource", '{"select": {}, "name": "b", "value": 1}'),
+    )
+    assert shown["password"] == "p"
+    assert shown["grid"] == {"queue": "short.q", "done": True}
+    assert shown["logging"] == {"config_file": str(grid.home / "logging.conf")}
+    assert shown["lock_file"] == str(grid.home / "scalelib.lock")
+    assert (shown["idle_timeout"], shown["boot_timeout"]) == (60, 1800)
+    assert [resource["name"] for resource in shown["default_resources"]] == ["a", "b"]
+    assert shown["disable_default_resources"] is False
+
+
+def test_a_configuration_without_a_password(grid):
+    """Has no such key, so that it can come from elsewhere."""
+    shown = grid.json("initconfig", "--cluster-name", "c", "--username", "u", "--url", "x")
+    assert "password" not in shown
+
+
+# -- an integration's own
+
+
+def test_a_command_of_ones_own(grid):
+    """Every public method is one, with the options that its parser adds."""
+    assert grid("hello") == "hello world, clusty\n"
+    assert grid("hello", "--name", "you") == "hello you, clusty\n"
+    assert grid.cli.initialized == ["hello"]
+
+
+def test_no_command(grid):
+    """Prints what there is."""
+    out = grid(code=1)
+    assert "hello                - Greets." in out
+    assert "retry_failed_nodes   - Retries all nodes that failed." in out
+
+
+def test_errors_of_assertions_go_on_up(grid, monkeypatch):
+    """Integrations test with them."""
+    monkeypatch.setattr(grid.scheduler, "preprocess_config", _raise(AssertionError("mine")))
+    with pytest.raises(AssertionError, match="mine"):
+        grid("connect")
+
+
+def test_the_error_line(grid, monkeypatch):
+    """In the form that scripts know, also for errors without any text."""
+    monkeypatch.setattr(grid.scheduler, "preprocess_config", _raise(KeyError("queue")))
+    grid("connect", code=1)
+    assert grid.errors == "Error 'KeyError: 'queue'': See the rest in the log file\n"
+    monkeypatch.setattr(grid.scheduler, "preprocess_config", _raise(RuntimeError()))
+    grid("connect", code=1)
+    assert grid.errors == "Error 'RuntimeError': See the rest in the log file\n"
+
+
+def test_saved_responses(grid, monkeypatch):
+    """Developers can answer from files."""
+    grid.cluster.add_node("htc-1", "htc")
+    (grid.home / "status.json").write_text(grid("debug_cluster_status", "--nodes"))
+    monkeypatch.setenv("AZURE_HPC_DEV", "1")
+    monkeypatch.setattr(type(grid.cli), "_initialize", lambda *_: None)
+    out = grid("nodes", "--cluster-response", str(grid.home / "status.json"), "-o", "name")
+    assert out.split()[0] == "NAME"
+
+
+# -- completion
+
+
+def test_what_completion_knows(grid):
+    """Is written by refresh_autocomplete, for the owner only, and read without asking anybody."""
+    grid.cluster.add_node("htc-1", "htc", state="Ready", hostname="host-1")
+    grid("refresh_autocomplete")
+    cache = grid.home / ".example_node_cache.json"
+    assert stat.S_IMODE(cache.stat().st_mode) == 0o600
+    assert [path.name for path in grid.home.iterdir() if "cache" in path.name] == [cache.name]
+    fresh = type(grid.cli)(grid.scheduler, None)
+    assert fresh._complete_node_names("") == ["htc-1,"]
+    assert fresh._complete_hostnames("") == ["host-1,"]
+    assert fresh._complete_nodearrays("") == ["htc"]
+    assert "ncpus," in fresh._complete_output_columns("")
+    assert "name,ncpus," in fresh._complete_output_columns("name,nc")
+    assert "node.vm_size=" in fresh._complete_constraints("")
+    assert fresh._complete_constraints("node.vm_size=") == ["node.vm_size=Standard_F4s"]
+    assert fresh._complete_constraints("ncpus=") == ["ncpus=4"]
+    assert fresh._complete_constraints("memgb=") == ["memgb=memory::8.00g"]
+
+
+def test_autoscale_keeps_completion_up_to_date(grid):
+    """A pass that cannot write it is a good pass all the same."""
+    grid("autoscale")
+    assert (grid.home / ".example_node_cache.json").exists()
+
+
+def test_a_broken_cache_is_no_cache(grid):
+    """It is read again from the cluster."""
+    (grid.home / ".example_node_cache.json").write_text("{")
+    grid("connect")
+    assert grid.cli._complete_node_names("") == []
+
+
+def test_a_cache_of_ones_own(grid, monkeypatch):
+    """Integrations may keep more in it."""
+    grid.cluster.add_node("htc-1", "htc")
+    kept = {}
+    monkeypatch.setattr(
+        clilib.CommonCLI, "_add_completion_data", lambda self, data: data.update(mine=1)
+    )
+    monkeypatch.setattr(
+        clilib.CommonCLI, "_read_completion_data", lambda self, data: kept.update(data)
+    )
+    grid("refresh_autocomplete")
+    fresh = type(grid.cli)(grid.scheduler, None)
+    fresh._get_example_nodes(grid.config)
+    assert kept["mine"] == 1
+    assert fresh.node_names == ["htc-1"]
+
+
+# -- shell
+
+
+def test_a_script_in_the_shell(grid, tmp_path):
+    """Has the names of the shell as globals."""
+    script = tmp_path / "script.py"
+    script.write_text("print(answer, Memory(1, 'g'), Job.__name__, shell_args)\n")
+    assert grid("shell", "-s", str(script), "x", "y") == "42 1.00g Job ['x', 'y']\n"
+
+
+def _raise(error):
+    def raising(*args, **kwargs):
+        raise error
+
+    return raising

@@ -1,0 +1,274 @@
+"""What can go wrong with `azscale`: one clear line, an exit code that is not 0, and no stack trace unless asked for."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from hpc.autoscale.simulator import serve
+from hpc.autoscale.util import SingletonFileLock
+
+DRIVER = """
+from hpc.autoscale.cli import GenericDriver
+from hpc.autoscale.job.job import Job
+
+class Driver(GenericDriver):
+    def _read_jobs_and_nodes(self, config):
+        return [Job("1", {"ncpus": 1}, iterations=4)], []
+"""
+
+
+@pytest.fixture(scope="module")
+def simulator():
+    """Two clusters: one with a usable nodearray and one whose sizes cannot be used, and one with no buckets at all."""
+    size = "Standard_F4s_v2"
+    off = {"name": size, "invalid_reason": "NotActivated"}
+    clusters = {
+        "demo": {
+            "region": "westus2",
+            "nodearrays": {"htc": {"machine_types": [size]}, "off": {"machine_types": [off]}},
+        },
+        "hollow": {"region": "westus2", "nodearrays": {"empty": {"machine_types": [off]}}},
+    }
+    with serve({"clusters": clusters}) as running:
+        yield running
+
+
+@pytest.fixture
+def azscale(simulator, tmp_path):
+    """Run azscale in a process of its own with a configuration; its result."""
+    (tmp_path / "mydriver.py").write_text(DRIVER)
+    path = tmp_path / "autoscale.json"
+
+    def run(*args, text=None, env=None, cluster="demo", **config):
+        config = {**simulator.connection(cluster), **config}
+        path.write_text(json.dumps(config) if text is None else text)
+        return subprocess.run(
+            [sys.executable, "-m", "hpc.autoscale.cli", args[0], "-c", str(path), *args[1:]],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env={**os.environ, **(env or {})},
+            timeout=60,
+            check=False,
+        )
+
+    return run
+
+
+def the_line(result, code=1):
+    """The one line on stderr; everything else about it is as it should be."""
+    assert result.returncode == code, result
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("Error '")
+    assert "Traceback" not in result.stdout + result.stderr
+    assert "None" not in line
+    return line
+
+
+def test_all_is_well(azscale):
+    """The cluster can be reached: nothing is said."""
+    result = azscale("connect")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+
+
+def test_no_such_file(azscale, tmp_path):
+    """The path is named."""
+    result = azscale("config", "-c", str(tmp_path / "nowhere.json"))
+    assert "nowhere.json" in the_line(result)
+
+
+def test_a_configuration_that_is_no_json(azscale):
+    """The file, the line and the column."""
+    line = the_line(azscale("connect", text='{"cluster_name": "demo",}'))
+    assert "autoscale.json" in line
+    assert "line 1 column" in line
+
+
+def test_a_typo_in_a_key(azscale):
+    """The key, and what was meant."""
+    line = the_line(azscale("connect", idle_timout=300))
+    assert "idle_timout" in line
+    assert "did you mean 'idle_timeout'" in line
+
+
+def test_a_value_of_the_wrong_kind(azscale):
+    """The key, what was expected and what was found."""
+    line = the_line(azscale("connect", autoscale={"max_new_nodes_per_pass": "many"}))
+    assert "autoscale.max_new_nodes_per_pass" in line
+    assert "expected a whole number" in line
+    assert "many" in line
+
+
+def test_a_cluster_that_is_not_there(azscale):
+    """The name of the cluster."""
+    assert "'nowhere'" in the_line(azscale("connect", cluster_name="nowhere"))
+
+
+def test_an_unknown_vm_size_in_the_configuration(azscale):
+    """Where it is, and what was meant."""
+    resource = {"select": {"node.vm_size": "Standard_F4s_v22"}, "name": "a", "value": 1}
+    line = the_line(azscale("buckets", default_resources=[resource]))
+    assert "default_resources[0].select.node.vm_size" in line
+    assert "did you mean 'Standard_F4s_v2'" in line
+
+
+@pytest.mark.parametrize(
+    "args", [("create_nodes", "-v"), ("buckets", "-C"), ("validate_constraint", "-C")]
+)
+def test_an_unknown_vm_size_on_the_command_line(azscale, args):
+    """What was meant."""
+    size = "Standard_F4s_v22"
+    line = the_line(azscale(*args, size if args[1] == "-v" else f"node.vm_size={size}"))
+    assert size in line
+    assert "did you mean" in line
+
+
+@pytest.mark.parametrize("command", [["connect"], ["buckets"], ["demand"], ["create_nodes"]])
+def test_a_cluster_without_buckets(azscale, command):
+    """Says what the cluster lacks."""
+    line = the_line(azscale(*command, cluster="hollow", driver="mydriver:Driver"))
+    assert "hollow" in line or "empty" in line
+
+
+def test_a_nodearray_without_buckets(azscale):
+    """Names it, and the reason that CycleCloud gives."""
+    line = the_line(azscale("create_nodes", "-a", "off"))
+    assert "nodearray off" in line
+
+
+def test_a_nodearray_that_does_not_exist(azscale):
+    """What there is, and what was meant."""
+    line = the_line(azscale("create_nodes", "-a", "htcc"))
+    assert "expected one of htc" in line
+    assert "did you mean 'htc'" in line
+
+
+def test_wrong_credentials(azscale, simulator):
+    """The URL and the user's name help; the password is not shown."""
+    line = the_line(azscale("connect", password="wrong-secret"))
+    assert simulator.url in line
+    assert "401" in line
+    assert "wrong-secret" not in line
+
+
+def test_no_credentials(azscale):
+    """Where they could be."""
+    assert "password" in the_line(azscale("connect", password=None))
+
+
+def test_a_server_that_cannot_be_reached(azscale):
+    """The URL, and what the network said. Not one line for each attempt."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}"
+        line = the_line(azscale("connect", url=url, retry={"attempts": 2}))
+    assert url in line
+    assert "refused" in line
+
+
+def test_something_that_is_no_cyclecloud(azscale, tmp_path):
+    """A web server that answers with a page."""
+    code = (
+        "import http.server as h, sys\n"
+        "class P(h.BaseHTTPRequestHandler):\n"
+        "    def do_GET(self):\n"
+        "        self.send_response(200); self.send_header('Content-Type', 'text/html')\n"
+        "        self.end_headers(); self.wfile.write(b'<html>welcome</html>')\n"
+        "s = h.HTTPServer(('127.0.0.1', 0), P); print(s.server_port, flush=True); s.serve_forever()\n"
+    )
+    server = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    try:
+        url = f"http://127.0.0.1:{int(server.stdout.readline())}"
+        assert "HTML" in the_line(azscale("connect", url=url))
+    finally:
+        server.kill()
+        server.wait()
+        server.stdout.close()
+
+
+def test_commands_that_need_a_driver(azscale, tmp_path):
+    """Say how to name one, and where."""
+    line = the_line(azscale("autoscale"))
+    assert '"driver": "package.module:Class"' in line
+    assert str(tmp_path / "autoscale.json") in line
+
+
+@pytest.mark.parametrize(
+    ("driver", "said"),
+    [
+        ("mydriver", "expected package.module:Class"),
+        ("nowhere:Driver", "No module named 'nowhere'"),
+        ("mydriver:Drivr", "did you mean 'Driver'"),
+        ("mydriver:Job", "expected mydriver:Job to make a SchedulerDriver"),
+    ],
+)
+def test_a_driver_that_cannot_be_had(azscale, driver, said):
+    """What is wrong with it."""
+    assert said in the_line(azscale("demand", driver=driver))
+
+
+def test_the_lock_is_held(azscale, tmp_path):
+    """By whom, and an exit code of its own."""
+    path = str(tmp_path / "lock")
+    lock = SingletonFileLock(path)
+    result = azscale("autoscale", driver="mydriver:Driver", lock_file=path)
+    lock.unlock()
+    assert f"held by process {os.getpid()}" in the_line(result, code=3)
+
+
+def test_a_lock_without_a_place(azscale):
+    """What to do about it."""
+    result = azscale("autoscale", driver="mydriver:Driver", lock_file="/no/such/place/lock")
+    assert "create /no/such/place" in the_line(result)
+
+
+@pytest.mark.parametrize("asked", [["--debug"], []])
+def test_a_stack_trace_for_those_who_want_one(azscale, asked):
+    """By an option, or by the environment."""
+    env = {} if asked else {"SCALELIB_DEBUG": "1"}
+    result = azscale("connect", *asked, env=env, cluster_name="nowhere")
+    assert result.returncode == 1
+    assert "Traceback" in result.stderr
+    assert result.stderr.splitlines()[-1].startswith("Error '")
+
+
+def test_a_log_file_gets_the_stack_trace(azscale, tmp_path):
+    """When the configuration has one."""
+    log = tmp_path / "log"
+    handlers = {"file": {"class": "logging.FileHandler", "filename": str(log)}}
+    root = {"level": "DEBUG", "handlers": ["file"]}
+    logging = {"config": {"version": 1, "handlers": handlers, "root": root}}
+    the_line(azscale("connect", cluster_name="nowhere", logging=logging))
+    assert "Traceback" in log.read_text()
+
+
+def test_a_command_that_does_not_exist(azscale):
+    """Argparse says so."""
+    result = azscale("demnd")
+    assert result.returncode == 2
+    assert "Traceback" not in result.stderr
+    assert "demnd" in result.stderr.splitlines()[-1]
+
+
+def test_a_reader_that_has_seen_enough(simulator, tmp_path):
+    """As in `azscale limits | head -1`: quiet, whatever was left to print."""
+    path = tmp_path / "autoscale.json"
+    path.write_text(json.dumps(simulator.connection("demo")))
+    read, write = os.pipe()
+    os.close(read)
+    result = subprocess.run(
+        [sys.executable, "-m", "hpc.autoscale.cli", "buckets", "-c", str(path)],
+        stdout=write,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    os.close(write)
+    assert result.stderr == ""

@@ -1,0 +1,277 @@
+"""Commands about the cluster and its nodes, over a cluster in memory."""
+
+import pytest
+from cli_kit import grid as grid
+
+from hpc.autoscale.job.schedulernode import SchedulerNode
+
+BIG = "--output-format=json"
+
+
+# -- looking at the cluster
+
+
+def test_buckets(grid):
+    """What can be started, with its resources and how many there may be."""
+    plain, *groups = grid.json("buckets", BIG)
+    assert (plain["nodearray"], plain["vm_size"], plain["placement_group"]) == (
+        "htc",
+        "Standard_F4s",
+        None,
+    )
+    assert (plain["available_count"], plain["ncpus"]) == (10, 4)
+    assert not {"memb", "memkb", "memmb", "memtb"} & set(plain)
+    assert [bucket["placement_group"] for bucket in groups] == [
+        "Standard_F4s_pg0",
+        "Standard_F4s_pg1",
+    ]
+
+
+def test_buckets_that_satisfy_constraints(grid):
+    """With columns or without; limits are columns as well."""
+    assert len(grid.json("buckets", BIG, "-C", "node.placement_group=null")) == 1
+    assert grid.json("buckets", BIG, "-C", "ncpus=64") == []
+    out = grid("buckets", "-C", "node.placement_group=null", "-o", "family_max_count,name")
+    assert out.split() == ["FAMILY_MAX_COUNT", "NAME", "250000", "htc-0"]
+
+
+def test_buckets_do_not_change_what_can_be_asked_for(grid):
+    """Showing limits in the place of resources does not make them resources."""
+    grid("buckets")
+    assert grid.json("buckets", BIG, "-C", "available_count=1") == []
+
+
+def test_limits(grid):
+    """Every limit of every bucket, as JSON unless asked otherwise."""
+    rows = grid.json("limits")
+    assert rows[0]["regional_quota_core_count"] == 1_000_000
+    assert rows[0]["nodearray_available_count"] == 100_000
+    assert rows[0]["placement_group_max_count"] == -1
+    assert "REGIONAL_QUOTA_CORE_COUNT" in grid("limits", "-F", "table")
+
+
+def test_nodes(grid):
+    """All, or those that satisfy constraints."""
+    grid.cluster.add_node("htc-1", "htc", state="Ready", hostname="host-1")
+    grid.cluster.add_node("htc-2", "htc", state="Preparing")
+    assert [node["name"] for node in grid.json("nodes", BIG)] == ["htc-1", "htc-2"]
+    assert [n["name"] for n in grid.json("nodes", BIG, "-C", "node.state=Ready")] == ["htc-1"]
+
+
+def test_the_status_as_cyclecloud_gives_it(grid):
+    """With nodes, when they are asked for."""
+    grid.cluster.add_node("htc-1", "htc")
+    assert "nodes" not in grid.json("debug_cluster_status")
+    assert grid.json("debug_cluster_status", "--nodes")["nodes"][0]["Name"] == "htc-1"
+
+
+def test_validating_constraints(grid):
+    """Merged where they do not overlap; JSON on stdout, words on stderr."""
+    assert grid.json("validate_constraint", "-C", "ncpus=2", "-C", "node.nodearray=htc") == {
+        "ncpus": 2,
+        "node.nodearray": "htc",
+    }
+    assert "ncpus" in grid.errors
+    merged = grid.json("validate_constraint", "-C", "ncpus=2", "-C", '{"ncpus": 3}')
+    assert merged == [{"ncpus": 2}, {"ncpus": 3}]
+    assert grid.json("validate_constraint") == []
+
+
+def test_a_constraint_that_makes_no_sense(grid):
+    """Is one line that says where."""
+    grid("validate_constraint", "-C", '{"or": [{"a": 1}, {"node.vmsize": "x"}]}', code=1)
+    assert "or[1].node.vmsize" in grid.errors
+    assert len(grid.errors.splitlines()) == 1
+
+
+def test_connect_is_silent(grid):
+    """When all is well."""
+    assert grid("connect") == ""
+    assert grid.errors == ""
+
+
+def test_a_nodearray_without_buckets(grid):
+    """Is named; what can be used is listed all the same."""
+    grid.cluster.add_nodearray("empty", {})
+    grid("connect", code=1)
+    assert "nodearray empty: expected at least one bucket" in grid.errors
+    assert "Standard_F4s" in grid("buckets", code=1)
+    assert len(grid.errors.splitlines()) == 1
+    grid("create_nodes", "-a", "empty", code=1)
+    assert "nodearray empty: expected at least one bucket" in grid.errors
+
+
+# -- creating
+
+
+def names(rows):
+    """Names of nodes."""
+    return [row["name"] for row in rows]
+
+
+def test_creating_nodes(grid):
+    """One, or so many, or for so many slots."""
+    assert names(grid.json("create_nodes", BIG)) == ["htc-1"]
+    assert names(grid.json("create_nodes", "-n", "2", BIG)) == ["htc-2", "htc-3"]
+    rows = grid.json("create_nodes", "-s", "5", "-C", "ncpus=1", BIG)
+    assert names(rows) == ["htc-4", "htc-5"]
+    assert len(grid.cluster.nodes) == 5
+
+
+def test_creating_nodes_with_everything(grid):
+    """Attributes and configuration, keep alive, in a placement group that is made for it."""
+    rows = grid.json(
+        *("create_nodes", "-a", "htc", "-v", "Standard_F4s", "-p", "mine", "-k", "-x", BIG),
+        *("-S", '{"slurm": {"hpc": true}}', "-O", '{"Zone": "1"}', "-t", "pack"),
+        *("-o", "name,placement_group"),
+    )
+    assert rows == [{"name": "htc-1", "placement_group": "mine"}]
+    node = grid.cluster.nodes["htc-1"]
+    assert node.keep_alive
+    assert node.software_configuration["slurm"] == {"hpc": True}
+
+
+def test_creating_more_nodes_than_there_may_be(grid):
+    """Creates those that there may be, and says which limit stopped the rest."""
+    assert len(grid.json("create_nodes", "-n", "11", BIG)) == 10
+    assert "Only 10 of 11 nodes can be created: htc/Standard_F4s" in grid.errors
+
+
+def test_slots_that_fit_nowhere(grid):
+    """Is an error with the reason."""
+    grid("create_nodes", "-s", "1", "-C", "ncpus=64", code=1)
+    assert "no nodes can be created" in grid.errors
+    assert "ncpus" in grid.errors
+
+
+def test_only_saying_what_would_be_created(grid):
+    """Creates nothing."""
+    assert names(grid.json("create_nodes", "-d", "-n", "3", BIG)) == ["htc-1", "htc-2", "htc-3"]
+    assert not grid.cluster.nodes
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["-n", "1", "-s", "1"], "either --nodes or --slots"),
+        (["-a", "hpc"], "has no nodearray 'hpc': expected one of htc"),
+        (["-v", "Standard_F8s"], "no VM size 'Standard_F8s': expected one of Standard_F4s"),
+    ],
+)
+def test_nodes_that_cannot_be_created(grid, args, said):
+    """What is wrong; with fewer than asked for, none."""
+    grid("create_nodes", *args, code=1)
+    assert said in grid.errors
+    assert not grid.cluster.nodes
+
+
+# -- deleting and joining
+
+
+@pytest.fixture
+def two_nodes(grid):
+    """htc-1 on host-1, which has a job, and htc-2 on host-2."""
+    for number in (1, 2):
+        grid.cluster.add_node(f"htc-{number}", "htc", state="Ready", hostname=f"host-{number}")
+    busy = SchedulerNode("host-1", {})
+    busy.assign("running")
+    grid.scheduler.hosts = [busy, SchedulerNode("host-2", {})]
+    return grid
+
+
+def test_deleting_nodes(two_nodes):
+    """By name or host name, in any case of letters; what is done is said in blocks."""
+    lines = two_nodes("delete_nodes", "-N", "HTC-2").splitlines()
+    assert [line for line in lines if not line.startswith("    ")] == [
+        "Drained the following nodes:",
+        "Deleting the following nodes:",
+        "Removed the following nodes from grid:",
+    ]
+    assert all("htc-2" in line for line in lines if line.startswith("    "))
+    assert two_nodes.cluster.nodes["htc-2"].target_state == "Terminated"
+    assert two_nodes.cluster.nodes["htc-1"].target_state == "Started"
+
+
+def test_nodes_that_are_needed_are_not_deleted(two_nodes):
+    """Unless one insists."""
+    two_nodes("delete_nodes", "-H", "host-1", code=1)
+    assert "node htc-1 has jobs: running (--force" in two_nodes.errors
+    two_nodes("delete_nodes", "-H", "host-1.example", "--force")
+    assert two_nodes.cluster.nodes["htc-1"].target_state == "Terminated"
+
+
+def test_nodes_to_keep_alive_are_not_deleted(grid):
+    """Unless one insists."""
+    grid.cluster.add_node("htc-1", "htc", state="Ready", keep_alive=True)
+    grid("delete_nodes", "-N", "htc-1", code=1)
+    assert "kept alive" in grid.errors
+
+
+def test_nodes_that_do_not_drain_are_left_alone(two_nodes):
+    """And named."""
+    two_nodes.scheduler.refuses = {"htc-2"}
+    out = two_nodes("delete_nodes", "-N", "htc-2")
+    assert "Deleting" not in out
+    assert "htc-2" in two_nodes.errors
+    assert two_nodes.cluster.nodes["htc-2"].target_state == "Started"
+
+
+def test_all_nodes(two_nodes):
+    """Are meant by *."""
+    two_nodes("delete_nodes", "-N", "*", "--force")
+    assert {node.target_state for node in two_nodes.cluster.nodes.values()} == {"Terminated"}
+
+
+def test_removing_nodes_leaves_them_running(two_nodes):
+    """Permanently: they stay out until somebody says otherwise."""
+    out = two_nodes("remove_nodes", "-N", "htc-2", "--permanent")
+    assert "Removed the following nodes from grid:" in out
+    assert two_nodes.cluster.nodes["htc-2"].target_state == "Started"
+    history = two_nodes.scheduler.new_node_history(two_nodes.config)
+    assert [hostname for _, hostname, *_ in history.find_ignored()] == ["host-2"]
+    two_nodes("join_nodes", "-N", "htc-2", "--include-permanent")
+    assert history.find_ignored() == []
+    assert two_nodes.scheduler.joined[-1] == (["htc-2"], True)
+
+
+def test_joining_nodes(two_nodes):
+    """Those that are named."""
+    out = two_nodes("join_nodes", "-H", "host-2")
+    assert out.splitlines()[0] == "Joined the following nodes:"
+    assert two_nodes.scheduler.joined == [(["htc-2"], False)]
+
+
+@pytest.mark.parametrize(
+    "command", ["delete_nodes", "remove_nodes", "join_nodes", "reimage_nodes", "restart_nodes"]
+)
+def test_nodes_must_be_named(grid, command):
+    """Nothing is not all."""
+    grid(command, code=1)
+    assert "expected host names (-H) or node names (-N)" in grid.errors
+
+
+def test_an_unknown_node(two_nodes):
+    """Is an error, and nothing is done to the others."""
+    two_nodes("delete_nodes", "-N", "htc-2,htc-22", code=1)
+    assert "there is no node 'htc-22'" in two_nodes.errors
+    assert two_nodes.cluster.nodes["htc-2"].target_state == "Started"
+
+
+def test_an_unknown_host_is_one_that_only_the_scheduler_has(grid):
+    """It is removed there."""
+    assert "strange" in grid("delete_nodes", "-H", "strange")
+
+
+@pytest.mark.parametrize(
+    ("command", "state"), [("reimage_nodes", "Reimaging"), ("restart_nodes", "Restarting")]
+)
+def test_fresh_starts(two_nodes, command, state):
+    """The nodes are listed."""
+    assert "htc-2" in two_nodes(command, "-N", "htc-2")
+    assert two_nodes.cluster.nodes["htc-2"].state == state
+
+
+def test_retrying_failed_nodes(grid):
+    """Says nothing."""
+    grid.cluster.add_node("htc-1", "htc", state="Failed")
+    assert grid("retry_failed_nodes") == ""
