@@ -89,8 +89,9 @@ class ExclusiveNode(LoweredConstraint):
     """A node that nothing else is placed on, before or after: `{"exclusive": true}`.
 
     All iterations that one allocation puts on the node share it; afterwards it is closed. `job_exclusive` false
-    (`{"exclusive-task": true}`) also accepts a node on which only the same `assignment_id` works, where that node is
-    still open. `is_exclusive` false asks for nothing.
+    (`{"exclusive-task": true}`) is satisfied, when asked by itself, by a node that works for the same `assignment_id`
+    too; the engine looks for vacant nodes in either case, since one that was used is closed. `is_exclusive` false asks
+    for nothing.
     """
 
     def __init__(
