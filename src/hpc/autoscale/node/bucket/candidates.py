@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hpc.autoscale.node.bucket.handle import NodeBucket
-from hpc.autoscale.results import CandidatesResult
+from hpc.autoscale.results import CandidatesResult, Result
 
 if TYPE_CHECKING:
     from hpc.autoscale.node.constraints import NodeConstraint
@@ -29,7 +29,7 @@ def bucket_candidates(
     ordered = [bucket for bucket, _ in sorted(weights, key=lambda pair: pair[1], reverse=True)]
     artificial: list[NodeBucket] = []
     real: list[NodeBucket] = []
-    refused = []
+    refused: list[Result] = []
     for bucket in ordered:
         answers = (constraint.satisfied_by_bucket(bucket) for constraint in constraints)
         refusal = next((answer for answer in answers if not answer), None)

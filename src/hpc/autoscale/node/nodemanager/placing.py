@@ -98,7 +98,7 @@ def _place(manager: NodeManager, ask: Ask) -> tuple[AllocationResult, Ranking, D
         room = toll_room(tolls)
         if room < 1 or (want.whole and room < want.units):
             refused = AllocationResult(
-                "NoAllocationSelected", reasons=lambda: _unpayable(compiled, want, room)
+                "NoAllocationSelected", reasons=lambda: _unpayable(compiled, want)
             )
             return refused, Ranking((), ()), None
         want = want._replace(units=min(room, want.units))
@@ -193,13 +193,10 @@ def _sentences(rejects: Sequence[tuple[Stock, Reject]]) -> list[str]:
     return summarise([(stock.name, reject) for stock, reject in rejects])
 
 
-def _unpayable(compiled: Compiled, want: Want, room: int) -> list[str]:
-    refusals = [refusal for toll in compiled.tolls if (refusal := toll.refusal()) is not None]
-    why = [str(refusal.explain()) for refusal in refusals]
-    return [
-        _criteria(compiled, want),
-        *(why or [f"SharedLimitReached: {room} can be paid for, and all or nothing is wanted"]),
-    ]
+def _unpayable(compiled: Compiled, want: Want) -> list[str]:
+    units = want.units if want.whole else 1
+    short = [toll for toll in compiled.tolls if toll.cap(units) < units] or compiled.tolls
+    return [_criteria(compiled, want), *(toll.refusal(units) for toll in short)]
 
 
 def _criteria(compiled: Compiled, want: Want) -> str:
