@@ -1,0 +1,329 @@
+"""`azscale` and the loop over HTTP: scaling up and down, limits, lost replies, lost listings, signals."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from hpc.autoscale import cli
+from hpc.autoscale.simulator import serve
+from hpc.autoscale.util import SingletonFileLock
+
+SIZE = "Standard_F4s_v2"  # four vCPUs
+DRIVER = """
+import json, os, time
+from hpc.autoscale.cli import GenericDriver
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.job.schedulernode import SchedulerNode
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+class Driver(GenericDriver):
+    '''Jobs are in jobs.json: the number of slots by name. While a file named slow is there, reading takes a while.'''
+
+    def _read_jobs_and_nodes(self, config):
+        with open(os.path.join(HERE, "jobs.json")) as stream:
+            jobs = json.load(stream)
+        open(os.path.join(HERE, "reading"), "w").close()
+        while os.path.exists(os.path.join(HERE, "slow")):
+            time.sleep(0.02)
+        return [Job(name, {"ncpus": 4}, iterations=slots) for name, slots in jobs.items()], []
+"""
+
+
+@pytest.fixture
+def simulator():
+    """A cluster of which the quota of the family allows 25 nodes."""
+    clusters = {"demo": {"region": "westus2", "nodearrays": {"htc": {"machine_types": [SIZE]}}}}
+    regions = {"westus2": {"family_quotas": {"standardFSv2Family": 100}}}
+    with serve({"clusters": clusters, "regions": regions}) as running:
+        yield running
+
+
+@pytest.fixture
+def site(simulator, tmp_path, monkeypatch, capsys):
+    """A directory with a configuration and a driver, and a way of running azscale there."""
+    (tmp_path / "simdriver.py").write_text(DRIVER)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "simdriver", raising=False)
+    monkeypatch.setattr("hpc.autoscale.hpclogging._initialized", True)
+    config = {
+        **simulator.connection("demo"),
+        "driver": "simdriver:Driver",
+        "idle_timeout": 0,
+        "disable_default_resources": False,
+        "retry": {"attempts": 1},
+    }
+    monkeypatch.setenv("AUTOSCALE_HOME", str(tmp_path))
+    return Site(tmp_path, config, capsys)
+
+
+class Site:
+    """Where azscale runs."""
+
+    def __init__(self, home, config, capsys):
+        self.home = home
+        self.path = home / "autoscale.json"
+        self.path.write_text(json.dumps(config))
+        self.capsys = capsys
+        self.errors = ""
+
+    def jobs(self, **slots):
+        """What the scheduler has: slots by name of a job."""
+        (self.home / "jobs.json").write_text(json.dumps(slots))
+
+    def __call__(self, command, *args, code=0):
+        """Run a command in this process; what it printed on stdout. `code` None: however it ends."""
+        ended = 0
+        try:
+            cli.main([command, "-c", str(self.path), *args])
+        except SystemExit as end:
+            ended = end.code
+        captured = self.capsys.readouterr()
+        self.errors = captured.err
+        assert code in (None, ended), captured
+        return captured.out
+
+    def start(self, *args):
+        """Start a command in a process of its own."""
+        command = [sys.executable, "-m", "hpc.autoscale.cli", args[0], "-c", str(self.path)]
+        return subprocess.Popen(
+            command + list(args[1:]),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self.home,
+        )
+
+    def wait_for(self, name):
+        """Wait until a file is there."""
+        deadline = time.monotonic() + 30
+        while not (self.home / name).exists():
+            assert time.monotonic() < deadline, f"{name} did not appear"
+            time.sleep(0.02)
+
+
+def started(simulator):
+    """Names of the nodes that run or will run."""
+    nodes = simulator.cluster("demo").nodes()
+    return sorted(node["Name"] for node in nodes if node["TargetState"] == "Started")
+
+
+def test_up_and_down(site, simulator):
+    """Nodes come for jobs, and go when there are none; each command says its part of it."""
+    site.jobs(a=3)
+    site("demand")
+    assert "3 requested (htc-1, htc-2, htc-3)" in site.errors
+    site("autoscale", "--dry-run")
+    assert started(simulator) == []
+    site("autoscale")
+    assert "3 created" in site.errors
+    assert started(simulator) == ["htc-1", "htc-2", "htc-3"]
+    simulator.clock.settle()
+    site("autoscale")
+    assert "3 joined" in site.errors
+    states = json.loads(site("nodes", "-F", "json", "-o", "name,state"))
+    assert {node["state"] for node in states} == {"Ready"}
+    site.jobs()
+    site("autoscale")
+    assert "3 deleted" in site.errors
+    simulator.clock.settle()
+    assert started(simulator) == []
+
+
+def test_exactly_as_many_as_the_quota_allows(site, simulator):
+    """Of 60 nodes 25, and never more in any later pass; the limit is named."""
+    site.jobs(big=60)
+    for _ in range(3):
+        site("autoscale")
+        assert len(started(simulator)) == 25
+        assert "job big lacks 35 slots" in site.errors
+        assert "standardFSv2Family" in site.errors
+        assert "100 of 100 cores" in site.errors
+        simulator.clock.advance(30)
+    out = site("analyze", "-j", "big")
+    assert "35 slots short" in out
+    assert "standardFSv2Family" in out
+
+
+def test_a_create_whose_reply_is_lost(site, simulator):
+    """Exactly the wanted number of nodes after the next pass, which is another process as far as it knows."""
+    simulator.faults.add("lost_reply", endpoint="create_nodes", calls=[1])
+    site.jobs(a=4)
+    site("autoscale", code=None)
+    site("autoscale", code=None)
+    assert len(started(simulator)) == 4
+    assert len(simulator.journal.entries(event="created")) == 4
+
+
+def test_a_listing_without_nodes_is_no_evidence(site, simulator):
+    """Nothing is created, nothing deleted, and the line says what contradicts what."""
+    site.jobs(a=3)
+    site("autoscale")
+    simulator.clock.settle()
+    simulator.faults.add("empty_nodes", endpoint="*")
+    site.jobs(a=3, b=2)
+    site("autoscale", code=1)
+    assert "demo" in site.errors
+    assert site.errors.count("\n") == 1
+    simulator.faults.clear()
+    assert started(simulator) == ["htc-1", "htc-2", "htc-3"]
+
+
+def test_nodes_by_hand(site, simulator):
+    """Created under a name and with attributes, and deleted."""
+    out = site("create_nodes", "-n", "2", "--name-format", "web-%d", "-O", '{"Tag": "x"}')
+    assert "web-1" in out
+    assert started(simulator) == ["web-1", "web-2"]
+    assert simulator.cluster("demo").nodes()[0]["Tag"] == "x"
+    simulator.clock.settle()
+    site.jobs()
+    site("delete_nodes", "-N", "web-2")
+    assert started(simulator) == ["web-1"]
+
+
+def test_looking(site):
+    """Commands that only look work without the driver's help."""
+    assert site("connect") == ""
+    assert json.loads(site("limits"))[0]["family_max_core_count"] == 100
+    assert "htc" in json.dumps(json.loads(site("debug_cluster_status", "--nodes")))
+    assert json.loads(site("config"))["password"] == "***"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_finishes_the_pass(site, simulator, number):
+    """The loop ends after it, with code 0 and without a lock."""
+    site.jobs(a=3)
+    (site.home / "slow").touch()
+    loop = site.start("autoscale", "--interval", "60")
+    try:
+        site.wait_for("reading")
+        loop.send_signal(number)
+        time.sleep(0.1)
+        assert loop.poll() is None
+        (site.home / "slow").unlink()
+        out, err = loop.communicate(timeout=30)
+    finally:
+        loop.kill()
+        loop.wait()
+    assert (loop.returncode, "Traceback" in err) == (0, False), err
+    assert "3 created" in err
+    assert "htc-1" in out
+    assert len(started(simulator)) == 3
+    SingletonFileLock(str(site.home / "lock.file")).unlock()
+
+
+def test_a_second_signal_ends_it(site, simulator):
+    """For when the pass in hand never ends; the lock goes with the process."""
+    site.jobs(a=3)
+    (site.home / "slow").touch()
+    loop = site.start("autoscale", "--interval", "60")
+    try:
+        site.wait_for("reading")
+        loop.send_signal(signal.SIGTERM)
+        time.sleep(0.2)
+        loop.send_signal(signal.SIGTERM)
+        loop.communicate(timeout=30)
+    finally:
+        loop.kill()
+        loop.wait()
+    assert loop.returncode == -signal.SIGTERM
+    SingletonFileLock(str(site.home / "lock.file")).unlock()
+
+
+def test_the_loop_goes_on_after_a_failure(site, simulator):
+    """And says when it tries again."""
+    (site.home / "jobs.json").write_text("no json")
+    loop = site.start("autoscale", "--interval", "0.5")
+    try:
+        site_error = loop.stderr.readline()
+        site.jobs(a=1)
+        rest = loop.stderr.readline()
+        loop.send_signal(signal.SIGTERM)
+        loop.communicate(timeout=30)
+    finally:
+        loop.kill()
+        loop.wait()
+    assert "next pass in 2 s" in site_error
+    assert "1 created" in rest
+    assert len(started(simulator)) == 1
+
+
+def test_two_at_once(site):
+    """The second says who is first, and ends with code 3."""
+    site.jobs()
+    (site.home / "slow").touch()
+    first = site.start("autoscale")
+    try:
+        site.wait_for("reading")
+        second = site.start("autoscale")
+        _, err = second.communicate(timeout=30)
+        assert second.returncode == 3
+        assert f"held by process {first.pid}" in err
+        (site.home / "slow").unlink()
+        first.communicate(timeout=30)
+    finally:
+        first.kill()
+        first.wait()
+    assert first.returncode == 0
+
+
+def test_an_interval_from_the_configuration(site):
+    """Is used when the option stands alone; none there is an error."""
+    site.jobs()
+    site("autoscale", "--interval", code=1)
+    assert "autoscale.interval" in site.errors
+    for wrong in ("0", "-1", "soon"):
+        site("autoscale", f"--interval={wrong}", code=2)
+
+
+def test_the_version(capsys):
+    """Of the installed package."""
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith("azscale ")
+
+
+def test_the_name_of_the_program_may_come_first(site, tmp_path):
+    """As some launchers have it."""
+    launcher = tmp_path / "azscale"
+    launcher.write_text("")
+    cli.main([str(launcher), "connect", "-c", str(site.path)])
+
+
+def test_a_first_try_needs_no_installation(site, monkeypatch, simulator):
+    """Where the home does not exist, files are kept beside autoscale.json."""
+    monkeypatch.setenv("AUTOSCALE_HOME", "/no/such/home")
+    site.jobs(a=1)
+    site("autoscale")
+    assert {"lock.file", "nodehistory.db", "requests.json", ".example_node_cache.json"} <= set(
+        os.listdir(site.home)
+    )
+    shown = site_config(site)
+    assert not {"lock_file", "logging"} & set(shown)
+
+
+def site_config(site):
+    """What initconfig prints."""
+    cli.main(["initconfig", "--cluster-name", "demo", "--username", "u", "--url", "x"])
+    return json.loads(site.capsys.readouterr().out)
+
+
+def test_the_shell(site, simulator, tmp_path):
+    """Has the cluster at hand."""
+    site.jobs(a=1)
+    site("autoscale")
+    script = tmp_path / "script.py"
+    script.write_text(
+        "print(sorted(nodes), list(jobs), config['cluster_name'], type(cli).__name__)\n"
+        "print(nodes.htc_1.available.ncpus, demand_calc.node_mgr is node_mgr)\n"
+    )
+    assert site("shell", "-s", str(script)).splitlines() == [
+        "['htc-1'] ['a'] demo DriverCLI",
+        "4 True",
+    ]
