@@ -67,7 +67,7 @@ class Cloud:
     ) -> None:
         self.regions: Mapping[str, Region] = description.regions
         capacity = {
-            (region.name, size): count
+            (region.name, size.lower()): count
             for region in description.regions.values()
             for size, count in region.capacity.items()
         }

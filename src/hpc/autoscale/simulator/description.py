@@ -119,8 +119,11 @@ class Region:
     capacity: Mapping[str, int] = field(default_factory=dict)
 
     def family_quota(self, family: str) -> int:
-        """The quota of one VM family."""
-        return self.family_quotas.get(family.lower(), self.default_family_quota)
+        """The quota of one VM family, in whatever case its name is written."""
+        given = (
+            cores for name, cores in self.family_quotas.items() if name.lower() == family.lower()
+        )
+        return next(given, self.default_family_quota)
 
 
 @dataclass(frozen=True)

@@ -100,15 +100,13 @@ def _check_names(names: Iterable[str], path: str) -> None:
 
 
 def _region(name: str, section: Section) -> Region:
-    quotas = section.wholes("family_quotas")
-    capacity = section.wholes("capacity")
     return Region(
         name,
         quota=section.whole("quota", UNLIMITED_CORES),
         spot_quota=section.whole("spot_quota", UNLIMITED_CORES),
         default_family_quota=section.whole("default_family_quota", UNLIMITED_CORES),
-        family_quotas={family.lower(): cores for family, cores in quotas.items()},
-        capacity={size.lower(): count for size, count in capacity.items()},
+        family_quotas=section.wholes("family_quotas"),
+        capacity=section.wholes("capacity"),
     )
 
 
@@ -275,5 +273,5 @@ def _machine(section: Section) -> MachineTemplate | None:
         for name in placeholders(text):
             if name not in PLACEHOLDERS:
                 hint = did_you_mean(name, PLACEHOLDERS) or f" (known: {', '.join(PLACEHOLDERS)})"
-                raise DescriptionError(f"{machine.path}: unknown placeholder in {text!r}{hint}")
+                raise DescriptionError(f"{machine.path}: unknown placeholder {{{name}}}{hint}")
     return template

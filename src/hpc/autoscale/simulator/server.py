@@ -43,7 +43,7 @@ class SimulatorServer:
         shown_host = f"[{host}]" if ":" in host else host
         self.url = f"{scheme}://{shown_host}:{self._http.port}"
         self._thread = threading.Thread(
-            target=self._http.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True
+            target=self._http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
         )
 
     def _listen(self, host: str, port: int, tls: tuple[str, str] | None) -> "BaseWSGIServer":

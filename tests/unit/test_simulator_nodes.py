@@ -1,0 +1,426 @@
+"""The life of simulated nodes: phases over time, management actions, failures, evictions."""
+
+import pytest
+from simulator_kit import F2, F4, REGION, World, a_description
+
+from hpc.autoscale.simulator.errors import Conflict, NotFound
+from hpc.autoscale.simulator.lifecycle import FACTS, MEANING, TRANSITIONS, Event, Phase
+
+
+def a_world(seed=0, **array):
+    """A cluster with one nodearray, htc, of one machine type."""
+    return World(a_description({"htc": {"machine_types": [F2], **array}}), seed)
+
+
+def booted(count=1, attributes=None, **array):
+    """A world with nodes that are Ready."""
+    world = a_world(**array)
+    world.create(count, nodeAttributes=attributes)
+    world.after(30)
+    assert set(world.statuses().values()) == {"Ready"}
+    return world
+
+
+# ---------------------------------------------------------------- the table
+
+
+def test_every_phase_has_arrows_and_facts():
+    """And only a record that is gone has nowhere to go."""
+    assert set(TRANSITIONS) == set(FACTS) == set(Phase)
+    assert [phase for phase, arrows in TRANSITIONS.items() if not arrows] == [Phase.REMOVED]
+    assert set(MEANING) == set(Event)
+
+
+def test_every_phase_is_reached_and_can_end():
+    """From Off to everything, and from everything to the end of the record."""
+    forward = {phase: set(arrows.values()) for phase, arrows in TRANSITIONS.items()}
+    backward = {p: {q for q, targets in forward.items() if p in targets} for p in forward}
+    for start, arrows in ((Phase.OFF, forward), (Phase.REMOVED, backward)):
+        seen, todo = {start}, [start]
+        while todo:
+            todo += (new := arrows[todo.pop()] - seen)
+            seen |= new
+        assert seen == set(Phase)
+
+
+def test_only_phases_that_end_by_themselves_have_a_duration_of_the_description():
+    """Every name in the table is a key of the lifecycle."""
+    from hpc.autoscale.simulator.description import Lifecycle
+
+    for facts in FACTS.values():
+        assert not facts.duration or hasattr(Lifecycle(), facts.duration)
+
+
+# ---------------------------------------------------------------- boot and end
+
+
+def test_a_node_boots_phase_by_phase():
+    """Each for its time; the VM has id and address from Preparing on, the host name is told when it is Ready."""
+    world = a_world()
+    world.create(1)
+    seen = []
+    for _ in range(4):
+        record = world.record("htc-1")
+        known = [key for key in ("InstanceId", "PrivateIp", "Hostname") if key in record]
+        seen.append((record["Status"], record["State"], record["TargetState"], known))
+        world.after(10)
+    assert seen == [
+        ("Allocation", "Starting", "Started", []),
+        ("Acquiring", "Starting", "Started", []),
+        ("Preparing", "Starting", "Started", ["InstanceId", "PrivateIp"]),
+        ("Ready", "Started", "Started", ["InstanceId", "PrivateIp", "Hostname"]),
+    ]
+
+
+def test_time_may_pass_in_one_go():
+    """What happens does not depend on how often anybody looks."""
+    worlds = [a_world(), a_world()]
+    for world in worlds:
+        world.create(2)
+    worlds[0].after(35)
+    for _ in range(350):
+        worlds[1].after(0.1)
+    assert worlds[0].journal == worlds[1].journal
+
+
+def test_jitter_and_ids_repeat_with_the_seed():
+    """The same seed and the same calls, the same journal; another seed, another."""
+    journals = []
+    for seed in (1, 1, 2):
+        world = a_world(seed, lifecycle={"jitter": 0.5, "boot_failure_rate": 0.3})
+        world.create(20)
+        world.after(60)
+        journals.append(world.journal)
+    assert journals[0] == journals[1] != journals[2]
+
+
+def test_host_names_are_made_of_names_or_of_addresses():
+    """As the description wants."""
+    world = booted(hostnames="address")
+    assert (world.record("htc-1")["PrivateIp"], world.record("htc-1")["Hostname"]) == (
+        "10.0.0.4",
+        "ip-0A000004",
+    )
+    world = a_world()
+    world.create(1, nameFormat="My_node-%d")
+    world.after(30)
+    assert world.record("My_node-1")["Hostname"] == "my-node-1"
+
+
+def test_a_terminated_node_frees_its_place_at_once_and_its_quota_when_the_vm_is_gone():
+    """Its record goes with the VM."""
+    world = booted(2)
+    assert world.manage("terminate", names=["htc-1"]) == {"htc-1": "OK"}
+    assert (world.bucket().active_count, world.bucket().consumed_core_count) == (1, 4)
+    assert world.record("htc-1")["TargetState"] == "Terminated"
+    world.after(10)
+    assert (list(world.statuses()), world.bucket().consumed_core_count) == (["htc-2"], 2)
+    assert world.events("htc-1")[-3:] == ["terminating", "terminated", "removed"]
+
+
+def test_fixed_nodes_keep_their_record_until_it_is_removed():
+    """Terminate, then remove; and they can be started again in between."""
+    world = booted(attributes={"Fixed": True})
+    assert "must be terminated before" in world.manage("remove", names=["htc-1"])["htc-1"]
+    world.manage("terminate", names=["htc-1"])
+    world.after(10)
+    record = world.record("htc-1")
+    assert (record["Status"], record["State"], record["TargetState"]) == ("Terminated",) * 3
+    assert "InstanceId" not in record
+    assert world.cluster.status(True).nodes == []
+    assert world.manage("start", names=["htc-1"]) == {"htc-1": "OK"}
+    world.after(30)
+    world.manage("terminate", names=["htc-1"])
+    world.after(10)
+    assert world.manage("remove", names=["htc-1"]) == {"htc-1": "OK"}
+    assert world.statuses() == {}
+
+
+def test_removing_a_running_node_terminates_it():
+    """Unless it is Fixed."""
+    world = booted()
+    world.manage("remove", names=["htc-1"])
+    assert world.statuses() == {"htc-1": "Terminating"}
+
+
+def test_nodes_that_do_not_start_automatically_are_off_until_started():
+    """They count against the limits on nodes, among themselves, and take no quota."""
+    world = a_world(max_count=3)
+    off = {"StartAutomatically": False, "Fixed": True}
+    assert world.create(5, nodeAttributes=off).added == 3
+    record = world.record("htc-1")
+    assert (record["Status"], record["TargetState"]) == ("Off", "Terminated")
+    assert (world.bucket().active_count, world.bucket().consumed_core_count) == (0, 0)
+    assert world.manage("start", names=["htc-1", "htc-2"]) == {"htc-1": "OK", "htc-2": "OK"}
+    assert world.bucket().active_nodes == ["htc-1", "htc-2"]
+    assert world.manage("terminate", names=["htc-3"]) == {"htc-3": "OK"}
+    assert world.statuses()["htc-3"] == "Off"
+
+
+def test_a_node_that_is_off_and_not_fixed_goes_when_it_is_terminated():
+    """Nothing keeps its record."""
+    world = a_world()
+    world.create(1, nodeAttributes={"StartAutomatically": "false"})
+    world.manage("terminate", names=["htc-1"])
+    assert world.statuses() == {}
+
+
+def test_starting_nodes_that_are_off_stops_at_the_limits():
+    """Each node that does not fit says which."""
+    world = World(a_description(max_count=4, regions={"quota": 4}))
+    world.create(4, nodeAttributes={"StartAutomatically": False})
+    answers = world.manage("start", filter='Status === "Off"')
+    assert list(answers.values())[:2] == ["OK", "OK"]
+    assert "htc-3 cannot start: regional quota" in answers["htc-3"]
+    assert world.bucket().active_count == 2
+
+
+def test_a_deallocated_node_keeps_its_record_and_comes_back():
+    """With its address and instance; it takes neither place nor quota meanwhile."""
+    world = booted()
+    before = world.record("htc-1")
+    world.manage("deallocate", names=["htc-1"])
+    assert world.statuses() == {"htc-1": "Deallocating"}
+    world.after(10)
+    record = world.record("htc-1")
+    assert (record["Status"], record["TargetState"]) == ("Deallocated", "Deallocated")
+    assert (world.bucket().active_count, world.bucket().consumed_core_count) == (0, 0)
+    assert world.manage("start", names=["htc-1"]) == {"htc-1": "OK"}
+    world.after(20)
+    assert world.record("htc-1") == before
+
+
+def test_deallocated_nodes_come_back_over_the_limits_of_the_nodearray_but_not_of_azure():
+    """CycleCloud does not count them there; quotas hold for everybody."""
+    world = booted(2, max_count=2)
+    world.manage("deallocate", names=["htc-1", "htc-2"])
+    world.after(10)
+    world.create(2)
+    assert set(world.manage("start", names=["htc-1", "htc-2"]).values()) == {"OK"}
+    assert (world.bucket().active_count, world.bucket().available_count) == (4, 0)
+
+
+def test_shutdown_follows_the_policy_of_each_node():
+    """terminate unless the node says deallocate."""
+    world = booted(1)
+    world.create(1, nodeAttributes={"ShutdownPolicy": "Deallocate"})
+    world.after(30)
+    world.manage("shutdown", names=["htc-1", "htc-2"])
+    assert world.statuses() == {"htc-1": "Terminating", "htc-2": "Deallocating"}
+
+
+@pytest.mark.parametrize("action", ["terminate", "deallocate", "shutdown", "remove"])
+def test_nodes_that_are_kept_alive_are_refused(action):
+    """Each by itself; the others are carried out."""
+    world = booted(attributes={"KeepAlive": True})
+    world.create(1)
+    answers = world.manage(action, filter='Template === "htc"')
+    assert answers == {"htc-1": "htc-1 has KeepAlive set; clear it first", "htc-2": "OK"}
+    world.cluster.edit(["htc-1"], {"KeepAlive": False})
+    assert world.manage(action, names=["htc-1"]) == {"htc-1": "OK"}
+
+
+def test_restart_and_reimage_pass_through_a_phase_of_their_own():
+    """TargetState stays Started, and the node is Ready again."""
+    for action, status in (("restart", "Restarting"), ("reimage", "Reimaging")):
+        world = booted()
+        world.manage(action, names=["htc-1"])
+        record = world.record("htc-1")
+        assert (record["Status"], record["TargetState"]) == (status, "Started")
+        world.after(10)
+        assert world.statuses() == {"htc-1": "Preparing"}
+        world.after(10)
+        assert world.statuses() == {"htc-1": "Ready"}
+
+
+def test_restart_needs_a_vm():
+    """A node that has none yet says so."""
+    world = a_world()
+    world.create(1)
+    assert "has no running VM" in world.manage("restart", names=["htc-1"])["htc-1"]
+
+
+def test_start_waits_for_nodes_that_are_on_their_way_down():
+    """And does nothing to those that run."""
+    world = booted(2)
+    world.manage("terminate", names=["htc-1"])
+    answers = world.manage("start", names=["htc-1", "htc-2"])
+    assert answers == {"htc-1": "htc-1 is still terminating", "htc-2": "OK"}
+
+
+def test_an_action_that_was_carried_out_may_be_asked_for_again():
+    """Terminating twice is no error."""
+    world = booted(2)
+    for _ in range(2):
+        assert world.manage("terminate", names=["htc-1"]) == {"htc-1": "OK"}
+        assert world.manage("deallocate", names=["htc-2"]) == {"htc-2": "OK"}
+    assert "not possible" in world.manage("deallocate", names=["htc-1"])["htc-1"]
+
+
+# ---------------------------------------------------------------- selectors
+
+
+def test_selectors_are_united():
+    """Each node is in the answer once, the oldest first; who is unknown is not in it."""
+    world = booted(5)
+    records = {name: world.record(name) for name in world.statuses()}
+    answers = world.manage(
+        "restart",
+        names=["htc-5", "htc-1", "nobody"],
+        ids=[records["htc-1"]["NodeId"], "nothing"],
+        hostnames=["HTC-2"],
+        ip_addresses=[records["htc-3"]["PrivateIp"]],
+        filter='Name === "htc-3"',
+    )
+    assert list(answers) == ["htc-1", "htc-2", "htc-3", "htc-5"]
+
+
+@pytest.mark.parametrize("nothing", [{}, {"names": []}, {"names": [], "filter": ""}, {"ids": None}])
+def test_a_selector_that_selects_by_nothing_is_refused(nothing):
+    """Nobody means all nodes by it."""
+    with pytest.raises(Conflict, match="expected a selector"):
+        booted().manage("terminate", **nothing)
+
+
+@pytest.mark.parametrize("wrong", [{"names": "htc-1"}, {"names": [1]}, {"filter": 3}])
+def test_selectors_of_the_wrong_kind_are_refused(wrong):
+    """In one line."""
+    with pytest.raises(Conflict, match="expected"):
+        booted().manage("terminate", **wrong)
+
+
+def test_the_nodes_of_an_operation_are_those_that_it_touched():
+    """Those with an error are not among them."""
+    world = booted(2)
+    world.cluster.edit(["htc-2"], {"KeepAlive": True})
+    world.manage("terminate", names=["htc-1", "htc-2"], requestId="r1")
+    listed = world.cluster.node_list(None, "r1")
+    assert [node["Name"] for node in listed.nodes] == ["htc-1"]
+    assert listed.operation.action == "terminate"
+
+
+# ---------------------------------------------------------------- accidents
+
+
+def out_of_capacity():
+    """Three nodes were asked for where Azure has two VMs; the last one has just been refused."""
+    array = {"machine_types": [F2, F4], "throttle_capacity": True, "throttle_capacity_time": 60}
+    world = World(a_description({"htc": array}, regions={"capacity": {F2: 2}}))
+    world.create(3)
+    world.after(20)
+    return world
+
+
+def test_a_node_too_many_for_the_region_fails_and_is_given_up():
+    """With an Azure error in its message."""
+    world = out_of_capacity()
+    record = world.record("htc-3")
+    assert (record["Status"], record["State"], record["PhaseFailed"]) == ("Failed", "Error", True)
+    assert record["StatusMessage"].startswith("AllocationFailed")
+    world.after(10)
+    assert world.statuses()["htc-3"] == "Terminating"
+    world.after(10)
+    assert list(world.statuses()) == ["htc-1", "htc-2"]
+    assert [e["cause"] for e in world.journal if e["event"] == "terminated"] == [
+        "allocation_failed"
+    ]
+
+
+def test_a_lack_of_capacity_is_told_and_holds_the_bucket_back():
+    """The age of the last failure grows; other machine types are not concerned; then it is over."""
+    world = out_of_capacity()
+    assert (world.bucket().last_capacity_failure, world.bucket().available_count) == (0.0, 0)
+    assert world.bucket(vm_size=F4).last_capacity_failure == -1.0
+    assert "had no capacity 0 s ago and is held back 60 s more" in world.create(1).message
+    world.after(50)
+    assert (world.bucket().last_capacity_failure, world.bucket().available_count) == (50.0, 0)
+    world.after(10)
+    assert world.bucket().available_count > 0
+
+
+def test_capacity_can_change():
+    """For a region and any of its sizes."""
+    world = out_of_capacity()
+    world.cloud.set_capacity(REGION, {F2.lower(): 3})
+    assert world.cluster.retry_failed() == ["htc-3"]
+    world.after(30)
+    record = world.record("htc-3")
+    assert (record["Status"], record["RetryCount"]) == ("Ready", 1)
+    with pytest.raises(NotFound, match="did you mean 'westus2'"):
+        world.cloud.set_capacity("westus1", {})
+
+
+def test_nodes_whose_configuration_fails_stay_until_somebody_acts():
+    """Retry starts them again, terminate ends them."""
+    world = a_world(lifecycle={"boot_failure_rate": 1.0})
+    world.create(2)
+    world.after(1000)
+    assert world.statuses() == {"htc-1": "Failed", "htc-2": "Failed"}
+    assert world.bucket().active_count == 2
+    world.manage("terminate", names=["htc-2"])
+    assert world.cluster.retry_failed() == ["htc-1"]
+    assert world.statuses() == {"htc-1": "Allocation", "htc-2": "Terminating"}
+    assert a_world().cluster.retry_failed() == []
+
+
+def test_a_spot_node_gets_notice_and_then_it_is_gone():
+    """The journal says why."""
+    world = booted(spot=True)
+    assert world.cluster.evict(["htc-1"]) == ["htc-1"]
+    assert world.statuses() == {"htc-1": "Unavailable"}
+    world.after(9)
+    assert world.statuses() == {"htc-1": "Unavailable"}
+    world.after(1)
+    assert world.statuses() == {}
+    assert {e["cause"] for e in world.journal if e["event"] == "terminated"} == {"evicted"}
+
+
+def test_spot_nodes_are_evicted_by_themselves_when_that_is_described():
+    """After a random time."""
+    world = booted(5, spot=True, lifecycle={"time_to_eviction": 1000})
+    world.after(100_000)
+    assert world.statuses() == {}
+
+
+def test_only_running_spot_nodes_can_be_evicted():
+    """Others are refused, and unknown ones not found."""
+    with pytest.raises(Conflict, match="no running spot node"):
+        booted().cluster.evict(["htc-1"])
+    with pytest.raises(NotFound, match="has no node 'htc-9'"):
+        booted(spot=True).cluster.evict(["htc-9"])
+
+
+def test_nodes_can_be_made_to_fail():
+    """Those that can; with a message."""
+    world = booted(2)
+    world.manage("terminate", names=["htc-2"])
+    assert world.cluster.fail(["htc-1", "htc-2"], "disk") == ["htc-1"]
+    assert world.record("htc-1")["StatusMessage"] == "disk"
+
+
+def test_what_the_simulator_manages_cannot_be_edited():
+    """Only other attributes."""
+    with pytest.raises(Conflict, match="set by the simulator"):
+        booted().cluster.edit(["htc-1"], {"status": "Ready"})
+
+
+def test_the_journal_tells_who_caused_what():
+    """Each entry has node, operation and request."""
+    world = a_world()
+    world.create(1, request_id="r1")
+    world.after(30)
+    world.manage("shutdown", names=["htc-1"], requestId="r2")
+    world.after(10)
+    told = [(e["event"], e["action"], e["request_id"], e["cause"]) for e in world.journal]
+    assert told == [
+        ("created", "create", "r1", "rest"),
+        ("allocation", "create", "r1", "rest"),
+        ("acquiring", "create", "r1", "rest"),
+        ("preparing", "create", "r1", "rest"),
+        ("ready", "create", "r1", "rest"),
+        ("terminating", "shutdown", "r2", "rest"),
+        ("terminated", "shutdown", "r2", "rest"),
+        ("removed", "shutdown", "r2", "rest"),
+    ]
+    assert {e["node_id"] for e in world.journal} == {world.journal[0]["node_id"]}
+    assert world.journal[0]["time"] == "1970-01-12T13:46:40.000Z"
