@@ -82,6 +82,8 @@ class CeleryDriver(SchedulerDriver):
         self._deliveries = messages.Deliveries()
         # node id -> since when the node is ready and no worker answers from it
         self._unanswered: dict[str, float] = {}
+        # ids of the nodes that CycleCloud lists, or once did and a worker is still known of them
+        self._listed: set[str] = set()
 
     # -- reading --------------------------------------------------------------------------------------------------
 
@@ -110,22 +112,29 @@ class CeleryDriver(SchedulerDriver):
         return jobs, [new_scheduler_node(worker) for worker in workers]
 
     def validate_nodes(self, scheduler_nodes: list[SchedulerNode], cc_nodes: list[Node]) -> None:
-        """Find nodes that are ready and from which no worker answers; in the end they count as failed.
+        """Draw conclusions from silence, where CycleCloud's list of nodes allows any.
 
-        Either the worker never started, or it is gone. Left alone, such a node would be given work for ever.
+        A silent worker whose node is listed no more is gone. A node that is ready and from which no worker answers
+        counts as failed in the end: left alone, it would be given work for ever.
         """
+        self._forget_evicted({_id_of(node) for node in cc_nodes})
         now = clock.time()
-        ready = [node for node in cc_nodes if node.exists and node.state == "Ready"]
-        silent = [node for node in ready if not self._answers(node)]
-        ids = [str(node.delayed_node_id.node_id) for node in silent]
-        self._unanswered = {node_id: self._unanswered.get(node_id, now) for node_id in ids}
-        for node, node_id in zip(silent, ids, strict=True):
-            if now - self._unanswered[node_id] >= self._roster.patience and not node.keep_alive:
-                logging.warning(
-                    "%s is ready, but no worker answers from it: it counts as failed", node
-                )
+        silent = [n for n in cc_nodes if n.exists and n.state == "Ready" and not self._answers(n)]
+        self._unanswered = {_id_of(n): self._unanswered.get(_id_of(n), now) for n in silent}
+        for node in silent:
+            silence = now - self._unanswered[_id_of(node)]
+            if silence >= self._roster.patience and not node.keep_alive:
+                logging.warning("%s counts as failed: ready, and no answer for %g s", node, silence)
                 node.state = "Failed"
-                del self._unanswered[node_id]
+                del self._unanswered[_id_of(node)]
+
+    def _forget_evicted(self, listed: set[str]) -> None:
+        """Forget silent workers whose node was listed before and is no longer."""
+        for worker in self._roster.workers():
+            if not worker.heard and worker.node_id in self._listed - listed:
+                self._roster.forget(worker)
+        known = {worker.node_id for worker in self._roster.workers()}
+        self._listed = listed | (self._listed & known)
 
     # -- joining and leaving --------------------------------------------------------------------------------------
 
@@ -172,7 +181,7 @@ class CeleryDriver(SchedulerDriver):
     def handle_post_delete(self, nodes: list[Node]) -> list[Node]:
         """Listen no more to the workers of these nodes, which may still answer while they shut down."""
         for node in nodes:
-            self._roster.dismiss(node.delayed_node_id.node_id, node.hostname)
+            self._roster.dismiss(_id_of(node), node.hostname)
         return nodes
 
     def _answers(self, node: Node) -> bool:
@@ -184,8 +193,13 @@ class CeleryDriver(SchedulerDriver):
 
     def _workers_of(self, nodes: Iterable[Node]) -> list[tuple[Node, Worker]]:
         """The nodes that a worker is known of, with it."""
-        found = ((n, self._roster.find(n.delayed_node_id.node_id, n.hostname)) for n in nodes)
+        found = ((node, self._roster.find(_id_of(node), node.hostname)) for node in nodes)
         return [(node, worker) for node, worker in found if worker]
+
+
+def _id_of(node: Node) -> str:
+    """CycleCloud's id of a node; empty for a node of somebody else."""
+    return node.delayed_node_id.node_id or ""
 
 
 def new_job(queue: str, needs: Any, waiting: int) -> Job:

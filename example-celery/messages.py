@@ -16,7 +16,7 @@ from hpc.autoscale.errors import AutoscaleError
 
 # Seconds. A broker that does not answer must not hold up the loop: the pass ends with an error, and changes nothing.
 _CONNECT_TIMEOUT = 5
-_READ_TIMEOUT = 15
+_READ_TIMEOUT = 5
 _TRANSPORT_OPTIONS = {
     "redis": {"socket_connect_timeout": _CONNECT_TIMEOUT, "socket_timeout": _READ_TIMEOUT},
     "amqp": {"read_timeout": _READ_TIMEOUT, "write_timeout": _READ_TIMEOUT},
@@ -31,8 +31,8 @@ class BrokerError(AutoscaleError):
 def connected(app: Celery) -> Iterator[Any]:
     """A connection to the app's broker that does not retry for ever; whatever goes wrong on it is a BrokerError."""
     connection = app.connection_for_read(connect_timeout=_CONNECT_TIMEOUT)
-    family = "amqp" if "amqp" in connection.transport_cls else "redis"
-    connection.transport_options = {**_TRANSPORT_OPTIONS[family], **connection.transport_options}
+    limits = _TRANSPORT_OPTIONS.get(connection.transport.driver_type, {})
+    connection.transport_options = {**limits, **connection.transport_options}
     expected = (
         OperationalError,
         OSError,
@@ -53,15 +53,16 @@ def depths(connection: Any, queues: Collection[str]) -> dict[str, int]:
 
 
 def _depth(connection: Any, queue: str) -> int:
-    # a channel of its own: a broker closes the channel on which an unknown queue was asked for
+    # a channel of its own: AMQP closes the channel on which an unknown queue was asked for
     with connection.channel() as channel:
+        if hasattr(channel, "_size"):
+            # Redis: the question that AMQP understands fails there for empty queues, and under a `global_keyprefix`
+            return int(channel._size(queue))
         try:
             return int(channel.queue_declare(queue, passive=True).message_count)
         except connection.channel_errors as error:
-            if str(getattr(error, "reply_code", "")) == "404":
-                return (
-                    0  # nothing was ever sent to it; on Redis an empty queue does not exist either
-                )
+            if getattr(error, "reply_code", None) == 404:
+                return 0  # nothing was ever sent to it
             raise
 
 
@@ -97,10 +98,17 @@ class Deliveries:
 
 
 def _unacknowledged(channel: Any) -> dict[str, str]:
-    """Task id to delivery tag of everything that was delivered and not acknowledged."""
+    """Task id to delivery tag of everything that was delivered and not acknowledged.
+
+    With the commands that kombu itself uses, because only to these it applies a `global_keyprefix`.
+    """
+    tags = channel.client.zrange(channel.unacked_index_key, 0, -1)
+    pipeline = channel.client.pipeline()
+    for tag in tags:
+        pipeline.hget(channel.unacked_key, tag)
     found = {}
-    for tag, content in channel.client.hgetall(channel.unacked_key).items():
-        message = json.loads(content)[0]
+    for tag, content in zip(tags, pipeline.execute(), strict=True):
+        message = json.loads(content)[0] if content else {}
         task_id = (message.get("headers") or {}).get("id")
         if task_id:
             found[task_id] = tag.decode() if isinstance(tag, bytes) else tag

@@ -58,9 +58,13 @@ class Roster:
         for hostname, worker in answers.items():
             self._workers[hostname] = worker
             self._silent_since.pop(hostname, None)
+        return self.workers()
+
+    def workers(self) -> list[Worker]:
+        """All of them, as of the last call."""
         return sorted(self._workers.values(), key=lambda worker: worker.hostname)
 
-    def find(self, node_id: str | None, hostname: str | None) -> Worker | None:
+    def find(self, node_id: str, hostname: str | None) -> Worker | None:
         """The worker of a node: by the node's id where the worker knows it, else by hostname."""
         for worker in self._workers.values():
             if node_id and worker.node_id == node_id:
@@ -91,7 +95,7 @@ class Roster:
         self._workers.pop(worker.hostname, None)
         self._silent_since.pop(worker.hostname, None)
 
-    def dismiss(self, node_id: str | None, hostname: str | None) -> None:
+    def dismiss(self, node_id: str, hostname: str | None) -> None:
         """Forget the worker of a deleted node, and do not listen to what it says while it shuts down."""
         if node_id:
             self._dismissed.add(node_id)

@@ -115,6 +115,19 @@ def test_every_difference_names_a_test_that_exists():
             assert f"def {function}(" in text_of(f"tests/{file}"), reference
 
 
+def test_troubleshooting_quotes_what_the_code_says():
+    """Every piece of a quoted message, and every status, stands in the source."""
+    source = "\n".join(path.read_text(encoding="utf-8") for path in ROOT.glob("src/**/*.py"))
+    rows = re.findall(r"^ *\| (`.+?) \|", text_of("docs/troubleshooting.md"), re.MULTILINE)
+    quoted = [
+        quote for row in rows for pair in re.findall(r"``(.+?)``|`([^`]+)`", row) for quote in pair
+    ]
+    assert len(quoted) > 15
+    for quote in quoted:
+        for piece in re.split(r"…|\(…\)|40\d", quote):
+            assert piece.strip(" :(),;?") in source, quote
+
+
 def test_the_generated_tables_are_fresh():
     """`make docs` would change nothing."""
     command = [sys.executable, str(ROOT / "tools" / "make_docs.py"), "--check"]

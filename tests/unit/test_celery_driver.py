@@ -209,6 +209,29 @@ def test_a_worker_that_stays_silent_is_given_up(driver, workers, now):
     assert "htc-1" in look(driver)[1]
 
 
+def test_a_silent_worker_whose_node_is_listed_no_more_is_gone(driver, workers, app):
+    """As after an eviction: two signs are enough, and its tasks come back."""
+    submit(app, 1)
+    workers.answers = [a_worker(held=fetch(app, 1))]
+    look(driver)
+    driver.validate_nodes([], [a_node()])
+    workers.answers = []
+    look(driver)
+    driver.validate_nodes([], [a_node("htc-2", state="Preparing")])
+    look(driver)
+    assert look(driver) == ({"default": 1}, {})
+
+
+def test_a_silent_worker_whose_node_was_never_listed_is_only_silent(driver, workers):
+    """Some nodes are none of the autoscaler's business; their workers are."""
+    workers.answers = [a_worker()]
+    look(driver)
+    workers.answers = []
+    for _ in range(3):
+        driver.validate_nodes([], [a_node("htc-2", state="Preparing")])
+        assert look(driver)[1]["htc-1"].assignments == {UNKNOWN_WORK}
+
+
 def test_a_ready_node_without_a_worker_fails_in_the_end(driver, workers, now):
     """It would be given work for ever; nodes that must be kept are left alone, and so are those that answer."""
     workers.answers = [a_worker("htc-2")]
@@ -239,6 +262,24 @@ def test_tasks_of_a_worker_that_is_gone_are_put_back(driver, app):
     assert look(driver)[0] == {"default": 1}
     assert look(driver)[0] == {"default": 3}
     assert look(driver)[0] == {"default": 3}
+
+
+def test_a_key_prefix_makes_no_difference(driver, app):
+    """Several apps may share a Redis."""
+    app.conf.broker_transport_options = {"global_keyprefix": "ours:"}
+    submit(app, 2)
+    fetch(app, 2)
+    look(driver)
+    assert look(driver)[0] == {"default": 2}
+
+
+def test_a_message_that_is_no_task_is_left_alone(driver, app):
+    """Whatever else uses the broker."""
+    with app.connection_for_write() as connection:
+        channel = connection.default_channel
+        channel.client.zadd(channel.unacked_index_key, {"tag": 1.0, "gone": 2.0})
+        channel.client.hset(channel.unacked_key, "tag", json.dumps([{"body": "x"}, "", "q"]))
+    assert look(driver)[0] == look(driver)[0] == {}
 
 
 def test_a_task_that_was_put_back_says_that_it_was_delivered_before(driver, app):
