@@ -1,12 +1,17 @@
 """Commands about jobs, configuration, completion and the shell, over a cluster in memory."""
 
 import json
+import os
 import stat
+import subprocess
+import sys
 
 import pytest
+from cli_kit import GridCLI
 from cli_kit import grid as grid
 
 from hpc.autoscale import clilib
+from hpc.autoscale.job.demandcalculator import new_demand_calculator
 
 BIG = "--output-format=json"
 
@@ -108,10 +113,17 @@ def test_analyze_says_which_limit_stopped_a_job(grid):
     assert "10 slots short" in out
 
 
+def test_analyze_a_job_that_runs(grid):
+    """Says so."""
+    grid.scheduler.queue("a")
+    grid.scheduler.jobs[0]["metadata"] = {"job_state": "running"}
+    assert grid("analyze", "-j", "a") == "Job a is running.\n"
+
+
 def test_analyze_an_unknown_job(grid):
     """Is an error."""
     grid("analyze", "-j", "nope", code=1)
-    assert "no waiting job 'nope'" in grid.errors
+    assert "no job 'nope'" in grid.errors
 
 
 # -- configuration
@@ -159,6 +171,26 @@ def test_a_command_of_ones_own(grid):
     assert grid("hello") == "hello world, clusty\n"
     assert grid("hello", "--name", "you") == "hello you, clusty\n"
     assert grid.cli.initialized == ["hello"]
+
+
+def test_a_calculator_of_ones_own(grid, monkeypatch):
+    """An override of today, with the lock that it takes itself, is what every command uses."""
+    made = []
+
+    def demand_calc(self, config, driver):
+        jobs, hosts = driver.read_jobs_and_nodes(config, force=True)
+        lock = driver.new_singleton_lock(config)
+        node_mgr = self._node_mgr(config, driver)
+        history = driver.new_node_history(config)
+        made.append(new_demand_calculator(config, hosts, node_mgr, history, singleton_lock=lock))
+        return made[-1], jobs
+
+    monkeypatch.setattr(GridCLI, "_demand_calc", demand_calc)
+    grid.scheduler.queue("a", slots=8)
+    assert "htc-2" in grid("autoscale")
+    assert "htc-2" in grid("analyze", "-j", "a")
+    assert "htc-2" in grid("nodes")
+    assert len(made) == 3
 
 
 def test_no_command(grid):
@@ -215,6 +247,31 @@ def test_what_completion_knows(grid):
     assert fresh._complete_constraints("node.vm_size=") == ["node.vm_size=Standard_F4s"]
     assert fresh._complete_constraints("ncpus=") == ["ncpus=4"]
     assert fresh._complete_constraints("memgb=") == ["memgb=memory::8.00g"]
+
+
+def test_the_shell_completes(grid):
+    """Commands, options and names, in a process of its own that asks nobody."""
+    grid.cluster.add_node("htc-1", "htc", state="Ready", hostname="host-1")
+    grid("refresh_autocomplete")
+
+    def completed(line):
+        answer = grid.home / "answer"
+        env = {
+            **os.environ,
+            "_ARGCOMPLETE": "1",
+            "_ARGCOMPLETE_IFS": "\n",
+            "_ARGCOMPLETE_STDOUT_FILENAME": str(answer),
+            "COMP_LINE": line,
+            "COMP_POINT": str(len(line)),
+        }
+        command = [sys.executable, "-m", "hpc.autoscale.cli"]
+        subprocess.run(command, env=env, check=True, timeout=60, capture_output=True)
+        return [word.strip() for word in answer.read_text().splitlines()]
+
+    assert "delete_nodes" in completed("azscale del")
+    assert "htc-1," in completed("azscale delete_nodes -N h")
+    assert "node.vm_size=" in completed("azscale buckets -C node.vm_s")
+    assert "--interval" not in completed("azscale delete_nodes --")
 
 
 def test_autoscale_keeps_completion_up_to_date(grid):

@@ -46,6 +46,13 @@ def test_keep_alive_nodes_stay(run, scheduler, cluster, now):
     assert (summary.idle, summary.overdue, summary.deleted) == ((), (), ())
 
 
+def test_keep_alive_nodes_stay_when_they_fail(run, scheduler, cluster):
+    """Even when the driver gives them back."""
+    cluster.add_node("htc-1", "htc", state="Failed", keep_alive=True)
+    summary = run()
+    assert (summary.failed, summary.spared, summary.deleted) == (("htc-1",), ("htc-1",), ())
+
+
 def test_nodes_that_take_too_long_to_boot_go(run, scheduler, cluster, now):
     """Those that the driver gives back."""
     cluster.add_node("htc-1", "htc", state="Preparing")
@@ -120,6 +127,18 @@ def test_unknown_is_not_idle(run, scheduler, cluster, now):
     assert summary.deleted == ()
     assert not summary.ok
     assert "connection refused" in str(summary)
+
+
+def test_without_any_usable_job_nothing_is_idle(run, scheduler, cluster, now):
+    """When every job is bad nobody knows what is wanted; one good one is enough."""
+    idle_cluster(cluster, run, now)
+    scheduler.jobs = ["bad", "bad"]
+    summary = run()
+    assert (summary.idle, summary.ok) == ((), False)
+    assert "not one of 2 could be used" in str(summary)
+    scheduler.jobs = ["bad", a_job(slots=4)]
+    summary = run()
+    assert (len(summary.idle), summary.ok) == (2, True)
 
 
 def test_without_history_nothing_is_idle(run, scheduler, cluster, now, monkeypatch):

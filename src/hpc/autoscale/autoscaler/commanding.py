@@ -93,10 +93,10 @@ def _left(cap: int | None, leaving: Sequence[Node]) -> int | None:
     return None if cap is None else max(0, cap - len(leaving))
 
 
-def spare_the_busy(
+def spare_the_needed(
     driver: SchedulerDriver, config: dict[str, Any], leaving: Iterable[Node], faults: Faults
 ) -> tuple[list[Node], Names]:
-    """Who may still be deleted now that draining is done, and the names of those that have work after all.
+    """Who may still be deleted now that draining is done, and the names of those that have work or are to be kept alive.
 
     The scheduler is asked again, because work may have started between the first look and the drain. When it does not
     answer, nothing may be deleted.
@@ -109,10 +109,10 @@ def spare_the_busy(
     free: list[Node] = []
     spared: list[Node] = []
     for node in candidates:
-        has_work = node.assignments or (node.hostname or "").lower() in busy
-        (spared if has_work else free).append(node)
+        needed = node.assignments or node.keep_alive or (node.hostname or "").lower() in busy
+        (spared if needed else free).append(node)
     if spared:
-        logging.warning("not deleted, because they have work: %s", ", ".join(node_names(spared)))
+        logging.warning("not deleted, because they are needed: %s", ", ".join(node_names(spared)))
     return free, node_names(spared)
 
 

@@ -182,5 +182,6 @@ def busy_hostnames(jobs: Iterable[Job], scheduler_nodes: Iterable[SchedulerNode]
         if node.hostname and (node.assignments or node.metadata.get("_running_job_"))
     }
     for job in jobs:
-        hosts.update(host.split(".")[0] for host in job.executing_hostnames or [])
+        running_on = getattr(job, "executing_hostnames", None) or []  # it may be no job at all
+        hosts.update(host.split(".")[0] for host in running_on)
     return {host.lower() for host in hosts}

@@ -40,10 +40,9 @@ class Autoscaler:
     """Runs passes for one scheduler and one cluster.
 
     `config` is what `util.load_config` returns and is left as it is; ConfigurationException when something is wrong
-    with it. With `dry_run` a pass ends when demand is known:
-    neither the cluster nor the scheduler is changed and no lock is taken. `new_calculator` replaces the way in which
-    the demand calculator is made (it gets the pass's configuration and the driver); `result_handler` hears every result
-    and is told the context, as in `[Job 12]`.
+    with it. With `dry_run` a pass ends when demand is known: neither the cluster nor the scheduler is changed and no
+    lock is taken. `new_calculator` replaces the way in which the demand calculator is made (it gets the pass's
+    configuration and the driver); `result_handler` hears every result and is told the context, as in `[Job 12]`.
     """
 
     def __init__(

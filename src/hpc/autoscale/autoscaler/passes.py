@@ -41,6 +41,7 @@ class Pass:
         self.faults = Faults()
         self.outcome: dict[str, Any] = {}
         self.notes: list[str] = []
+        self._demand_is_known = True
         self._new_calculator = new_calculator
         self._set_context = set_context
         self._max_new = commanding.cap_of(config, "max_new_nodes_per_pass")
@@ -88,6 +89,11 @@ class Pass:
         for node in _managed(calculator, marked):
             node.closed = True
         unsatisfied, set_aside = learning.add_jobs(calculator, jobs, self._set_context)
+        if set_aside and len(set_aside) == len(jobs):
+            self._demand_is_known = False
+            self.faults.add(
+                "looking at jobs", f"not one of {len(jobs)} could be used: {set_aside[0].reason}"
+            )
         demand = calculator.finish()
         self.outcome.update(
             jobs=len(jobs),
@@ -140,11 +146,14 @@ class Pass:
         self.outcome["drained"] = drained
         if not leaving:
             return
-        free, spared = commanding.spare_the_busy(self.driver, self.config, leaving, self.faults)
+        free, spared = commanding.spare_the_needed(self.driver, self.config, leaving, self.faults)
         self.outcome["spared"] = spared
         self.outcome["deleted"] = commanding.delete(calculator, self.driver, free, self.faults)
 
     def _idle(self, calculator: DemandCalculator) -> list[Node]:
+        if not self._demand_is_known:
+            return []
+
         def timeout(node: Node) -> float:
             return parse_idle_timeout(self.config, node)
 

@@ -67,7 +67,7 @@ class PassSummary:
     booting     asked for and not ready yet; overdue are those of them past their boot timeout
     idle        past their idle timeout; drained are those of them that may go
     failed      in state Failed
-    spared      were to be deleted, and have work after all
+    spared      were to be deleted, and have work after all or are to be kept alive
     deleted     CycleCloud was told to shut down
     notes       what is worth knowing and is not an error
     """

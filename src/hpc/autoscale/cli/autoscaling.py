@@ -8,7 +8,7 @@ import sys
 import textwrap
 import threading
 from argparse import ArgumentParser
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import FrameType
@@ -20,8 +20,10 @@ from hpc.autoscale.autoscaler import (
     PassError,
     PassSummary,
     Reporter,
+    SetAsideJob,
+    UnsatisfiedJob,
 )
-from hpc.autoscale.autoscaler.faults import Faults, call_with_up_to
+from hpc.autoscale.autoscaler.faults import call_with_up_to
 from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.hooks import Config
 from hpc.autoscale.cli.options import CommandLine
@@ -103,7 +105,7 @@ class AutoscalingCommands(CommandLine):
         columns = self._columns(config, output_columns, "autoscale")
         print_demand(columns, demand, sys.stdout, output_format or "table", log=True, long=long)
         if not summary.dry_run:
-            Faults().guard("refreshing completion", self.refresh_autocomplete, config)
+            self._refresh_in_passing(config)
         if not summary.ok:
             raise PassIncomplete(summary)
         return demand
@@ -145,28 +147,43 @@ class AutoscalingCommands(CommandLine):
             calculator, unsatisfied, set_aside = self._demand_and_rest(config, driver, handler)
         finally:
             results.unregister_result_handler(handler)
-        context = f"[Job {job_id}]"
-        if context not in handler.by_context:
-            raise AutoscaleError(f"the scheduler has no waiting job {job_id!r}")
+        jobs = [j for j in driver.read_jobs_and_nodes(config)[0] if _name_of(j) == job_id]
+        if not jobs:
+            raise AutoscaleError(f"the scheduler has no job {job_id!r}")
         if long:
-            jobs = driver.read_jobs_and_nodes(config)[0]
-            json_dump([job.to_dict() for job in jobs if job.name == job_id], sys.stdout)
+            json_dump([job.to_dict() for job in jobs], sys.stdout)
             print()
+        if jobs[0].metadata.get("job_state") == "running":
+            print(f"Job {job_id} is running.")
         nodes = calculator.get_demand().compute_nodes
-        assigned = sorted((n for n in nodes if job_id in n.assignments), key=row_order)
+        assigned = [node for node in nodes if job_id in node.assignments]
         if assigned:
             print(f"Job {job_id} is assigned to the following nodes:")
-            for node in assigned:
+            for node in sorted(assigned, key=row_order):
                 print(f"    {node}")
         else:
-            for result in handler.by_context[context]:
+            for result in handler.by_context.get(f"[Job {job_id}]", []):
                 _print_failure(result, long)
-        for short in unsatisfied:
-            if short.name == job_id and short.limit:
-                _print_reason("Limit", f"{short.missing} {short.unit} short: {short.limit}", long)
-        for bad in set_aside:
-            if bad.name == job_id:
-                _print_reason("SetAside", str(bad), long)
+        _print_shortages(job_id, unsatisfied, set_aside, long)
+
+
+def _name_of(job: object) -> object:
+    """The name of what should be a job."""
+    return getattr(job, "name", None)
+
+
+def _print_shortages(
+    job_id: str,
+    unsatisfied: Iterable[UnsatisfiedJob],
+    set_aside: Iterable[SetAsideJob],
+    long: bool,
+) -> None:
+    for short in unsatisfied:
+        if short.name == job_id and short.limit:
+            _print_reason("Limit", f"{short.missing} {short.unit} short: {short.limit}", long)
+    for bad in set_aside:
+        if bad.name == job_id:
+            _print_reason("SetAside", bad.reason, long)
 
 
 def _print_failure(result: Result, long: bool) -> None:

@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from hpc.autoscale import hpclogging as logging
-from hpc.autoscale.autoscaler.faults import call_with_up_to
+from hpc.autoscale.autoscaler.faults import Faults, call_with_up_to
 from hpc.autoscale.cli.hooks import Config, Hooks
 from hpc.autoscale.hpctypes import Size
 from hpc.autoscale.job.demandprinter.columns import all_column_names
@@ -76,6 +76,11 @@ class Completion(Hooks):
     def refresh_autocomplete(self, config: Config) -> None:
         """Writes anew what completion knows about nodes."""
         self._get_example_nodes(config, force=True)
+
+    def _refresh_in_passing(self, config: Config) -> None:
+        """The same where there is a place for it; what goes wrong is only logged."""
+        if os.path.isdir(self.autoscale_home):
+            Faults().guard("refreshing completion", self.refresh_autocomplete, config)
 
     def _get_example_nodes(self, config: Config, force: bool = False) -> list[Node]:
         """The example nodes, from the cache where there is one; `force` reads them from CycleCloud."""

@@ -14,13 +14,11 @@ from typing import Any
 
 from hpc.autoscale._version import __version__
 from hpc.autoscale.autoscaler import PassSummary
-from hpc.autoscale.autoscaler.faults import Faults
 from hpc.autoscale.cli.autoscaling import SummaryReporter, stop_on_signals
 from hpc.autoscale.cli.common import CommonCLI
 from hpc.autoscale.cli.drivers import GenericDriver, load_driver
 from hpc.autoscale.cli.hooks import Config
 from hpc.autoscale.cli.parsing import (
-    commands_of,
     debugging,
     default_config_path,
     disablecommand,
@@ -238,7 +236,7 @@ class _LoopReporter(SummaryReporter):
             )
         super().pass_finished(summary)
         if not summary.dry_run:
-            Faults().guard("refreshing completion", self._cli.refresh_autocomplete, self._config)
+            self._cli._refresh_in_passing(self._config)
 
 
 def _configured_interval(config: Config) -> float:
@@ -267,9 +265,8 @@ def console_main() -> None:
         sys.stdout.flush()
     except KeyboardInterrupt:
         raise SystemExit(130) from None
-    except (
-        BrokenPipeError
-    ):  # the reader has seen enough; nothing more is to be written, not even at exit
+    except BrokenPipeError:
+        # the reader has seen enough; nothing more is to be written, not even at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(1) from None
 
@@ -300,9 +297,7 @@ def _command_line_for(args: list[str], default_config: str | None) -> CommonCLI:
     """
     plain = ScaleLibCLI()
     command = args[0] if args else ""
-    needs_driver = command in dict(commands_of(DriverCLI())) and command not in dict(
-        commands_of(plain)
-    )
+    needs_driver = getattr(getattr(plain, command, None), "disabled", False)
     path = _config_path(args) or default_config_path(PROJECT_NAME, plain, default_config)
     try:
         driver = load_config(path).get("driver") if path and command != "initconfig" else None
