@@ -198,8 +198,9 @@ class Anything(RuleBasedStateMachine):
     def quotas_hold(self):
         """Of every VM that is there or on its way up or down."""
         used = Counter()
+        running = {n.node_id for n in self.cloud.orchestrator.nodes.values() if n.vm_running}
         for node in self.records():
-            if node["Status"] not in ("Off", "Terminated", "Deallocated"):
+            if node["TargetState"] == "Started" or node["NodeId"] in running:
                 cores = CORES[node["MachineType"]]
                 used["west", "spot" if node["Interruptible"] else ""] += cores
                 if not node["Interruptible"]:
@@ -322,7 +323,15 @@ JSON = st.recursive(
     max_leaves=8,
 )
 KNOWN = [
-    *["nodearray", "count", "definition", "nameFormat", "nameOffset", "nodeAttributes", "placementGroupId"],
+    *[
+        "nodearray",
+        "count",
+        "definition",
+        "nameFormat",
+        "nameOffset",
+        "nodeAttributes",
+        "placementGroupId",
+    ],
     *["sets", "requestId", "names", "ids", "hostnames", "ip_addresses", "filter", "machineType"],
     *["StartAutomatically", "Fixed", "KeepAlive", "ShutdownPolicy", "Configuration"],
 ]

@@ -200,6 +200,17 @@ def test_deallocated_nodes_come_back_over_the_limits_of_the_nodearray_but_not_of
     assert (world.bucket().active_count, world.bucket().available_count) == (4, 0)
 
 
+def test_only_a_vm_that_runs_keeps_its_quota_while_it_is_terminated():
+    """A node that was deallocated, or had no VM yet, gives everything back at once."""
+    world = booted(1)
+    world.manage("deallocate", names=["htc-1"])
+    world.after(10)
+    world.create(1)
+    world.manage("terminate", names=["htc-1", "htc-2"])
+    assert set(world.statuses().values()) == {"Terminating"}
+    assert world.bucket().consumed_core_count == 0
+
+
 def test_shutdown_follows_the_policy_of_each_node():
     """terminate unless the node says deallocate."""
     world = booted(1)

@@ -7,7 +7,7 @@ or nothing. Whatever follows from an action over time is the orchestrator's.
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from hpc.autoscale.simulator.lifecycle import FACTS, Event, Phase
+from hpc.autoscale.simulator.lifecycle import Event, Phase
 from hpc.autoscale.simulator.limits import Tally, group_limit, place_limits, quota_limits, room
 from hpc.autoscale.simulator.nodes import Cause, SimNode
 
@@ -55,7 +55,7 @@ def _start(cluster: "Cluster", node: SimNode, cause: Cause, tally: Tally) -> str
     if node.phase is Phase.FAILED:
         node.retry_count += 1
         return _fire(cluster, node, Event.START, cause)
-    if FACTS[node.phase].target_state == "Started":
+    if node.counts:
         return ""
     if node.phase in (Phase.TERMINATING, Phase.DEALLOCATING):
         return f"{node.name} is still {node.phase.value.lower()}"

@@ -4,6 +4,7 @@ Knows werkzeug and is imported when a server starts. What requests mean is the m
 endpoints below `/simulator/` are in `control`.
 """
 
+import contextlib
 import hmac
 import json
 import logging
@@ -210,5 +211,6 @@ def _half(data: bytes, request: Request) -> Iterator[bytes]:
 def _hang_up(request: Request) -> None:
     """Close the connection without another word; the server takes the exception for a caller that went away."""
     connection = request.environ["werkzeug.socket"]
-    connection.shutdown(socket.SHUT_RDWR)
+    with contextlib.suppress(OSError):  # the caller was faster
+        connection.shutdown(socket.SHUT_RDWR)
     raise ConnectionAbortedError("a fault was ordered")

@@ -2,7 +2,7 @@
 
 Every endpoint of the protocol is a method here that takes and returns protocol models, or raises a `Refusal`. Clock,
 randomness and ids are injected and nothing does I/O: the same calls at the same times give the same answers and the same
-journal. `server` calls this under its lock.
+journal. `runtime` calls this under its lock.
 """
 
 import math
@@ -24,11 +24,11 @@ from hpc.autoscale.simulator.description import (
 )
 from hpc.autoscale.simulator.errors import BadRequest, Conflict, NotFound
 from hpc.autoscale.simulator.filters import compile_filter
-from hpc.autoscale.simulator.lifecycle import Event, Phase
+from hpc.autoscale.simulator.lifecycle import Phase
 from hpc.autoscale.simulator.limits import Tally
 from hpc.autoscale.simulator.nodes import Cause, SimNode
 from hpc.autoscale.simulator.orchestrator import Entry, Orchestrator
-from hpc.autoscale.simulator.records import MANAGED, merged_attributes, node_record, timestamp
+from hpc.autoscale.simulator.records import MANAGED, merged, node_record, timestamp
 from hpc.autoscale.simulator.status import cluster_status
 
 _LONGEST_ID = 256
@@ -234,9 +234,11 @@ class Cluster:
         else:
             cores = sum(node.machine_type.vcpus for node in active)
             missing = math.ceil(((total_cores or 0) - cores) / size.vcpus)
-        plans = [creation.SetPlan(array, size, max(0, missing), merged_attributes(array, None))]
+        wanted = creation.SetPlan(
+            array, size, max(0, missing), array.attributes, None, f"{array.name}-%d", 1
+        )
         operation = self.cloud.begin(self.name, "create", None)
-        return creation.carry_out(self, plans, operation, operation.cause("scale"))
+        return creation.carry_out(self, [wanted], operation, operation.cause("scale"))
 
     def manage(
         self, action: str, request: models.NodeManagementRequest
@@ -269,13 +271,11 @@ class Cluster:
     def retry_failed(self) -> list[str]:
         """POST retry: let every failed node try again; their names."""
         failed = [node for node in self.nodes() if node.phase is Phase.FAILED]
-        if not failed:
-            return []
-        operation = self.cloud.begin(self.name, "retry", None)
-        for node in failed:
-            node.retry_count += 1
-            operation.node_ids.append(node.node_id)
-            self.cloud.orchestrator.fire(node, Event.START, operation.cause())
+        if failed:
+            operation = self.cloud.begin(self.name, "retry", None)
+            for node in failed:
+                operation.node_ids.append(node.node_id)
+                actions.act(self, "start", node, operation.cause(), Tally())
         return [node.name for node in failed]
 
     # ---------------------------------------------------------------- control
@@ -299,7 +299,7 @@ class Cluster:
                 raise Conflict(f"{key}: this attribute is set by the simulator itself")
         nodes = self._named(names)
         for node in nodes:
-            node.attributes = {**node.attributes, **attributes}
+            node.attributes = merged(node.attributes, attributes)
         return [node.name for node in nodes]
 
     def _named(self, names: Collection[str]) -> list[SimNode]:

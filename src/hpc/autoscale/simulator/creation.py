@@ -23,7 +23,7 @@ from hpc.autoscale.simulator.limits import (
     room,
 )
 from hpc.autoscale.simulator.nodes import Cause, SimNode, flag
-from hpc.autoscale.simulator.records import merged_attributes
+from hpc.autoscale.simulator.records import merged
 
 if TYPE_CHECKING:
     from hpc.autoscale.simulator.cluster import Cluster, Operation
@@ -36,15 +36,15 @@ _LONGEST_GROUP = 100
 
 @dataclass(frozen=True)
 class SetPlan:
-    """One set of a valid request, with everything decided but the names."""
+    """One set of a valid request, with everything decided but how many there is room for."""
 
     array: Nodearray
     size: MachineType
     count: int
     attributes: Mapping[str, Any]
-    placement_group: str | None = None
-    name_format: str = ""
-    name_offset: int = 1
+    placement_group: str | None
+    name_format: str
+    name_offset: int
 
 
 def plan(cluster: "Cluster", request: models.NodeCreationRequest) -> list[SetPlan]:
@@ -63,11 +63,11 @@ def _plan_set(cluster: "Cluster", wanted: models.NodeCreationRequestSet, path: s
     offset = 1 if wanted.name_offset is None else wanted.name_offset
     if not 0 <= offset <= _MOST_OFFSET:
         raise Conflict(f"{path}.nameOffset: expected 0 to {_MOST_OFFSET}, found {offset}")
-    name_format = wanted.name_format or f"{array.name}-%d"
-    if not _NAME_FORMAT.fullmatch(name_format) or len(name_format) > _LONGEST_FORMAT:
+    form = wanted.name_format
+    if form is not None and not (_NAME_FORMAT.fullmatch(form) and len(form) <= _LONGEST_FORMAT):
         raise Conflict(
             f"{path}.nameFormat: expected letters, digits, '-', '_' and '.' around one %d,"
-            f" at most {_LONGEST_FORMAT} characters, found {name_format[:80]!r}"
+            f" at most {_LONGEST_FORMAT} characters, found {form[:80]!r}"
         )
     group = wanted.placement_group_id or None
     if group is not None and not (len(group) <= _LONGEST_GROUP and group.isprintable()):
@@ -79,9 +79,9 @@ def _plan_set(cluster: "Cluster", wanted: models.NodeCreationRequestSet, path: s
         array,
         _machine_type(array, machine_type, path) if machine_type else preferred(array),
         wanted.count,
-        merged_attributes(array, wanted.node_attributes),
+        merged(array.attributes, wanted.node_attributes or {}),
         group,
-        name_format,
+        form or f"{array.name}-%d",
         offset,
     )
 
@@ -196,11 +196,10 @@ class _Names:
 
     def next(self, wanted: SetPlan, count: int) -> Iterator[str]:
         """The first `count` free names of a set's format, counting from its offset."""
-        form = wanted.name_format or f"{wanted.array.name}-%d"
-        start = (form.lower(), wanted.name_offset)
+        start = (wanted.name_format.lower(), wanted.name_offset)
         index = self._tried.get(start, wanted.name_offset)
         while count:
-            name = form % index
+            name = wanted.name_format % index
             index += 1
             if name.lower() not in self._used:
                 self._used.add(name.lower())

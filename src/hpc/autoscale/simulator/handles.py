@@ -63,7 +63,7 @@ class ClockHandle:
         self._runtime.advance(seconds)
 
     def settle(self, limit: float = 86400.0) -> None:
-        """Let time pass until nothing happens by itself any more, at most `limit` seconds."""
+        """Let time pass until nothing is due any more, at most `limit` seconds. Waits for no local machine."""
         self._runtime.settle(limit)
 
 

@@ -147,34 +147,32 @@ TRANSITIONS: Mapping[Phase, Mapping[Event, Phase]] = {
 class PhaseFacts:
     """What a phase means to the outside.
 
-    `state` and `target_state` are what the record shows. `counts`: the node takes a place in its bucket, nodearray and
-    cluster. `holds_quota`: its cores are charged to the quotas. `duration` names the entry of the description's
-    `lifecycle` after which the phase ends by itself; empty when only a request ends it.
+    `state` and `target_state` are what the record shows; a node whose target is Started takes a place in its bucket,
+    nodearray and cluster. `duration` names the entry of the description's `lifecycle` after which the phase ends by
+    itself; empty when only a request ends it.
     """
 
     state: str
     target_state: str
-    counts: bool
-    holds_quota: bool
     duration: str = ""
 
 
 FACTS: Mapping[Phase, PhaseFacts] = {
     # Not "Off": a caller that waits for a node to reach its target state compares one of State and Status with it.
-    Phase.OFF: PhaseFacts("Terminated", "Terminated", counts=False, holds_quota=False),
-    Phase.ALLOCATION: PhaseFacts("Starting", "Started", True, True, "allocation"),
-    Phase.ACQUIRING: PhaseFacts("Starting", "Started", True, True, "acquiring"),
-    Phase.PREPARING: PhaseFacts("Starting", "Started", True, True, "preparing"),
-    Phase.READY: PhaseFacts("Started", "Started", True, True, "time_to_eviction"),
-    Phase.RESTARTING: PhaseFacts("Started", "Started", True, True, "restarting"),
-    Phase.REIMAGING: PhaseFacts("Started", "Started", True, True, "reimaging"),
-    Phase.EVICTING: PhaseFacts("Started", "Started", True, True, "eviction_notice"),
-    Phase.FAILED: PhaseFacts("Error", "Started", True, True, "allocation_failed"),
-    Phase.DEALLOCATING: PhaseFacts("Deallocating", "Deallocated", False, True, "deallocating"),
-    Phase.DEALLOCATED: PhaseFacts("Deallocated", "Deallocated", False, False),
-    Phase.TERMINATING: PhaseFacts("Terminating", "Terminated", False, True, "terminating"),
-    Phase.TERMINATED: PhaseFacts("Terminated", "Terminated", False, False),
-    Phase.REMOVED: PhaseFacts("Terminated", "Terminated", False, False),
+    Phase.OFF: PhaseFacts("Terminated", "Terminated"),
+    Phase.ALLOCATION: PhaseFacts("Starting", "Started", "allocation"),
+    Phase.ACQUIRING: PhaseFacts("Starting", "Started", "acquiring"),
+    Phase.PREPARING: PhaseFacts("Starting", "Started", "preparing"),
+    Phase.READY: PhaseFacts("Started", "Started", "time_to_eviction"),
+    Phase.RESTARTING: PhaseFacts("Started", "Started", "restarting"),
+    Phase.REIMAGING: PhaseFacts("Started", "Started", "reimaging"),
+    Phase.EVICTING: PhaseFacts("Started", "Started", "eviction_notice"),
+    Phase.FAILED: PhaseFacts("Error", "Started", "allocation_failed"),
+    Phase.DEALLOCATING: PhaseFacts("Deallocating", "Deallocated", "deallocating"),
+    Phase.DEALLOCATED: PhaseFacts("Deallocated", "Deallocated"),
+    Phase.TERMINATING: PhaseFacts("Terminating", "Terminated", "terminating"),
+    Phase.TERMINATED: PhaseFacts("Terminated", "Terminated"),
+    Phase.REMOVED: PhaseFacts("Terminated", "Terminated"),
 }
 
 
@@ -186,16 +184,13 @@ def after(phase: Phase, event: Event) -> Phase | None:
 def render_table() -> str:
     """The life cycle as two Markdown tables, for docs/lifecycle.md."""
     lines = [
-        "| Status | State | TargetState | takes a place | holds quota | ends by itself after |",
-        "|---|---|---|---|---|---|",
+        "| Status | State | TargetState | ends by itself after |",
+        "|---|---|---|---|",
     ]
     for phase, facts in FACTS.items():
         if phase is not Phase.REMOVED:
-            places, quota = ("yes" if flag else "no" for flag in (facts.counts, facts.holds_quota))
-            after_what = f"`{facts.duration}`" if facts.duration else ""
-            lines.append(
-                f"| {phase} | {facts.state} | {facts.target_state} | {places} | {quota} | {after_what} |"
-            )
+            duration = f"`{facts.duration}`" if facts.duration else ""
+            lines.append(f"| {phase} | {facts.state} | {facts.target_state} | {duration} |")
     lines += ["", "| from Status | what happens | to Status |", "|---|---|---|"]
     for phase, arrows in TRANSITIONS.items():
         for event, target in arrows.items():

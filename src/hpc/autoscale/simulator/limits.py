@@ -1,7 +1,8 @@
 """The arithmetic of limits: how many more nodes of a machine type there is room for, and what stands in the way.
 
-Pure. A `Tally` counts what nodes take from every limit that exists; `limits_of` says which limits one machine type is
-under. The status of a bucket and the decision on a request both come from these two, so that they cannot disagree.
+Pure. A `Tally` counts what nodes take from every limit that exists; `place_limits`, `group_limit` and `quota_limits` say
+which limits one machine type is under. The status of a bucket and the decision on a request both come from these, so that
+they cannot disagree.
 """
 
 from collections.abc import Iterable, Iterator
@@ -92,11 +93,6 @@ class Limit:
     name: str
     most: int
     cores: int = 0
-
-    @property
-    def is_quota(self) -> bool:
-        """Whether it is Azure's limit, beyond which no action of CycleCloud can go."""
-        return self.scope[0].endswith("quota")
 
     def size(self) -> int:
         """How many nodes it allows in all."""

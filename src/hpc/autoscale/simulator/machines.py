@@ -77,7 +77,7 @@ class Machines:
         for end in (self._wake, self._wakes):
             os.set_blocking(end, False)
         self._selector.register(self._wake, selectors.EVENT_READ)
-        self._closing = False
+        self._closing = self._closed = False
         self._deadline = 0.0
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._supervise, name="machines", daemon=True)
@@ -113,13 +113,16 @@ class Machines:
         if self._thread.is_alive():
             self._nudge()
             self._thread.join()
-        self._selector.close()
-        os.close(self._wake)
-        os.close(self._wakes)
+        with self._lock:
+            self._closed = True
+            self._selector.close()
+            os.close(self._wake)
+            os.close(self._wakes)
 
     def _nudge(self) -> None:
-        with contextlib.suppress(OSError):  # full: the supervisor is awake anyway
-            os.write(self._wakes, b".")
+        with self._lock, contextlib.suppress(BlockingIOError):  # full: it is awake anyway
+            if not self._closed:
+                os.write(self._wakes, b".")
 
     # ---------------------------------------------------------------- the supervisor's thread
 

@@ -78,12 +78,12 @@ class SimNode:
     @property
     def counts(self) -> bool:
         """Whether it takes a place in its bucket, nodearray and cluster."""
-        return FACTS[self.phase].counts
+        return FACTS[self.phase].target_state == "Started"
 
     @property
     def holds_quota(self) -> bool:
-        """Whether its cores are charged to the quotas."""
-        return FACTS[self.phase].holds_quota
+        """Whether its cores are charged to the quotas: from when it is to run until its VM is gone."""
+        return self.counts or self.vm_running
 
     @property
     def parked(self) -> bool:

@@ -191,9 +191,8 @@ class Orchestrator:
             self._stop_machine(node, hard=node.cause.kind == "evicted")
         elif phase in (Phase.ALLOCATION, Phase.DEALLOCATING, Phase.RESTARTING, Phase.REIMAGING):
             self._stop_machine(node)
-        elif phase in (Phase.TERMINATED, Phase.DEALLOCATED):
-            node.vm_running = False
-            node.registered = False
+        elif phase is Phase.DEALLOCATED:
+            node.vm_running = node.registered = False
         if phase in (Phase.TERMINATED, Phase.ALLOCATION):
             self._forget_vm(node)
         if phase is Phase.TERMINATED and (node.drop_record or not node.is_set("Fixed")):
@@ -213,9 +212,8 @@ class Orchestrator:
         self._start_machine(node)
 
     def _forget_vm(self, node: SimNode) -> None:
-        node.vm_running = False
+        node.vm_running = node.registered = False
         node.instance_id = node.private_ip = node.hostname = None
-        node.registered = False
 
     def _new_address(self) -> str:
         """The next address of 10.0.0.0/8; none ends in 0 or 255 and the first ones are the subnet's own."""
@@ -301,9 +299,8 @@ class Orchestrator:
 
     def fail(self, nodes: Iterable[SimNode], why: str) -> list[str]:
         """Let nodes fail now; the names of those that could."""
-        return [
-            node.name for node in nodes if self.fire(node, Event.FAIL, Cause("boot_failed"), why)
-        ]
+        cause = Cause("control", "fail")
+        return [node.name for node in nodes if self.fire(node, Event.FAIL, cause, why)]
 
 
 def _hostname(node: SimNode) -> str:

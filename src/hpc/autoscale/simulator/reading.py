@@ -117,10 +117,6 @@ class Section:
             raise self.fail(key, f"a number, {bound}", value)
         return float(value)
 
-    def maybe_number(self, key: str) -> float | None:
-        """A number that is 0 or more, or None when absent."""
-        return self.number(key) if self.has(key) else None
-
     def flag(self, key: str, default: bool = False) -> bool:
         """true or false."""
         value = self._values.get(key)

@@ -75,7 +75,7 @@ def node_record(node: SimNode) -> Record:
         "Interruptible": node.nodearray.spot,
         "RequestId": node.request_id,
     }
-    return _over(node.attributes, managed)
+    return _shown(node.attributes, managed)
 
 
 def nodearray_record(cluster: ClusterDescription, array: Nodearray) -> Record:
@@ -99,27 +99,29 @@ def nodearray_record(cluster: ClusterDescription, array: Nodearray) -> Record:
         "ThrottleCapacityTime": array.throttle_capacity_time if array.throttle_capacity else None,
         "Azure": {"MaxScalesetSize": array.max_placement_group_size},
     }
-    return _over(array.attributes, managed)
+    return _shown(array.attributes, managed)
 
 
-def merged_attributes(array: Nodearray, given: Mapping[str, Any] | None) -> Record:
-    """The attributes of a new node: those of its nodearray, with the ones of the request over them."""
-    record = Record(array.attributes)
-    for key, value in (given or {}).items():
-        if key.lower() not in MANAGED:
-            record[key] = _merged(record.get(key), value)
+def merged(attributes: Mapping[str, Any], changes: Mapping[str, Any]) -> Record:
+    """Attributes with changes over them, also inside of maps; what the simulator manages is left as it is."""
+    allowed = {key: value for key, value in changes.items() if key.lower() not in MANAGED}
+    return _over(attributes, allowed)
+
+
+def _over(attributes: Mapping[str, Any], changes: Mapping[str, Any]) -> Record:
+    record = Record(attributes)
+    for key, value in changes.items():
+        record[key] = _inside(record.get(key), value)
     return record
 
 
-def _merged(below: Any, above: Any) -> Any:
+def _inside(below: Any, above: Any) -> Any:
     if not (isinstance(below, Mapping) and isinstance(above, Mapping)):
         return above
-    return {**below, **{key: _merged(below.get(key), value) for key, value in above.items()}}
+    return {**below, **{key: _inside(below.get(key), value) for key, value in above.items()}}
 
 
-def _over(attributes: Mapping[str, Any], managed: Mapping[str, Any]) -> Record:
-    record = Record(attributes)
-    for key, value in managed.items():
-        if value is not None:
-            record[key] = _merged(record.get(key), value)
+def _shown(attributes: Mapping[str, Any], managed: Mapping[str, Any]) -> Record:
+    """The record of both; what has no value is not shown."""
+    record = _over(attributes, {key: value for key, value in managed.items() if value is not None})
     return Record({key: value for key, value in record.items() if value is not None})

@@ -78,7 +78,7 @@ class Runtime:
             self._ticker.join()
         self.machines.close()
         if was_running:
-            self.cloud.orchestrator.note("server_stopped")
+            self.call(lambda cloud: cloud.orchestrator.note("server_stopped"))
         self.journal.close()
         if self._own_work_dir:
             shutil.rmtree(self.work_dir, ignore_errors=True)
@@ -97,11 +97,14 @@ class Runtime:
 
     def next_fault(self, endpoint: str, cluster: str | None) -> Fault | None:
         """What goes wrong with a call; noted in the journal."""
-        with self._changed:
+
+        def look(cloud: Cloud) -> Fault | None:
             fault = self.faults.next(endpoint, cluster)
             if fault is not None:
-                self.cloud.orchestrator.note("fault", action=endpoint, message=fault.kind)
+                cloud.orchestrator.note("fault", action=endpoint, message=fault.kind)
             return fault
+
+        return self.call(look)
 
     def advance(self, seconds: float) -> None:
         """Move a driven clock forward. Raises Conflict for a real one, and for a step beyond all measure."""
@@ -110,7 +113,7 @@ class Runtime:
             self.call(lambda cloud: None)
 
     def settle(self, limit: float = _LONGEST_SETTLE) -> None:
-        """Move a driven clock until nothing happens by itself any more, at most `limit` seconds."""
+        """Move a driven clock until nothing is due any more, at most `limit` seconds. Waits for no machine."""
         with self._changed:
             last = self.clock.now() + limit
             while (due := self.cloud.orchestrator.next_due()) is not None and due <= last:
