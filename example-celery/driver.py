@@ -25,7 +25,7 @@ from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.constraints import get_constraints
 from hpc.autoscale.node.node import Node
-from roster import Roster, Worker
+from roster import Roster, Worker, node_id
 
 # The job that a silent worker is taken to run: it keeps its node from counting as idle.
 UNKNOWN_WORK = "unknown work"
@@ -105,7 +105,7 @@ class CeleryDriver(SchedulerDriver):
             workers = self._roster.call(connection)
             if not config.get("read_only"):
                 held = {task for worker in workers for task in worker.held}
-                complete = not self._unanswered and all(worker.heard for worker in workers)
+                complete = self._everybody_answers(workers)
                 self._deliveries.requeue_orphans(connection, held, complete)
             waiting = messages.depths(connection, needs)
         jobs = [new_job(queue, needs[queue], count) for queue, count in waiting.items() if count]
@@ -117,16 +117,19 @@ class CeleryDriver(SchedulerDriver):
         A silent worker whose node is listed no more is gone. A node that is ready and from which no worker answers
         counts as failed in the end: left alone, it would be given work for ever.
         """
-        self._forget_evicted({_id_of(node) for node in cc_nodes})
+        self._forget_evicted({node_id(node) for node in cc_nodes})
         now = clock.time()
-        silent = [n for n in cc_nodes if n.exists and n.state == "Ready" and not self._answers(n)]
-        self._unanswered = {_id_of(n): self._unanswered.get(_id_of(n), now) for n in silent}
-        for node in silent:
-            silence = now - self._unanswered[_id_of(node)]
-            if silence >= self._roster.patience and not node.keep_alive:
-                logging.warning("%s counts as failed: ready, and no answer for %g s", node, silence)
+        answering = {id(node) for node, worker in self._roster.of(cc_nodes) if worker.heard}
+        ready = [node for node in cc_nodes if node.exists and node.state == "Ready"]
+        silent = {node_id(node): node for node in ready if id(node) not in answering}
+        self._unanswered = {name: self._unanswered.get(name, now) for name in silent}
+        for name, since in self._unanswered.items():
+            node = silent[name]
+            if now - since >= self._roster.patience and not node.keep_alive:
+                logging.warning(
+                    "%s counts as failed: ready, and no answer for %g s", node, now - since
+                )
                 node.state = "Failed"
-                del self._unanswered[_id_of(node)]
 
     def _forget_evicted(self, listed: set[str]) -> None:
         """Forget silent workers whose node was listed before and is no longer."""
@@ -136,13 +139,19 @@ class CeleryDriver(SchedulerDriver):
         known = {worker.node_id for worker in self._roster.workers()}
         self._listed = listed | (self._listed & known)
 
+    def _everybody_answers(self, workers: Iterable[Worker]) -> bool:
+        """Whether nobody can hold a task without our knowing: neither a silent worker nor one that is still to come."""
+        over = clock.time() - self._roster.patience
+        awaited = any(since > over for since in self._unanswered.values())
+        return not awaited and all(worker.heard for worker in workers)
+
     # -- joining and leaving --------------------------------------------------------------------------------------
 
     def add_nodes_to_cluster(
         self, nodes: list[Node], include_permanent: bool = False
     ) -> list[Node]:
         """A worker joins by itself; one that was drained, and whose node got work now, is called back."""
-        found = [(node, worker) for node, worker in self._workers_of(nodes) if worker.heard]
+        found = [(node, worker) for node, worker in self._roster.of(nodes) if worker.heard]
         wanted = [w for node, w in found if w.draining and node.assignments - w.held]
         if wanted:
             with messages.connected(self._app) as connection:
@@ -155,7 +164,7 @@ class CeleryDriver(SchedulerDriver):
 
     def handle_draining(self, nodes: list[Node]) -> list[Node]:
         """Stop these workers from fetching; a node may go when its worker answers that it has nothing left."""
-        found = [(node, worker) for node, worker in self._workers_of(nodes) if worker.heard]
+        found = [(node, worker) for node, worker in self._roster.of(nodes) if worker.heard]
         if not found:
             return []
         with messages.connected(self._app) as connection:
@@ -173,33 +182,19 @@ class CeleryDriver(SchedulerDriver):
         A worker that is silent on a node that failed is gone. It is forgotten, so from the next pass on its tasks no
         longer speak for the node.
         """
-        for _, worker in self._workers_of(nodes):
+        for _, worker in self._roster.of(nodes):
             if not worker.heard:
                 self._roster.forget(worker)
         return self._without_tasks(nodes)
 
     def handle_post_delete(self, nodes: list[Node]) -> list[Node]:
         """Listen no more to the workers of these nodes, which may still answer while they shut down."""
-        for node in nodes:
-            self._roster.dismiss(_id_of(node), node.hostname)
+        self._roster.dismiss(nodes)
         return nodes
 
-    def _answers(self, node: Node) -> bool:
-        return any(worker.heard for _, worker in self._workers_of([node]))
-
     def _without_tasks(self, nodes: list[Node]) -> list[Node]:
-        busy = {id(node) for node, worker in self._workers_of(nodes) if worker.held}
+        busy = {id(node) for node, worker in self._roster.of(nodes) if worker.held}
         return [node for node in nodes if id(node) not in busy]
-
-    def _workers_of(self, nodes: Iterable[Node]) -> list[tuple[Node, Worker]]:
-        """The nodes that a worker is known of, with it."""
-        found = ((node, self._roster.find(_id_of(node), node.hostname)) for node in nodes)
-        return [(node, worker) for node, worker in found if worker]
-
-
-def _id_of(node: Node) -> str:
-    """CycleCloud's id of a node; empty for a node of somebody else."""
-    return node.delayed_node_id.node_id or ""
 
 
 def new_job(queue: str, needs: Any, waiting: int) -> Job:

@@ -13,6 +13,7 @@ from celery import Celery
 
 from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
+from hpc.autoscale.node.node import Node
 
 
 @dataclass(frozen=True)
@@ -47,10 +48,13 @@ class Roster:
         self.patience = patience
         self._workers: dict[str, Worker] = {}
         self._silent_since: dict[str, float] = {}
-        self._dismissed: set[str] = set()
+        # ids of deleted nodes, and when their worker was last to be expected
+        self._dismissed: dict[str, float] = {}
 
     def call(self, connection: Any) -> list[Worker]:
         """Ask every worker for its census, waiting `answer_time` seconds; the silent ones are in the list as well."""
+        over = clock.time() - self.patience
+        self._dismissed = {node: last for node, last in self._dismissed.items() if last > over}
         answers = self._ask(connection, None)
         for hostname, known in list(self._workers.items()):
             if hostname not in answers:
@@ -64,13 +68,15 @@ class Roster:
         """All of them, as of the last call."""
         return sorted(self._workers.values(), key=lambda worker: worker.hostname)
 
-    def find(self, node_id: str, hostname: str | None) -> Worker | None:
-        """The worker of a node: by the node's id where the worker knows it, else by hostname."""
-        for worker in self._workers.values():
-            if node_id and worker.node_id == node_id:
-                return worker
-        found = self._workers.get((hostname or "").lower())
-        return found if found and not (found.node_id and node_id) else None
+    def of(self, nodes: Iterable[Node]) -> list[tuple[Node, Worker]]:
+        """Nodes with the worker that is known of each: by the node's id where the worker knows it, else by hostname."""
+        by_id = {worker.node_id: worker for worker in self._workers.values() if worker.node_id}
+        found = []
+        for node in nodes:
+            worker = by_id.get(node_id(node)) or self._workers.get((node.hostname or "").lower())
+            if worker and worker.node_id in ("", node_id(node)):
+                found.append((node, worker))
+        return found
 
     def drain(self, connection: Any, workers: Collection[Worker]) -> list[Worker]:
         """Tell workers to fetch no more; what those that answered then say about themselves."""
@@ -95,13 +101,12 @@ class Roster:
         self._workers.pop(worker.hostname, None)
         self._silent_since.pop(worker.hostname, None)
 
-    def dismiss(self, node_id: str, hostname: str | None) -> None:
-        """Forget the worker of a deleted node, and do not listen to what it says while it shuts down."""
-        if node_id:
-            self._dismissed.add(node_id)
-        worker = self.find(node_id, hostname)
-        if worker:
+    def dismiss(self, nodes: Iterable[Node]) -> None:
+        """Forget the workers of deleted nodes, and do not listen to what they say while they shut down."""
+        gone = list(nodes)
+        for _, worker in self.of(gone):
             self.forget(worker)
+        self._dismissed.update(dict.fromkeys(map(node_id, gone), clock.time()))
 
     def _miss(self, hostname: str, known: Worker) -> None:
         silent_since = self._silent_since.setdefault(hostname, clock.time())
@@ -122,10 +127,18 @@ class Roster:
             destination=names,
             limit=len(names) if names else None,
         )
-        found = (read_census(name, said) for reply in replies or [] for name, said in reply.items())
-        return {
-            w.hostname: w for w in merged(filter(None, found)) if w.node_id not in self._dismissed
-        }
+        said = (
+            read_census(name, census) for reply in replies or [] for name, census in reply.items()
+        )
+        found = merged(worker for worker in said if worker and self._is_wanted(worker))
+        return {worker.hostname: worker for worker in found}
+
+    def _is_wanted(self, worker: Worker) -> bool:
+        """Whether this is not from a node that was deleted."""
+        if worker.node_id not in self._dismissed:
+            return True
+        self._dismissed[worker.node_id] = clock.time()
+        return False
 
     def _tell(self, connection: Any, command: str, queue: str, workers: Collection[Worker]) -> None:
         self._app.control.broadcast(
@@ -134,6 +147,11 @@ class Roster:
             destination=names_of(workers),
             connection=connection,
         )
+
+
+def node_id(node: Node) -> str:
+    """CycleCloud's id of a node; empty for a node of somebody else."""
+    return node.delayed_node_id.node_id or ""
 
 
 def names_of(workers: Iterable[Worker]) -> list[str]:

@@ -122,7 +122,9 @@ class Show:
 
     def _kill_a_worker(self) -> str | None:
         """kill -9 a worker that is at work on the queue with the most tasks; its NodeId, None when there is none."""
-        replies = tasks.app.control.broadcast("census", reply=True, timeout=1.0)
+        ready = sum(node["state"] == "Ready" for node in self._scene.nodes)
+        # with a limit it returns with the last answer: later, the tasks in question might be over
+        replies = tasks.app.control.broadcast("census", reply=True, timeout=1.0, limit=ready)
         for said in (census for reply in replies for census in reply.values()):
             if QUEUES[0] in said.get("queues", ()) and said["held"]:
                 os.kill(said["pid"], signal.SIGKILL)

@@ -45,9 +45,9 @@ def a_worker(hostname="htc-1", held=(), queues=("default",), node_id=None, slots
     )
 
 
-def a_node(hostname="htc-1", state="Ready", **overrides):
+def a_node(hostname="htc-1", state="Ready", node_id=None, **overrides):
     """CycleCloud's node of a worker."""
-    node_id = DelayedNodeId(hostname, node_id=f"id-{hostname}")
+    node_id = DelayedNodeId(hostname, node_id=node_id or f"id-{hostname}")
     return TempNode(hostname, {"slots": 2}, node_id=node_id, state=state, managed=True, **overrides)
 
 
@@ -64,8 +64,7 @@ class Workers:
         return {
             worker.hostname: worker
             for worker in self.answers
-            if (asked is None or worker.hostname in asked)
-            and worker.node_id not in roster._dismissed
+            if (asked is None or worker.hostname in asked) and roster._is_wanted(worker)
         }
 
     def tell(self, roster, connection, command, queue, workers):
@@ -416,14 +415,44 @@ def test_the_worker_of_a_deleted_node_is_not_listened_to(driver, workers):
     assert "htc-1" in look(driver)[1]
 
 
+def test_a_node_that_is_kept_and_never_answers_holds_up_nothing_for_ever(driver, app, now):
+    """What nobody holds goes back once it has been silent for worker_timeout."""
+    submit(app, 1)
+    fetch(app, 1)
+    kept = a_node(keep_alive=True)
+    for _ in range(3):
+        driver.validate_nodes([], [kept])
+        assert look(driver)[0] == {}
+    now.now += 60
+    assert look(driver)[0] == {"default": 1}
+
+
+def test_deleted_nodes_are_forgotten_when_their_workers_are_gone(app, workers, now):
+    """A loop that runs for years remembers them no longer than they answer, and worker_timeout."""
+    roster = Roster(app, patience=60)
+    workers.answers = [a_worker()]
+    roster.call(None)
+    roster.dismiss([a_node()])
+    now.now += 50
+    assert roster.call(None) == []
+    now.now += 50
+    assert roster.call(None) == []
+    assert roster._dismissed
+    workers.answers = []
+    now.now += 61
+    roster.call(None)
+    assert not roster._dismissed
+
+
 def test_workers_are_found_by_node_id_before_hostname(app, workers):
     """Host names are used again; ids are not."""
     roster = Roster(app)
     workers.answers = [a_worker("htc-1", node_id="new"), a_worker("onprem", node_id="")]
     roster.call(None)
-    assert roster.find("new", "other").hostname == "htc-1"
-    assert roster.find("old", "htc-1") is None
-    assert roster.find("any", "onprem").hostname == "onprem"
+    same, other = a_node("htc-9", node_id="new"), a_node("htc-1", node_id="old")
+    here = a_node("onprem", node_id="any")
+    found = {node: worker.hostname for node, worker in roster.of([same, other, here])}
+    assert found == {same: "htc-1", here: "onprem"}
 
 
 def test_a_census_names_the_host_and_survives_garbage():
