@@ -1,8 +1,8 @@
 """One HTTP request and its reply: credentials, TLS, timeouts, limits, and every failure turned into an error of ours.
 
-`session` decides when to send and whether to try again; nothing else uses this. The environment has no say in who we
-are and where we go: `.netrc` and proxy variables are ignored, and a configured `ca_file` or `verify_certificates: false`
-comes before its certificate bundles.
+`session` decides when to send and whether to try again; the price client borrows `Timeouts`, `read_body` and `innermost`,
+and nothing else uses this. The environment has no say in who we are and where we go: `.netrc` and proxy variables are
+ignored, and a configured `ca_file` or `verify_certificates: false` comes before its certificate bundles.
 """
 
 import base64
@@ -98,7 +98,7 @@ class Transport:
                 allow_redirects=False,
                 stream=True,
             ) as response:
-                content = _read_body(response, deadline)
+                content = read_body(response, deadline)
                 return Reply(url, response.status_code, response.headers, content, self.redact)
         except failures as error:
             raise self._unreachable(url, error) from None
@@ -123,7 +123,7 @@ class Transport:
 
     def _unreachable(self, url: str, error: Exception) -> errors.CycleCloudUnreachable:
         """Our error for an exception of the HTTP library: in words, and saying whether the request can have been sent."""
-        reason = self.redact(_innermost(error))
+        reason = self.redact(innermost(error))
         if re.search(
             r"certificate|hostname .* doesn't match|WRONG_VERSION|record layer",
             reason,
@@ -200,7 +200,7 @@ def _secrets(password: str, token: str) -> list[str]:
     return sorted(forms, key=len, reverse=True)
 
 
-def _read_body(response: "requests.Response", deadline: float) -> bytes:
+def read_body(response: "requests.Response", deadline: float) -> bytes:
     """The whole decoded body. Raises OSError when it grows beyond all measure or dribbles in beyond the deadline."""
     read = getattr(response.raw, "read1", response.raw.read)
     chunks: list[bytes] = []
@@ -226,7 +226,7 @@ def _causes(error: BaseException) -> list[BaseException]:
     return chain
 
 
-def _innermost(error: BaseException) -> str:
+def innermost(error: BaseException) -> str:
     """What really went wrong, without the layers around it."""
     cause = _causes(error)[-1]
     text = re.sub(r"^<[^>]*>: |^\w+\(host=[^)]*\): ", "", str(cause))
