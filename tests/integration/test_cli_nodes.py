@@ -134,7 +134,7 @@ def test_creating_nodes_with_everything(grid):
 def test_creating_more_nodes_than_there_may_be(grid):
     """Creates those that there may be, and says which limit stopped the rest."""
     assert len(grid.json("create_nodes", "-n", "11", BIG)) == 10
-    assert "Only 10 of 11 nodes can be created: htc/Standard_F4s" in grid.errors
+    assert "Only 10 of 11 nodes can be created: Bucket(htc, Standard_F4s)" in grid.errors
 
 
 def test_slots_that_fit_nowhere(grid):

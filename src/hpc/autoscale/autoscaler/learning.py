@@ -158,9 +158,7 @@ def stopping_limits(buckets: Iterable[NodeBucket]) -> list[str]:
         full = [a for a in bucket.limits.accounts if a.room(bucket.vcpu_count) < 1]
         own, *_ = bucket.limits.accounts
         shared = [account for account in full if account is not own]
-        for account in shared or full:
-            where = "" if account is not own else f"{bucket.nodearray}/{bucket.vm_size}: "
-            said[where + account.describe()] = None
+        said.update(dict.fromkeys(account.describe() for account in shared or full))
     return list(said)
 
 
