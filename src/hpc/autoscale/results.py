@@ -9,7 +9,8 @@ wherever a constructor takes reasons or nodes, it also takes a function without 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -53,6 +54,17 @@ def unregister_result_handler(handler: H) -> H | None:
 def unregister_all_result_handlers() -> None:
     """Stop calling anybody."""
     HANDLERS.clear()
+
+
+@contextmanager
+def muted() -> Iterator[None]:
+    """Results that are made meanwhile are told to nobody: for trying things out."""
+    handlers = HANDLERS[:]
+    HANDLERS.clear()
+    try:
+        yield
+    finally:
+        HANDLERS[:0] = handlers
 
 
 def fire_result_handlers(result: "Result") -> None:
