@@ -7,10 +7,12 @@ of one job are made when somebody looks at them. What to do with a job is the ca
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpctypes as ht
+from hpc.autoscale.hpctypes import Size
 from hpc.autoscale.node.bucket import NodeBucket, bucket_candidates
 from hpc.autoscale.node.constraints import (
     Compiled,
@@ -19,6 +21,7 @@ from hpc.autoscale.node.constraints import (
     get_constraints,
 )
 from hpc.autoscale.node.constraints.parse import _CUSTOM_PARSERS
+from hpc.autoscale.node.nodemanager.probing import is_personal
 from hpc.autoscale.packing.expr import UNBOUNDED
 from hpc.autoscale.packing.shape import freeze
 from hpc.autoscale.packing.strategy import Want
@@ -147,6 +150,16 @@ class Job:
 
         `all_or_nothing` is implied when colocated.
         """
+        return self._allocate(node_mgr, allow_existing, all_or_nothing)
+
+    def _allocate(
+        self,
+        node_mgr: NodeManager,
+        allow_existing: bool,
+        all_or_nothing: bool,
+        failed_as: str | None = None,
+    ) -> AllocationResult:
+        """`do_allocate`; `failed_as` is the status of a refusal."""
         whole = all_or_nothing or self.colocated
         if self.node_count > 0:
             want = Want(self.node_count, 1, whole)
@@ -160,8 +173,11 @@ class Job:
         compiled = self._compile()
         if not allow_existing:
             new_only = get_constraints([{"node.exists": False}])
-            compiled = compile_constraints([*new_only, *compiled.constraints])
-        result = node_mgr._place(compiled, want, self.name)
+            compiled = compile_constraints([*new_only, *self._constraints])
+        elif is_personal(compiled.expr, node_mgr._deferred):
+            # what is asked of nodes one by one must know whose it is; what was compiled may be another job's
+            compiled = compiled._replace(constraints=tuple(self._constraints))
+        result = node_mgr._place(compiled, want, self.name, failed_as)
         if result and self.node_count <= 0:
             self.iterations_remaining -= result.total_slots
         return result
@@ -177,7 +193,7 @@ class Job:
             "colocated": self.colocated,
             "packing-strategy": self.packing_strategy,
             "executing-hostnames": self.executing_hostnames,
-            "metadata": self.metadata,
+            "metadata": deepcopy(self.metadata),
         }
 
     @staticmethod
@@ -193,7 +209,7 @@ class Job:
             executing_hostnames=d.get("executing-hostnames"),
         )
         job.iterations_remaining = d.get("iterations-remaining", job.iterations)
-        job.metadata = dict(d.get("metadata", {}))
+        job.metadata = deepcopy(dict(d.get("metadata") or {}))
         return job
 
     def __str__(self) -> str:
@@ -239,7 +255,15 @@ def _known(source: list[Any]) -> Compiled | None:
 
 def _learn(source: list[Any], parsed: list[NodeConstraint]) -> Compiled:
     compiled = compile_constraints(parsed)
-    shareable = not compiled.opaque and not compiled.tolls
-    if shareable and not any(isinstance(each, NodeConstraint) for each in source):
+    if not compiled.opaque and not compiled.tolls and _is_plain(source):
         _compiled[freeze(source)] = compiled
     return compiled
+
+
+def _is_plain(source: Any) -> bool:
+    """Whether it is values through and through: objects are told apart by their address, which may be used again."""
+    if isinstance(source, Mapping):
+        return all(_is_plain(value) for value in source.values())
+    if isinstance(source, (list, tuple)):
+        return all(_is_plain(value) for value in source)
+    return source is None or isinstance(source, (str, int, float, Size))

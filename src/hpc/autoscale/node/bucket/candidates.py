@@ -23,12 +23,22 @@ def bucket_candidates(
     valid = [bucket for bucket in buckets if bucket.valid]
     if not valid:
         return CandidatesResult("NoBucketsDefined", child_results=[])
-    weights = [(bucket, float(len(valid) - i)) for i, bucket in enumerate(valid)]
+    candidates, refused = sift(valid, constraints)
+    if not candidates:
+        return CandidatesResult("CompoundFailure", child_results=refused)
+    return CandidatesResult("success", candidates=candidates)
+
+
+def sift(
+    buckets: Sequence[NodeBucket], constraints: Sequence[NodeConstraint]
+) -> tuple[list[NodeBucket], list[Result]]:
+    """Of valid buckets, those that satisfy all constraints, in order of preference, artificial ones first; and the first
+    refusal of each other one."""
+    weights = [(bucket, float(len(buckets) - i)) for i, bucket in enumerate(buckets)]
     for constraint in constraints:
         weights = constraint.weight_buckets(weights)
     ordered = [bucket for bucket, _ in sorted(weights, key=lambda pair: pair[1], reverse=True)]
-    artificial: list[NodeBucket] = []
-    real: list[NodeBucket] = []
+    candidates: list[NodeBucket] = []
     refused: list[Result] = []
     for bucket in ordered:
         answers = (constraint.satisfied_by_bucket(bucket) for constraint in constraints)
@@ -36,7 +46,5 @@ def bucket_candidates(
         if refusal is not None:
             refused.append(refusal)
         else:
-            (artificial if bucket._artificial else real).append(bucket)
-    if not artificial and not real:
-        return CandidatesResult("CompoundFailure", child_results=refused)
-    return CandidatesResult("success", candidates=artificial + real)
+            candidates.append(bucket)
+    return sorted(candidates, key=lambda bucket: not bucket._artificial), refused

@@ -67,8 +67,12 @@ def node_from_bucket(
     hostname: ht.Hostname | None = None,
     placement_group: ht.PlacementGroup | None = None,
     exists: bool = True,
+    resources: Mapping[str, Any] | None = None,
 ) -> Node:
-    """A node as the bucket would make it. Without a host name it gets a made-up one, unless it is the example node."""
+    """A node as the bucket would make it. Without a host name it gets a made-up one, unless it is the example node.
+
+    `resources`: in the place of the bucket's.
+    """
     d = bucket._definition
     if hostname is None and not new_node_name.endswith("-0"):
         hostname = ht.Hostname(util.uuid("hostname"))
@@ -93,7 +97,7 @@ def node_from_bucket(
         exists=exists,
         placement_group=group,
         managed=True,
-        resources=d.resources,
+        resources=d.resources if resources is None else resources,
         software_configuration=d.software_configuration,
         keep_alive=False,
         gpu_count=d.gpu_count,

@@ -12,17 +12,16 @@ from collections.abc import Callable, Iterable, Sequence
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale import util
 from hpc.autoscale.errors import AutoscaleError
-from hpc.autoscale.node.bucket.definition import NodeDefinition, node_from_bucket
+from hpc.autoscale.node.bucket.definition import NodeDefinition
 from hpc.autoscale.node.bucket.facts import BucketFacts
+from hpc.autoscale.node.bucket.mould import FinishNode, Mould
 from hpc.autoscale.node.limits import BucketLimits, _SharedLimit
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES, Node
+from hpc.autoscale.node.node.copying import twin
 from hpc.autoscale.node.node.shaping import shape_of
-from hpc.autoscale.node.node.tracked import TrackedDict
 from hpc.autoscale.packing.shape import NodeShape, ShapeTable
 from hpc.autoscale.packing.stock import Stock
 from hpc.autoscale.packing.strategy import Placed
-
-FinishNode = Callable[[Node], None]
 
 
 class NodeBucket(BucketFacts):
@@ -52,9 +51,9 @@ class NodeBucket(BucketFacts):
         self._artificial = artificial
         self._last_capacity_failure = last_capacity_failure
         self._spot_placement_score = spot_placement_score
-        definition.resources = TrackedDict(definition.resources, self._template_changed)
         # by position: a node, the name of a planned one that nobody has looked at yet, or None for one that is gone
         self._slots: list[Node | str | None] = []
+        self._gone: dict[int, Node] = {}
         self._links: dict[int, list[str]] = {}
         self._known: set[str] = set()
         self._dirty: set[int] = set()
@@ -64,11 +63,10 @@ class NodeBucket(BucketFacts):
         self._finish_node: FinishNode | None = None
         self._on_write: Callable[[NodeBucket], None] | None = None
         self._reserved = 0
-        self._example_node = node_from_bucket(
-            self, ht.NodeName(f"{self.nodearray}-0"), exists=False, hostname=None
-        )
-        self._example_node._home = self
-        self._adopt(nodes)
+        self._mould = Mould(self, definition, self._template_changed)
+        self._mould.example._home = self
+        for node in nodes:
+            self._adopt(node)
 
     # -- its nodes
 
@@ -81,17 +79,15 @@ class NodeBucket(BucketFacts):
         """Add nodes that are not here yet (by transient id and by host name); AssertionError when not valid."""
         if not self.valid:
             raise AssertionError(f"nodes cannot be added to {self}: the bucket is not valid")
-        self._adopt(nodes)
-
-    def _adopt(self, nodes: Iterable[Node]) -> None:
         for node in nodes:
-            ids = {node.delayed_node_id.transient_id, node.hostname_or_uuid}
-            if ids & self._known:
-                continue
-            self._known |= ids
-            node._home, node._position = self, len(self._slots)
-            self._slots.append(node)
-            self.touched(node)
+            if not {node.delayed_node_id.transient_id, node.hostname_or_uuid} & self._known:
+                self._adopt(node)
+
+    def _adopt(self, node: Node) -> None:
+        self._known |= {node.delayed_node_id.transient_id, node.hostname_or_uuid}
+        node._home, node._position = self, len(self._slots)
+        self._slots.append(node)
+        self.touched(node)
 
     def _names(self) -> list[str]:
         return [
@@ -116,7 +112,7 @@ class NodeBucket(BucketFacts):
             d.gpu_count,
             d.memory,
             placement_group,
-            d.resources,
+            self._mould.given(),
             d.software_configuration,
         )
         cores = self.max_placement_group_size * self.vcpu_count
@@ -137,7 +133,7 @@ class NodeBucket(BucketFacts):
 
     def touched(self, node: Node) -> None:
         """A node was written to: the engine must hear of it before it is asked again."""
-        if node is self._example_node:
+        if node._position < 0:  # the example node
             self._template_dirty = True
         else:
             self._dirty.add(node._position)
@@ -156,6 +152,7 @@ class NodeBucket(BucketFacts):
         resources; `on_write` is called when something was written that `_sync` must pass on."""
         self._finish_node = finish_node
         self._on_write = on_write
+        self._mould.recast()
         self._stock = Stock(
             str(self),
             self._bucket_shape(table),
@@ -173,21 +170,25 @@ class NodeBucket(BucketFacts):
     def _apply_defaults(self, apply: FinishNode, deferred: frozenset[str]) -> None:
         """Give the bucket and the nodes that are here the default resources they lack. `deferred`: resources that
         differ from node to node, and stay out of what the engine sees."""
+        self._make_planned()
         if deferred != self._deferred:
             self._deferred = deferred
             self._template_changed()
             self._dirty.update(range(len(self._slots)))
-        apply(self._example_node)
-        for name, value in self._example_node.available.items():
-            if self.resources.get(name) is None:
-                self.resources[name] = value
+        self._mould.derive(apply)
         for slot in self._slots:
             if isinstance(slot, Node):
                 apply(slot)
 
+    def _make_planned(self) -> None:
+        """Make the planned nodes that nobody has looked at yet, before what they are made from changes."""
+        for position, slot in enumerate(self._slots):
+            if isinstance(slot, str):
+                self._handle(position)
+
     def _bucket_shape(self, table: ShapeTable) -> NodeShape:
         return shape_of(
-            self._example_node,
+            self.example_node,
             table,
             QUERYABLE_PROPERTIES,
             self._deferred,
@@ -204,10 +205,7 @@ class NodeBucket(BucketFacts):
         """A copy of the node at a position, or beyond the last a new one, to try things on."""
         if position >= len(self._slots):
             return self._new_node(f"{self.nodearray}-{position + 1}", util.uuid("hostname"))
-        node = self._handle(position)
-        scratch = node.clone()
-        scratch.assignments.update(node.assignments)
-        return scratch
+        return twin(self._handle(position))
 
     def _sync(self, table: ShapeTable) -> bool:
         """Give the engine what was written through handles; True when the bucket itself looks different now."""
@@ -230,6 +228,8 @@ class NodeBucket(BucketFacts):
         if not self._template_dirty:
             return False
         self._template_dirty = False
+        self._make_planned()
+        self._mould.recast()
         stock.bucket_shape, stock.new_shape = self._bucket_shape(table), self._new_shape(table)
         return True
 
@@ -239,43 +239,38 @@ class NodeBucket(BucketFacts):
         for position in range(placed.lo, placed.hi):
             node = self._slots[position]
             if isinstance(node, Node):
-                node._placed(placed.after.free, placed.after.closed, (assignment_id,))
+                before, after = node._view().free, placed.after
+                node._placed(after.free, before, after.closed, (assignment_id,))
             else:
                 self._links.setdefault(position, []).append(assignment_id)
 
     def _handle(self, position: int) -> Node:
-        """The node at a position; made now if it was only planned."""
+        """The node at a position, also one that is gone; made now if it was only planned."""
         found = self._slots[position]
         if isinstance(found, Node):
             return found
         if found is None:
-            raise IndexError(f"{self} has no node at position {position}")
+            return self._gone[position]
         stock = self._stock
         shape = stock.runs.at(position) if stock is not None else None
         node = self._new_node(found, util.uuid("hostname"))
-        if shape is not None:
-            node._placed(shape.free, shape.closed, self._links.pop(position, ()))
+        if stock is not None and shape is not None:
+            links = self._links.pop(position, ())
+            node._placed(shape.free, stock.new_shape.free, shape.closed, links)
         node._home, node._position = self, position
         self._slots[position] = node
         self._known |= {node.delayed_node_id.transient_id, node.hostname_or_uuid}
         return node
 
     def _new_node(self, name: str, hostname: str) -> Node:
-        node = node_from_bucket(
-            self, ht.NodeName(name), exists=False, hostname=ht.Hostname(hostname)
-        )
-        for resource in self._deferred:
-            node._resources.pop(resource, None)
-            node.available.pop(resource, None)
-        if self._finish_node is not None:
-            self._finish_node(node)
-        return node
+        return self._mould.new_node(name, hostname, self._finish_node)
 
     def _remove(self, node: Node) -> None:
         """A node is gone; its place is not used again."""
         position = node._position
         if self._slots[position] is node:
             self._slots[position] = None
+            self._gone[position] = node
             self._dirty.add(position)
             self._known -= {node.delayed_node_id.transient_id, node.hostname_or_uuid}
             node._home = None

@@ -12,6 +12,8 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpclogging as logging
+from hpc.autoscale.node.node import copying
+from hpc.autoscale.node.node.record import copied
 from hpc.autoscale.node.node.shaping import restore, split_sizes
 from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.expr import UNBOUNDED, Expr, Fit
@@ -51,12 +53,12 @@ class Snapshot:
 
     def __init__(self, node: Node, constraints: Sequence[NodeConstraint]) -> None:
         self._node = node
-        self._state = node._saved()
+        self._state = copying.saved(node)
         self._shared = [(constraint, constraint.saved()) for constraint in shared(constraints)]
 
     def undo(self) -> None:
         """Put everything back."""
-        self._node._restore(self._state)
+        copying.restore(self._node, self._state)
         for constraint, saved in self._shared:
             constraint.restore(saved)
 
@@ -87,16 +89,31 @@ def decrement(
         return MatchResult("NodeRejected", node, iterations, [fit.explain(str(node))])
     space = minimum_space(constraints, node)
     count = min(iterations, fit.count, UNBOUNDED if space < 0 else space)
-    snapshot = Snapshot(node, constraints)
-    if count > 0:
-        take(node, fit, count)
-    opaque = [c for c, expr in exprs if expr is None]
-    if count < 1 or not all(c.do_decrement(node) for c in opaque for _ in range(count)):
-        snapshot.undo()
+    opaque = [constraint for constraint, expr in exprs if expr is None]
+    if count < 1 or not _carry_out(node, constraints, fit, opaque, count):
         return MatchResult("NodeRejected", node, iterations, [f"{node} has no room left"])
     node.required = True
     node.assign(assignment_id)
     return MatchResult("success", node, count)
+
+
+def _carry_out(
+    node: Node,
+    constraints: Sequence[NodeConstraint],
+    fit: Fit,
+    opaque: Sequence[NodeConstraint],
+    count: int,
+) -> bool:
+    """Take what `count` iterations need; when a constraint refuses one of them, or raises, nothing is taken."""
+    snapshot = Snapshot(node, constraints) if opaque else None
+    done = False
+    try:
+        take(node, fit, count)
+        done = all(constraint.do_decrement(node) for constraint in opaque for _ in range(count))
+    finally:
+        if not done and snapshot is not None:
+            snapshot.undo()
+    return done
 
 
 def merge(node: Node, snode: Node) -> None:
@@ -113,8 +130,8 @@ def merge(node: Node, snode: Node) -> None:
                 value,
                 before,
             )
-    node._resources.update(snode.resources)
-    node.available.update(snode.available)
+    node._resources.update(copied(snode.resources))
+    node.available.update(copied(snode.available))
     if snode.required or snode.assignments:
         node.required = True
     node.assignments.update(snode.assignments)

@@ -11,7 +11,6 @@ import re
 from abc import ABC
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
-from datetime import datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
@@ -22,7 +21,14 @@ from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.node import decrementing, record
 from hpc.autoscale.node.node.machine import Machine
 from hpc.autoscale.node.node.shaping import NodeView, restore
-from hpc.autoscale.node.node.tracked import Home, TrackedAttribute, TrackedDict, TrackedSet
+from hpc.autoscale.node.node.times import Timed
+from hpc.autoscale.node.node.tracked import (
+    Home,
+    TrackedAttribute,
+    TrackedDict,
+    TrackedSet,
+    TrackedShellDict,
+)
 from hpc.autoscale.results import MatchResult
 from hpc.autoscale.util import ShellDict
 
@@ -33,7 +39,7 @@ _PLACEMENT_GROUP = re.compile(r"[a-zA-Z0-9_-]+")
 _NOT_IN_PLACEMENT_GROUP = re.compile(r"[^a-zA-Z0-9_-]")
 
 
-class Node(Machine, ABC):
+class Node(Machine, Timed, ABC):
     """One machine. `resources` are its totals, `available` what is left of them; matching looks at `available`.
 
     `memory` must be a `Memory` (AssertionError otherwise). A `vcpu_count` below 0 and a `gpu_count` of 0 or None take
@@ -108,16 +114,11 @@ class Node(Machine, ABC):
         self.managed = managed
         # totals are copied: nodes of one bucket must not share them
         self._resources: dict[str, Any] = TrackedDict(record.copied(resources), self._changed)
-        self.__available = TrackedDict(record.copied(resources), self._changed)
+        self.__available: TrackedDict = TrackedDict(record.copied(resources), self._changed)
         self.__assignments = TrackedSet((), self._changed)
         self.__software_configuration = software_configuration
         self.__node_attribute_overrides: dict[str, Any] = {}
         self.metadata: dict[str, Any] = {}
-        self.create_time_unix: float = 0.0
-        self.last_match_time_unix: float = 0.0
-        self.delete_time_unix: float | None = None
-        self.__create_time_remaining: float = 0.0
-        self.__idle_time_remaining: float = 0.0
         self.marked_for_deletion = False
         self.name_format: str | None = None
         self.name_offset: int | None = None
@@ -201,44 +202,16 @@ class Node(Machine, ABC):
     @property
     def required(self) -> bool:
         """Something needs it: kept alive, allocated, or assigned."""
-        return bool(self.__keep_alive or self._allocated or self.__assignments)
+        return bool(self.__keep_alive or self._in_demand)
 
     @required.setter
     def required(self, value: bool) -> None:
         self._allocated = value
 
     @property
-    def create_time_remaining(self) -> float:
-        """Seconds left to become ready before the boot timeout; -1 once ready."""
-        return -1 if self.state == "Ready" else self.__create_time_remaining
-
-    @create_time_remaining.setter
-    def create_time_remaining(self, value: float) -> None:
-        self.__create_time_remaining = max(0, value)
-
-    @property
-    def idle_time_remaining(self) -> float:
-        """Seconds left before the idle timeout; -1 while work is assigned."""
-        return -1 if self.__assignments else self.__idle_time_remaining
-
-    @idle_time_remaining.setter
-    def idle_time_remaining(self, value: float) -> None:
-        self.__idle_time_remaining = max(-1, value)
-
-    @property
-    def create_time(self) -> datetime:
-        """When it was first seen; local time."""
-        return datetime.fromtimestamp(self.create_time_unix)
-
-    @property
-    def last_match_time(self) -> datetime:
-        """When work last needed it; local time."""
-        return datetime.fromtimestamp(self.last_match_time_unix)
-
-    @property
-    def delete_time(self) -> datetime:
-        """When it was last found gone (the epoch: it is not gone); local time."""
-        return datetime.fromtimestamp(self.delete_time_unix or 0)
+    def _in_demand(self) -> bool:
+        """Work was placed here, or is about to be."""
+        return bool(self._allocated or self.__assignments)
 
     # -- what it offers, and to whom
 
@@ -261,36 +234,27 @@ class Node(Machine, ABC):
         """Note that a job is placed here."""
         self.__assignments.add(assignment_id)
 
-    def _placed(self, free: Mapping[str, Any], closed: bool, assignment_ids: Iterable[str]) -> None:
-        """Take over what the engine has placed here, without reporting it back."""
-        dict.update(self.__available, restore(free, self.__available))
+    def _placed(
+        self,
+        free: Mapping[str, Any],
+        before: Mapping[str, Any],
+        closed: bool,
+        assignment_ids: Iterable[str],
+    ) -> None:
+        """Take over what the engine has placed here, without reporting it back. Amounts that went down from `before` to
+        `free` are used up; everything else that is available stays what it is."""
+        used = {
+            name: amount
+            for name, amount in free.items()
+            if isinstance(amount, (int, float)) and before.get(name) != amount
+        }
+        dict.update(self.__available, restore(used, self.__available))
         self.__assignments.extend_quietly(assignment_ids)
         home, self._home = self._home, None
         self._allocated = True
         if closed:
             self.__closed = True
         self._home = home
-
-    def _become(self, scratch: Node) -> None:
-        """Take over what was tried on a copy of this node."""
-        self._restore(scratch._saved())
-        self.metadata.update(deepcopy(scratch.metadata))
-
-    def _saved(self) -> tuple[Any, ...]:
-        """What placing work may change, for `_restore`."""
-        state = (self.__closed, self._allocated, self.__placement_group)
-        return dict(self._resources), dict(self.__available), set(self.__assignments), state
-
-    def _restore(self, saved: tuple[Any, ...]) -> None:
-        """Put back what `_saved` gave."""
-        resources, available, assignments, state = saved
-        if dict(self._resources) != resources:
-            self._resources.clear()
-            self._resources.update(resources)
-        self.__available.replace(available)
-        self.__assignments.clear()
-        self.__assignments.update(assignments)
-        self.__closed, self._allocated, self.__placement_group = state
 
     @property
     def node_attribute_overrides(self) -> Any:
@@ -353,7 +317,7 @@ class Node(Machine, ABC):
             keep_alive=self.keep_alive,
             gpu_count=self._gpu_count,
         )
-        copied.__available.replace(record.copied(self.__available))
+        TrackedDict.replace(copied.__available, record.copied(self.__available))
         copied.metadata = deepcopy(self.metadata)
         if not self.exists:
             copied.__node_attribute_overrides = deepcopy(self.__node_attribute_overrides)
@@ -365,8 +329,8 @@ class Node(Machine, ABC):
 
     def shellify(self) -> None:
         """Make resources, available and metadata readable as attributes, for the interactive shell."""
-        self._resources = ShellDict(dict(self._resources))
-        self.__available = ShellDict(dict(self.__available))  # type: ignore[assignment]
+        self._resources = TrackedShellDict(self._resources, self._changed)
+        self.__available = TrackedShellDict(self.__available, self._changed)
         self.metadata = ShellDict(self.metadata)
 
     def to_dict(self) -> dict[str, Any]:

@@ -171,7 +171,8 @@ class Machine:
     @property
     def gpu_count(self) -> int:
         """GPUs: the number given when above 0, else the catalogue's."""
-        return self._gpu_count or self._aux.gpu_count
+        given = self._gpu_count
+        return given if given is not None and given > 0 else self._aux.gpu_count
 
     @property
     def cores_per_socket(self) -> int:

@@ -73,7 +73,7 @@ def parse(d: Mapping[str, Any]) -> Parsed:
             f"expected the JSON form of a node, found one without {', '.join(missing)}"
         )
     aux = vm_sizes.get_aux_vm_size_info(d["location"], d["vm-size"])
-    resources = _with_sizes(d.get("resources", {}))
+    resources = _with_sizes(d.get("resources") or {})
     state = ht.NodeStatus(d.get("state", "unknown"))
     memory = d.get("memory")
     arguments = {
@@ -97,12 +97,13 @@ def parse(d: Mapping[str, Any]) -> Parsed:
         "placement_group": d.get("placement_group"),
         "managed": d.get("managed", False),
         "resources": resources,
-        "software_configuration": deepcopy(dict(d.get("software-configuration", {}))),
+        "software_configuration": deepcopy(dict(d.get("software-configuration") or {})),
         "keep_alive": d.get("keep-alive", False),
     }
-    available = _with_sizes(d["available"]) if "available" in d else dict(resources)
+    given = d.get("available")
+    available = copied(resources) if given is None else _with_sizes(given)
     return Parsed(
-        arguments, available, list(d.get("job-ids", [])), deepcopy(dict(d.get("metadata", {})))
+        arguments, available, list(d.get("job-ids") or []), deepcopy(dict(d.get("metadata") or {}))
     )
 
 

@@ -115,5 +115,5 @@ def shape_of(
         free,
         vacant=not node.assignments,
         closed=node.closed,
-        dormant=not node.exists and node.state == "Deallocated" and not node.required,
+        dormant=not node.exists and node.state == "Deallocated" and not node._in_demand,
     )

@@ -7,8 +7,10 @@ copying or pickling them gives plain ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
+
+from hpc.autoscale.util import ShellDict
 
 if TYPE_CHECKING:
     from hpc.autoscale.node.node.handle import Node
@@ -30,7 +32,12 @@ class TrackedAttribute:
         self._slot = "tracked " + name
 
     def __get__(self, node: Any, owner: type | None = None) -> Any:
-        return self if node is None else node.__dict__[self._slot]
+        if node is None:
+            return self
+        try:
+            return node.__dict__[self._slot]
+        except KeyError:
+            raise AttributeError(f"{self._slot} was not set yet") from None
 
     def __set__(self, node: Any, value: Any) -> None:
         node.__dict__[self._slot] = value
@@ -74,6 +81,15 @@ class TrackedDict(dict[str, Any]):
 
     def copy(self) -> dict[str, Any]:
         return dict(self)
+
+
+class TrackedShellDict(TrackedDict, ShellDict):
+    """The same with items that are attributes as well."""
+
+    def __init__(self, contents: Mapping[str, Any], changed: Changed) -> None:
+        ShellDict.__init__(self, contents)
+        # last: an item may have the name of this attribute
+        self.changed = changed
 
 
 class TrackedSet(set[str]):

@@ -26,7 +26,6 @@ from hpc.autoscale.node.nodemanager.commanding import Commands
 from hpc.autoscale.node.nodemanager.naming import NameHook, Names
 from hpc.autoscale.node.nodemanager.placing import Ask, place
 from hpc.autoscale.node.nodemanager.unmanaged import artificial_bucket, unmanaged_key
-from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.expr import UNBOUNDED
 from hpc.autoscale.packing.packer import Packer
 from hpc.autoscale.packing.stock import Stock
@@ -133,17 +132,13 @@ class NodeManager(Commands):
 
     def _carry_out(self, delta: Delta, assignment_id: str) -> None:
         """Make a plan of the engine true: all of it, or, when naming the new nodes fails, nothing."""
-        proposed: set[str] = set()
+        proposal = self._names.propose()
         names = [
-            (
-                self._names.propose(self._bucket_of(p.stock), p.hi - p.lo, proposed)
-                if p.opened
-                else ()
-            )
+            proposal.names(self._bucket_of(p.stock), p.hi - p.lo) if p.opened else []
             for p in delta.placed
         ]
         self._packer.commit(delta)
-        self._names.reserve(proposed)
+        proposal.accept()
         for placed, fresh in zip(delta.placed, names, strict=True):
             self._bucket_of(placed.stock)._took(placed, fresh, assignment_id)
         for effect in delta.effects:
@@ -168,11 +163,8 @@ class NodeManager(Commands):
         noted on every node used (made up when None). `node_namer` is accepted and not used; see
         `set_node_name_hook`. A failure changes nothing.
         """
-        parsed = list(
-            get_constraints(
-                constraints if isinstance(constraints, (list, tuple)) else [constraints]
-            )
-        )
+        given = constraints if isinstance(constraints, (list, tuple)) else [constraints or {}]
+        parsed = get_constraints(given)
         if not allow_existing:
             parsed = [*get_constraints([{"node.exists": False}]), *parsed]
         units = slot_count if slot_count and slot_count > 0 else node_count
@@ -182,28 +174,25 @@ class NodeManager(Commands):
             )
         per_node = UNBOUNDED if slot_count and slot_count > 0 else 1
         want = Want(units, per_node, all_or_nothing)
-        return self._place(self._compile(parsed), want, assignment_id)
-
-    def _compile(self, constraints: Sequence[Any]) -> Compiled:
-        """Constraints as the engine takes them; what reads values that differ from node to node counts as opaque."""
-        compiled = compile_constraints(constraints)
-        if compiled.expr.reads_identity or compiled.expr.reads & self._defaults.deferred:
-            whole = compiled.constraints
-            return Compiled(AllOf(()), (), whole, whole)
-        return compiled
+        return self._place(compile_constraints(parsed), want, assignment_id or uuid("assignment"))
 
     def _place(
-        self, compiled: Compiled, want: Want, assignment_id: str | None = None
+        self, compiled: Compiled, want: Want, assignment_id: str, failed_as: str | None = None
     ) -> AllocationResult:
-        return place(self, Ask(compiled, want, assignment_id or uuid("assignment")))
+        return place(self, Ask(compiled, want, assignment_id, failed_as))
+
+    @property
+    def _deferred(self) -> frozenset[str]:
+        """Resources that differ from node to node and are no part of what the engine sees."""
+        return self._defaults.deferred
 
     def allocate_at_least(self, *args: Any, **kwargs: Any) -> AllocationResult:
         """Published, and never implemented upstream either."""
         raise NotImplementedError("allocate_at_least; use allocate")
 
     def set_node_name_hook(self, hook: NameHook) -> None:
-        """Name new nodes by `hook(bucket, index)`, asked with index 1, 2, … until the name is free."""
-        self._names.hook = hook
+        """Name new nodes by `hook(bucket, index)`, asked with index 1 and then increasing ones until the name is free."""
+        self._names.set_hook(hook)
 
     # -- default resources
 

@@ -12,47 +12,81 @@ if TYPE_CHECKING:
 
 NameHook = Callable[["NodeBucket", int], str]
 
-_MOST_TRIES = 1_000_000
+_MOST_TRIES = 100_000
 
 
 class Names:
-    """All names in use, and the next free one of each nodearray. Proposing a name takes linear time over all calls."""
+    """All names in use. A name that is in use stays so, which is why the indices below it need not be tried again."""
 
     def __init__(self) -> None:
         self.used: set[str] = set()
         self.hook: NameHook | None = None
         self._next: dict[str, int] = {}
+        self._next_of_hook: dict[int, int] = {}
 
     def reserve(self, names: Iterable[str]) -> None:
         """These names are taken."""
         self.used.update(names)
 
-    def propose(self, bucket: NodeBucket, count: int, besides: set[str]) -> list[str]:
-        """`count` free names for new nodes of a bucket. Nothing is reserved; `besides`, to which they are added, holds
-        names proposed in the same plan. A hook is asked with index 1, 2, … until its answer is free; what it raises
-        goes to the caller."""
-        names = []
-        for _ in range(count):
-            name = self._hooked(bucket, besides) if self.hook else self._lowest(bucket, besides)
-            besides.add(name)
-            names.append(name)
-        return names
+    def set_hook(self, hook: NameHook | None) -> None:
+        """From now on names are what the hook says."""
+        self.hook = hook
+        self._next_of_hook.clear()
 
-    def _lowest(self, bucket: NodeBucket, besides: set[str]) -> str:
+    def propose(self) -> Proposal:
+        """Names for the new nodes of one plan; nothing is reserved before `Proposal.accept`."""
+        return Proposal(self)
+
+
+class Proposal:
+    """Names of the new nodes of one plan. Cost: linear over all plans, however many names are in use."""
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._chosen: set[str] = set()
+        # where to go on, by nodearray; it is that of all plans once this one is accepted
+        self._next: dict[str, int] = {}
+        self._next_of_hook: dict[int, int] = {}
+
+    def names(self, bucket: NodeBucket, count: int) -> list[str]:
+        """`count` free names for new nodes of a bucket. A hook is asked with index 1 and, when its answer is taken, with
+        the next index that was not tried before; what it raises goes to the caller."""
+        choose = self._hooked if self._names.hook else self._lowest
+        found = []
+        for _ in range(count):
+            name = choose(bucket)
+            self._chosen.add(name)
+            found.append(name)
+        return found
+
+    def accept(self) -> None:
+        """The plan was carried out: the names are in use."""
+        self._names.used |= self._chosen
+        self._names._next.update(self._next)
+        self._names._next_of_hook.update(self._next_of_hook)
+
+    def _is_free(self, name: str) -> bool:
+        return name not in self._names.used and name not in self._chosen
+
+    def _lowest(self, bucket: NodeBucket) -> str:
         nodearray = bucket.nodearray
-        index = self._next.get(nodearray, 1)
-        while (name := f"{nodearray}-{index}") in self.used or name in besides:
+        index = self._next.get(nodearray) or self._names._next.get(nodearray, 1)
+        while not self._is_free(name := f"{nodearray}-{index}"):
             index += 1
-            if name in self.used:
-                self._next[nodearray] = index  # names in use stay so: never looked at again
+        self._next[nodearray] = index
         return name
 
-    def _hooked(self, bucket: NodeBucket, besides: set[str]) -> str:
-        if self.hook is None:
+    def _hooked(self, bucket: NodeBucket) -> str:
+        hook = self._names.hook
+        if hook is None:
             raise AutoscaleError("no node name hook is set")
-        for index in range(1, _MOST_TRIES):
-            name = self.hook(bucket, index)
-            if name not in self.used and name not in besides:
+        if self._is_free(name := hook(bucket, 1)):
+            return name
+        key = id(bucket)
+        start = self._next_of_hook.get(key) or self._names._next_of_hook.get(key, 2)
+        for index in range(start, start + _MOST_TRIES):
+            if self._is_free(name := hook(bucket, index)):
+                self._next_of_hook[key] = index
                 return name
         raise AutoscaleError(
             f"the node name hook gave no free name for {bucket} in {_MOST_TRIES} tries"

@@ -1,0 +1,92 @@
+"""What new nodes of a bucket are made from, and the example node that stands for them.
+
+The bucket's `resources` and the totals of its example node are one dict, so that a write through either shows in both
+and in every node made later. Values that default resources gave are told from those that the cluster or a caller gave:
+a new node takes over the latter, and works out the former for itself, because they may name the node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hpc.autoscale import hpctypes as ht
+from hpc.autoscale.node.bucket.definition import NodeDefinition, node_from_bucket
+from hpc.autoscale.node.bucket.facts import BucketFacts
+from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.node.copying import same
+from hpc.autoscale.node.node.record import copied
+from hpc.autoscale.node.node.tracked import TrackedDict
+
+FinishNode = Callable[[Node], None]
+
+
+class Mould:
+    """The new nodes of one bucket. `changed` is called after each write into its resources."""
+
+    def __init__(
+        self, bucket: BucketFacts, definition: NodeDefinition, changed: Callable[[], None]
+    ) -> None:
+        self._bucket = bucket
+        self._definition = definition
+        self._resources = definition.resources = TrackedDict(definition.resources, changed)
+        self._example = node_from_bucket(
+            bucket, ht.NodeName(f"{definition.nodearray}-0"), exists=False, hostname=None
+        )
+        self._example._resources = self._resources
+        # what the example node's available amounts were last brought in line with
+        self._seen = copied(self._resources)
+        self._derived: dict[str, Any] = {}
+        self._cast = copied(self._resources)
+
+    @property
+    def example(self) -> Node:
+        """The example node; resources that were written since show in what it has available."""
+        if self._resources != self._seen:
+            self._bring_in_line()
+        return self._example
+
+    def _bring_in_line(self) -> None:
+        seen, self._seen = self._seen, copied(self._resources)
+        for name in seen.keys() - self._seen.keys():
+            self._example.available.pop(name, None)
+        for name, value in copied(self._resources).items():
+            if name not in seen or not same(seen[name], value):
+                self._example.available[name] = value
+
+    def derive(self, apply: FinishNode) -> None:
+        """Give the example node the default resources that it lacks."""
+        example = self.example
+        before = dict(self._resources)
+        apply(example)
+        for name, value in self._resources.items():
+            if before.get(name) is None:
+                self._derived[name] = value
+        self._seen = copied(self._resources)
+
+    def given(self) -> dict[str, Any]:
+        """The resources that do not come from definitions of default resources."""
+        return copied(
+            {
+                name: value
+                for name, value in self._resources.items()
+                if not (name in self._derived and same(self._derived[name], value))
+            }
+        )
+
+    def recast(self) -> None:
+        """From now on new nodes are as the bucket is now; until then they are as it was at the last call."""
+        self._cast = self.given()
+
+    def new_node(self, name: str, hostname: str, finish: FinishNode | None) -> Node:
+        """A new node. `finish` gives it the default resources."""
+        node = node_from_bucket(
+            self._bucket,
+            ht.NodeName(name),
+            exists=False,
+            hostname=ht.Hostname(hostname),
+            resources=self._cast,
+        )
+        if finish is not None:
+            finish(node)
+        return node

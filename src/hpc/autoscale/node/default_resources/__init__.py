@@ -1,0 +1,19 @@
+"""Default resources: what nodes have without the cluster saying so, defined in the configuration or by an integration.
+
+A definition has a selection, a name, a value and perhaps one arithmetic step. `values`: where values come from.
+`definition`: one definition, and all of them in order. `config`: their form in a configuration, and the standard ones.
+Called by the node manager.
+"""
+
+from hpc.autoscale.node.default_resources.config import SYSTEM_DEFAULTS as SYSTEM_DEFAULTS
+from hpc.autoscale.node.default_resources.config import (
+    definitions_from_config as definitions_from_config,
+)
+from hpc.autoscale.node.default_resources.definition import DefaultResource as DefaultResource
+from hpc.autoscale.node.default_resources.definition import Defaults as Defaults
+from hpc.autoscale.node.default_resources.definition import definition_from as definition_from
+from hpc.autoscale.node.default_resources.values import (
+    DefaultResourceError as DefaultResourceError,
+)
+from hpc.autoscale.node.default_resources.values import GetFromBaseNode as GetFromBaseNode
+from hpc.autoscale.node.default_resources.values import MemoryDefault as MemoryDefault

@@ -1,0 +1,203 @@
+"""One definition of a default resource, and all of them in order.
+
+Definitions apply in order and the first that gives a node a name wins; a None that one gave can be replaced later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from hpc.autoscale import hpclogging as logging
+from hpc.autoscale import hpctypes as ht
+from hpc.autoscale import results
+from hpc.autoscale.errors import did_you_mean
+from hpc.autoscale.node.constraints import NodeConstraint, get_constraints
+from hpc.autoscale.node.default_resources.values import (
+    MISSING,
+    NODE_ID,
+    Called,
+    DefaultResourceError,
+    FromResource,
+    Value,
+    value_from,
+)
+from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.node.copying import same
+from hpc.autoscale.node.node.decrementing import lowered
+from hpc.autoscale.node.node.shaping import NodeView
+from hpc.autoscale.packing.compound import AllOf
+from hpc.autoscale.packing.expr import Fit
+
+Modify = Callable[[Any, Any], Any]
+
+MODIFIERS: Mapping[str, Modify] = {
+    "add": lambda value, by: value + by,
+    "subtract": lambda value, by: value - by,
+    "multiply": lambda value, by: value * by,
+    "divide": lambda value, by: value / by,
+    "divide_floor": lambda value, by: value // by,
+}
+
+
+class DefaultResource:
+    """One definition. DefaultResourceError for a step that is unknown or whose magnitude is none; AssertionError for a
+    modifier without a magnitude, or the other way round."""
+
+    def __init__(
+        self,
+        selection: Sequence[NodeConstraint],
+        name: str,
+        value: Value,
+        modifier: str | None = None,
+        magnitude: Any = None,
+        allow_none: bool = True,
+    ) -> None:
+        if bool(modifier) != bool(magnitude):
+            raise AssertionError(
+                f"default resource {name!r}: a modifier and its magnitude go together, found "
+                f"{modifier!r} and {magnitude!r}"
+            )
+        self.name = name
+        self.value = value
+        self.modifier = modifier
+        self.magnitude = _checked_magnitude(name, modifier, magnitude) if modifier else None
+        self.allow_none = allow_none
+        compiled = [(constraint, lowered(constraint)) for constraint in selection]
+        self._selected = AllOf([expr for _, expr in compiled if expr is not None])
+        self._asked = [constraint for constraint, expr in compiled if expr is None]
+        self._complained = False
+
+    def apply(self, node: Node) -> bool:
+        """Give the node the resource unless it has it, is not selected, or the value cannot be made; True when the
+        node was changed."""
+        if node.resources.get(self.name) is not None or not self._selects(node):
+            return False
+        value = self._value_for(node)
+        if value is MISSING or (value is None and self.name in node.resources):
+            return False
+        node._resources[self.name] = value
+        node.available[self.name] = value
+        return True
+
+    def withdraw(self, node: Node) -> None:
+        """Take the resource back from the node, where it is what this definition gave and nothing of it is used."""
+        found = node.resources.get(self.name)
+        unused = same(found, node.available.get(self.name))
+        if found is None or not unused or not self._selects(node):
+            return
+        if same(found, self._value_for(node)):
+            node._resources[self.name] = node.available[self.name] = None
+
+    def _selects(self, node: Node) -> bool:
+        if self._selected.children and not isinstance(self._selected.fit(NodeView(node)), Fit):
+            return False
+        with results.muted():
+            return all(constraint.satisfied_by_node(node) for constraint in self._asked)
+
+    def _value_for(self, node: Node) -> Any:
+        """The value for a node, MISSING when it gets none from this definition."""
+        value = self.value(node)
+        if value is MISSING:
+            self._complain("%s has no %r", node, self.value)
+            return MISSING
+        if value is None:
+            return None if self.allow_none and not self.modifier else MISSING
+        return self._modified(value) if self.modifier else value
+
+    def _modified(self, value: Any) -> Any:
+        by = self.magnitude
+        try:
+            if not isinstance(value, (int, float, ht.Size)):
+                raise TypeError(f"{value!r} is not a number or a size")
+            if isinstance(by, str):
+                sized = isinstance(value, ht.Size) and self.modifier in ("add", "subtract")
+                by = type(value).value_of(by) if sized else _number(by)  # type: ignore[union-attr]
+            return MODIFIERS[self.modifier or ""](value, by)
+        except (TypeError, ValueError, ArithmeticError, RuntimeError) as e:
+            self._complain("cannot %s %r and %r: %s", self.modifier, value, self.magnitude, e)
+            return MISSING
+
+    def _complain(self, why: str, *args: object) -> None:
+        """Say once why the resource is not defined somewhere; there may be thousands of nodes alike."""
+        if not self._complained:
+            self._complained = True
+            logging.warning(f"default resource %r is not defined: {why}", self.name, *args)
+
+    def __repr__(self) -> str:
+        step = f" {self.modifier} {self.magnitude}" if self.modifier else ""
+        return f"DefaultResource({self.name} = {self.value!r}{step})"
+
+
+def _checked_magnitude(name: str, modifier: str, magnitude: Any) -> Any:
+    if modifier not in MODIFIERS:
+        raise DefaultResourceError(
+            f"default resource {name!r}: expected one of {', '.join(MODIFIERS)}, found "
+            f"{modifier!r}{did_you_mean(modifier, MODIFIERS)}"
+        )
+    sized = modifier in ("add", "subtract")
+    try:
+        if isinstance(magnitude, str):
+            ht.Size.value_of(magnitude) if sized else _number(magnitude)
+        elif isinstance(magnitude, bool) or not isinstance(magnitude, (int, float, ht.Size)):
+            raise ValueError
+    except ValueError:
+        expected = "a number or a size such as '1g'" if sized else "a number"
+        raise DefaultResourceError(
+            f"default resource {name!r}: expected {expected} to {modifier}, found {magnitude!r}"
+        ) from None
+    return magnitude
+
+
+def _number(text: str) -> int | float:
+    """The number that a text stands for, a whole one where it has no fraction. ValueError when it is none."""
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+class Defaults:
+    """All definitions, in order. `deferred`: names whose values differ from node to node by definition."""
+
+    def __init__(self) -> None:
+        self.definitions: list[DefaultResource] = []
+        self.deferred: frozenset[str] = frozenset()
+
+    def add(self, definition: DefaultResource) -> None:
+        """Another definition, after all others."""
+        self.definitions.append(definition)
+        value = definition.value
+        refers_to_one = isinstance(value, FromResource) and value.name in self.deferred
+        if value.deferred or refers_to_one or definition.name == NODE_ID:
+            self.deferred |= {definition.name}
+
+    def apply(self, node: Node) -> None:
+        """Apply all definitions, again while one of them makes another apply that came before it."""
+        for _ in range(len(self.definitions)):
+            changed = [definition for definition in self.definitions if definition.apply(node)]
+            if not changed:
+                return
+
+    def withdraw_identity(self, node: Node) -> None:
+        """Take back what the node was given because of its identity, which is about to change; `apply` gives it anew."""
+        for definition in self.definitions:
+            if definition.name in self.deferred or isinstance(definition.value, Called):
+                definition.withdraw(node)
+
+
+def definition_from(
+    selection: Mapping[str, Any] | Sequence[Any],
+    resource_name: str,
+    default_value: Any,
+    modifier: str | None = None,
+    modifier_magnitude: Any = None,
+    allow_none: bool = True,
+) -> DefaultResource:
+    """A definition from what `NodeManager.add_default_resource` is given."""
+    whole = isinstance(selection, (Mapping, list, tuple))
+    constraints = get_constraints(selection if whole else [selection])
+    value = value_from(default_value, f"default resource {resource_name!r}")
+    return DefaultResource(
+        constraints, resource_name, value, modifier, modifier_magnitude, allow_none
+    )

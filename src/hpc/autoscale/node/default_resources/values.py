@@ -1,0 +1,177 @@
+"""Where the value of a default resource comes from: a property of the node, another resource, a function, or itself.
+
+A value that names the node (its id, name, host name, address) is *deferred*: it decides nothing for the engine unless a
+constraint reads it. No text is ever evaluated as code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hpc.autoscale import hpctypes as ht
+from hpc.autoscale.errors import AutoscaleError, did_you_mean
+from hpc.autoscale.node.node import Node
+from hpc.autoscale.packing.shape import IDENTITY
+
+_RESOURCE = "node.resources."
+_CONFIGURATION = "node.software_configuration."
+
+
+class DefaultResourceError(AutoscaleError):
+    """A definition that cannot be used; the text says which, what was expected and what was found."""
+
+
+NODE_ID = "ccnodeid"
+"""The resource that holds the NodeId, whoever defines it and how."""
+
+MISSING = object()
+"""What a value refers to does not exist on this node, so that the definition says nothing about it."""
+
+
+class Value:
+    """Where the value of a definition comes from. Called with a node; None is a value, MISSING means no value."""
+
+    deferred = False
+
+    def __call__(self, node: Node) -> Any:
+        raise NotImplementedError
+
+
+class Literal(Value):
+    """The same for every node."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __call__(self, node: Node) -> Any:
+        return self.value
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+class GetFromBaseNode(Value):
+    """A property of the node, written `node.<attr>`."""
+
+    def __init__(self, attr: str) -> None:
+        self.attr = attr
+        self.deferred = attr in IDENTITY or attr in ("delayed_node_id", "_node_index")
+
+    def __call__(self, node: Node) -> Any:
+        return getattr(node, self.attr)
+
+    def __repr__(self) -> str:
+        return f"node.{self.attr}"
+
+
+class MemoryDefault(Value):
+    """The node's memory in another unit, written `node.memory[<magnitude>]`."""
+
+    def __init__(self, mag: str) -> None:
+        self.mag = mag
+
+    def __call__(self, node: Node) -> Any:
+        return node.memory.convert_to(self.mag)
+
+    def __repr__(self) -> str:
+        return f"node.memory[{self.mag}]"
+
+
+class NodeIdDefault(Value):
+    """The NodeId, once the server has given one."""
+
+    deferred = True
+
+    def __call__(self, node: Node) -> Any:
+        return node.delayed_node_id.node_id
+
+    def __repr__(self) -> str:
+        return "node.delayed_node_id.node_id"
+
+
+class FromResource(Value):
+    """Another resource of the node, as it is when asked; with `.value`, the number of a size without its unit."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, node: Node) -> Any:
+        found = node.resources.get(self.name)
+        if found is None and self.name.endswith(".value"):
+            size = node.resources.get(self.name[: -len(".value")])
+            found = size.value if isinstance(size, ht.Size) else size
+        return MISSING if found is None else found
+
+    def __repr__(self) -> str:
+        return f"{_RESOURCE}{self.name}"
+
+
+class _FromConfiguration(Value):
+    """A top-level entry of the node's software configuration."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+
+    def __call__(self, node: Node) -> Any:
+        found = node.software_configuration.get(self.key)
+        return MISSING if found is None else found
+
+    def __repr__(self) -> str:
+        return f"{_CONFIGURATION}{self.key}"
+
+
+class Called(Value):
+    """What an integration's own function makes of the node."""
+
+    def __init__(self, function: Callable[[Node], Any]) -> None:
+        self.function = function
+
+    def __call__(self, node: Node) -> Any:
+        return self.function(node)
+
+    def __repr__(self) -> str:
+        return repr(self.function)
+
+
+def value_from(given: Any, where: str = "value") -> Value:
+    """What a definition's value means: `node.<property>`, `node.resources.<name>[.value]`,
+    `node.software_configuration.<key>`, `size::…`, `memory::…`, a function of the node, or itself.
+    """
+    if isinstance(given, Value):
+        return given
+    if isinstance(given, str):
+        return _value_from_text(given, where)
+    return Called(given) if callable(given) else Literal(given)
+
+
+def _value_from_text(text: str, where: str) -> Value:
+    if text.startswith("`"):
+        raise DefaultResourceError(
+            f"{where}: expected a value, found the expression {text}: text is not run as code. "
+            "Use node.…, a modifier, or a function given to add_default_resource"
+        )
+    if text.startswith(_RESOURCE):
+        return FromResource(text[len(_RESOURCE) :])
+    if text.startswith(_CONFIGURATION):
+        return _FromConfiguration(text[len(_CONFIGURATION) :])
+    if text.startswith("node."):
+        return _property_value(text[len("node.") :], where)
+    size = {"size::": ht.Size, "memory::": ht.Memory}.get(text[: text.find("::") + 2])
+    if size is None:
+        return Literal(text)
+    try:
+        return Literal(size.value_of(text))
+    except ht.SizeError as e:
+        raise DefaultResourceError(f"{where}: {e}") from e
+
+
+def _property_value(attr: str, where: str) -> Value:
+    readable = [n for n in dir(Node) if not n.startswith("_") and not callable(getattr(Node, n))]
+    readable += ["instance_id", "managed"]
+    readable += ["create_time_unix", "last_match_time_unix", "delete_time_unix"]
+    if attr not in readable:
+        raise DefaultResourceError(
+            f"{where}: Invalid node.attribute: node has no property {attr!r}{did_you_mean(attr, readable)}"
+        )
+    return GetFromBaseNode(attr)

@@ -1,0 +1,97 @@
+"""What registered handlers are told of a demand, and the sentences that its result carries.
+
+For each demand: one result for the candidates, one for each node that was used, and, when not all could be placed, one
+for each refusal. The result of the demand itself comes last, from `placing`. Without handlers nothing here is called
+but for the sentences, and those only when somebody reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from hpc.autoscale.node.bucket import NodeBucket
+from hpc.autoscale.node.constraints import Compiled, NodeConstraint, SharedConstraint
+from hpc.autoscale.node.node.shaping import NodeView
+from hpc.autoscale.node.nodemanager.probing import Sorted
+from hpc.autoscale.packing.reject import Reject, summarise
+from hpc.autoscale.packing.stock import Stock
+from hpc.autoscale.packing.strategy import Want
+from hpc.autoscale.results import (
+    CandidatesResult,
+    MatchResult,
+    Result,
+    SatisfiedResult,
+    fire_result_handlers,
+)
+
+if TYPE_CHECKING:
+    from hpc.autoscale.node.nodemanager.manager import NodeManager
+    from hpc.autoscale.node.nodemanager.placing import Verdict
+
+Rejects = Sequence[tuple[Stock, Reject]]
+
+
+def report(manager: NodeManager, compiled: Compiled, want: Want, verdict: Verdict) -> None:
+    """Tell the handlers what became of a demand."""
+    delta = verdict.delta
+    candidates = [manager._bucket_of(stock) for stock in verdict.ranking.stocks]
+    if candidates:
+        CandidatesResult("success", candidates=candidates)
+    if delta is None or delta.units < want.units:
+        refusals = _refusals(manager, compiled, verdict)
+        if not candidates:
+            status = "CompoundFailure" if manager.get_buckets() else "NoBucketsDefined"
+            CandidatesResult(status, child_results=refusals)
+    for placed in delta.placed if delta is not None else ():
+        bucket = manager._bucket_of(placed.stock)
+        for position in range(placed.lo, placed.hi):
+            MatchResult("success", bucket._handle(position), placed.times)
+
+
+def _refusals(manager: NodeManager, compiled: Compiled, verdict: Verdict) -> list[Result]:
+    told: list[Result] = list(verdict.refusals)
+    for refusal in told:
+        fire_result_handlers(refusal)
+    rejects = (*verdict.ranking.rejects, *(verdict.delta.rejects if verdict.delta else ()))
+    for stock, reject in rejects:
+        refused = _refused(compiled, manager._bucket_of(stock), reject)
+        if refused is not None:
+            told.append(refused)
+    return told
+
+
+def _refused(compiled: Compiled, bucket: NodeBucket, reject: Reject) -> SatisfiedResult | None:
+    """The refusal as the answer of the constraint that is to blame, or of the first one."""
+    constraints = compiled.constraints
+    example = bucket.example_node
+    view = NodeView(example, bucket.last_capacity_failure)
+    refusing = next((c for c in constraints if _refuses(c, view)), None)
+    refusing = refusing or (constraints[0] if constraints else None)
+    if refusing is None:
+        return None
+    return SatisfiedResult(reject.code, refusing, example, lambda: [reject.explain(str(bucket))])
+
+
+def _refuses(constraint: NodeConstraint, example: NodeView) -> bool:
+    expr = constraint.lower()
+    return expr is not None and isinstance(expr.fit(example), Reject)
+
+
+def sentences(rejects: Rejects) -> list[str]:
+    """Refusals as sentences, equal ones once."""
+    return summarise([(stock.name, reject) for stock, reject in rejects])
+
+
+def unpayable(demand: Sorted, want: Want, tolls: Sequence[SharedConstraint]) -> list[str]:
+    """What was asked for, and the pools that have too little for it."""
+    short = [toll for toll in tolls if toll.cap(want.units) < want.units] or tolls
+    return [criteria(demand, want), *(toll.refusal(want.units) for toll in short)]
+
+
+def criteria(demand: Sorted, want: Want) -> str:
+    """What was asked for."""
+    what = "node(s)" if want.per_node == 1 else "slot(s)"
+    whole = ", all in one bucket" if want.whole else ""
+    said = ", ".join(str(c) for c in demand.constraints) or "no constraints"
+    return f"nothing can take {want.units} {what}{whole} with {said}"
