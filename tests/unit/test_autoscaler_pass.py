@@ -205,6 +205,16 @@ def test_a_hook_that_returns_nothing_handled_nothing(run, scheduler, cluster, no
     assert (summary.joined, summary.drained) == ((), ())
 
 
+@pytest.mark.parametrize("answer", [["htc-1"], True, (1 / 0 for _ in "x")])
+def test_a_hook_that_returns_something_else(run, scheduler, cluster, now, answer):
+    """Is reported like any other error of a driver."""
+    idle_cluster(cluster, run, now)
+    scheduler.answers["handle_draining"] = answer
+    summary = run()
+    assert [error.phase for error in summary.errors] == ["draining nodes"]
+    assert (len(summary.idle), summary.deleted) == (3, ())
+
+
 def test_errors_before_anything_is_changed_end_the_pass(run, scheduler, cluster):
     """They reach the caller, and nothing was done."""
     scheduler.failing["read"] = RuntimeError("qstat is missing")

@@ -54,14 +54,14 @@ def test_no_history_to_write_to(typed, monkeypatch, tmp_path):
 def test_a_script(tmp_path, capsys):
     """Runs with the names as globals, and its errors are its own."""
     script = tmp_path / "script.py"
-    script.write_text("print(answer, __name__)\nassert answer == 0, 'wrong'\n")
+    script.write_text("print(answer, __name__)\nraise AssertionError('wrong')\n")
     with pytest.raises(AssertionError, match="wrong"):
         shell({}, {"answer": 42}, str(script))
     assert capsys.readouterr().out == "42 __main__\n"
 
 
 @pytest.mark.parametrize(
-    ("line", "error"), [("assert False", AssertionError), ("1 +* 2", SyntaxError)]
+    ("line", "error"), [("raise AssertionError", AssertionError), ("1 +* 2", SyntaxError)]
 )
 def test_an_interpreter_that_raises(line, error):
     """What others only show."""

@@ -48,8 +48,15 @@ class Faults:
         self, phase: str, function: Callable[..., Iterable[Node] | None], *args: Any
     ) -> list[Node]:
         """The nodes that a driver's method returned; none after an error, or when it returned nothing."""
-        returned: Iterable[Node] | None = self.guard(phase, function, *args)
-        return list(returned or [])
+
+        def returned() -> list[Node]:
+            nodes = list(function(*args) or [])
+            for node in nodes:
+                if not isinstance(node, Node):
+                    raise TypeError(f"expected nodes to be returned, found {node!r}")
+            return nodes
+
+        return self.guard(phase, returned) or []
 
 
 def try_each(
