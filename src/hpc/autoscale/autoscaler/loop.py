@@ -43,6 +43,7 @@ class Autoscaler:
     with it. With `dry_run` a pass ends when demand is known: neither the cluster nor the scheduler is changed and no
     lock is taken. `new_calculator` replaces the way in which the demand calculator is made (it gets the pass's
     configuration and the driver); `result_handler` hears every result and is told the context, as in `[Job 12]`.
+    `clock` is for pauses and durations; for how long nodes have been idle is the node history's business.
     """
 
     def __init__(
