@@ -1,5 +1,6 @@
 """Build entry point. The project is described in pyproject.toml; here are only the short commands
-`python setup.py build | types | format | test | docs`, each of which calls the tools made for it."""
+`python setup.py build | types | format | test | docs`, each of which calls the tools made for it.
+"""
 
 import subprocess
 import sys
