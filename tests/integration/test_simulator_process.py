@@ -55,7 +55,7 @@ def start(clusters, tmp_path):
 
     yield run
     for process in started:
-        process.kill()
+        process.terminate()
         process.communicate()
 
 
@@ -100,9 +100,10 @@ def test_it_says_where_it_is_and_ends_cleanly_when_told_to(start, tmp_path, numb
     assert {"created", "ready", "machine_gone"} <= set(events)
 
 
-def test_machines_end_with_it_when_it_is_killed(start):
+def test_machines_end_with_it_when_it_is_killed(start, tmp_path):
     """SIGKILL gives it no chance to do anything."""
-    process, url = start("--username", "u", "--password", "p")
+    machines = str(tmp_path / "machines")
+    process, url = start("--username", "u", "--password", "p", "--work-dir", machines)
     pid = boot_one(url, ("u", "p"))
     process.kill()
     process.wait()

@@ -93,3 +93,17 @@ class World:
     def events(self, name: str) -> list[str]:
         """What the journal tells of a node."""
         return [entry["event"] for entry in self.journal if entry.get("name") == name]
+
+
+def a_world(seed=0, **array):
+    """A cluster with one nodearray, htc, of one machine type."""
+    return World(a_description({"htc": {"machine_types": [F2], **array}}), seed)
+
+
+def booted(count=1, attributes=None, **array):
+    """A world with nodes that are Ready."""
+    world = a_world(**array)
+    world.create(count, nodeAttributes=attributes)
+    world.after(30)
+    assert set(world.statuses().values()) == {"Ready"}
+    return world

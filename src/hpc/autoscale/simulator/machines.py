@@ -10,9 +10,11 @@ import json
 import os
 import re
 import selectors
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import deque
@@ -23,6 +25,7 @@ from typing import IO, Any, Protocol
 
 from hpc.autoscale.simulator import lifeline
 from hpc.autoscale.simulator.description import MachineTemplate
+from hpc.autoscale.simulator.errors import StartError
 from hpc.autoscale.simulator.orchestrator import MachineOrder
 from hpc.autoscale.simulator.templating import fill
 
@@ -63,11 +66,13 @@ class _Machine:
 class Machines:
     """All local machines of one simulator. `work_dir` holds a directory per node with its stdout.log and stderr.log.
 
-    Nothing runs until `start`; `close` ends every machine and waits until all are reaped.
+    Without one it is a temporary directory that goes with the machines. Nothing runs until `start`; `close` ends every
+    machine and waits until all are reaped. Raises StartError when `work_dir` cannot be made.
     """
 
-    def __init__(self, work_dir: Path, reports: Reports) -> None:
-        self._work_dir = work_dir
+    def __init__(self, work_dir: str | Path | None, reports: Reports) -> None:
+        self._work_dir = None if work_dir is None else _made(Path(work_dir))
+        self._temporary: Path | None = None
         self._reports = reports
         self._orders: deque[MachineOrder] = deque()
         self._machines: dict[str, _Machine] = {}
@@ -118,6 +123,8 @@ class Machines:
             self._selector.close()
             os.close(self._wake)
             os.close(self._wakes)
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
 
     def _nudge(self) -> None:
         with self._lock, contextlib.suppress(BlockingIOError):  # full: it is awake anyway
@@ -158,6 +165,8 @@ class Machines:
                 self._take_on(order.node_id, order.template, dict(order.values or {}))
 
     def _take_on(self, node_id: str, template: MachineTemplate, values: dict[str, object]) -> None:
+        if self._work_dir is None:
+            self._work_dir = self._temporary = Path(tempfile.mkdtemp(prefix="simulator-"))
         folder = f"{values['name']}-{node_id[:8]}"
         work_dir = (self._work_dir / str(values["cluster"]) / folder).absolute()
         values |= {"work_dir": work_dir, "python": sys.executable}
@@ -314,6 +323,14 @@ class Machines:
                 if machine.keeper is not None:
                     machine.keeper.kill()
             self._deadline += _REAP_SECONDS
+
+
+def _made(path: Path) -> Path:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StartError(f"work directory {path}: {error.strerror}") from None
+    return path
 
 
 def _ending(code: int) -> str:

@@ -5,8 +5,6 @@ application, the machines' supervisor and the Python handles are its callers.
 """
 
 import random
-import shutil
-import tempfile
 import threading
 import uuid
 from collections.abc import Callable
@@ -16,7 +14,6 @@ from typing import TypeVar
 from hpc.autoscale.simulator.clock import Clock, DrivenClock, RealClock
 from hpc.autoscale.simulator.cluster import Cloud
 from hpc.autoscale.simulator.description import Description
-from hpc.autoscale.simulator.errors import StartError
 from hpc.autoscale.simulator.faults import Fault, FaultBook
 from hpc.autoscale.simulator.journal import Journal
 from hpc.autoscale.simulator.machines import Machines
@@ -46,9 +43,7 @@ class Runtime:
     ) -> None:
         self.clock = clock
         self.journal = Journal(journal)
-        self._own_work_dir = work_dir is None
-        self.work_dir = _work_dir(work_dir)
-        self.machines = Machines(self.work_dir, self)
+        self.machines = Machines(work_dir, self)
         self.cloud = Cloud(
             description, clock.now(), _random(seed, "behaviour"), _ids(seed), self.journal.write
         )
@@ -80,8 +75,6 @@ class Runtime:
         if was_running:
             self.call(lambda cloud: cloud.orchestrator.note("server_stopped"))
         self.journal.close()
-        if self._own_work_dir:
-            shutil.rmtree(self.work_dir, ignore_errors=True)
 
     # ---------------------------------------------------------------- the one way to the model
 
@@ -166,13 +159,3 @@ def _ids(seed: int | None) -> Callable[[], str]:
         return lambda: str(uuid.uuid4())
     stream = _random(seed, "ids")
     return lambda: str(uuid.UUID(int=stream.getrandbits(128), version=4))
-
-
-def _work_dir(path: str | Path | None) -> Path:
-    if path is None:
-        return Path(tempfile.mkdtemp(prefix="cyclecloud-simulator-"))
-    try:
-        Path(path).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StartError(f"work directory {path}: {error.strerror}") from None
-    return Path(path)
