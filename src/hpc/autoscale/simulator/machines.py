@@ -165,8 +165,12 @@ class Machines:
                 self._take_on(order.node_id, order.template, dict(order.values or {}))
 
     def _take_on(self, node_id: str, template: MachineTemplate, values: dict[str, object]) -> None:
-        if self._work_dir is None:
-            self._work_dir = self._temporary = Path(tempfile.mkdtemp(prefix="simulator-"))
+        try:
+            if self._work_dir is None:
+                self._work_dir = self._temporary = Path(tempfile.mkdtemp(prefix="simulator-"))
+        except OSError as error:
+            self._reports.machine_gone(node_id, f"The local machine has no directory: {error}")
+            return
         folder = f"{values['name']}-{node_id[:8]}"
         work_dir = (self._work_dir / str(values["cluster"]) / folder).absolute()
         values |= {"work_dir": work_dir, "python": sys.executable}
