@@ -21,6 +21,15 @@ class MockNode(Node):
 
     _record: dict[str, Any] | None = None
 
+    @property
+    def keep_alive(self) -> bool:
+        """Whether it is to be kept. May be set at any time, since the mock is the cluster that decides it."""
+        return super().keep_alive
+
+    @keep_alive.setter
+    def keep_alive(self, value: bool) -> None:
+        self._Node__keep_alive = value
+
     def _changed(self) -> None:
         self._record = None
         super()._changed()
