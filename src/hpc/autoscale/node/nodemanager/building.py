@@ -1,7 +1,8 @@
 """From what the server says of a cluster to buckets with their nodes and limits.
 
 Pure but for log lines: a status, the node records and the configuration go in, buckets come out. A nodearray, bucket or
-record that makes no sense is set aside and reported in `Built.problems`; it never stops the others.
+record that makes no sense is set aside and reported in `Built.problems`; it never stops the others, and nodes that run
+are never lost sight of: those that fit no usable bucket are in one that takes no work.
 """
 
 from __future__ import annotations
@@ -18,10 +19,20 @@ from hpc.autoscale.ccbindings.models import (
 )
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket, NodeDefinition
-from hpc.autoscale.node.limits import BucketLimits, _SharedLimit, _SpotLimit
-from hpc.autoscale.node.nodemanager.records import NodeRecords, with_sizes
+from hpc.autoscale.node.limits import BucketLimits, _SharedLimit, null_bucket_limits
+from hpc.autoscale.node.nodemanager.quotas import UNLIMITED, Quotas, number
+from hpc.autoscale.node.nodemanager.records import NodeRecords, Record, with_sizes
 
-_UNLIMITED = 2**31 - 1
+# What reading a garbled reply may raise. AutoscaleError, for sizes that are none, is a RuntimeError.
+_GARBLED = (
+    AttributeError,
+    LookupError,
+    TypeError,
+    ValueError,
+    ArithmeticError,
+    AssertionError,
+    RuntimeError,
+)
 
 
 class Built(NamedTuple):
@@ -32,43 +43,32 @@ class Built(NamedTuple):
     problems: list[str]
 
 
-def build(
-    config: Mapping[str, Any], status: ClusterStatus, records: Sequence[Mapping[str, Any]]
-) -> Built:
+def build(config: Mapping[str, Any], status: ClusterStatus, records: Sequence[Record]) -> Built:
     """The buckets of a cluster."""
     return _Builder(config, status, records).build()
 
 
 class _Builder:
     def __init__(
-        self,
-        config: Mapping[str, Any],
-        status: ClusterStatus,
-        records: Sequence[Mapping[str, Any]],
+        self, config: Mapping[str, Any], status: ClusterStatus, records: Sequence[Record]
     ) -> None:
         on_prem = set(config.get("_mimic_on_prem") or ())
         self.config = config
-        self.status = status
+        self.arrays = [a for a in status.nodearrays or () if isinstance(a, ClusterNodearrayStatus)]
         self.problems: list[str] = []
-        self.records = NodeRecords(config, [r for r in records if r.get("Name") not in on_prem])
-        self.vcpus: dict[tuple[Any, Any], int] = {
-            (array.name, bucket.definition.machine_type): bucket.virtual_machine.vcpu_count or 0
-            for array in status.nodearrays or ()
-            for bucket in array.buckets or ()
-            if bucket.definition is not None and bucket.virtual_machine is not None
-        }
-        self.regional: dict[tuple[str, bool], _SharedLimit] = {}
-        self.families: dict[str, _SharedLimit] = {}
-        listed = [r for r in status.nodes or () if r.get("Name") not in on_prem]
+        self.quotas = Quotas()
+        self.records = NodeRecords(config, _records(records, on_prem))
+        self.vcpus = self._vcpus_by_size()
+        listed = _records(status.nodes or (), on_prem)
         self.cluster = _SharedLimit(
             "Cluster",
             sum(self._vcpus_of(r) for r in listed if _takes_place(r)),
-            _number(status.max_core_count, _UNLIMITED),
+            self._limit(status.max_core_count, "cluster: maxCoreCount"),
         )
 
     def build(self) -> Built:
         buckets: list[NodeBucket] = []
-        for array in self.status.nodearrays or ():
+        for array in self.arrays:
             if _setting(array.nodearray, "autoscale", "enabled") is False:
                 logging.fine("nodearray %s has autoscale.enabled=false: left alone", array.name)
                 continue
@@ -77,175 +77,221 @@ class _Builder:
                     f"nodearray {array.name}: expected at least one bucket (a VM size that can be used), found none; "
                     "check MachineType, region and quota of the nodearray in CycleCloud"
                 )
-                continue
             buckets.extend(self._nodearray(array))
+            buckets.extend(self._leftovers(array))
         self.problems.extend(self.records.problems)
         for problem in self.problems:
             logging.warning("%s", problem)
         return Built(buckets, self.records.names, self.problems)
 
     def _nodearray(self, array: ClusterNodearrayStatus) -> Iterable[NodeBucket]:
-        record: Mapping[str, Any] = array.nodearray or {}
+        record = array.nodearray if isinstance(array.nodearray, Mapping) else {}
         members = [r for r in self.records.of_nodearray(array.name) if _takes_place(r)]
+        where = f"nodearray {array.name}"
         limit = _SharedLimit(
             f"NodeArray({array.name})",
             sum(self._vcpus_of(r) for r in members),
-            _number(array.max_core_count, _UNLIMITED),
+            self._limit(array.max_core_count, f"{where}: maxCoreCount"),
             len(members),
-            _number(array.max_count, _UNLIMITED),
+            self._limit(array.max_count, f"{where}: maxCount"),
         )
-        base = 1000 * int(record.get("Priority") or 1)
+        priority = 1000 * self._figure(record.get("Priority"), 1, f"{where}: Priority")
         for n, bucket in enumerate(array.buckets or ()):
             try:
-                yield from self._bucket(array, record, limit, bucket, base - n)
-            except (AttributeError, KeyError, TypeError, ValueError, AssertionError) as e:
-                size = bucket.definition and bucket.definition.machine_type
+                made = self._bucket(array, record, limit, bucket, priority - n)
+                self.records.placed(array.name, made[0].vm_size)
+                yield from made
+            except _GARBLED as e:
+                size = getattr(getattr(bucket, "definition", None), "machine_type", None)
                 self.problems.append(
-                    f"nodearray {array.name}, VM size {size}: set aside, its record cannot be used: {e!r}"
+                    f"{where}, VM size {size}: set aside, its record cannot be used: {_why(e)}"
                 )
 
     def _bucket(
         self,
         array: ClusterNodearrayStatus,
-        record: Mapping[str, Any],
+        record: Record,
         nodearray_limit: _SharedLimit,
         bucket: NodearrayBucketStatus,
         priority: int,
     ) -> list[NodeBucket]:
-        machine_type = _machine_type(bucket)
-        spot = bool(record.get("Interruptible"))
-        definition = self._definition(array.name, record, bucket, spot)
+        definition = self._definition(array.name, record, bucket)
         vcpus = definition.vcpu_count
         if vcpus <= 0:
             raise ValueError(f"expected a number of vCPUs above 0, found {vcpus}")
-        regional = self._regional_limit(definition.location, spot, bucket)
-        family = self._family_limit(definition, spot, bucket, regional)
-        available = min(nodearray_limit.room(vcpus), _number(bucket.available_count, 0))
+        available = min(nodearray_limit.room(vcpus), _available(bucket))
         limits = BucketLimits(
             vcpus,
-            regional,
+            self.quotas.regional(definition, bucket),
             self.cluster,
             nodearray_limit,
-            family,
+            self.quotas.family(definition, bucket),
             None,
-            active_core_count=_number(bucket.active_core_count, 0),
-            active_count=_number(bucket.active_count, 0),
+            active_core_count=number(bucket.active_core_count, 0),
+            active_count=number(bucket.active_count, 0),
             available_core_count=available * vcpus,
             available_count=available,
-            max_core_count=_number(bucket.max_core_count, 0),
-            max_count=_number(bucket.max_count, 0),
-            name=f"Bucket({array.name}, {machine_type})",
+            max_core_count=number(bucket.max_core_count, 0),
+            max_count=number(bucket.max_count, 0),
+            name=f"Bucket({array.name}, {definition.vm_size})",
         )
-        group_size = _number(bucket.max_placement_group_size, 0)
-        made = []
-        for group, used_cores in self._placement_groups(array.name, machine_type, record, bucket):
-            nodes = self.records.nodes(definition, group)
-            made.append(
-                NodeBucket(
-                    _in_group(definition, group),
-                    _group_limits(limits, group, group_size * vcpus, used_cores),
-                    group_size,
-                    nodes,
-                    priority=priority,
-                    last_capacity_failure=bucket.last_capacity_failure,
-                    valid=bucket.valid is not False,
-                    spot_placement_score=getattr(bucket, "spot_placement_score", None),
-                )
+        group_size = number(bucket.max_placement_group_size, 0)
+        groups = self._placement_groups(definition, record, bucket)
+        return [
+            NodeBucket(
+                _in_group(definition, group),
+                _group_limits(limits, group, group_size * vcpus, used_cores),
+                group_size,
+                self.records.nodes(definition, group),
+                priority=priority,
+                last_capacity_failure=bucket.last_capacity_failure,
+                valid=bucket.valid is not False,
+                spot_placement_score=getattr(bucket, "spot_placement_score", None),
             )
-        return made
+            for group, used_cores in groups
+        ]
+
+    def _leftovers(self, array: ClusterNodearrayStatus) -> Iterable[NodeBucket]:
+        """Buckets for nodes that belong to none of the usable ones: they run, but nothing is placed on them."""
+        record = array.nodearray if isinstance(array.nodearray, Mapping) else {}
+        for size, group, members in self.records.leftovers(array.name):
+            try:
+                definition = _as_recorded(array.name, record, size, members[0])
+                nodes = self.records.nodes(definition, group)
+                limits = null_bucket_limits(len(nodes), max(1, definition.vcpu_count))
+                yield NodeBucket(_in_group(definition, group), limits, 0, nodes, valid=False)
+            except _GARBLED as e:
+                self.problems.append(f"nodearray {array.name}, nodes of {size}: {_why(e)}")
+                continue
+            self.problems.append(
+                f"nodearray {array.name}: {len(nodes)} nodes of {size}, which it has no usable bucket for; "
+                "nothing is placed on them"
+            )
 
     def _definition(
-        self,
-        nodearray: str,
-        record: Mapping[str, Any],
-        bucket: NodearrayBucketStatus,
-        spot: bool,
+        self, nodearray: str, record: Record, bucket: NodearrayBucketStatus
     ) -> NodeDefinition:
         machine = bucket.virtual_machine
         memory = record.get("Memory") or machine.memory
-        configuration = record.get("Configuration") or {}
         machine_type = ht.VMSize(_machine_type(bucket))
-        aux = vm_sizes.get_aux_vm_size_info(record["Region"], machine_type)
+        region = _region(record)
+        aux = vm_sizes.get_aux_vm_size_info(region, machine_type)
         return NodeDefinition(
             ht.NodeArrayName(nodearray),
             ht.BucketId(bucket.bucket_id),
             machine_type,
-            ht.Location(record["Region"]),
-            spot,
+            region,
+            bool(record.get("Interruptible")),
             ht.SubnetId(record.get("SubnetId") or ""),
-            machine.vcpu_count,
+            number(machine.vcpu_count, aux.vcpu_count),
             gpu_count(self.config, machine.gpu_count, aux.gpu_count),
             aux.memory if memory is None else ht.Memory(memory, "g"),
             None,
             with_sizes(_setting(record, "autoscale", "resources") or {}),
-            configuration,
-        )
-
-    def _vcpus_of(self, record: Mapping[str, Any]) -> int:
-        known = self.vcpus.get((record.get("Template") or "", record.get("MachineType") or ""))
-        if known:
-            return known
-        if record.get("CoreCount"):
-            return int(record["CoreCount"])
-        aux = vm_sizes.get_aux_vm_size_info(record.get("Region"), record.get("MachineType"))
-        return max(0, aux.vcpu_count)
-
-    def _regional_limit(
-        self, location: str, spot: bool, bucket: NodearrayBucketStatus
-    ) -> _SharedLimit:
-        return self.regional.setdefault(
-            (location, spot),
-            _SharedLimit(
-                f"{'Spot' if spot else 'Region'}({location})",
-                _number(bucket.regional_consumed_core_count, 0),
-                _number(bucket.regional_quota_core_count, _UNLIMITED),
-            ),
-        )
-
-    def _family_limit(
-        self,
-        definition: NodeDefinition,
-        spot: bool,
-        bucket: NodearrayBucketStatus,
-        regional: _SharedLimit,
-    ) -> _SharedLimit:
-        if spot:
-            return _SpotLimit(regional)
-        family = vm_sizes.get_aux_vm_size_info(definition.location, definition.vm_size).vm_family
-        name = f"{definition.vm_size if family == 'unknown' else family}, {definition.location}"
-        # older servers report the family's figures under the plain names
-        used, quota = bucket.family_consumed_core_count, bucket.family_quota_core_count
-        if quota is None:
-            used, quota = bucket.consumed_core_count, bucket.quota_core_count
-        return self.families.setdefault(
-            name,
-            _SharedLimit(f"VM Family({name})", _number(used, 0), _number(quota, _UNLIMITED)),
+            record.get("Configuration") or {},
         )
 
     def _placement_groups(
-        self,
-        nodearray: str,
-        machine_type: str,
-        record: Mapping[str, Any],
-        bucket: NodearrayBucketStatus,
+        self, d: NodeDefinition, record: Record, bucket: NodearrayBucketStatus
     ) -> list[tuple[str | None, int]]:
         """Placement groups with the cores in use in each; the bucket itself, outside of any, comes last."""
-        used = {g.name: _number(g.active_core_count, 0) for g in bucket.placement_groups or ()}
+        used = {g.name: number(g.active_core_count, 0) for g in bucket.placement_groups or ()}
         configured = self.config.get("nodearrays") or {}
         names: list[str] = sorted(used)
-        for section in ("default", nodearray):
+        for section in ("default", d.nodearray):
             names.extend((configured.get(section) or {}).get("placement_groups") or ())
         if record.get("PlacementGroupId"):
             names.append(record["PlacementGroupId"])
-        names.extend(self.records.placement_groups(nodearray, machine_type))
+        names.extend(self.records.placement_groups(d.nodearray, d.vm_size))
         groups: list[tuple[str | None, int]] = [(n, used.get(n, 0)) for n in dict.fromkeys(names)]
         return [*groups, (None, 0)]
+
+    # -- figures
+
+    def _vcpus_by_size(self) -> dict[tuple[Any, Any], int]:
+        """vCPUs by nodearray and VM size, as the buckets report them."""
+        found = {}
+        for array in self.arrays:
+            for bucket in array.buckets or ():
+                try:
+                    size = _machine_type(bucket)
+                    found[array.name, size] = number(bucket.virtual_machine.vcpu_count, 0)
+                except _GARBLED:
+                    continue  # reported when the bucket is built
+        return found
+
+    def _vcpus_of(self, record: Record) -> int:
+        size = record.get("MachineType") or ""
+        try:
+            known = self.vcpus.get((record.get("Template") or "", size))
+            if known:
+                return known
+            if record.get("CoreCount"):
+                return int(record["CoreCount"])
+            aux = vm_sizes.get_aux_vm_size_info(record.get("Region"), ht.VMSize(size))
+            return max(0, aux.vcpu_count)
+        except _GARBLED:
+            return 0
+
+    def _limit(self, value: Any, where: str) -> int:
+        return self._figure(value, UNLIMITED, where)
+
+    def _figure(self, value: Any, default: int, where: str) -> int:
+        try:
+            return number(value, default)
+        except _GARBLED:
+            self.problems.append(f"{where}: expected a whole number, found {value!r}; not heeded")
+            return default
+
+
+def _records(records: Iterable[Any], on_prem: set[str]) -> list[Record]:
+    """Records that are any, without the nodes that are to be taken for machines on premises."""
+    found = [r for r in records if isinstance(r, Mapping)]
+    return [r for r in found if not on_prem or r.get("Name") not in on_prem]
+
+
+def _why(e: BaseException) -> str:
+    return f"{e!r}" if isinstance(e, (AttributeError, LookupError, TypeError)) else str(e)
 
 
 def _machine_type(bucket: NodearrayBucketStatus) -> str:
     if bucket.definition is None or not bucket.definition.machine_type:
         raise ValueError("expected a definition with a machineType, found none")
-    return bucket.definition.machine_type
+    return str(bucket.definition.machine_type)
+
+
+def _region(record: Record) -> ht.Location:
+    if not isinstance(record.get("Region"), str):
+        raise ValueError(f"expected a Region in the nodearray, found {record.get('Region')!r}")
+    return ht.Location(record["Region"])
+
+
+def _available(bucket: NodearrayBucketStatus) -> int:
+    """How many nodes more the server would make; worked out from its other figures where it does not say."""
+    unused = number(bucket.max_count, 0) - number(bucket.active_count, 0)
+    return number(bucket.available_count, max(0, unused))
+
+
+def _as_recorded(nodearray: str, array: Record, size: str, record: Record) -> NodeDefinition:
+    """What a node without a bucket is, by its own record and the catalogue."""
+    location = ht.Location(str(record.get("Region") or array.get("Region") or "unknown"))
+    vm_size = ht.VMSize(size)
+    aux = vm_sizes.get_aux_vm_size_info(location, vm_size)
+    memory = record.get("Memory")
+    return NodeDefinition(
+        ht.NodeArrayName(nodearray),
+        ht.BucketId(f"{nodearray}/{size}"),
+        vm_size,
+        location,
+        bool(array.get("Interruptible")),
+        ht.SubnetId(array.get("SubnetId") or ""),
+        number(record.get("CoreCount"), aux.vcpu_count),
+        aux.gpu_count,
+        aux.memory if memory is None else ht.Memory(memory, "g"),
+        None,
+        {},
+        array.get("Configuration") or {},
+    )
 
 
 def gpu_count(config: Mapping[str, Any], reported: int | None, catalogue: int) -> int:
@@ -283,20 +329,16 @@ def _group_limits(
     )
 
 
-def _takes_place(record: Mapping[str, Any]) -> bool:
+def _takes_place(record: Record) -> bool:
     """Whether a node counts against limits: booting, running and terminating ones do, those at rest do not."""
     target, status = record.get("TargetState"), record.get("Status")
     return bool(target) and (status != target or target == "Started")
 
 
 def _setting(record: Mapping[str, Any] | None, *path: str) -> Any:
-    found: Any = (record or {}).get("Configuration")
+    found: Any = record.get("Configuration") if isinstance(record, Mapping) else None
     for key in path:
         if not isinstance(found, Mapping):
             return None
         found = found.get(key)
     return found
-
-
-def _number(value: Any, default: int) -> int:
-    return default if value is None else int(value)

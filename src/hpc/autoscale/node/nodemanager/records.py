@@ -7,11 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from ipaddress import AddressValueError, IPv4Address
 from typing import Any
 
+from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.node.bucket import NodeDefinition
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.util import is_standalone_dns
+
+Record = Mapping[str, Any]
 
 _NEEDED = ("Name", "NodeId", "Template", "MachineType", "Status", "TargetState")
 
@@ -19,54 +22,78 @@ _NEEDED = ("Name", "NodeId", "Template", "MachineType", "Status", "TargetState")
 class NodeRecords:
     """All usable records of a cluster, indexed once. `problems` says which were set aside and why."""
 
-    def __init__(self, config: Mapping[str, Any], records: Iterable[Mapping[str, Any]]) -> None:
+    def __init__(self, config: Mapping[str, Any], records: Iterable[Record]) -> None:
         self._assume_hostnames = bool(config.get("assume_standalone_hostnames"))
         self.problems: list[str] = []
         self.names: list[str] = []
-        self._by_array: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
-        self._members: dict[tuple[str, str], dict[str | None, list[Mapping[str, Any]]]] = (
-            defaultdict(lambda: defaultdict(list))
-        )
+        self._by_array: dict[str, list[Record]] = defaultdict(list)
+        self._members: dict[tuple[str, str], dict[str | None, list[Record]]] = {}
+        self._ids: set[str] = set()
+        self._placed: set[tuple[str, str]] = set()
         for record in records:
             self._add(record)
 
-    def _add(self, record: Mapping[str, Any]) -> None:
-        if record.get("Name"):
-            self.names.append(record["Name"])
-        missing = [key for key in _NEEDED if not record.get(key)]
-        if missing:
-            if missing != ["TargetState"]:  # a node that was never given a target is ordinary
-                self.problems.append(
-                    f"node {record.get('Name', '?')}: set aside, its record has no {', '.join(missing)}"
-                )
+    def _add(self, record: Record) -> None:
+        name = record.get("Name")
+        if name and isinstance(name, str):
+            self.names.append(name)
+        wrong = [key for key in _NEEDED if not (record.get(key) and isinstance(record[key], str))]
+        if wrong == ["TargetState"] and not record.get("TargetState"):
+            # a node that was never given a target is ordinary
+            logging.debug("node %s has no TargetState: left alone", name)
             return
+        if wrong:
+            self.problems.append(
+                f"node {name or '?'}: set aside, expected a text in its {', '.join(wrong)}"
+            )
+            return
+        if record["NodeId"] in self._ids:
+            return
+        self._ids.add(record["NodeId"])
         array, size = record["Template"], record["MachineType"]
         self._by_array[array].append(record)
         if _is_member(record):
-            self._members[array, size][record.get("PlacementGroupId") or None].append(record)
+            group = record.get("PlacementGroupId") or None
+            groups = self._members.setdefault((array, size), {})
+            groups.setdefault(str(group) if group else None, []).append(record)
 
-    def of_nodearray(self, nodearray: str) -> Sequence[Mapping[str, Any]]:
+    def of_nodearray(self, nodearray: str) -> Sequence[Record]:
         """All records of a nodearray."""
         return self._by_array.get(nodearray, ())
 
     def placement_groups(self, nodearray: str, machine_type: str) -> list[str]:
         """Placement groups in which the nodearray has nodes of this size."""
-        return sorted(group for group in self._members[nodearray, machine_type] if group)
+        return sorted(group for group in self._members.get((nodearray, machine_type), ()) if group)
+
+    def leftovers(self, nodearray: str) -> list[tuple[str, str | None, list[Record]]]:
+        """VM size, placement group and records of those nodes of a nodearray that no bucket has."""
+        return [
+            (size, group, members)
+            for (array, size), groups in self._members.items()
+            for group, members in groups.items()
+            if array == nodearray and (array, size) not in self._placed
+        ]
+
+    def placed(self, nodearray: str, machine_type: str) -> None:
+        """A bucket has the nodes of this size now; nobody else gets them."""
+        self._placed.add((nodearray, machine_type))
 
     def nodes(self, definition: NodeDefinition, group: str | None) -> list[Node]:
         """The nodes of one size and placement group, htc-2 before htc-10."""
-        from_records = self._members[definition.nodearray, definition.vm_size].get(group, ())
-        nodes = []
-        for record in from_records:
+        array, size = definition.nodearray, definition.vm_size
+        nodes: list[Node] = []
+        if (array, size) in self._placed:
+            return nodes
+        for record in self._members.get((array, size), {}).get(group, ()):
             try:
                 nodes.append(self.node(record, definition))
-            except (AttributeError, TypeError, ValueError, RuntimeError) as e:
+            except (AttributeError, TypeError, ValueError, ArithmeticError, RuntimeError) as e:
                 self.problems.append(
                     f"node {record['Name']}: set aside, its record cannot be used: {e!r}"
                 )
         return sorted(nodes, key=_natural)
 
-    def node(self, record: Mapping[str, Any], d: NodeDefinition) -> Node:
+    def node(self, record: Record, d: NodeDefinition) -> Node:
         """One node from its record; the definition fills in what the record does not say."""
         own = record.get("Configuration")
         configuration = d.software_configuration if own is None else own
@@ -84,7 +111,7 @@ class NodeRecords:
             instance_id=record.get("InstanceId"),
             vm_size=d.vm_size,
             location=d.location,
-            spot=bool(record.get("Interruptible", d.spot)),
+            spot=d.spot if record.get("Interruptible") is None else bool(record["Interruptible"]),
             vcpu_count=int(cores) if cores else d.vcpu_count,
             memory=ht.Memory(memory, "g") if memory else d.memory,
             infiniband=bool(group),
