@@ -24,24 +24,27 @@ Record = Mapping[str, Any]
 
 class Created(NamedTuple):
     """What came of a create: planned nodes with the record each has become, records nobody planned, planned nodes that
-    were not made, and what the server said of each set."""
+    the server says it made and does not list yet, those that were not made, and what it said of each set.
+    """
 
     operation_id: str
     request_id: str
     adopted: list[tuple[Node, Record]]
     surplus_records: list[Record]
+    pending: list[Node]
     not_made: list[Node]
     messages: list[str]
 
 
 class Managed(NamedTuple):
-    """What came of a management call: accepted nodes with their newest record (None: the record is gone), and a reason
-    for each node that was refused."""
+    """What came of a management call: accepted nodes with their newest record (None: it is not listed), a reason for
+    each node that was refused, and whether the newest records could be read at all."""
 
     operation_id: str
     request_id: str
     accepted: list[tuple[Node, Record | None]]
     reasons: list[str]
+    was_read: bool
 
 
 def settle_lost_creates(binding: ClusterBindingInterface, requests: RequestLog) -> list[str]:
@@ -67,7 +70,8 @@ def create(
     requests: RequestLog,
     request_id: str | None = None,
 ) -> Created:
-    """Ask for planned nodes. CycleCloudError when the server cannot be reached or does not understand."""
+    """Ask for planned nodes. CycleCloudError when the server cannot be reached or does not understand; what came of it
+    is then for `find_out`."""
     request_id = requests.begin(request_id)
     result = binding.create_nodes(nodes, request_id=request_id)
     records = binding.get_nodes(operation_id=result.operation_id).nodes or []
@@ -75,8 +79,28 @@ def create(
     messages = [s.message for s in result.sets or () if s.message]
     for message in messages:
         logging.warning("create %s: %s", request_id, message)
-    adopted, surplus, not_made = adopt(nodes, records)
-    return Created(result.operation_id, request_id, adopted, surplus, not_made, messages)
+    adopted, surplus, missing = adopt(nodes, records)
+    late = max(0, sum(s.added or 0 for s in result.sets or ()) - len(records))
+    return Created(
+        result.operation_id, request_id, adopted, surplus, missing[:late], missing[late:], messages
+    )
+
+
+def find_out(
+    binding: ClusterBindingInterface,
+    nodes: Sequence[Node],
+    requests: RequestLog,
+    request_id: str,
+) -> Created | None:
+    """What came of a create whose reply, or whose nodes, could not be read; None when it never happened."""
+    try:
+        records = binding.get_nodes(request_id=request_id).nodes or []
+    except OperationNotFound:
+        requests.never_happened(request_id)
+        return None
+    requests.settle(request_id)
+    adopted, surplus, missing = adopt(nodes, records)
+    return Created(request_id, request_id, adopted, surplus, [], missing, [])
 
 
 def start(
@@ -95,27 +119,30 @@ def manage(
     """Make one management call for nodes that have a NodeId, and read back what has become of them."""
     request_id = request_id or str(uuid4())
     result = call(nodes=list(nodes), request_id=request_id)
-    by_id = {node.delayed_node_id.node_id: node for node in nodes}
-    by_name = {node.name: node for node in nodes}
-    answered: list[Node] = []
-    reasons = []
+    by_id: dict[Any, Node] = {node.delayed_node_id.node_id: node for node in nodes}
+    by_name: dict[Any, Node] = {node.name: node for node in nodes}
+    answered: dict[int, Node] = {}
+    refused: dict[int, str] = {}
     for said in result.nodes or ():
         node = by_id.get(said.id) or by_name.get(said.name)
         if node is None:
             continue
         if said.status in (None, "OK"):
-            answered.append(node)
+            answered[id(node)] = node
         else:
-            reasons.append(f"{said.name}: {said.error or said.status}")
-    missing = [node.name for node in nodes if node not in answered]
-    refused = {reason.partition(":")[0] for reason in reasons}
-    reasons.extend(
-        f"{name}: the server knows no such node" for name in missing if name not in refused
-    )
+            refused[id(node)] = f"{node.name}: {said.error or said.status}"
+    for node in nodes:
+        if id(node) not in answered:
+            refused.setdefault(id(node), f"{node.name}: the server knows no such node")
     records = _records(binding, result.operation_id)
     found = {record.get("NodeId"): record for record in records or ()}
-    accepted = [(node, found.get(node.delayed_node_id.node_id)) for node in answered]
-    return Managed(result.operation_id, request_id, accepted, reasons)
+    accepted = [
+        (node, found.get(node.delayed_node_id.node_id))
+        for node in nodes
+        if id(node) in answered and id(node) not in refused
+    ]
+    reasons = list(refused.values())
+    return Managed(result.operation_id, request_id, accepted, reasons, records is not None)
 
 
 def _records(binding: ClusterBindingInterface, operation_id: str) -> list[Record] | None:
@@ -145,38 +172,84 @@ def adopt(
 ) -> tuple[list[tuple[Node, Record]], list[Record], list[Node]]:
     """Match planned nodes to the records of the operation that created them, set by set.
 
-    A set is nodearray, VM size and placement group; within one, a record that carries the node's own attributes comes
-    before one that does not, then one of the same name before another. Returns the matches, the records nobody
-    planned, and the nodes that nothing was made for.
+    A set is nodearray, VM size and placement group. Within one, nodes that were asked for with attributes of their own
+    take records that carry those. Where records are fewer, the nodes that were planned first get them; which node gets
+    which is by name where the server gave the planned one, else by order. Returns the matches in the order of `nodes`,
+    the records nobody planned, and the nodes that nothing was made for. Cost: linear, but for sorting names.
     """
     waiting: dict[tuple[Any, Any, Any], list[Record]] = defaultdict(list)
-    for record in records:
-        waiting[_set_of_record(record)].append(record)
-    adopted, not_made = [], []
-    names = {record.get("Name") for record in records}
-    # nodes whose name was taken over by the server choose first, so that the others only take what is left
-    for node in sorted(nodes, key=lambda n: n.name not in names):
-        candidates = waiting[(node.nodearray, node.vm_size, node.placement_group or None)]
-        if not candidates:
-            not_made.append(node)
-            continue
-        best = max(candidates, key=lambda record: _likeness(node, record))
-        candidates.remove(best)
-        adopted.append((node, best))
-    order = {id(node): i for i, node in enumerate(nodes)}
-    adopted.sort(key=lambda pair: order[id(pair[0])])
-    return adopted, [record for rest in waiting.values() for record in rest], not_made
+    for record in sorted(records, key=_natural):
+        waiting[set_of_record(record)].append(record)
+    planned: dict[tuple[Any, Any, Any], list[Node]] = defaultdict(list)
+    for node in nodes:
+        planned[(node.nodearray, node.vm_size, node.placement_group or None)].append(node)
+    matches: dict[int, Record] = {}
+    surplus: list[Record] = []
+    for key, group in planned.items():
+        surplus.extend(_match_set(group, waiting.pop(key, []), matches))
+    surplus.extend(record for rest in waiting.values() for record in rest)
+    adopted = [(node, matches[id(node)]) for node in nodes if id(node) in matches]
+    return adopted, surplus, [node for node in nodes if id(node) not in matches]
 
 
-def _set_of_record(record: Record) -> tuple[Any, Any, Any]:
+def _match_set(
+    group: Sequence[Node], records: list[Record], matches: dict[int, Record]
+) -> list[Record]:
+    """Match the nodes of one set into `matches`; the records that are left."""
+    alike: dict[str, list[Node]] = defaultdict(list)
+    for node in group:
+        alike[repr(_attributes(node))].append(node)
+    rest = records
+    # the pickiest first: what they leave is for those that take anything
+    for nodes in sorted(alike.values(), key=lambda nodes: -len(_attributes(nodes[0]))):
+        wanted = _attributes(nodes[0])
+        fitting = [record for record in rest if _carries(record, wanted)][: len(nodes)]
+        rest = _pair(nodes, fitting, rest, matches)
+    left_over = [node for node in group if id(node) not in matches]
+    return _pair(left_over, rest[: len(left_over)], rest, matches)
+
+
+def _pair(
+    nodes: Sequence[Node], fitting: list[Record], rest: list[Record], matches: dict[int, Record]
+) -> list[Record]:
+    """Give the first nodes the fitting records; the rest without them."""
+    chosen = nodes[: len(fitting)]
+    by_name = {record.get("Name"): record for record in fitting}
+    named = {id(node): by_name.pop(node.name) for node in chosen if node.name in by_name}
+    others = iter([record for record in fitting if record.get("Name") in by_name])
+    for node in chosen:
+        matches[id(node)] = named[id(node)] if id(node) in named else next(others)
+    taken = {id(record) for record in fitting}
+    return [record for record in rest if id(record) not in taken]
+
+
+def _attributes(node: Node) -> dict[str, Any]:
+    """What the creation request says of the node beside its set."""
+    asked = dict(node.node_attribute_overrides)
+    return {**asked, "KeepAlive": True} if node.keep_alive else asked
+
+
+def _carries(record: Any, wanted: Mapping[str, Any]) -> bool:
+    """Whether a record has all that was asked for; it may have more, at every level."""
+    for key, value in wanted.items():
+        found = record.get(key) if isinstance(record, Mapping) else None
+        if isinstance(value, Mapping):
+            if not _carries(found, value):
+                return False
+        elif found != value:
+            return False
+    return True
+
+
+def _natural(record: Record) -> tuple[str, int]:
+    prefix, _, index = str(record.get("Name") or "").rpartition("-")
+    return (prefix, int(index)) if index.isdecimal() else (f"{prefix}-{index}", 0)
+
+
+def set_of_record(record: Record) -> tuple[Any, Any, Any]:
+    """Nodearray, VM size and placement group of a node record."""
     return (
         record.get("Template"),
         record.get("MachineType"),
         record.get("PlacementGroupId") or None,
     )
-
-
-def _likeness(node: Node, record: Record) -> tuple[bool, bool]:
-    wanted = node.node_attribute_overrides
-    carried = all(record.get(key) == value for key, value in wanted.items())
-    return (carried, record.get("Name") == node.name)

@@ -2,7 +2,7 @@
 
 A create whose reply is lost may or may not have happened. Its id is written down before the request leaves, so that a
 later pass, also of another process, can ask the server about it, and use the same id again when it never happened: the
-server carries out one id once. Without a path the memory lasts as long as the process.
+server carries out one id once. Without a path the memory lasts as long as the object.
 """
 
 from __future__ import annotations

@@ -7,10 +7,11 @@ the published results.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
+from hpc.autoscale.hpctypes import NodeStatus, OperationId
 from hpc.autoscale.node import operations
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager.records import refresh
@@ -31,11 +32,13 @@ from hpc.autoscale.results import (
 
 if TYPE_CHECKING:
     from hpc.autoscale.node.bucket import NodeBucket
+    from hpc.autoscale.node.default_resources import Defaults
     from hpc.autoscale.node.nodemanager.naming import Names
 
 R = TypeVar("R", bound=NodeOperationResult)
 
 _GONE = ("Terminated", "Off")
+_REMOVING = ("delete_nodes", "shutdown_nodes", "terminate_nodes", "remove_nodes")
 
 
 class Commands:
@@ -43,10 +46,12 @@ class Commands:
 
     _buckets: list[NodeBucket]
     _names: Names
+    _defaults: Defaults
 
     def __init__(self, cluster_bindings: ClusterBindingInterface) -> None:
         self._bindings = cluster_bindings
         self.requests = RequestLog()
+        self._in_doubt: list[tuple[str, list[Node]]] = []
 
     def get_nodes(self) -> list[Node]:
         """All nodes."""
@@ -75,52 +80,76 @@ class Commands:
         Nodes that exist already are left alone, so calling it twice creates nothing twice. What the server does not
         make is dropped from the plan, and the reasons say why. The nodes of the result are those that now exist.
         """
+        outcome = _Outcome()
+        self._settle_doubts(outcome)
         wanted = [n for n in nodes or self.new_nodes if n.managed and not n.exists]
-        if not wanted:
-            return BootupResult("success", "", [], None, ["No new nodes required or created."])
         to_start = [n for n in wanted if n.delayed_node_id.node_id]
         to_create = [n for n in wanted if not n.delayed_node_id.node_id]
-        operation_ids, request_ids, made, reasons = [], [], [], []
+        if not wanted and not outcome.operation_ids:
+            return BootupResult("success", "", [], None, ["No new nodes required or created."])
         if to_start:
             started = operations.start(self._bindings, to_start, request_id_start)
-            operation_ids.append(started.operation_id)
-            request_ids.append(started.request_id)
-            made.extend(self._learn(started))
-            reasons.extend(started.reasons)
+            made = self._learn(started, removes=False)
+            outcome.add(started.operation_id, started.request_id, made, started.reasons)
         if to_create:
-            created = operations.create(self._bindings, to_create, self.requests, request_id_create)
-            operation_ids.append(created.operation_id)
-            request_ids.append(created.request_id)
-            made.extend(self._learn_created(created))
-            reasons.extend(_why_not_made(created))
-        status = "success" if made else "Failed"
-        return BootupResult(status, ",".join(operation_ids), request_ids, made, reasons)
+            self._create(to_create, request_id_create, outcome)
+        return outcome.result()
+
+    def _create(self, nodes: list[Node], request_id: str | None, outcome: _Outcome) -> None:
+        request_id = self.requests.begin(request_id)
+        doubt = (request_id, nodes)
+        # it stays when the next call raises: then nobody knows whether the nodes were made
+        self._in_doubt.append(doubt)
+        self._learn_created(
+            operations.create(self._bindings, nodes, self.requests, request_id), outcome
+        )
+        self._in_doubt.remove(doubt)
+
+    def _settle_doubts(self, outcome: _Outcome) -> None:
+        """Ask about creates of this manager that nobody knows the outcome of, before anything else is created."""
+        while self._in_doubt:
+            request_id, nodes = self._in_doubt[0]
+            created = operations.find_out(self._bindings, nodes, self.requests, request_id)
+            del self._in_doubt[0]
+            if created is not None:
+                self._learn_created(created, outcome)
 
     def start_nodes(self, nodes: Sequence[Node], request_id: str | None = None) -> StartResult:
         """Start deallocated nodes."""
         return self._command("start_nodes", StartResult, nodes, request_id)
 
-    def _learn_created(self, created: Created) -> list[Node]:
+    def _learn_created(self, created: Created, outcome: _Outcome) -> None:
         made = []
         for offset, (node, record) in enumerate(created.adopted):
-            refresh(node, record)
-            node.delayed_node_id.operation_id = created.operation_id  # type: ignore[assignment]
+            self._renew(node, record)
+            node.delayed_node_id.operation_id = OperationId(created.operation_id)
             node.delayed_node_id.operation_offset = offset
             made.append(node)
         for record in created.surplus_records:
             made.extend(self._take_in(record))
         self._names.reserve(node.name for node in made)
+        for node in created.pending:
+            # it is on its way: nobody may create it again, though it has no id yet
+            node.target_state = NodeStatus("Started")
+            node.exists = True
         for node in created.not_made:
             self._drop(node)
-        return made
+        outcome.add(created.operation_id, created.request_id, made, _why_not_made(created))
+        outcome.pending += len(created.pending)
+
+    def _renew(self, node: Node, record: Record) -> None:
+        """Take over a newer record; what the node was given because of its old identity is given anew."""
+        self._defaults.withdraw_identity(node)
+        refresh(node, record)
+        self._defaults.apply(node)
 
     def _take_in(self, record: Record) -> list[Node]:
         """A node that the server made beyond what was asked: it exists, so it counts."""
         for bucket in self._buckets:
             key = (bucket.nodearray, bucket.vm_size, bucket.placement_group or None)
-            if key == operations._set_of_record(record):
+            if key == operations.set_of_record(record):
                 node = bucket._new_node(str(record.get("Name")), "")
-                refresh(node, record)
+                self._renew(node, record)
                 bucket.add_nodes([node])
                 if bucket.available_count:
                     bucket.limits.decrement(1)
@@ -132,7 +161,7 @@ class Commands:
 
     def delete(self, nodes: Sequence[Node]) -> DeleteResult:
         """Shut nodes down for good."""
-        return self._command("shutdown_nodes", DeleteResult, nodes)
+        return self._command("delete_nodes", DeleteResult, nodes)
 
     def shutdown_nodes(self, nodes: Sequence[Node]) -> ShutdownResult:
         """Terminate or deallocate, as each node's shutdown policy says."""
@@ -166,28 +195,44 @@ class Commands:
             return result_type("success", "", None, [])
         call: Callable[..., Any] = getattr(self._bindings, verb)
         managed = operations.manage(self._bindings, call, named, request_id)
-        accepted = self._learn(managed)
+        accepted = self._learn(managed, removes=verb in _REMOVING)
         status = "success" if accepted or not managed.reasons else "Failed"
         return result_type(
             status, managed.operation_id, [managed.request_id], accepted, managed.reasons
         )
 
-    def _learn(self, managed: Managed) -> list[Node]:
+    def _learn(self, managed: Managed, removes: bool) -> list[Node]:
         for node, record in managed.accepted:
+            was_charged = _is_charged(node)
             if record is not None:
-                refresh(node, record)
-            node.delayed_node_id.operation_id = managed.operation_id  # type: ignore[assignment]
+                self._renew(node, record)
+            elif removes and managed.was_read:
+                _vanish(node)
+            node.delayed_node_id.operation_id = OperationId(managed.operation_id)
             if node.target_state in _GONE:
-                self._drop(node)
+                self._drop(node, was_charged)
+            else:
+                self._charge(node, was_charged)
         return [node for node, _ in managed.accepted]
 
-    def _drop(self, node: Node) -> None:
-        """A node goes, or never came: its place under the limits is free again."""
-        bucket = node._home
+    def _drop(self, node: Node, was_charged: bool = True) -> None:
+        """A node goes, or never came: its place under the limits, if it had one, is free again."""
+        bucket = _bucket_of(node)
         if bucket is not None:
-            bucket._remove(node)  # type: ignore[attr-defined]
-            bucket.limits.increment(1)  # type: ignore[attr-defined]
+            bucket._remove(node)
+            if was_charged:
+                bucket.limits.increment(1)
         node.exists = False
+
+    def _charge(self, node: Node, was_charged: bool) -> None:
+        """A node was started or put to rest: it takes a place under the limits now, or does not any more."""
+        bucket = _bucket_of(node)
+        if bucket is None or was_charged == _is_charged(node):
+            return
+        if was_charged:
+            bucket.limits.increment(1)
+        elif bucket.available_count:
+            bucket.limits.decrement(1)
 
     # -- looking again
 
@@ -196,8 +241,13 @@ class Commands:
         return self._refreshed(self._bindings.get_nodes(request_id=request_id).nodes or [])
 
     def get_nodes_by_operation(self, operation_id: str) -> list[Node]:
-        """The nodes that an operation has touched, as they are now."""
-        return self._refreshed(self._bindings.get_nodes(operation_id=operation_id).nodes or [])
+        """The nodes that an operation has touched, as they are now; those that it no longer lists are gone."""
+        found = self._refreshed(self._bindings.get_nodes(operation_id=operation_id).nodes or [])
+        listed = {id(node) for node in found}
+        for node in self.get_nodes():
+            if node.delayed_node_id.operation_id == operation_id and id(node) not in listed:
+                _vanish(node)
+        return found
 
     def _refreshed(self, records: Sequence[Record]) -> list[Node]:
         nodes = self.get_nodes()
@@ -208,17 +258,60 @@ class Commands:
             node = by_id.get(record["NodeId"]) if record.get("NodeId") else None
             node = node or by_name.get(record.get("Name"))
             if node is not None:
-                refresh(node, record)
+                self._renew(node, record)
                 found.append(node)
         return found
 
 
+class _Outcome:
+    """What came of a bootup so far, which may have been several requests."""
+
+    def __init__(self) -> None:
+        self.operation_ids: list[str] = []
+        self.request_ids: list[str] = []
+        self.made: list[Node] = []
+        self.reasons: list[str] = []
+        self.pending = 0
+
+    def add(
+        self, operation_id: str, request_id: str, made: Sequence[Node], reasons: Sequence[str]
+    ) -> None:
+        """What came of one request."""
+        self.operation_ids.append(operation_id)
+        self.request_ids.append(request_id)
+        self.made.extend(made)
+        self.reasons.extend(reasons)
+
+    def result(self) -> BootupResult:
+        """All of it."""
+        status = "success" if self.made or self.pending else "Failed"
+        operation_id = ",".join(self.operation_ids)
+        return BootupResult(status, operation_id, self.request_ids, self.made, self.reasons)
+
+
+def _is_charged(node: Node) -> bool:
+    """Whether it takes a place under the limits: it runs, or it rests and work was placed on it."""
+    return bool(node.exists or node._in_demand)
+
+
+def _vanish(node: Node) -> None:
+    """The server does not list it any more."""
+    node.state = node.target_state = NodeStatus("Off")
+    node.exists = False
+
+
+def _bucket_of(node: Node) -> NodeBucket | None:
+    return cast("NodeBucket | None", node._home)
+
+
 def _why_not_made(created: Created) -> list[str]:
+    late = [f"{len(created.pending)} nodes were accepted and are not listed yet"]
     if not created.not_made:
-        return list(created.messages)
+        return [*created.messages, *(late if created.pending else [])]
     said = "; ".join(created.messages) or "the server did not say why"
     names = ", ".join(node.name for node in created.not_made[:3])
     more = f" and {len(created.not_made) - 3} more" if len(created.not_made) > 3 else ""
     return [
-        f"{len(created.not_made)} of the nodes asked for were not created ({names}{more}): {said}"
+        *(late if created.pending else []),
+        f"{len(created.not_made)} of the nodes asked for were not created ({names}{more}): {said}",
     ]
