@@ -7,6 +7,7 @@ Idle and boot policy is here; acting on it is the caller's decision.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from typing import Any
 
 from hpc.autoscale import hpclogging as logging
@@ -18,7 +19,7 @@ from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import NodeHistory, NullNodeHistory, SQLiteNodeHistory
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
-from hpc.autoscale.results import AllocationResult, BootupResult, DeleteResult, Result
+from hpc.autoscale.results import BootupResult, DeleteResult, Result
 from hpc.autoscale.util import (
     NullSingletonLock,
     SingletonLock,
@@ -50,6 +51,8 @@ class DemandCalculator:
         self.node_history = NullNodeHistory() if node_history is None else node_history
         self._node_queue = NodeQueue() if node_queue is None else node_queue
         self._singleton_lock = singleton_lock or NullSingletonLock()
+        for node in node_mgr.get_non_failed_nodes():
+            self._node_queue.push(node)
         self.node_history.decorate(
             [n for n in node_mgr.get_nodes() if n.exists and n.delayed_node_id.node_id], config
         )
@@ -66,15 +69,15 @@ class DemandCalculator:
             self._add_job(job)
 
     def _add_job(self, job: Job) -> Result:
-        if job.packing_strategy == PackingStrategy.SCATTER:
-            result = job.do_allocate(self.node_mgr, allow_existing=True, all_or_nothing=True)
-            if not result:
-                failed = result.reasons
-                return AllocationResult(
-                    "CompoundFailure", slots_allocated=job.iterations, reasons=failed
-                )
-            return result
-        return job.do_allocate(self.node_mgr, allow_existing=True, all_or_nothing=False)
+        """Place a job. A job that scatters is placed as a whole or not at all; of any other, as much as there is room
+        for is a success."""
+        scatters = job.packing_strategy == PackingStrategy.SCATTER
+        return job._allocate(
+            self.node_mgr,
+            allow_existing=True,
+            all_or_nothing=scatters,
+            failed_as="CompoundFailure" if scatters else "Failed",
+        )
 
     # -- nodes as the scheduler sees them
 
@@ -89,9 +92,9 @@ class DemandCalculator:
         by_id: dict[Any, Node] = {
             n.delayed_node_id.node_id: n for n in nodes if n.delayed_node_id.node_id
         }
-        by_host = partition(
-            [n for n in nodes if n.hostname and n.exists], lambda n: str(n.hostname).lower()
-        )
+        # the host name of a planned node is made up; that of a deallocated one is real
+        named = [n for n in nodes if n.hostname and (n.exists or n.delayed_node_id.node_id)]
+        by_host = partition(named, lambda n: str(n.hostname).lower())
         unknown = []
         for snode in scheduler_nodes:
             known = _joined(snode, by_id, by_host)
@@ -100,7 +103,9 @@ class DemandCalculator:
             elif snode.metadata.get("override_resources", True):
                 known.update(snode)
             else:
-                known.metadata.update(snode.metadata)
+                known.metadata.update(deepcopy(snode.metadata))
+                # what runs there runs there, whoever is right about amounts
+                known.assignments.update(snode.assignments)
         for snode in unknown:
             if snode.resources.get("ccnodeid"):
                 logging.warning(
@@ -133,12 +138,15 @@ class DemandCalculator:
         """All nodes of the demand."""
         return self.get_demand().compute_nodes
 
-    def _queue(self) -> NodeQueue:
-        """The queue with every node that has not failed, priorities as of now."""
-        for node in self.node_mgr.get_non_failed_nodes():
+    def _queue(self) -> list[Node]:
+        """The nodes that there are and that have not failed, in the queue's order, priorities as of now."""
+        nodes = self.node_mgr.get_non_failed_nodes()
+        for node in nodes:
             self._node_queue.push(node)
         self._node_queue.update()
-        return self._node_queue
+        # the queue never forgets a node
+        present = {id(node) for node in nodes}
+        return [node for node in self._node_queue if id(node) in present]
 
     # -- history, and what it says
 
