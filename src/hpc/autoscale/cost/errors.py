@@ -1,0 +1,61 @@
+"""What can go wrong when costs are worked out, as one tree below `CostError`.
+
+Failures of the CycleCloud server are not in it: they are `CycleCloudError`s, here as everywhere.
+"""
+
+from hpc.autoscale.ccbindings.errors import shorten
+from hpc.autoscale.errors import AutoscaleError, ConfigurationException
+
+__all__ = [
+    "ClusterNameMissing",
+    "CostError",
+    "InvalidQuestion",
+    "PriceServiceError",
+    "PriceServiceRefused",
+    "PriceServiceUnavailable",
+    "PriceUnknown",
+]
+
+
+class CostError(AutoscaleError):
+    """Base of everything that can go wrong with prices and usage."""
+
+
+class ClusterNameMissing(ConfigurationException, ValueError):
+    """The configuration does not say whose usage is meant."""
+
+
+class InvalidQuestion(CostError):
+    """A question that has no answer: no VM size, no region, a time that is none, a period that ends before it begins."""
+
+
+class PriceUnknown(CostError):
+    """The price service has no price for this machine."""
+
+    def __init__(self, sku_name: str, region: str, spot: bool) -> None:
+        self.sku_name = sku_name
+        self.region = region
+        self.spot = spot
+        kind = "spot" if spot else "on-demand"
+        super().__init__(f"expected the {kind} price of {sku_name} in {region}, found none")
+
+
+class PriceServiceError(CostError):
+    """The price service did not say what something costs. `reason` is what happened instead."""
+
+    def __init__(self, url: str, reason: str) -> None:
+        self.url = url
+        self.reason = shorten(reason, 500)
+        super().__init__(f"{shorten(url, 500)}: {self.reason}")
+
+
+class PriceServiceUnavailable(PriceServiceError):
+    """No answer that could be used: nobody there, an unknown certificate, a broken service, somebody else's page."""
+
+
+class PriceServiceRefused(PriceServiceError):
+    """The service answered that it will not answer this (4xx); `status_code` and its words."""
+
+    def __init__(self, url: str, status_code: int, message: str) -> None:
+        self.status_code = status_code
+        super().__init__(url, f"HTTP {status_code}: {message}")
