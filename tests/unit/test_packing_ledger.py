@@ -114,10 +114,10 @@ def test_the_tightest_account_is_the_one_that_stops():
     """Of several, the one that leaves the least room, beside what is on the tab; None without any."""
     wide, narrow = Account("Region(wide)", max_cores=100), Account("Family(narrow)", max_cores=60)
     tab = Tab()
-    assert tab.tightest([], 4) is None
-    assert tab.tightest([wide, narrow], 4) is narrow
+    assert tab.tightest([], 4) == "no limit is known"
+    assert tab.tightest([wide, narrow], 4).startswith(narrow.name)
     tab.add([wide], 20, 4)
-    assert tab.tightest([wide, narrow], 4) is wide
+    assert tab.tightest([wide, narrow], 4).startswith(wide.name)
     assert tab.room([wide, narrow], 4) == 5
 
 
