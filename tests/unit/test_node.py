@@ -1,0 +1,619 @@
+"""The published `Node`: every property and setter rule."""
+
+import datetime
+import logging as stdlib_logging
+
+import pytest
+from node_kit import Tokens, a_node, a_running_node
+
+from hpc.autoscale import hpclogging as logging
+from hpc.autoscale.hpctypes import Memory, Size
+from hpc.autoscale.node.constraints import get_constraint, get_constraints
+from hpc.autoscale.node.delayednodeid import DelayedNodeId
+from hpc.autoscale.node.node import QUERYABLE_PROPERTIES, Node, UnmanagedNode, minimum_space
+
+# -- identity
+
+
+def test_delayed_node_id():
+    """Four mutable ids, and a transient one that each object has for itself, clones too."""
+    node_id = DelayedNodeId("htc-1", "id-1", "op", 3)
+    copied = node_id.clone()
+    assert (copied.name, copied.node_id, copied.operation_id, copied.operation_offset) == (
+        "htc-1",
+        "id-1",
+        "op",
+        3,
+    )
+    assert copied.transient_id != node_id.transient_id
+    assert node_id.transient_id == node_id.transient_id
+    assert (node_id.to_json(), DelayedNodeId("x").to_json()) == ("id-1", "")
+    for part in ("htc-1", "id-1", "op", "3", node_id.transient_id):
+        assert part in str(node_id)
+    node_id.node_id = None
+    node_id.transient_id = "t"
+    assert (node_id.to_json(), node_id.transient_id) == ("", "t")
+
+
+def test_host_names():
+    """The short form, the full one, and what stands for them while there is none."""
+    node = a_running_node(hostname="ip-1.example.com")
+    assert (node.hostname, node.fqdn, node.hostname_or_uuid) == ("ip-1", "ip-1.example.com", "ip-1")
+    assert node.hostname_required == "ip-1"
+    for none in (None, ""):
+        nameless = a_node(hostname=none)
+        assert (nameless.hostname, nameless.fqdn) == (none, none)
+        assert nameless.hostname_or_uuid == nameless.delayed_node_id.transient_id
+        with pytest.raises(AssertionError, match="null hostname"):
+            _ = nameless.hostname_required
+
+
+@pytest.mark.parametrize(
+    ("name", "index"), [("htc-12", 12), ("htc-a", None), ("a-b-3", 3), ("htc-", None)]
+)
+def test_node_index(name, index):
+    """The number behind the last dash."""
+    assert a_node(name=name)._node_index == index
+
+
+def test_the_properties_that_can_be_asked_for():
+    """Exactly these; the list is public."""
+    assert type(QUERYABLE_PROPERTIES) is list
+    assert sorted(QUERYABLE_PROPERTIES) == sorted(
+        [
+            "state",
+            "exists",
+            "instance_id",
+            "keep_alive",
+            "placement_group",
+            "create_time_unix",
+            "last_match_time_unix",
+            "delete_time_unix",
+            "create_time_remaining",
+            "name",
+            "nodearray",
+            "bucket_id",
+            "vm_size",
+            "vm_family",
+            "hostname",
+            "fqdn",
+            "hostname_or_uuid",
+            "private_ip",
+            "location",
+            "spot",
+            "vcpu_count",
+            "memory",
+            "infiniband",
+            "colocated",
+            "version",
+            "pcpu_count",
+            "gpu_count",
+            "cores_per_socket",
+            "create_time",
+            "last_match_time",
+            "delete_time",
+        ]
+    )
+
+
+def test_every_queryable_property_is_there_and_no_other_can_be_asked_for():
+    """Whatever else a node has is refused as a constraint."""
+    node = a_running_node()
+    for name in QUERYABLE_PROPERTIES:
+        getattr(node, name)
+        get_constraint({f"node.{name}": None})
+    for name in dir(Node):
+        if name not in QUERYABLE_PROPERTIES:
+            with pytest.raises(ValueError, match="a property of nodes"):
+                get_constraint({f"node.{name}": None})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "name",
+        "nodearray",
+        "bucket_id",
+        "vm_size",
+        "spot",
+        "location",
+        "private_ip",
+        "infiniband",
+        "memory",
+        "version",
+        "hostname",
+        "fqdn",
+        "hostname_or_uuid",
+        "hostname_required",
+        "vcpu_count",
+        "pcpu_count",
+        "gpu_count",
+        "cores_per_socket",
+        "vm_family",
+        "vm_capabilities",
+        "colocated",
+        "create_time",
+        "last_match_time",
+        "delete_time",
+        "resources",
+        "available",
+        "assignments",
+        "software_configuration",
+        "node_attribute_overrides",
+    ],
+)
+def test_read_only_properties(name):
+    """They cannot be assigned."""
+    with pytest.raises(AttributeError):
+        setattr(a_running_node(), name, "x")
+
+
+def test_plain_attributes_can_be_assigned():
+    """Also ones that nobody has declared."""
+    node = a_node()
+    for name in ("state", "target_state", "exists", "managed", "instance_id", "create_time_unix"):
+        setattr(node, name, "x")
+        assert getattr(node, name) == "x"
+    for name in ("last_match_time_unix", "delete_time_unix", "name_format", "name_offset", "mine"):
+        setattr(node, name, 7)
+        assert getattr(node, name) == 7
+    assert a_node().marked_for_deletion is False
+    assert (a_node().name_format, a_node().name_offset) == (None, None)
+    assert not hasattr(node, "power_state")
+
+
+def test_private_names_that_integrations_write():
+    """The mangled nodearray and address are what the properties and constraints read."""
+    node = a_running_node()
+    node._Node__nodearray = "other"
+    node._Node__private_ip = "10.0.0.9"
+    assert (node.nodearray, node.private_ip) == ("other", "10.0.0.9")
+    assert get_constraint({"node.nodearray": "other"}).satisfied_by_node(node)
+
+
+# -- hardware
+
+
+def test_memory_must_be_a_memory():
+    """A number, or a Size that is no Memory, is refused."""
+    for wrong in (8, Size(8, "g"), None):
+        with pytest.raises(AssertionError, match="Memory"):
+            a_node(memory=wrong)
+
+
+def test_catalogue_figures():
+    """Family, physical cores and GPUs are those of the VM size."""
+    node = a_node(vm_size="Standard_E8s_v3", location="southcentralus", vcpu_count=-1)
+    assert (node.vcpu_count, node.pcpu_count, node.cores_per_socket) == (4, 4, 2)
+    assert node.vm_family != "unknown"
+    assert node.vm_capabilities["MemoryGB"]
+    assert a_node(vcpu_count=7).vcpu_count == 7
+
+
+def test_an_unknown_size():
+    """Physical cores are what the node says; everything else is unknown, GPUs are 0."""
+    node = a_node(vm_size="Standard_Nope", vcpu_count=6)
+    assert (node.vm_family, node.vcpu_count, node.pcpu_count) == ("unknown", 6, 6)
+    assert (node.gpu_count, node.cores_per_socket) == (0, -1)
+
+
+@pytest.mark.parametrize(("given", "shown"), [(None, 4), (0, 4), (-1, 4), (2, 2), (8, 8)])
+def test_gpus_given_to_a_node(given, shown):
+    """A number above 0 wins; otherwise the catalogue's counts."""
+    node = a_node(vm_size="Standard_NC24", location="southcentralus", gpu_count=given)
+    assert node.gpu_count == shown
+
+
+# -- standing
+
+
+def test_keep_alive_is_fixed_once_the_node_exists():
+    """RuntimeError then; before, it makes the node required."""
+    planned = a_node()
+    planned.keep_alive = True
+    assert (planned.keep_alive, planned.required) == (True, True)
+    with pytest.raises(RuntimeError, match="exists"):
+        a_running_node().keep_alive = True
+
+
+def test_required():
+    """Kept alive, allocated, or assigned; setting it sets the allocated flag alone."""
+    node = a_node()
+    assert node.required is False
+    node.required = True
+    assert (node.required, node._allocated, node.assignments) == (True, True, set())
+    node.required = False
+    node.assign("job")
+    assert (node.required, node.assignments) == (True, {"job"})
+    assert a_node(keep_alive=True).required
+
+
+def test_closed_goes_one_way():
+    """Opening an open node is nothing; opening a closed one is an error."""
+    node = a_node()
+    node.closed = False
+    node.closed = True
+    node.closed = True
+    assert node.closed
+    with pytest.raises(RuntimeError, match="closed"):
+        node.closed = False
+
+
+def test_placement_group():
+    """Empty is none; an existing node cannot be moved, but may be put into a group."""
+    node = a_node()
+    node.placement_group = "pg_0-A"
+    assert (node.placement_group, node.colocated) == ("pg_0-A", True)
+    node.placement_group = "other"
+    node.placement_group = ""
+    assert (node.placement_group, node.colocated) == (None, False)
+    existing = a_running_node()
+    existing.placement_group = "pg0"
+    existing.placement_group = "pg0"
+    with pytest.raises(RuntimeError, match="exists"):
+        existing.placement_group = "pg1"
+    with pytest.raises(RuntimeError, match="exists"):
+        existing.placement_group = None
+    assert existing.placement_group == "pg0"
+    assert a_node(placement_group="").placement_group is None
+
+
+def test_illegal_placement_groups():
+    """The value stays what it was; there is a way to have the name made legal."""
+    node = a_node(placement_group="pg0")
+    for wrong in ("a b", "a.b", "a/b", "ä", "a\n"):
+        with pytest.raises(RuntimeError, match="letters"):
+            node.placement_group = wrong
+    assert node.placement_group == "pg0"
+    assert node.set_placement_group_escaped("a.b c/d") == "a_b_c_d" == node.placement_group
+    assert node.set_placement_group_escaped(None) is None
+    assert node.set_placement_group_escaped("") is None
+
+
+def test_times():
+    """Local datetimes of the unix times; the epoch where there is none."""
+    node = a_node()
+    epoch = datetime.datetime.fromtimestamp(0)
+    assert (node.create_time, node.last_match_time, node.delete_time) == (epoch, epoch, epoch)
+    assert node.delete_time_unix is None
+    node.create_time_unix = 1000.0
+    node.delete_time_unix = 2000.0
+    assert node.create_time == datetime.datetime.fromtimestamp(1000)
+    assert node.delete_time == datetime.datetime.fromtimestamp(2000)
+
+
+def test_remaining_times():
+    """-1 once ready, and while work is assigned; otherwise what was set, with a floor."""
+    node = a_node()
+    assert (node.create_time_remaining, node.idle_time_remaining) == (0.0, 0.0)
+    node.create_time_remaining, node.idle_time_remaining = 5, 6
+    assert (node.create_time_remaining, node.idle_time_remaining) == (5, 6)
+    node.create_time_remaining, node.idle_time_remaining = -5, -6
+    assert (node.create_time_remaining, node.idle_time_remaining) == (0, -1)
+    node.create_time_remaining, node.idle_time_remaining = 5, 6
+    node.state = "Ready"
+    node.assign("job")
+    assert (node.create_time_remaining, node.idle_time_remaining) == (-1, -1)
+
+
+def test_overrides_and_configuration():
+    """Overrides are live until the node exists, and lie over the configuration, not into it."""
+    base = {"slurm": {"hpc": True, "part": "a"}, "x": 1}
+    node = a_node(software_configuration=base)
+    assert node.software_configuration is base
+    node.node_attribute_overrides["Configuration"] = {"slurm": {"hpc": False}}
+    assert node.software_configuration == {"slurm": {"hpc": False}, "x": 1}
+    assert base["slurm"]["hpc"] is True
+    node.exists = True
+    with pytest.raises(TypeError):
+        node.node_attribute_overrides["KeepAlive"] = True
+    with pytest.raises(TypeError):
+        node.software_configuration["x"] = 2
+    assert node.software_configuration["slurm"] == {"hpc": False}
+
+
+def test_nested_configuration_stays_shared():
+    """Callers change what is in it, also of nodes that exist."""
+    base = {"slurm": {"part": "a"}}
+    a_running_node(software_configuration=base).software_configuration["slurm"]["part"] = "b"
+    assert base == {"slurm": {"part": "b"}}
+
+
+# -- resources
+
+
+def test_totals_are_a_live_view_and_what_is_left_a_live_dict():
+    """Totals cannot be written but through the private dict; both are copies of what was given."""
+    given = {"ncpus": 4, "tags": ["a"]}
+    node = a_node(resources=given)
+    view = node.resources
+    with pytest.raises(TypeError):
+        view["ncpus"] = 1
+    node._resources["gold"] = 1
+    assert (view["gold"], "gold" in node.available) == (1, False)
+    node.available["ncpus"] = 1
+    node.available["tags"].append("b")
+    assert (view["ncpus"], view["tags"], given) == (4, ["a"], {"ncpus": 4, "tags": ["a"]})
+
+
+def test_nodes_of_one_dict_do_not_share_it():
+    """Upstream's defect W8."""
+    given = {"ncpus": 4}
+    one, other = a_node(resources=given), a_node(resources=given)
+    one._resources["host"] = "one"
+    one.available["ncpus"] = 0
+    assert (dict(other.resources), other.available, given) == ({"ncpus": 4}, {"ncpus": 4}, given)
+
+
+def test_metadata_is_free():
+    """A dict of the node's own."""
+    node = a_node()
+    node.metadata["x"] = {"y": 1}
+    assert (node.metadata, a_node().metadata) == ({"x": {"y": 1}}, {})
+
+
+# -- placing work on one node
+
+
+def test_decrement():
+    """As many iterations as fit are taken, and the job is noted."""
+    node = a_node()
+    result = node.decrement(get_constraints([{"ncpus": 1}]), 3, "job")
+    assert (result.status, result.total_slots, result.node) == ("success", 3, node)
+    assert (node.available, dict(node.resources)) == ({"ncpus": 1}, {"ncpus": 4})
+    assert (node.assignments, node.required) == ({"job"}, True)
+    assert node.decrement(get_constraints([{"ncpus": 1}]), 5, "job").total_slots == 1
+    refused = node.decrement(get_constraints([{"ncpus": 1}]), 5)
+    assert (refused.status, refused.total_slots) == ("NodeRejected", 5)
+
+
+def test_decrement_makes_up_an_id():
+    """Without one, each call has its own."""
+    node = a_node()
+    node.decrement(get_constraints([{"ncpus": 1}]))
+    node.decrement(get_constraints([{"ncpus": 1}]))
+    assert len(node.assignments) == 2
+
+
+def test_a_closed_node_takes_nothing():
+    """And says so."""
+    node = a_node()
+    node.closed = True
+    result = node.decrement(get_constraints([{"ncpus": 1}]), 2)
+    assert (result.status, result.total_slots, bool(result.reasons)) == ("NodeClosed", 2, True)
+
+
+def test_decrement_says_everything_that_is_wrong():
+    """All constraints are asked, not only the first that refuses."""
+    reasons = a_node().decrement(get_constraints([{"ncpus": 9}, {"gold": 1}])).reasons
+    assert len(reasons) == 2
+    assert "ncpus" in reasons[0]
+    assert "gold" in reasons[1]
+
+
+def test_two_constraints_on_one_resource_add_up():
+    """Three cores and two cores need five."""
+    wanted = get_constraints([{"ncpus": 1}, {"ncpus": 1}])
+    node = a_node()
+    assert node.decrement(wanted, 9, "job").total_slots == 2
+    assert node.available["ncpus"] == 0
+    assert not a_node().decrement(get_constraints([{"ncpus": 3}, {"ncpus": 2}]))
+
+
+def test_without_an_opinion_all_iterations_go_on_one_node():
+    """And without any constraint, one."""
+    here = get_constraints([{"node.nodearray": "htc"}])
+    assert a_node().decrement(here, 5).total_slots == 5
+    assert a_node().decrement([], 5).total_slots == 1
+
+
+def test_sizes_go_down_in_their_unit():
+    """What is left keeps the class and the unit."""
+    node = a_node(resources={"mem": Memory(8, "g")})
+    node.decrement(get_constraints([{"mem": "memory::1.5g"}]), 2)
+    left = node.available["mem"]
+    assert (type(left), left.magnitude, left.value) == (Memory, "g", 5)
+
+
+def test_a_refusal_on_the_way_leaves_no_trace():
+    """Neither in amounts, assignments and metadata nor in the closed flag or the placement group."""
+
+    def scribble(node):
+        node.metadata["x"] = 1
+        node.node_attribute_overrides["y"] = 2
+        node.placement_group = "pg0"
+        node.name_format = "f"
+
+    class Fickle(Tokens):
+        def minimum_space(self, node):
+            return -1
+
+    node = a_node(resources={"ncpus": 4, "tokens": 1})
+    wanted = [*get_constraints([{"ncpus": 1}]), Fickle(scribble)]
+    assert node.decrement(wanted, 2, "job").status == "NodeRejected"
+    assert node.available == {"ncpus": 4, "tokens": 1}
+    assert (node.assignments, node.required, node.closed) == (set(), False, False)
+    assert (node.metadata, node.node_attribute_overrides) == ({}, {})
+    assert (node.placement_group, node.name_format) == (None, None)
+
+
+def test_a_constraint_that_raises_leaves_no_trace():
+    """Its error reaches the caller."""
+
+    def fail(node):
+        raise ZeroDivisionError
+
+    node = a_node(resources={"ncpus": 4, "tokens": 1})
+    with pytest.raises(ZeroDivisionError):
+        node.decrement([*get_constraints([{"ncpus": 1}]), Tokens(fail)], 1, "job")
+    assert (node.available, node.assignments) == ({"ncpus": 4, "tokens": 1}, set())
+
+
+def test_minimum_space():
+    """The least of the opinions; 1 without constraints, -1 without opinions."""
+    node = a_node()
+    assert minimum_space([], node) == 1
+    assert minimum_space(get_constraints([{"node.nodearray": "htc"}]), node) == -1
+    assert minimum_space(get_constraints([{"ncpus": 1}, {"exclusive": True}]), node) == 4
+    assert minimum_space(get_constraints([{"ncpus": 2}, {"ncpus": 1}]), node) == 2
+    assert minimum_space(get_constraints([{"gold": 2}]), node) == 0
+
+
+# -- copies and merging
+
+
+def test_clone_is_independent():
+    """Amounts, metadata, configuration and overrides are copied; assignments, closedness and times are not."""
+    node = a_node(
+        resources={"ncpus": 4}, software_configuration={"a": {"b": 1}}, gpu_count=3, id="id"
+    )
+    node.available["ncpus"] = 1
+    node.metadata["x"] = {"y": 1}
+    node.node_attribute_overrides["z"] = {"w": 1}
+    node.assign("job")
+    node.required = True
+    node.closed = True
+    node.name_format = "f"
+    node.create_time_unix = 7.0
+    copied = node.clone()
+    assert (copied.available, dict(copied.resources)) == ({"ncpus": 1}, {"ncpus": 4})
+    assert (copied.metadata, copied.node_attribute_overrides) == (node.metadata, {"z": {"w": 1}})
+    assert (copied.assignments, copied.closed, copied._allocated) == (set(), False, False)
+    assert (copied.name_format, copied.create_time_unix) == (None, 0.0)
+    assert copied.delayed_node_id.node_id == "id"
+    assert copied.delayed_node_id.transient_id != node.delayed_node_id.transient_id
+    for name in ("name", "nodearray", "bucket_id", "vm_size", "location", "spot", "vcpu_count"):
+        assert getattr(copied, name) == getattr(node, name)
+    for name in ("memory", "gpu_count", "state", "target_state", "exists", "managed", "keep_alive"):
+        assert getattr(copied, name) == getattr(node, name)
+    copied.available["ncpus"] = 0
+    copied.metadata["x"]["y"] = 2
+    copied.software_configuration["a"]["b"] = 2
+    copied.node_attribute_overrides["z"]["w"] = 2
+    assert node.available == {"ncpus": 1}
+    assert (node.metadata, node.node_attribute_overrides) == ({"x": {"y": 1}}, {"z": {"w": 1}})
+    assert node.software_configuration == {"a": {"b": 1}}
+
+
+def test_the_clone_of_a_nameless_node_is_called_by_its_id():
+    """So that it can be told which node it was made of."""
+    node = a_node()
+    assert node.clone().hostname == node.hostname_or_uuid
+    assert a_running_node(hostname="ip-1.x").clone().hostname == "ip-1"
+
+
+def test_the_clone_of_an_existing_node_has_no_overrides():
+    """They have become the node."""
+    node = a_node()
+    node.node_attribute_overrides["z"] = 1
+    node.exists = True
+    assert node.clone().node_attribute_overrides == {}
+
+
+def test_update_merges_the_schedulers_view():
+    """Its amounts win key by key, assignments are added, metadata is copied."""
+    node = a_running_node(resources={"ncpus": 4, "own": 1})
+    node.assign("mine")
+    seen = a_running_node(resources={"ncpus": 8, "new": 2})
+    seen.available["ncpus"] = 3
+    seen.assign("theirs")
+    seen.metadata["x"] = {"y": 1}
+    node.update(seen)
+    assert dict(node.resources) == {"ncpus": 8, "own": 1, "new": 2}
+    assert node.available == {"ncpus": 3, "own": 1, "new": 2}
+    assert (node.assignments, node.required) == ({"mine", "theirs"}, True)
+    seen.metadata["x"]["y"] = 2
+    assert node.metadata == {"x": {"y": 1}}
+
+
+def test_update_makes_required_and_never_unrequired():
+    """A node stays required when the scheduler does not need it."""
+    node, idle, kept = a_running_node(), a_running_node(), a_running_node(keep_alive=True)
+    node.update(idle)
+    assert not node.required
+    node.update(kept)
+    node.update(idle)
+    assert node.required
+
+
+@pytest.mark.parametrize(
+    ("known", "assigned", "level"),
+    [
+        (True, False, stdlib_logging.WARNING),
+        (True, True, logging.FINE),
+        (False, False, logging.FINE),
+    ],
+)
+def test_update_logs_what_changes(caplog, known, assigned, level):
+    """A surprise is a warning; what a job explains, or what was not known before, is not."""
+    node = a_running_node(resources={"ncpus": 4} if known else {})
+    seen = a_running_node(resources={"ncpus": 2})
+    if assigned:
+        seen.assign("job")
+    with caplog.at_level(logging.FINE):
+        node.update(seen)
+        node.update(seen)
+    assert [r.levelno for r in caplog.records if "ncpus" in r.getMessage()] == [level]
+
+
+def test_shellify():
+    """Items become attributes, and the node works on."""
+    node = a_running_node(resources={"ncpus": 4, "tokens": 3})
+    node.metadata["k"] = 1
+    node.shellify()
+    assert (node.available.ncpus, node.metadata.k, node._resources.ncpus) == (4, 1, 4)
+    assert node.decrement([Tokens(), *get_constraints([{"ncpus": 1}])], 2).total_slots == 2
+    assert node.available == {"ncpus": 2, "tokens": 1}
+
+
+# -- order and text
+
+
+def test_order_is_reversed():
+    """So that a max-heap gives ascending host names; equality is identity."""
+    a, b = a_running_node(hostname="a"), a_running_node(hostname="b")
+    assert b < a
+    assert not a < b
+    assert sorted([a, b]) == [b, a]
+    assert a_running_node(hostname="a") != a
+    assert len({a, b, a}) == 2
+
+
+def test_texts():
+    """An example node prints as its bucket; a host name is shown once the node exists."""
+    planned = a_node(hostname="fake", placement_group="pg0")
+    assert str(planned) == "Node(htc-1, ..., Standard_F4, pg0)"
+    assert repr(planned) == "Node(htc-1, ..., pg0)"
+    running = a_running_node(id="id-1")
+    assert str(running) == "Node(htc-1, ip-1, Standard_F4, id-1)"
+    assert repr(running) == "Node(htc-1, ip-1, None)"
+    assert str(a_running_node(hostname=None, id="id-1")) == "Node(htc-1, ..., Standard_F4, id-1)"
+    example = a_node(name="htc-0")
+    assert str(example) == "NodeBucket(nodearray=htc, vm_size=Standard_F4, pg=None)"
+    assert example._is_example_node()
+    assert not running._is_example_node()
+
+
+# -- machines that CycleCloud does not know
+
+
+def test_an_unmanaged_node():
+    """It exists, is nobody's, and is always required."""
+    node = UnmanagedNode("tux.example", {"ncpus": 4})
+    assert (node.name, node.hostname, node.state) == ("tux.example", "tux", "running")
+    assert (node.exists, node.managed, node.keep_alive, node.required) == (True, False, True, True)
+    assert (node.nodearray, node.bucket_id, node.vm_size) == ("unknown", "unknown", "unknown")
+    assert (node.vcpu_count, node.memory) == (-1, Memory(-1, "g"))
+    assert node.delayed_node_id.node_id is None
+    assert str(node).startswith("UnmanagedNode(")
+    assert repr(node).startswith("UnmanagedNode(")
+
+
+def test_an_unmanaged_node_of_a_known_size():
+    """A size needs a region, and gives the figures that were not given."""
+    node = UnmanagedNode("tux", vm_size="Standard_F4", location="westus2", placement_group="pg0")
+    assert (node.vcpu_count, node.memory, node.placement_group) == (4, Memory(8, "g"), "pg0")
+    own = UnmanagedNode("tux", vcpu_count=3, memory=Memory(1, "g"))
+    assert (own.vcpu_count, own.memory) == (3, Memory(1, "g"))
+    with pytest.raises(AssertionError, match="location"):
+        UnmanagedNode("tux", vm_size="Standard_F4")
