@@ -1,12 +1,13 @@
 """In which order stocks are asked."""
 
 import pytest
-from packing_kit import Bench, cores, named
+from packing_kit import Bench, cores, named, said
 
 from hpc.autoscale.packing.compound import AllOf, AnyOf, ExactlyOne, Negation
 from hpc.autoscale.packing.expr import AnyNode, Never, PropertyIs, ResourceIs, Rested
 from hpc.autoscale.packing.ranking import admitted, rank
 from hpc.autoscale.packing.reject import Reject
+from hpc.autoscale.packing.strategy import Want
 
 
 @pytest.fixture
@@ -53,6 +54,15 @@ def test_those_left_out_say_why_in_the_order_of_preference(bench):
     assert [stock.name for stock, _ in ranking.rejects] == ["c", "a", "b"]
     codes = [reject.code for _, reject in ranking.rejects]
     assert codes == ["InsufficientResource", "InsufficientResource", "InvalidOption"]
+
+
+def test_conditions_are_asked_one_by_one(bench):
+    """A node that is there may have room for all of them where a new one has not, so the bucket is not left out."""
+    together = AllOf([cores(2), AnyOf([AllOf([named("z"), cores(1)]), cores(3)])])
+    assert order(bench, together) == "abc"
+    stock = bench.packer.stocks[0]
+    stock.append(bench.shape("z", ncpus=4))
+    assert said(bench.place(together, Want(9))) == [("a", 0, 1, 1, False)]
 
 
 def test_machines_that_are_there_anyway_come_first():

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.expr import Expr
 from hpc.autoscale.packing.reject import Reject
+from hpc.autoscale.packing.shape import NodeShape
 from hpc.autoscale.packing.stock import Stock
 
 
@@ -30,14 +32,24 @@ def rank(expr: Expr, stocks: Sequence[Stock]) -> Ranking:
 
 
 def admitted(expr: Expr, stocks: Sequence[Stock]) -> Ranking:
-    """Of stocks in order, those whose bucket fits the expression, artificial ones first."""
+    """Of stocks in order, those whose bucket meets every condition of the expression, artificial ones first."""
     artificial: list[Stock] = []
     real: list[Stock] = []
     rejects: list[tuple[Stock, Reject]] = []
     for stock in stocks:
-        fit = stock.bucket_shape.fit(expr)
-        if isinstance(fit, Reject):
-            rejects.append((stock, fit))
+        refusal = stock.bucket_shape.unfit() or _refusal(expr, stock.bucket_shape)
+        if refusal is not None:
+            rejects.append((stock, refusal))
         else:
             (artificial if stock.artificial else real).append(stock)
     return Ranking(tuple(artificial + real), tuple(rejects))
+
+
+def _refusal(expr: Expr, bucket: NodeShape) -> Reject | None:
+    """Why a bucket may not serve. Conditions are asked one by one: a node that is there may meet another alternative
+    than a new one would, and so have room for all of them together where a new one has not."""
+    if isinstance(expr, AllOf):
+        refusals = (_refusal(child, bucket) for child in expr.children)
+        return next((refusal for refusal in refusals if refusal is not None), None)
+    fit = bucket.fit(expr)
+    return fit if isinstance(fit, Reject) else None
