@@ -18,7 +18,7 @@ from typing import Any
 
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.node.bucket import NodeBucket
-from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.node import QUERYABLE_PROPERTIES, Node
 
 _COLUMN = re.compile(
     r"(?:(?P<header>[^@]+)@)?(?P<mark>[*/]?)(?P<name>[^\[\]:@]+)(?P<slice>\[[^\]]*\])?(?::(?P<default>.*))?",
@@ -26,6 +26,8 @@ _COLUMN = re.compile(
 )
 _SLICE = re.compile(r"\[\s*(-?\d+)?\s*(:)?\s*(-?\d+)?\s*(?::\s*(-?\d+)?\s*)?\]")
 _MISSING = object()
+# What nodes have as plain attributes, of which the class itself knows nothing.
+_ATTRIBUTES = ("delayed_node_id", "managed", "marked_for_deletion", "metadata")
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,7 @@ def _int(text: str | None) -> int | None:
 def all_column_names(nodes: Iterable[Node]) -> list[str]:
     """Every property of a node and every resource that one of these nodes has: `name` first, the rest sorted."""
     names = {name for name in dir(Node) if not name.startswith("_") and _is_property(name)}
+    names.update(QUERYABLE_PROPERTIES, _ATTRIBUTES)
     for node in nodes:
         names.update(node.available)
     return ["name", *sorted(names - {"name"})]
