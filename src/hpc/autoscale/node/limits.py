@@ -122,8 +122,9 @@ class _OwnLimit(Account):
         else:
             self.used_nodes += nodes
 
-    def describe(self) -> str:
-        return f"{self.name} can take {self.max_nodes} more nodes, of which {self.used_nodes} are planned"
+    def describe(self, owed_nodes: int = 0, owed_cores: int = 0) -> str:
+        planned = self.used_nodes + owed_nodes
+        return f"{self.name} can take {self.max_nodes} new nodes, and {planned} are planned"
 
 
 class BucketLimits:
@@ -147,7 +148,7 @@ class BucketLimits:
         own: _OwnLimit | None = None,
         name: str = "Bucket",
     ) -> None:
-        self.vcpu_count = vcpu_count
+        self._vcpu_count = vcpu_count
         for limit, start in (
             (regional_limits, ("Region", "Spot")),
             (cluster_limits, ("Cluster",)),
@@ -176,7 +177,7 @@ class BucketLimits:
         """The limits of the same bucket within a placement group; all other limits are shared with this one."""
         own = self._own
         return BucketLimits(
-            self.vcpu_count,
+            self._vcpu_count,
             self._regional,
             self._cluster,
             self._nodearray,
@@ -184,7 +185,7 @@ class BucketLimits:
             placement_group_limits,
             own.base_active_cores,
             own.base_active,
-            own.max_nodes * self.vcpu_count,
+            own.max_nodes * self._vcpu_count,
             own.max_nodes,
             own.max_core_count,
             own.max_count,
@@ -201,10 +202,10 @@ class BucketLimits:
         """Use up `nodes` of every limit, or of none: RuntimeError (OutOfCapacity) when one cannot bear it."""
         if nodes < 0:
             for account in self.accounts:
-                account.charge(nodes, nodes * self.vcpu_count)
+                account.charge(nodes, nodes * self._vcpu_count)
             return
         tab = Tab()
-        tab.add(self.accounts, nodes, self.vcpu_count)
+        tab.add(self.accounts, nodes, self._vcpu_count)
         tab.settle()
 
     def increment(self, nodes: int = 1) -> None:
@@ -221,24 +222,24 @@ class BucketLimits:
     @property
     def active_core_count(self) -> int:
         """Cores in use, those of planned nodes included."""
-        return self._own.base_active_cores + self._own.used_nodes * self.vcpu_count
+        return self._own.base_active_cores + self._own.used_nodes * self._vcpu_count
 
     @property
     def available_count(self) -> int:
         """Nodes that this bucket itself, and its placement group, have room for; shared limits come on top."""
-        room = self._own.room(self.vcpu_count)
-        return room if self._group is None else min(room, self._group.room(self.vcpu_count))
+        room = self._own.room(self._vcpu_count)
+        return room if self._group is None else min(room, self._group.room(self._vcpu_count))
 
     @property
     def available_core_count(self) -> int:
         """The same in cores."""
-        return self.available_count * self.vcpu_count
+        return self.available_count * self._vcpu_count
 
     @property
     def max_count(self) -> int:
         """Most nodes the bucket, or its placement group, can have."""
         own = self._own.max_count
-        return own if self._group is None else min(own, self._group._max_count(self.vcpu_count))
+        return own if self._group is None else min(own, self._group._max_count(self._vcpu_count))
 
     @property
     def max_core_count(self) -> int:
@@ -261,12 +262,12 @@ class BucketLimits:
     @property
     def regional_quota_count(self) -> int:
         """Regional quota in nodes of this size."""
-        return self._regional._max_count(self.vcpu_count)
+        return self._regional._max_count(self._vcpu_count)
 
     @property
     def regional_available_count(self) -> int:
         """Nodes of this size that the regional quota has room for."""
-        return self._regional._available_count(self.vcpu_count)
+        return self._regional._available_count(self._vcpu_count)
 
     @property
     def cluster_consumed_core_count(self) -> int:
@@ -281,12 +282,12 @@ class BucketLimits:
     @property
     def cluster_max_count(self) -> int:
         """Most nodes of this size the cluster can have."""
-        return self._cluster._max_count(self.vcpu_count)
+        return self._cluster._max_count(self._vcpu_count)
 
     @property
     def cluster_available_count(self) -> int:
         """Nodes of this size the cluster has room for."""
-        return self._cluster._available_count(self.vcpu_count)
+        return self._cluster._available_count(self._vcpu_count)
 
     @property
     def nodearray_consumed_core_count(self) -> int:
@@ -296,17 +297,17 @@ class BucketLimits:
     @property
     def nodearray_max_core_count(self) -> int:
         """Most cores the nodearray can have with nodes of this size."""
-        return self.nodearray_max_count * self.vcpu_count
+        return self.nodearray_max_count * self._vcpu_count
 
     @property
     def nodearray_max_count(self) -> int:
         """Most nodes of this size the nodearray can have."""
-        return self._nodearray._max_count(self.vcpu_count)
+        return self._nodearray._max_count(self._vcpu_count)
 
     @property
     def nodearray_available_count(self) -> int:
         """Nodes of this size the nodearray has room for."""
-        return self._nodearray._available_count(self.vcpu_count)
+        return self._nodearray._available_count(self._vcpu_count)
 
     @property
     def family_consumed_core_count(self) -> int:
@@ -321,22 +322,22 @@ class BucketLimits:
     @property
     def family_max_count(self) -> int:
         """The same in nodes of this size."""
-        return self._family._max_count(self.vcpu_count)
+        return self._family._max_count(self._vcpu_count)
 
     @property
     def family_available_count(self) -> int:
         """Nodes of this size that the family's quota has room for."""
-        return self._family._available_count(self.vcpu_count)
+        return self._family._available_count(self._vcpu_count)
 
     @property
     def placement_group_max_count(self) -> int:
         """Most nodes the placement group can have; -1 outside one."""
-        return -1 if self._group is None else self._group._max_count(self.vcpu_count)
+        return -1 if self._group is None else self._group._max_count(self._vcpu_count)
 
     @property
     def placement_group_available_count(self) -> int:
         """Nodes the placement group has room for; -1 outside one."""
-        return -1 if self._group is None else self._group._available_count(self.vcpu_count)
+        return -1 if self._group is None else self._group._available_count(self._vcpu_count)
 
     def __str__(self) -> str:
         return "BucketLimits(" + "; ".join(account.describe() for account in self.accounts) + ")"

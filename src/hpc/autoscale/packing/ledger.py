@@ -58,13 +58,13 @@ class Account:
         self.used_nodes = max(0, self.used_nodes + nodes)
         self.used_cores = max(0, self.used_cores + cores)
 
-    def describe(self) -> str:
-        """The limit with its figures, as in `NodeArray(htc) 100 of 100 cores in use`."""
+    def describe(self, owed_nodes: int = 0, owed_cores: int = 0) -> str:
+        """The limit with its figures, what is owed included, as in `NodeArray(htc) 100 of 100 cores in use`."""
         said = []
         if self.max_nodes < NO_LIMIT:
-            said.append(f"{self.used_nodes} of {self.max_nodes} nodes")
+            said.append(f"{self.used_nodes + owed_nodes} of {self.max_nodes} nodes")
         if self.max_cores < NO_LIMIT:
-            said.append(f"{self.used_cores} of {self.max_cores} cores")
+            said.append(f"{self.used_cores + owed_cores} of {self.max_cores} cores")
         return f"{self.name} has {' and '.join(said) or 'no limit'} in use"
 
     def __repr__(self) -> str:
@@ -89,10 +89,14 @@ class Tab:
             default=NO_LIMIT,
         )
 
-    def tightest(self, accounts: Sequence[Account], cores: int) -> Account | None:
-        """The account that leaves the least room."""
+    def tightest(self, accounts: Sequence[Account], cores: int) -> str:
+        """The account that leaves the least room, in words, what is on the tab included."""
         owed = self._owed
-        return min(accounts, key=lambda a: a.room(cores, *owed.get(a, (0, 0))), default=None)
+        nothing = (0, 0)
+        account = min(accounts, key=lambda a: a.room(cores, *owed.get(a, nothing)), default=None)
+        if account is None:
+            return "no limit is known"
+        return account.describe(*owed.get(account, nothing))
 
     def add(self, accounts: Sequence[Account], nodes: int, cores: int) -> None:
         """Put `nodes` of `cores` each on the tab; the caller has asked `room` first."""

@@ -195,8 +195,7 @@ class _Draft:
         if room > 0:
             self._fill(stock, start, start + min(room, needed), shape, each, True)
         if self.left and room < needed:
-            account = self.tab.tightest(stock.accounts, stock.cores)
-            said = account.describe() if account is not None else "no limit is known"
+            said = self.tab.tightest(stock.accounts, stock.cores)
             self.rejects.append((stock, Reject("NoCapacity", said)))
 
     def _fill(
