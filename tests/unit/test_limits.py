@@ -1,0 +1,219 @@
+"""Limits in cores and nodes, alone and as a bucket has them."""
+
+import pytest
+from node_kit import some_limits
+
+from hpc.autoscale.node.limits import BucketLimits, _SharedLimit, _SpotLimit, null_bucket_limits
+
+
+def shared(used=0, most=100, *counts, name="NodeArray(htc)"):
+    """A shared limit."""
+    return _SharedLimit(name, used, most, *counts)
+
+
+def numbers(limits):
+    """Every public number with `count` in its name, as integrations look for them."""
+    found = {n: getattr(limits, n) for n in dir(limits) if "count" in n and not n.startswith("_")}
+    return {name: value for name, value in found.items() if isinstance(value, int)}
+
+
+# -- one shared limit
+
+
+@pytest.mark.parametrize(
+    ("limit", "vcpus", "most", "available", "active"),
+    [
+        (shared(0, 100), 4, 25, 25, 0),
+        (shared(0, 100), 16, 6, 6, 0),
+        (shared(10, 100), 4, 25, 22, 3),
+        (shared(99, 100), 4, 25, 0, 25),
+        (shared(0, 100, 0, 8), 4, 8, 8, 0),
+        (shared(0, 100, 3, 8), 4, 8, 5, 3),
+        (shared(0, 16, 1, 8), 4, 4, 4, 0),
+        (shared(0, 0), 4, 0, 0, 0),
+        (shared(0, 100), 0, 100, 100, 0),
+    ],
+)
+def test_nodes_follow_from_cores(limit, vcpus, most, available, active):
+    """The tighter of both counts; a size without cores counts as one of one core."""
+    assert limit._max_count(vcpus) == most
+    assert limit._available_count(vcpus) == available
+    assert limit._active_count(vcpus) == active
+
+
+def test_cores_below_zero_are_none():
+    """Whatever a server says."""
+    limit = shared(-5, -1)
+    assert (limit._consumed_core_count, limit._max_core_count) == (0, 0)
+
+
+@pytest.mark.parametrize(("used", "counts"), [(120, ()), (0, (9, 8))])
+def test_more_in_use_than_allowed(caplog, used, counts):
+    """Is all in use, and one warning."""
+    limit = shared(used, 100, *counts)
+    assert limit._available_count(4) == 0
+    assert len([r for r in caplog.records if "NodeArray(htc)" in r.getMessage()]) == 1
+
+
+def test_decrement_uses_up_both():
+    """And a negative one gives back, never below nothing."""
+    limit = shared(0, 100, 0, 8)
+    limit._decrement(3, 16)
+    assert (limit._consumed_core_count, limit._available_count(16)) == (48, 3)
+    limit._decrement(-3, 16)
+    limit._increment(7, 16)
+    assert (limit._consumed_core_count, limit._available_count(16)) == (0, 6)
+
+
+@pytest.mark.parametrize(("nodes", "vcpus"), [(7, 16), (9, 1)])
+def test_decrement_refuses_too_much(nodes, vcpus):
+    """Either count will do; nothing is used up then."""
+    limit = shared(0, 100, 0, 8)
+    with pytest.raises(RuntimeError, match=r"^OutOfCapacity: NodeArray\(htc\)"):
+        limit._decrement(nodes, vcpus)
+    assert limit._available_count(1) == 8
+
+
+def test_a_limit_says_what_it_is():
+    """With its figures."""
+    text = str(shared(20, 100, 5, 8))
+    for part in ("NodeArray(htc)", "5 of 8 nodes", "20 of 100 cores"):
+        assert part in text
+
+
+# -- spot
+
+
+def test_spot_reads_through_to_its_region():
+    """Charging it does nothing; what the region uses is gone for it."""
+    region = shared(45, 100, name="Spot(westus2)")
+    spot = _SpotLimit(region)
+    assert spot.name == "Spot"
+    assert (spot._max_count(4), spot._available_count(4), spot._active_count(4)) == (25, 13, 12)
+    spot._decrement(5, 4)
+    assert spot._available_count(4) == 13
+    region._decrement(5, 4)
+    assert (spot._available_count(4), spot._consumed_core_count) == (8, 65)
+
+
+# -- the limits of a bucket
+
+
+def test_published_names():
+    """The command line shows all of these."""
+    expected = (
+        "active_core_count active_count available_core_count available_count max_core_count max_count "
+        "regional_consumed_core_count regional_quota_core_count regional_quota_count regional_available_count "
+        "cluster_consumed_core_count cluster_max_core_count cluster_max_count cluster_available_count "
+        "nodearray_consumed_core_count nodearray_max_core_count nodearray_max_count nodearray_available_count "
+        "family_consumed_core_count family_max_core_count family_max_count family_available_count "
+        "placement_group_max_count placement_group_available_count"
+    )
+    assert sorted(numbers(some_limits())) == sorted(expected.split())
+
+
+@pytest.mark.parametrize(
+    ("role", "name"),
+    [
+        ("regional_limits", "NodeArray(x)"),
+        ("cluster_limits", "Region(x)"),
+        ("nodearray_limits", "Cluster"),
+        ("family_limits", "Family(x)"),
+        ("placement_group_limits", "Group(x)"),
+    ],
+)
+def test_names_must_say_what_they_are(role, name):
+    """They are in messages; a limit in the wrong place is refused."""
+    with pytest.raises(AssertionError, match="limit named"):
+        some_limits(**{role: shared(name=name)})
+
+
+def test_decrement_charges_every_limit():
+    """Own, region, cluster, nodearray, family and placement group; increment gives back."""
+    group = shared(0, 40, name="PlacementGroup(pg0)")
+    limits = some_limits(10, 4, placement_group_limits=group)
+    before = numbers(limits)
+    limits.decrement(3)
+    after = numbers(limits)
+    for name in before:
+        if name.endswith("available_count"):
+            assert after[name] == before[name] - 3, name
+        elif name.endswith("consumed_core_count"):
+            assert after[name] == before[name] + 12, name
+    assert (after["active_count"], after["active_core_count"]) == (3, 12)
+    assert (after["available_core_count"], after["max_count"]) == (28, before["max_count"])
+    limits.increment(3)
+    assert numbers(limits) == before
+
+
+@pytest.mark.parametrize(
+    "role",
+    ["regional_limits", "cluster_limits", "nodearray_limits", "family_limits"],
+)
+def test_decrement_is_all_or_nothing(role):
+    """When one limit cannot bear it, none is charged."""
+    start = {"family_limits": "VM Family", "regional_limits": "Region", "cluster_limits": "Cluster"}
+    name = start.get(role, "NodeArray") + "(tight)"
+    limits = some_limits(10, 4, **{role: shared(0, 11, name=name)})
+    before = numbers(limits)
+    with pytest.raises(RuntimeError, match="OutOfCapacity"):
+        limits.decrement(3)
+    assert numbers(limits) == before
+    limits.decrement(2)
+
+
+def test_more_may_be_given_back_than_was_taken():
+    """The server had counted nodes that are gone now."""
+    limits = some_limits(0)
+    limits.increment(2)
+    assert limits.available_count == 2
+
+
+def test_a_placement_group_is_one_more_limit():
+    """The smaller of both counts, in nodes and in cores."""
+    tight = some_limits(3, 4, placement_group_limits=shared(0, 400, name="PlacementGroup(a)"))
+    assert (tight.available_count, tight.available_core_count, tight.max_count) == (3, 12, 3)
+    assert (tight.placement_group_available_count, tight.placement_group_max_count) == (100, 100)
+    small = some_limits(100, 4, placement_group_limits=shared(0, 80, name="PlacementGroup(a)"))
+    assert (small.available_count, small.available_core_count, small.max_count) == (20, 80, 20)
+    assert small.max_core_count == 80
+    outside = some_limits()
+    assert (outside.placement_group_max_count, outside.placement_group_available_count) == (-1, -1)
+
+
+def test_variants_of_a_bucket_share_its_count():
+    """What a placement group uses is gone outside of it."""
+    limits = some_limits(10)
+    inside = limits.in_placement_group(shared(0, 80, name="PlacementGroup(a)"))
+    inside.decrement(4)
+    assert (limits.available_count, inside.available_count, limits.active_count) == (6, 6, 4)
+
+
+def test_own_room_is_the_tighter_of_nodes_and_cores():
+    """A server may report either."""
+    arguments = {
+        "regional_limits": shared(name="Region(a)"),
+        "cluster_limits": shared(name="Cluster"),
+        "nodearray_limits": shared(),
+        "family_limits": shared(name="VM Family(f)"),
+        "placement_group_limits": None,
+        "active_core_count": 8,
+        "active_count": 2,
+        "available_core_count": 13,
+        "available_count": 9,
+        "max_core_count": 40,
+        "max_count": 10,
+    }
+    limits = BucketLimits(4, **arguments)
+    assert (limits.available_count, limits.active_count, limits.max_count) == (3, 2, 10)
+
+
+def test_null_limits():
+    """Everything in use, nothing to be had."""
+    limits = null_bucket_limits(3, 4)
+    assert (limits.available_count, limits.active_count, limits.max_count) == (0, 3, 3)
+    assert (limits.regional_available_count, limits.nodearray_available_count) == (0, 0)
+    with pytest.raises(RuntimeError, match="OutOfCapacity"):
+        limits.decrement(1)
+    assert "Bucket" in str(limits)
+    assert null_bucket_limits(0, 0).available_count == 0
