@@ -134,14 +134,17 @@ class NodeBucket(BucketFacts):
     def touched(self, node: Node) -> None:
         """A node was written to: the engine must hear of it before it is asked again."""
         if node._position < 0:  # the example node
-            self._template_dirty = True
+            self._template_changed()
         else:
-            self._dirty.add(node._position)
-        if self._on_write is not None:
-            self._on_write(self)
+            self._mark([node._position])
 
     def _template_changed(self) -> None:
         self._template_dirty = True
+        self._mark(())
+
+    def _mark(self, positions: Iterable[int]) -> None:
+        """The engine is to look at these positions, and at what new nodes are made from, before it is asked again."""
+        self._dirty.update(positions)
         if self._on_write is not None:
             self._on_write(self)
 
@@ -163,28 +166,29 @@ class NodeBucket(BucketFacts):
         )
         self._stock.reserved = self._reserved
         self._template_dirty = False
-        self._dirty.update(range(len(self._slots)))
-        on_write(self)
+        self._mark(range(len(self._slots)))
         return self._stock
 
     def _apply_defaults(self, apply: FinishNode, deferred: frozenset[str]) -> None:
         """Give the bucket and the nodes that are here the default resources they lack. `deferred`: resources that
         differ from node to node, and stay out of what the engine sees."""
-        self._make_planned()
+        # those made now have the new resources already, and the engine does not know
+        self._mark(self._make_planned())
         if deferred != self._deferred:
             self._deferred = deferred
             self._template_changed()
-            self._dirty.update(range(len(self._slots)))
+            self._mark(range(len(self._slots)))
         self._mould.derive(apply)
         for slot in self._slots:
             if isinstance(slot, Node):
                 apply(slot)
 
-    def _make_planned(self) -> None:
-        """Make the planned nodes that nobody has looked at yet, before what they are made from changes."""
-        for position, slot in enumerate(self._slots):
-            if isinstance(slot, str):
-                self._handle(position)
+    def _make_planned(self) -> list[int]:
+        """Make the planned nodes that nobody has looked at yet, before what they are made from changes; where they are."""
+        unseen = [position for position, slot in enumerate(self._slots) if isinstance(slot, str)]
+        for position in unseen:
+            self._handle(position)
+        return unseen
 
     def _bucket_shape(self, table: ShapeTable) -> NodeShape:
         return shape_of(
@@ -271,7 +275,7 @@ class NodeBucket(BucketFacts):
         if self._slots[position] is node:
             self._slots[position] = None
             self._gone[position] = node
-            self._dirty.add(position)
+            self._mark([position])
             self._known -= {node.delayed_node_id.transient_id, node.hostname_or_uuid}
             node._home = None
 

@@ -1,0 +1,131 @@
+"""Default resources on the nodes of a manager: who gets them, when, and who beats whom."""
+
+import pytest
+from node_kit import a_cluster, a_manager, names
+
+from hpc.autoscale.hpctypes import Memory
+from hpc.autoscale.node.node import UnmanagedNode
+from hpc.autoscale.node.nodemanager import new_node_manager
+
+SYSTEM = "ncpus pcpus ngpus memb memkb memmb memgb memtb nodearray ccnodeid"
+
+
+def test_system_defaults():
+    """What every node has, in the published order."""
+    manager = a_manager()
+    node = manager.allocate({"ncpus": 1}, slot_count=1).nodes[0]
+    assert list(node.resources) == SYSTEM.split()
+    assert (node.resources["ncpus"], node.resources["pcpus"], node.resources["ngpus"]) == (4, 4, 0)
+    for name in ("memb", "memkb", "memmb", "memgb", "memtb"):
+        size = node.resources[name]
+        assert (size, size.magnitude) == (Memory(8, "g"), name[3])
+    assert (node.resources["nodearray"], node.resources["ccnodeid"]) == ("htc", None)
+
+
+@pytest.mark.parametrize(
+    ("flag", "argument", "defined"),
+    [(False, True, True), (True, True, False), (False, False, True), (True, False, True)],
+)
+def test_system_defaults_can_be_left_out(flag, argument, defined):
+    """By the configuration; an argument of False defines them all the same."""
+    config = {"_mock_bindings": a_cluster(), "disable_default_resources": flag}
+    bucket = new_node_manager(config, disable_default_resources=argument).get_buckets()[0]
+    assert ("ncpus" in bucket.resources) is defined
+
+
+def test_who_beats_whom():
+    """The cluster, then the system, then the configuration, then the integration."""
+    cluster = a_cluster(resources={"ncpus": 3})
+    entries = [
+        {"select": {}, "name": n, "value": 7, "add": 1} for n in ("ncpus", "pcpus", "gold", "mine")
+    ]
+    manager = a_manager(cluster, default_resources=entries[:3])
+    manager.add_default_resource({}, "gold", 9)
+    manager.add_default_resource({}, "mine", 9)
+    found = manager.get_buckets()[0].resources
+    assert {n: found[n] for n in ("ncpus", "pcpus", "gold", "mine")} == {
+        "ncpus": 3,
+        "pcpus": 4,
+        "gold": 8,
+        "mine": 9,
+    }
+
+
+def test_defining_again_changes_nothing():
+    """The system's may be set twice."""
+    manager = a_manager()
+    before = dict(manager.get_buckets()[0].resources)
+    manager.set_system_default_resources()
+    assert dict(manager.get_buckets()[0].resources) == before
+
+
+def test_a_late_definition_reaches_everybody():
+    """Existing nodes, planned ones that nobody has looked at, machines on premises, buckets and new nodes; and the
+    engine at once."""
+    cluster = a_cluster()
+    cluster.add_node("htc-1", "htc", state="Ready", hostname="ip-1")
+    manager = a_manager(cluster)
+    manager.add_unmanaged_nodes([UnmanagedNode("tux", {"ncpus": 1})])
+    manager.allocate({"ncpus": 4}, slot_count=3)
+    assert not manager.allocate({"gold": 1}, slot_count=1)
+    manager.add_default_resource(
+        selection={}, resource_name="gold", default_value=lambda node: 2, allow_none=True
+    )
+    assert [node.available["gold"] for node in manager.get_nodes()] == [2, 2, 2, 2]
+    assert [bucket.resources["gold"] for bucket in manager.get_buckets()] == [2, 2]
+    assert names(manager.allocate({"gold": 1}, slot_count=9).nodes) == [
+        "tux",
+        "htc-1",
+        "htc-2",
+        "htc-3",
+        "htc-4",
+    ]
+
+
+@pytest.mark.parametrize(
+    "value", ["node.hostname", "node.name", lambda node: node.hostname, lambda node: node.name]
+)
+def test_values_that_name_the_node_are_its_own(value):
+    """Upstream's defect W8, for properties as for functions: also on planned nodes, looked at or not."""
+    cluster = a_cluster()
+    for i in (1, 2):
+        cluster.add_node(f"htc-{i}", "htc", state="Ready", hostname=f"ip-{i}")
+    manager = a_manager(cluster)
+    manager.add_default_resource({}, "who", value)
+    manager.allocate({"ncpus": 4}, slot_count=5)
+    nodes = manager.get_nodes()
+    expected = [value(n) if callable(value) else getattr(n, value[5:]) for n in nodes]
+    assert [node.resources["who"] for node in nodes] == expected
+    assert [node.available["who"] for node in nodes] == expected
+    assert len(set(expected)) == 5
+
+
+def test_a_placement_group_more_gets_values_of_its_own():
+    """What its origin worked out is not handed on."""
+    manager = a_manager()
+    manager.add_default_resource({}, "group", lambda node: node.placement_group or "none")
+    manager.add_placement_group("pg0", manager.get_buckets()[0])
+    assert [bucket.resources["group"] for bucket in manager.get_buckets()] == ["none", "pg0"]
+    node = manager.allocate({"node.placement_group": "pg0"}, node_count=1).nodes[0]
+    assert node.resources["group"] == "pg0"
+
+
+def test_placing_does_not_touch_what_is_no_amount():
+    """Equal lists of two nodes stay two lists."""
+    cluster = a_cluster(resources={"tags": ["a"]})
+    for i in (1, 2):
+        cluster.add_node(f"htc-{i}", "htc", state="Ready", hostname=f"ip-{i}")
+    manager = a_manager(cluster)
+    one, other = manager.allocate({"ncpus": 4}, slot_count=2).nodes
+    one.available["tags"].append("b")
+    assert other.available["tags"] == ["a"]
+
+
+def test_example_node_of_any_size():
+    """With the definitions applied, whether there is a bucket of that size or not."""
+    manager = a_manager()
+    manager.add_default_resource({"node.vm_size": "Standard_E8s_v3"}, "big", True)
+    node = manager.example_node("westus2", "Standard_E8s_v3")
+    assert (node.name, node.vm_size, node.vcpu_count) == ("__example__", "Standard_E8s_v3", 8)
+    assert (node.resources["ncpus"], node.resources["big"], node.exists) == (8, True, False)
+    assert manager.get_nodes() == []
