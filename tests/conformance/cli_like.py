@@ -1,0 +1,172 @@
+"""A command line and a driver as integrations write them, for the conformance tests of the command line."""
+
+import json
+
+from conformance_kit import a_cluster
+
+from hpc.autoscale import clilib
+from hpc.autoscale.cli import GenericDriver
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.results import DefaultContextHandler
+
+
+class Driver(GenericDriver):
+    """Jobs and hosts that the test gives it, and a note of what was asked of it."""
+
+    def __init__(self, name="grid"):
+        super().__init__(name)
+        self.jobs = []
+        self.hosts = []
+        self.asked = []
+
+    def preprocess_node_mgr(self, config, node_mgr):
+        super().preprocess_node_mgr(config, node_mgr)
+        node_mgr.add_default_resource({}, "slots", "node.vcpu_count")
+
+    def _read_jobs_and_nodes(self, config):
+        return [Job.from_dict(job) for job in self.jobs], list(self.hosts)
+
+    def add_nodes_to_cluster(self, nodes, include_permanent=False):
+        self.asked.append(("join", [n.name for n in nodes], include_permanent))
+        return super().add_nodes_to_cluster(nodes, include_permanent)
+
+    def handle_draining(self, nodes):
+        self.asked.append(("drain", [n.name for n in nodes]))
+        return nodes
+
+    def handle_post_delete(self, nodes):
+        self.asked.append(("remove", [n.name for n in nodes]))
+        return nodes
+
+
+class CLI(clilib.CommonCLI):
+    """Written against the published names: every override calls super(), as upstream's integrations do."""
+
+    def __init__(self, cluster=None):
+        clilib.CommonCLI.__init__(self, "grid")
+        self.cluster = cluster or a_cluster()
+        self.driver = Driver()
+        self.calls = []
+
+    def _initialize(self, cmd, config):
+        self.calls.append(cmd)
+        config["_mock_bindings"] = self.cluster
+
+    def _driver(self, config):
+        return self.driver
+
+    def _setup_shell_locals(self, config):
+        dcalc, jobs = self._demand_calc(config, self._driver(config))
+        by_name = {node.name: node for node in dcalc.node_mgr.get_nodes()}
+        return {"dcalc": dcalc, "jobs": jobs, "nodes": clilib.ShellDict(by_name)}
+
+    def _default_output_columns(self, config, cmd=None):
+        return ["name", "status@state", "job_ids"] if cmd != "nodes" else ["name", "hostname"]
+
+    def _get_default_output_columns(self, config, cmd_name=None):
+        return [*super()._get_default_output_columns(config, cmd_name), "required"]
+
+    def _initconfig_parser(self, parser):
+        parser.add_argument("--queues", dest="grid__queues", type=clilib.str_list, default=[])
+
+    def _initconfig(self, config):
+        config["grid"]["initialized"] = True
+
+    def _ctx_handler(self, config):
+        self.handler = DefaultContextHandler("[initialization]")
+        return self.handler
+
+    def _demand_calc(self, config, driver, node_mgr=None):
+        self.calls.append("_demand_calc")
+        return super()._demand_calc(config, driver, node_mgr)
+
+    def _add_completion_data(self, completion_json):
+        completion_json["queues"] = ["all.q"]
+
+    def _read_completion_data(self, completion_json):
+        self.queues = completion_json["queues"]
+
+    def restart_nodes(self, config, hostnames=None, node_names=None):
+        """Restarts."""
+        self.calls.append("own restart")
+        super().restart_nodes(config=config, hostnames=hostnames, node_names=node_names)
+
+    def reimage_nodes(self, config, hostnames=None, node_names=None):
+        """Reimages."""
+        super().reimage_nodes(config=config, hostnames=hostnames, node_names=node_names)
+
+    def autoscale(self, config, output_columns, output_format, dry_run=False, long=False):
+        """Autoscales."""
+        return super().autoscale(config, output_columns, output_format, dry_run=dry_run, long=long)
+
+    def demand(self, config, output_columns, output_format, long=False):
+        """Says what autoscale would do."""
+        return super().demand(config, output_columns, output_format, long=long)
+
+    def jobs(self, config):
+        """Prints jobs."""
+        super().jobs(config)
+
+    def join_nodes(self, config, hostnames, node_names, include_permanent=False):
+        """Joins."""
+        super().join_nodes(config, hostnames, node_names, include_permanent)
+
+    @clilib.disablecommand
+    def retry_failed_nodes(self, config):
+        """Hidden, and still there for whoever calls it."""
+        return super().retry_failed_nodes(config)
+
+    def greet_parser(self, parser):
+        """Options of greet."""
+        parser.set_defaults(read_only=False)
+        parser.add_argument("--name", default="world")
+
+    def greet(self, config, name):
+        """Greets."""
+        print(json.dumps([name, config.get("read_only"), config.get("lock_file", "absent")]))
+
+
+class Runner:
+    """Runs commands of a CLI with a configuration file in `home`."""
+
+    def __init__(self, home, capsys, **config):
+        self.home = home
+        self.capsys = capsys
+        self.config = {"cluster_name": "clusty", **config}
+        self.cli = CLI()
+
+    @property
+    def cluster(self):
+        """The cluster that all commands work on."""
+        return self.cli.cluster
+
+    @property
+    def driver(self):
+        """The driver that all commands use."""
+        return self.cli.driver
+
+    def node(self, number, state="Ready", **more):
+        """Add a node that exists."""
+        return self.cluster.add_node(
+            f"htc-{number}", "htc", state=state, hostname=f"ip-{number}", **more
+        )
+
+    def queue(self, name, slots=1, **constraints):
+        """Add a job."""
+        job = Job(name, {"ncpus": 1, **constraints}, iterations=slots)
+        self.driver.jobs.append(job.to_dict())
+
+    def __call__(self, *argv):
+        """Run one command as a process of its own would; what it printed on stdout, and its exit code in `code`."""
+        path = self.home / "autoscale.json"
+        path.write_text(json.dumps(self.config))
+        before, self.cli = self.cli, CLI(self.cluster)
+        self.cli.driver, self.cli.calls = before.driver, []
+        self.code = 0
+        try:
+            clilib.main(list(argv), "grid", self.cli)
+        except SystemExit as end:
+            self.code = end.code
+        captured = self.capsys.readouterr()
+        self.errors = captured.err
+        return captured.out
