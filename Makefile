@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST_ARGS ?=
 
-.PHONY: all demo test lint types format unit docs build clean venv
+.PHONY: all demo test lint types format unit docs build dist clean venv
 
 all: test
 
@@ -45,7 +45,8 @@ format: $(STAMP)
 docs: $(STAMP)
 	$(BIN)/python tools/make_docs.py
 
-build: $(STAMP)
+# dist/: the library under its own name, and under the one that installers of existing integrations look for
+build dist: $(STAMP)
 	$(BIN)/python setup.py build
 
 clean:
