@@ -16,6 +16,7 @@ from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.limits import BucketLimits, _SharedLimit
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import new_node_manager
+from hpc.autoscale.node.nodemanager.building import build
 from hpc.autoscale.results import SatisfiedResult
 
 F4 = "Standard_F4"
@@ -211,6 +212,18 @@ def cluster_status(*arrays, nodes=(), max_core_count=100_000):
         nodearrays=list(arrays) or [array_status()],
         nodes=list(nodes),
     )
+
+
+def build_from(status, records=(), **config):
+    """The buckets of a status, with the same records in both listings."""
+    status.nodes = list(records)
+    return build(config, status, list(records))
+
+
+def only_bucket(status, records=(), **config):
+    """The one bucket of a status."""
+    (bucket,) = build_from(status, records, **config).buckets
+    return bucket
 
 
 # -- constraints as integrations write them

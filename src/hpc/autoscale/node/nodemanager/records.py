@@ -107,8 +107,8 @@ class NodeRecords:
             nodearray=d.nodearray,
             bucket_id=d.bucket_id,
             hostname=self._hostname(record, configuration),
-            private_ip=record.get("PrivateIp"),
-            instance_id=record.get("InstanceId"),
+            private_ip=_text(record, "PrivateIp"),
+            instance_id=_text(record, "InstanceId"),
             vm_size=d.vm_size,
             location=d.location,
             spot=d.spot if record.get("Interruptible") is None else bool(record["Interruptible"]),
@@ -128,13 +128,13 @@ class NodeRecords:
         )
 
     def _hostname(self, record: Mapping[str, Any], configuration: Any) -> Any:
-        address = record.get("PrivateIp")
+        address, hostname = _text(record, "PrivateIp"), _text(record, "Hostname")
         if self._assume_hostnames and address and is_standalone_dns(_Configured(configuration)):
             try:
                 return f"ip-{int(IPv4Address(address)):08X}"
             except AddressValueError:
-                return record.get("Hostname")
-        return record.get("Hostname")
+                return hostname
+        return hostname
 
 
 class _Configured:
@@ -151,7 +151,7 @@ def refresh(node: Node, record: Mapping[str, Any]) -> None:
     node.target_state = record.get("TargetState") or node.target_state
     node.exists = node.target_state == "Started"
     node.instance_id = record.get("InstanceId") or node.instance_id
-    node._settle(record.get("Hostname"), record.get("PrivateIp"))
+    node._settle(_text(record, "Hostname"), _text(record, "PrivateIp"))
 
 
 def with_sizes(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -164,6 +164,12 @@ def with_sizes(values: Mapping[str, Any]) -> dict[str, Any]:
             value = ht.Size.value_of(value)
         found[name] = value
     return found
+
+
+def _text(record: Record, key: str) -> Any:
+    """A value that is a text; None for anything else."""
+    found = record.get(key)
+    return found if isinstance(found, str) else None
 
 
 def _is_member(record: Mapping[str, Any]) -> bool:
