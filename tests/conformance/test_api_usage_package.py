@@ -319,7 +319,6 @@ def test_the_default_lock_is_below_cyclecloud_home(tmp_path, monkeypatch):
 
 
 @row("package.distribution")
-@pytest.mark.xfail(strict=True, reason="there is no build under that name yet")
 def test_the_distribution_builds_under_the_name_that_installers_look_for(tmp_path):
     """The source distribution can be made as cyclecloud-scalelib-<version>.tar.gz, 1.0.11 or above."""
     root = PACKAGE.parents[2]
