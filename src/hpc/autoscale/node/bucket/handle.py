@@ -208,7 +208,8 @@ class NodeBucket(BucketFacts):
     def _scratch(self, position: int) -> Node:
         """A copy of the node at a position, or beyond the last a new one, to try things on."""
         if position >= len(self._slots):
-            return self._new_node(f"{self.nodearray}-{position + 1}", util.uuid("hostname"))
+            # it has no name before it is planned; a number could be another node's
+            return self._new_node(f"{self.nodearray}-new", util.uuid("hostname"))
         return twin(self._handle(position))
 
     def _sync(self, table: ShapeTable) -> bool:

@@ -39,6 +39,15 @@ _PLACEMENT_GROUP = re.compile(r"[a-zA-Z0-9_-]+")
 _NOT_IN_PLACEMENT_GROUP = re.compile(r"[^a-zA-Z0-9_-]")
 
 
+def checked_placement_group(name: str, whose: str) -> ht.PlacementGroup:
+    """The name of a placement group; RuntimeError unless it is made of letters, digits, `_` and `-`."""
+    if not _PLACEMENT_GROUP.fullmatch(name):
+        raise AutoscaleError(
+            f"expected letters, digits, _ and - in a placement group, found {name!r} ({whose})"
+        )
+    return ht.PlacementGroup(name)
+
+
 class Node(Machine, Timed, ABC):
     """One machine. `resources` are its totals, `available` what is left of them; matching looks at `available`.
 
@@ -170,10 +179,8 @@ class Node(Machine, Timed, ABC):
             raise AutoscaleError(
                 f"placement group of {self.name} cannot be changed from {current!r} to {value!r}: the node exists"
             )
-        if value is not None and not _PLACEMENT_GROUP.fullmatch(value):
-            raise AutoscaleError(
-                f"expected letters, digits, _ and - in a placement group, found {value!r} (node {self.name})"
-            )
+        if value is not None:
+            checked_placement_group(value, f"node {self.name}")
         self.__placement_group = value
 
     def set_placement_group_escaped(self, value: str | None) -> ht.PlacementGroup | None:

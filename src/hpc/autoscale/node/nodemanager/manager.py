@@ -22,6 +22,7 @@ from hpc.autoscale.node.default_resources import (
     definition_from,
 )
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.node.handle import checked_placement_group
 from hpc.autoscale.node.nodemanager.commanding import Commands
 from hpc.autoscale.node.nodemanager.naming import NameHook, Names
 from hpc.autoscale.node.nodemanager.placing import Ask, place
@@ -31,7 +32,7 @@ from hpc.autoscale.packing.packer import Packer
 from hpc.autoscale.packing.stock import Stock
 from hpc.autoscale.packing.strategy import Delta, Want
 from hpc.autoscale.results import AllocationResult
-from hpc.autoscale.util import partition, uuid
+from hpc.autoscale.util import uuid
 
 
 class NodeManager(Commands):
@@ -56,6 +57,7 @@ class NodeManager(Commands):
         self._buckets: list[NodeBucket] = []
         self._by_stock: dict[Stock, NodeBucket] = {}
         self._unmanaged: dict[object, NodeBucket] = {}
+        self._unmanaged_hosts: set[str] = set()
         self._written: dict[NodeBucket, None] = {}
         for bucket in node_buckets:
             self._add_bucket(bucket)
@@ -101,7 +103,7 @@ class NodeManager(Commands):
             for node in self.get_nodes()
             if not node.exists
             and node.state != "Stopping"
-            and not (node.state == "Deallocated" and not node.required)
+            and not (node.state == "Deallocated" and not node._in_demand)
         ]
 
     def get_new_nodes(self) -> list[Node]:
@@ -238,32 +240,38 @@ class NodeManager(Commands):
     # -- machines that CycleCloud does not know, and placement groups
 
     def add_unmanaged_nodes(self, existing_nodes: Sequence[Node]) -> None:
-        """Take in machines that cannot be ordered; those that are known already are ignored."""
-        for key, nodes in partition(existing_nodes, unmanaged_key).items():
-            bucket = self._unmanaged.get(key) or self._bucket_with(nodes[0])
-            if bucket is None:
-                bucket = self._unmanaged[key] = artificial_bucket(
-                    "__unmanaged__", like=nodes[0], count=len(nodes)
-                )
-                self._add_bucket(bucket)
+        """Take in machines that cannot be ordered; those whose host name is taken in already are ignored."""
+        ids = {(b.bucket_id, b.placement_group): b for b in self._buckets if not b._artificial}
+        grouped: dict[object, list[Node]] = {}
+        for node in existing_nodes:
+            host = node.hostname_or_uuid
+            if host not in self._unmanaged_hosts:
+                self._unmanaged_hosts.add(host)
+                bucket = ids.get((node.bucket_id, node.placement_group))
+                grouped.setdefault(bucket or unmanaged_key(node), []).append(node)
+        for key, nodes in grouped.items():
+            bucket = key if isinstance(key, NodeBucket) else self._unmanaged_bucket(key, nodes)
             bucket.add_nodes(nodes)
             self._names.reserve(node.name for node in nodes)
             bucket._apply_defaults(self._defaults.apply, self._defaults.deferred)
 
-    def _bucket_with(self, node: Node) -> NodeBucket | None:
-        return next(
-            (
-                bucket
-                for bucket in self._buckets
-                if bucket.bucket_id == node.bucket_id
-                and bucket.placement_group == node.placement_group
-            ),
-            None,
-        )
+    def _unmanaged_bucket(self, key: object, nodes: Sequence[Node]) -> NodeBucket:
+        bucket = self._unmanaged.get(key)
+        if bucket is None:
+            first = nodes[0]
+            taken = any(first.bucket_id == other.bucket_id for other in self._buckets)
+            bucket_id = uuid("bucket") if taken else first.bucket_id
+            bucket = artificial_bucket(
+                "__unmanaged__", like=first, count=len(nodes), bucket_id=bucket_id
+            )
+            self._unmanaged[key] = bucket
+            self._add_bucket(bucket)
+        return bucket
 
     def add_placement_group(self, pg_name: str, bucket: NodeBucket) -> None:
-        """Add a placement group to a bucket; one that its nodearray and VM size have already is left alone."""
-        group = ht.PlacementGroup(pg_name)
+        """Add a placement group to a bucket; one that its nodearray and VM size have already is left alone. RuntimeError
+        for a name that is none."""
+        group = checked_placement_group(pg_name, str(bucket))
         for known in self._buckets:
             if (known.nodearray, known.vm_size, known.placement_group) == (
                 bucket.nodearray,

@@ -24,12 +24,13 @@ def artificial_bucket(
     location: ht.Location = ht.Location(_UNKNOWN),  # noqa: B008
     like: Node | None = None,
     count: int = 0,
+    bucket_id: str | None = None,
 ) -> NodeBucket:
     """A bucket without room for new nodes, with the resources of the machine it is made for."""
     aux = vm_sizes.get_aux_vm_size_info(location, vm_size)
     definition = NodeDefinition(
         ht.NodeArrayName(nodearray),
-        like.bucket_id if like is not None else ht.BucketId(nodearray),
+        ht.BucketId(bucket_id or nodearray),
         vm_size,
         location,
         False,
