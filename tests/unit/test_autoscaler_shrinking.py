@@ -62,6 +62,33 @@ def test_nodes_that_take_too_long_to_boot_go(run, scheduler, cluster, now):
     assert summary.overdue == summary.deleted == ("htc-1",)
 
 
+def test_work_does_not_wait_for_a_node_that_takes_too_long_to_boot(run, scheduler, cluster, now):
+    """Another one is created for it in the same pass; while the driver keeps the old one, no third."""
+    cluster.add_node("htc-1", "htc", state="Preparing")
+    scheduler.jobs = [a_job()]
+    run()
+    now.sleep(1801)
+    scheduler.jobs = [a_job()]
+    scheduler.answers["handle_boot_timeout"] = []
+    assert run().created == ("htc-2",)
+    scheduler.jobs = [a_job()]
+    del scheduler.answers["handle_boot_timeout"]
+    summary = run()
+    assert (summary.created, summary.deleted) == ((), ("htc-1",))
+
+
+def test_a_node_that_works_while_it_boots_stays(run, scheduler, cluster, now):
+    """The driver is asked about it, the scheduler's word counts, and more work may be placed there."""
+    cluster.add_node("htc-1", "htc", state="Preparing", hostname="host-1")
+    scheduler.hosts = [a_host("host-1", "running", ncpus=4)]
+    scheduler.jobs = [a_job()]
+    run()
+    now.sleep(1801)
+    summary = run()
+    assert (summary.created, summary.spared, summary.deleted) == ((), ("htc-1",), ())
+    assert scheduler.given["handle_boot_timeout"] == ["htc-1"]
+
+
 def test_failed_nodes_go(run, scheduler, cluster):
     """Those that the driver gives back, at once."""
     cluster.add_node("htc-1", "htc", state="Failed")

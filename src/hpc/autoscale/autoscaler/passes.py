@@ -41,6 +41,7 @@ class Pass:
         self.faults = Faults()
         self.outcome: dict[str, Any] = {}
         self.notes: list[str] = []
+        self._late: list[Node] = []
         self._demand_is_known = True
         self._new_calculator = new_calculator
         self._set_context = set_context
@@ -86,7 +87,10 @@ class Pass:
     def _calculate(self, marked: list[Node]) -> tuple[DemandCalculator, DemandResult]:
         calculator, jobs = self._new_calculator(self.config, self.driver)
         self._check(calculator.node_mgr)
-        for node in _managed(calculator, marked):
+        self._late = self._overdue(calculator)
+        # work that is planned on a node that is to go would keep it there, and wait for it for ever
+        hopeless = [node for node in self._late if not node.assignments]
+        for node in [*_managed(calculator, marked), *hopeless]:
             node.closed = True
         unsatisfied, set_aside = learning.add_jobs(calculator, jobs, self._set_context)
         if set_aside and len(set_aside) == len(jobs):
@@ -137,11 +141,10 @@ class Pass:
         return len(self.faults.found) == known
 
     def _shrink(self, calculator: DemandCalculator, failed: list[Node]) -> None:
-        overdue = self._overdue(calculator)
         idle = self._idle(calculator)
-        self.outcome.update(overdue=node_names(overdue), idle=node_names(idle))
+        self.outcome.update(overdue=node_names(self._late), idle=node_names(idle))
         leaving, drained = commanding.vacate(
-            self.driver, failed, overdue, idle, self._max_deletes, self.faults
+            self.driver, failed, self._late, idle, self._max_deletes, self.faults
         )
         self.outcome["drained"] = drained
         if not leaving:
