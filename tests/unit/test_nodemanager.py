@@ -1,0 +1,255 @@
+"""The published `NodeManager`: placing, names, buckets, machines on premises."""
+
+import pytest
+from node_kit import a_cluster, a_config, a_manager, names
+
+from hpc.autoscale.ccbindings.mock import MockClusterBinding
+from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.node.node import UnmanagedNode
+from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
+
+
+@pytest.fixture(autouse=True)
+def no_name_service(monkeypatch):
+    """No address is looked up."""
+    monkeypatch.setattr(SchedulerNode, "ignore_hostnames", True)
+
+
+def placed(result):
+    """Names of the nodes used, and the slots."""
+    return names(result.nodes), result.total_slots
+
+
+# -- names
+
+
+def test_the_lowest_free_index():
+    """Gaps are filled; names of nodes that are in no bucket are taken too."""
+    cluster = a_cluster()
+    for name, state in (("htc-2", "Ready"), ("htc-4", "Ready")):
+        cluster.add_node(name, "htc", state=state)
+    cluster.add_nodearray("other", {})
+    cluster.add_bucket("other", "Standard_F4", 5, 5)
+    cluster.add_node("htc-5", "other", state="Ready")
+    manager = a_manager(cluster)
+    wanted = {"node.exists": False, "exclusive": True, "node.nodearray": "htc"}
+    assert names(manager.allocate(wanted, node_count=3).nodes) == ["htc-1", "htc-3", "htc-6"]
+    assert names(manager.allocate(wanted, node_count=1).nodes) == ["htc-7"]
+
+
+def test_a_refused_plan_takes_no_names():
+    """The next one gets them (W3)."""
+    manager = a_manager(a_cluster(2))
+    assert not manager.allocate({"exclusive": True}, node_count=3, all_or_nothing=True)
+    assert names(manager.allocate({"exclusive": True}, node_count=1).nodes) == ["htc-1"]
+
+
+def test_the_name_hook():
+    """Asked with index 1 first for each node, and once when that name is free."""
+    manager = a_manager()
+    asked = []
+
+    def fixed(bucket, index):
+        asked.append((bucket.vm_size, index))
+        if index != 1:
+            raise RuntimeError("only one")
+        return f"fixed-{len(asked)}"
+
+    manager.set_node_name_hook(fixed)
+    assert names(manager.allocate({"exclusive": True}, node_count=2).nodes) == [
+        "fixed-1",
+        "fixed-2",
+    ]
+    assert asked == [("Standard_F4", 1)] * 2
+
+
+def test_a_hook_with_a_pattern():
+    """It is asked on until its answer is free, but not again for names that it gave before."""
+    manager = a_manager(a_cluster(300))
+    asked = []
+
+    def numbered(bucket, index):
+        asked.append(index)
+        return f"n{index}"
+
+    manager.set_node_name_hook(numbered)
+    for _ in range(10):
+        manager.allocate({"exclusive": True}, node_count=20)
+    assert names(manager.get_nodes()) == [f"n{i}" for i in range(1, 201)]
+    assert len(asked) < 1000
+
+
+def test_a_hook_that_fails_changes_nothing():
+    """Its error reaches the caller; afterwards everything is as it was."""
+    manager = a_manager()
+
+    def broken(bucket, index):
+        raise LookupError("no name left")
+
+    manager.set_node_name_hook(broken)
+    with pytest.raises(LookupError):
+        manager.allocate({"exclusive": True}, node_count=1)
+    assert (manager.get_nodes(), manager.get_buckets()[0].available_count) == ([], 10)
+    manager.set_node_name_hook(lambda bucket, index: f"ok-{index}")
+    assert names(manager.allocate({"exclusive": True}, node_count=2).nodes) == ["ok-1", "ok-2"]
+
+
+# -- buckets
+
+
+def test_buckets_by_id():
+    """Placement groups share an id, which is an error here."""
+    manager = a_manager()
+    (bucket,) = manager.get_buckets()
+    assert manager.get_buckets_by_id() == {bucket.bucket_id: bucket}
+    manager.add_placement_group("pg0", bucket)
+    with pytest.raises(RuntimeError, match="bucket id"):
+        manager.get_buckets_by_id()
+
+
+def test_adding_placement_groups(caplog):
+    """At the end; known to a VM size once, for other sizes again (W15)."""
+    cluster = a_cluster()
+    cluster.add_bucket("htc", "Standard_F8", 10, 10)
+    manager = a_manager(cluster)
+    small, large = manager.get_buckets()
+    manager.add_placement_group("pg0", small)
+    manager.add_placement_group("pg0", small)
+    manager.add_placement_group("pg0", large)
+    added = [(b.vm_size, b.placement_group) for b in manager.get_buckets()[2:]]
+    assert added == [("Standard_F4", "pg0"), ("Standard_F8", "pg0")]
+    assert "exists already" in caplog.text
+    assert manager.get_placement_groups(small) == ["pg0", "pg0"]
+    with pytest.raises(RuntimeError, match="placement group"):
+        manager.add_placement_group("pg 1", small)
+
+
+def test_a_placement_group_and_its_bucket_share_the_count():
+    """What is placed in the group is gone outside of it, and the other way round."""
+    manager = a_manager(a_cluster(10, max_placement_group_size=4))
+    (bucket,) = manager.get_buckets()
+    manager.add_placement_group("pg0", bucket)
+    group = manager.get_buckets()[1]
+    wanted = {"in-a-placement-group": True, "exclusive": True}
+    assert len(manager.allocate(wanted, node_count=9).nodes) == 4
+    assert (bucket.available_count, group.available_count) == (6, 0)
+    manager.allocate({"node.placement_group": None, "exclusive": True}, node_count=5)
+    assert bucket.available_count == 1
+
+
+def test_an_empty_manager():
+    """Can be asked, and has nothing."""
+    manager = NodeManager(MockClusterBinding(), [])
+    assert (manager.get_nodes(), manager.get_buckets(), manager.new_nodes) == ([], [], [])
+    assert manager.allocate({"ncpus": 1}, slot_count=1).status == "NoCandidatesFound"
+    with pytest.raises(RuntimeError, match="at least one bucket"):
+        _ = manager.cluster_max_core_count
+
+
+def test_limits_of_cluster_and_regions():
+    """Each region has its own numbers (W14), those of on-demand nodes where there are both."""
+    cluster = MockClusterBinding()
+    cluster.max_core_count = 500
+    for i, (name, location, spot) in enumerate(
+        (("a", "eastus", True), ("b", "eastus", False), ("c", "westus2", False)), 1
+    ):
+        cluster.add_nodearray(name, {}, location=location, spot=spot)
+        cluster.add_bucket(
+            name,
+            "Standard_F4",
+            5,
+            5,
+            regional_quota_core_count=100 * i,
+            regional_consumed_core_count=i,
+        )
+    manager = a_manager(cluster)
+    assert manager.get_locations() == ["eastus", "westus2"]
+    assert manager.get_regional_max_core_count("eastus") == 200
+    assert manager.get_regional_consumed_core_count("westus2") == 3
+    assert (manager.cluster_max_core_count, manager.cluster_consumed_core_count) == (500, 0)
+    with pytest.raises(RuntimeError, match="nowhere"):
+        manager.get_regional_max_core_count("nowhere")
+
+
+def test_the_bindings_and_the_texts():
+    """What is given is what is found."""
+    cluster = a_cluster()
+    manager = a_manager(cluster)
+    assert manager.cluster_bindings is cluster
+    assert "1 buckets" in str(manager)
+    assert manager.to_dict()["buckets"][0]["vm_size"] == "Standard_F4"
+
+
+def test_existing_nodes_are_accepted_and_not_used():
+    """As upstream; machines are added by `add_unmanaged_nodes`."""
+    manager = new_node_manager(a_config(a_cluster()), existing_nodes=[SchedulerNode("tux")])
+    assert manager.get_nodes() == []
+
+
+# -- machines on premises
+
+
+def test_machines_come_first():
+    """In the order given; nothing can be added to them by asking."""
+    manager = a_manager()
+    manager.add_unmanaged_nodes([SchedulerNode(n, {"ncpus": 2}) for n in ("tux42", "tux7")])
+    assert placed(manager.allocate({"ncpus": 1}, slot_count=5)) == (["tux42", "tux7", "htc-1"], 5)
+    bucket = manager.get_buckets()[-1]
+    assert (bucket.nodearray, bucket.available_count, bucket._artificial) == (
+        "__unmanaged__",
+        0,
+        True,
+    )
+    assert (bucket.vm_size, bucket.location, bucket.subnet) == ("unknown", "unknown", "unknown")
+    assert names(manager.new_nodes) == ["htc-1"]
+
+
+def test_machines_are_added_once():
+    """By host name; however often, and whatever they have then."""
+    manager = a_manager()
+    for cores in (2, 2, 3):
+        manager.add_unmanaged_nodes([SchedulerNode("tux", {"ncpus": cores})])
+    assert [(n.name, n.resources["ncpus"]) for n in manager.get_nodes()] == [("tux", 2)]
+
+
+def test_equal_machines_share_a_bucket():
+    """Thousands of them make one, whatever ids they were given."""
+    manager = a_manager()
+    manager.add_unmanaged_nodes([SchedulerNode(f"tux{i}", {"ncpus": 2}) for i in range(3000)])
+    manager.add_unmanaged_nodes([UnmanagedNode(f"lux{i}", {"ncpus": 2}) for i in range(10)])
+    assert len(manager.get_buckets()) == 2
+    assert len(manager.get_nodes()) == 3010
+
+
+def test_different_machines_each_count_for_what_they_have():
+    """None is judged by another one's resources."""
+    manager = a_manager(a_cluster(0))
+    manager.add_unmanaged_nodes(
+        [
+            SchedulerNode("small", {"ncpus": 1, "owner": "a"}),
+            SchedulerNode("large", {"ncpus": 64, "owner": "b"}),
+            UnmanagedNode("gpu", {"ncpus": 8, "ngpus": 2}),
+        ]
+    )
+    assert names(manager.allocate({"ncpus": 10}, slot_count=1).nodes) == ["large"]
+    assert names(manager.allocate({"ngpus": 1}, slot_count=1).nodes) == ["gpu"]
+    assert names(manager.allocate({"owner": "a"}, slot_count=1).nodes) == ["small"]
+    assert len(manager.get_buckets_by_id()) == len(manager.get_buckets())
+
+
+def test_a_machine_of_a_known_bucket_joins_it():
+    """By the bucket's id and placement group."""
+    manager = a_manager()
+    (bucket,) = manager.get_buckets()
+    others = [SchedulerNode("other", {"ncpus": 1})]
+    mine = SchedulerNode("mine", {"ncpus": 1}, bucket_id=bucket.bucket_id)
+    manager.add_unmanaged_nodes([*others, mine])
+    assert (names(bucket.nodes), len(manager.get_buckets())) == (["mine"], 2)
+
+
+def test_machines_get_the_defaults():
+    """Where they say nothing themselves."""
+    manager = a_manager(default_resources=[{"select": {}, "name": "gold", "value": 3}])
+    manager.add_unmanaged_nodes([UnmanagedNode("tux", {"ncpus": 1}, vcpu_count=2)])
+    (node,) = manager.get_nodes()
+    assert (node.resources["ncpus"], node.resources["gold"], node.resources["pcpus"]) == (1, 3, 2)

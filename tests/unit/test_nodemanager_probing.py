@@ -1,0 +1,254 @@
+"""Demands that the engine cannot judge by shapes alone: constraints that name nodes, and those of somebody else."""
+
+import pytest
+from node_kit import Tokens, a_cluster, a_manager, names
+
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.node.constraints import (
+    And,
+    Or,
+    SharedConsumableConstraint,
+    SharedConsumableResource,
+    get_constraint,
+)
+
+
+def running(count=4, resources=None, available=10):
+    """A manager over a cluster with running nodes htc-1, htc-2, … called ip-1.example, ip-2.example, …"""
+    cluster = a_cluster(available, resources=resources)
+    for i in range(1, count + 1):
+        cluster.add_node(f"htc-{i}", "htc", state="Ready", hostname=f"ip-{i}")
+    cluster.assign_ip([f"htc-{i}" for i in range(1, count + 1)])
+    manager = a_manager(cluster)
+    for node in manager.get_nodes():
+        node._settle(f"{node.hostname}.example", node.private_ip)
+    return manager
+
+
+def by_job(manager, constraints, slots=1):
+    """Names of the nodes that a job was placed on; the same as for a plain request."""
+    job = Job("job", constraints, iterations=slots)
+    return names(job.do_allocate(manager).nodes)
+
+
+def by_request(manager, constraints, slots=1):
+    """Names of the nodes that a request was placed on."""
+    return names(manager.allocate(constraints, slot_count=slots).nodes)
+
+
+@pytest.mark.parametrize("place", [by_job, by_request])
+@pytest.mark.parametrize(
+    ("constraint", "expected"),
+    [
+        ({"node.name": "htc-3"}, ["htc-3"]),
+        ({"node.hostname": "ip-2"}, ["ip-2"]),
+        ({"node.hostname": ["ip-4", "ip-3"]}, ["ip-3"]),
+        ({"node.fqdn": "ip-2.example"}, ["ip-2"]),
+        ({"node.hostname_or_uuid": "ip-3"}, ["ip-3"]),
+        ({"node.private_ip": "10.1.0.4"}, ["ip-3"]),
+        ({"node.name": "htc-3", "ncpus": 2}, ["htc-3"]),
+        ({"or": [{"node.name": "htc-9"}, {"node.name": "htc-2"}]}, ["htc-2"]),
+        ({"xor": [{"node.name": "htc-*"}, {"not": {"node.name": "htc-4"}}]}, ["htc-4"]),
+        ({"not": {"node.name": "htc-1"}}, ["htc-2"]),
+        ({"node.create_time_unix": 7.0}, ["htc-3"]),
+        ({"who": "ip-4"}, ["ip-4"]),
+        ({"who": "ip-4", "ncpus": 1, "exclusive": True}, ["ip-4"]),
+    ],
+)
+def test_constraints_that_name_a_node(place, constraint, expected):
+    """Each node answers for itself: properties that differ from node to node, and defaults made of them."""
+    manager = running()
+    manager.add_default_resource({}, "who", "node.hostname")
+    manager.get_nodes()[2].create_time_unix = 7.0
+    assert [n.replace("ip-", "htc-") for n in expected] == place(manager, constraint)
+
+
+def test_what_names_a_node_takes_what_it_takes():
+    """Amounts go down on that node, and only as much as fits goes there."""
+    manager = running()
+    result = manager.allocate({"node.name": "htc-3", "ncpus": 1}, slot_count=9)
+    assert (names(result.nodes), result.total_slots) == (["htc-3"], 4)
+    assert [n.available["ncpus"] for n in manager.get_nodes()] == [4, 4, 0, 4]
+    assert not manager.allocate({"node.name": "htc-3", "ncpus": 1}, slot_count=1)
+
+
+def test_new_nodes_have_no_names_yet():
+    """A demand that names a node opens none; one that shuns a name does."""
+    manager = running(1)
+    assert not manager.allocate({"node.name": "htc-7"}, slot_count=1)
+    assert not manager.allocate({"node.hostname": "ip-7"}, slot_count=1)
+    shy = {"not": {"node.name": ["htc-1", "htc-2"]}, "exclusive": True}
+    assert names(manager.allocate(shy, node_count=3).nodes) == ["htc-2", "htc-3", "htc-4"]
+
+
+def test_all_nodes_that_match_a_pattern():
+    """As many as the demand needs."""
+    manager = running(12)
+    wanted = {"node.name": "htc-1*", "exclusive": True}
+    assert names(manager.allocate(wanted, node_count=9).nodes) == [
+        "htc-1",
+        "htc-10",
+        "htc-11",
+        "htc-12",
+    ]
+
+
+def test_the_node_id():
+    """It is known of existing nodes, whoever defined the resource."""
+    manager = running(3)
+    ids = [node.delayed_node_id.node_id for node in manager.get_nodes()]
+    assert by_request(manager, {"ccnodeid": ids[1]}) == ["htc-2"]
+    assert len(manager._packer.table) < 8
+
+
+def test_exclusive_tasks_know_whose_they_are():
+    """Also when another job said the same before."""
+    manager = running(2)
+    wanted = {"node.name": "htc-*", "exclusive": True}
+    for name in ("a", "b"):
+        Job(name, wanted).do_allocate(manager)
+    assert [node.assignments for node in manager.get_nodes()] == [{"a"}, {"b"}]
+
+
+# -- constraints of somebody else
+
+
+def token_manager(count=2, tokens=3, available=10):
+    """Running nodes with tokens, which new nodes have as well."""
+    return running(count, {"tokens": tokens}, available)
+
+
+def test_an_opaque_constraint_is_obeyed():
+    """Through its own methods, on existing nodes and then on new ones."""
+    manager = token_manager()
+    result = manager.allocate([Tokens()], slot_count=7)
+    assert (names(result.nodes), result.total_slots) == (["htc-1", "htc-2", "htc-3"], 7)
+    assert [n.available["tokens"] for n in manager.get_nodes()] == [0, 0, 2]
+    assert result.nodes[2].exists is False
+
+
+def test_it_counts_together_with_those_that_the_engine_knows():
+    """The least of both."""
+    manager = token_manager()
+    result = manager.allocate([Tokens(), {"ncpus": 3}], slot_count=3)
+    assert [(n.name, n.available["ncpus"]) for n in result.nodes] == [
+        ("htc-1", 1),
+        ("htc-2", 1),
+        ("htc-3", 1),
+    ]
+
+
+def test_what_it_writes_reaches_the_node():
+    """Resources, metadata, placement group, overrides; and the engine hears of it."""
+
+    def write(node):
+        node.available["mark"] = "m"
+        node._resources["mark"] = "m"
+        node.metadata["seen"] = node.metadata.get("seen", 0) + 1
+        node.placement_group = "pg0"
+        node.node_attribute_overrides["Configuration"] = {"x": 1}
+        node.name_format = "f"
+
+    manager = token_manager(0)
+    (node,) = manager.allocate([Tokens(write)], slot_count=2, assignment_id="job").nodes
+    assert (node.name, node.available["mark"], node.resources["mark"]) == ("htc-1", "m", "m")
+    assert (node.metadata["seen"], node.placement_group, node.name_format) == (2, "pg0", "f")
+    assert node.node_attribute_overrides == {"Configuration": {"x": 1}}
+    assert node.assignments == {"job"}
+    manager.get_buckets()[0].resources["mark"] = "none"
+    assert names(manager.allocate({"mark": ["m", "none"], "ncpus": 4}, slot_count=1).nodes) == [
+        "htc-1"
+    ]
+
+
+def test_a_node_that_is_opened_for_it_is_its_own():
+    """What names the node is worked out for the node, not for the copy that it was tried on."""
+    manager = token_manager(0)
+    manager.add_default_resource({}, "who", "node.name")
+    manager.add_default_resource({}, "host", lambda node: node.hostname)
+    nodes = manager.allocate([Tokens()], slot_count=5).nodes
+    assert [n.resources["who"] for n in nodes] == ["htc-1", "htc-2"]
+    assert [n.available["host"] for n in nodes] == [n.hostname for n in nodes]
+
+
+def test_a_refusal_leaves_no_trace():
+    """Neither on nodes nor in shared pools nor in names (W2, W4)."""
+    manager = token_manager(1, available=2)
+    pool = SharedConsumableResource("licence", "q", 10, 10)
+    wanted = [Tokens(), SharedConsumableConstraint([pool], 1)]
+    before = manager.to_dict()
+    refused = manager.allocate(wanted, slot_count=7, all_or_nothing=True)
+    assert (bool(refused), bool(refused.reasons), pool.current_value) == (False, True, 10)
+    assert manager.to_dict() == before
+    assert manager.allocate(wanted, slot_count=6, all_or_nothing=True).total_slots == 6
+    assert pool.current_value == 4
+
+
+def test_a_pool_stops_it():
+    """At what is left in it."""
+    manager = token_manager()
+    pool = SharedConsumableResource("licence", "q", 4, 4)
+    result = manager.allocate([Tokens(), SharedConsumableConstraint([pool], 1)], slot_count=7)
+    assert (result.total_slots, pool.current_value) == (4, 0)
+
+
+def test_an_error_in_it_leaves_no_trace():
+    """It reaches the caller; pools and nodes are as before."""
+
+    def fail(node):
+        if node.name != "htc-1":
+            raise ZeroDivisionError
+
+    manager = token_manager()
+    pool = SharedConsumableResource("licence", "q", 9, 9)
+    before = manager.to_dict()
+    with pytest.raises(ZeroDivisionError):
+        manager.allocate([SharedConsumableConstraint([pool], 1), Tokens(fail)], slot_count=6)
+    assert (pool.current_value, manager.to_dict()) == (9, before)
+    assert manager.allocate({"ncpus": 1}, slot_count=1).total_slots == 1
+
+
+def test_it_may_stand_inside_others():
+    """In an And and in an Or."""
+    manager = token_manager(1, tokens=1)
+    both = And(Tokens(), {"ncpus": 1})
+    assert names(manager.allocate([both], slot_count=1).nodes) == ["htc-1"]
+    either = Or({"ncpus": 99}, Tokens())
+    assert names(manager.allocate([either], slot_count=1).nodes) == ["htc-2"]
+
+
+def test_it_may_look_at_anything():
+    """What it is given answers as the node would: host names, times, assignments, flags, also of its own class."""
+    seen = []
+
+    class Curious(Tokens):
+        def satisfied_by_node(self, node):
+            seen.append((node.fqdn, node.hostname_or_uuid, node.create_time_unix, node.mine))
+            return super().satisfied_by_node(node)
+
+    manager = token_manager(1)
+    for bucket in manager.get_buckets():
+        bucket.example_node.mine = "example"
+    (node,) = manager.get_nodes()
+    node.create_time_unix, node.mine = 5.0, "x"
+    manager.allocate([Curious()], slot_count=1)
+    assert ("ip-1.example", "ip-1", 5.0, "x") in seen
+
+
+def test_not_allocated_looks_at_the_node():
+    """The deprecated constraint on the allocated flag."""
+    manager = running(2)
+    manager.get_nodes()[0].required = True
+    constraint = get_constraint({"not-allocated": True})
+    assert constraint.minimum_space(manager.get_nodes()[1]) == 0
+    assert not manager.allocate([constraint], slot_count=1)
+
+
+def test_a_node_and_somebody_elses_constraint():
+    """Both kinds in one demand."""
+    manager = token_manager(3)
+    wanted = [Tokens(), {"node.name": "htc-2"}]
+    result = manager.allocate(wanted, slot_count=9)
+    assert (names(result.nodes), result.total_slots) == (["htc-2"], 3)
+    shy = [Tokens(), {"not": {"node.name": ["htc-1", "htc-2", "htc-3", "htc-4"]}}]
+    assert names(manager.allocate(shy, slot_count=4).nodes) == ["htc-4", "htc-5"]
