@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -68,7 +69,7 @@ class RequestLog:
             found = json.loads(self._path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return []
-        except (OSError, ValueError) as e:
+        except (OSError, ValueError, RecursionError) as e:
             raise RequestLogError(
                 f"request ids {self._path}: expected a JSON list of ids, found: {e}"
             ) from e
@@ -87,6 +88,18 @@ class RequestLog:
                     f.flush()
                     os.fsync(f.fileno())
                 os.replace(temporary, self._path)
+                _sync_directory(self._path.parent)
             except OSError as e:
+                temporary.unlink(missing_ok=True)
                 raise RequestLogError(f"request ids {self._path}: cannot be written: {e}") from e
         self._unsettled = unsettled
+
+
+def _sync_directory(directory: Path) -> None:
+    """Make a rename last through a power failure, where the file system has a way to say so."""
+    with suppress(OSError):
+        handle = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
