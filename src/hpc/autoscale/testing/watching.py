@@ -1,0 +1,175 @@
+"""A driver that is watched: passes everything on to the driver under test and notes where it breaks its word.
+
+What is noted here holds in every pass of every check. It also lets a check do something at the very moment before a
+hook is called. Used by `stage` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from hpc.autoscale.autoscaler.faults import call_with_up_to
+from hpc.autoscale.job.driver import SchedulerDriver
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.job.nodequeue import NodeQueue
+from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.nodehistory import NodeHistory
+from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.testing.world import Host, SchedulerWorld
+from hpc.autoscale.util import SingletonLock
+
+READY = ("Ready", "Started")
+
+
+def short(hostname: str | None) -> str:
+    """A host name as names are compared."""
+    return (hostname or "").split(".")[0].lower()
+
+
+class WatchedDriver(SchedulerDriver):
+    """The driver under test, and what was seen of it.
+
+    `broken`   what it did that it must never do, as sentences
+    `raised`   what its hooks raised
+    `before`   by the name of a hook: what is to happen just before it is called next
+    `repeats`  whether each hook is called twice with the same nodes, as after a pass that was cut short
+    """
+
+    def __init__(self, driver: SchedulerDriver, world: SchedulerWorld) -> None:
+        super().__init__(driver.name)
+        self.driver = driver
+        self.broken: list[str] = []
+        self.raised: list[Exception] = []
+        self.before: dict[str, Callable[[], object]] = {}
+        self.repeats = False
+        self._world = world
+
+    # -- passed on as it is
+
+    @property
+    def autoscale_home(self) -> str:
+        """The driver's."""
+        return self.driver.autoscale_home
+
+    def initialize(self) -> None:
+        """The driver's."""
+        self.driver.initialize()
+
+    def preprocess_config(self, config: dict[str, Any]) -> dict[str, Any]:
+        """The driver's."""
+        return self.driver.preprocess_config(config)
+
+    def preprocess_node_mgr(self, config: dict[str, Any], node_mgr: NodeManager) -> None:
+        """The driver's."""
+        self.driver.preprocess_node_mgr(config, node_mgr)
+
+    def validate_nodes(self, scheduler_nodes: list[SchedulerNode], cc_nodes: list[Node]) -> None:
+        """The driver's."""
+        self.driver.validate_nodes(scheduler_nodes, cc_nodes)
+
+    def new_node_queue(self, config: dict[str, Any]) -> NodeQueue:
+        """The driver's."""
+        return self.driver.new_node_queue(config)
+
+    def new_singleton_lock(self, config: dict[str, Any]) -> SingletonLock:
+        """The driver's."""
+        return self.driver.new_singleton_lock(config)
+
+    def new_node_history(self, config: dict[str, Any]) -> NodeHistory:
+        """The driver's."""
+        return self.driver.new_node_history(config)
+
+    def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
+        return self.driver._read_jobs_and_nodes(config)
+
+    def read_jobs_and_nodes(
+        self, config: dict[str, Any], force: bool = False
+    ) -> tuple[list[Job], list[SchedulerNode]]:
+        """The driver's."""
+        return call_with_up_to(self.driver.read_jobs_and_nodes, config, force)
+
+    # -- watched
+
+    def add_nodes_to_cluster(
+        self, nodes: list[Node], include_permanent: bool = False
+    ) -> list[Node]:
+        """The driver's; what it returns is ready, and known to the scheduler."""
+        joined = self._hook("add_nodes_to_cluster", nodes)
+        known = self._hosts()
+        for node in joined:
+            if node.state not in READY:
+                self._note("add_nodes_to_cluster", node, f"is {node.state} and not ready")
+            elif short(node.hostname) not in known:
+                self._note("add_nodes_to_cluster", node, "is not known to the scheduler")
+        return joined
+
+    def handle_post_join_cluster(self, nodes: list[Node]) -> list[Node]:
+        """The driver's."""
+        return self._hook("handle_post_join_cluster", nodes)
+
+    def handle_draining(self, nodes: list[Node]) -> list[Node]:
+        """The driver's; what it returns takes no work and has none."""
+        drained = self._hook("handle_draining", nodes)
+        hosts = self._hosts()
+        for node in drained:
+            host = hosts.get(short(node.hostname))
+            if host and host.takes_work:
+                self._note("handle_draining", node, "still takes new work")
+            if host and host.tasks:
+                self._note("handle_draining", node, f"has work (tasks that run: {host.tasks})")
+        return drained
+
+    def handle_failed_nodes(self, nodes: list[Node]) -> list[Node]:
+        """The driver's."""
+        return self._hook("handle_failed_nodes", nodes)
+
+    def handle_boot_timeout(self, nodes: list[Node]) -> list[Node]:
+        """The driver's."""
+        return self._hook("handle_boot_timeout", nodes)
+
+    def handle_post_delete(self, nodes: list[Node]) -> list[Node]:
+        """The driver's."""
+        return self._hook("handle_post_delete", nodes)
+
+    def _hook(self, name: str, nodes: list[Node]) -> list[Node]:
+        """Call a hook with lists of its own, since drivers may take nodes out of them."""
+        self.before.pop(name, _nothing)()
+        hook = getattr(self.driver, name)
+        for _ in range(2 if self.repeats else 1):
+            try:
+                returned = hook(list(nodes))
+            except Exception as error:
+                self.raised.append(error)
+                raise
+        return self._returned(name, nodes, returned)
+
+    def _returned(self, name: str, given: list[Node], returned: object) -> list[Node]:
+        """What a hook returned, as far as it is nodes that it was given."""
+        if not isinstance(returned, Iterable):
+            self.broken.append(
+                f"{name}: expected a list of nodes to be returned, found {returned!r}"
+            )
+            return []
+        own = {id(node) for node in given}
+        known = []
+        for node in returned:
+            if id(node) in own:
+                known.append(node)
+            else:
+                self.broken.append(
+                    f"{name}: expected nodes of the list that was given, found {node!r}:"
+                    " return the objects that were given, not copies or others"
+                )
+        return known
+
+    def _note(self, name: str, node: Node, what: str) -> None:
+        self.broken.append(f"{name}: returned {node.name} ({node.hostname}), which {what}")
+
+    def _hosts(self) -> Mapping[str, Host]:
+        return {short(name): host for name, host in self._world.hosts().items()}
+
+
+def _nothing() -> None:
+    """What happens before a hook when nothing is to happen."""

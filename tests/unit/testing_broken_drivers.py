@@ -1,0 +1,285 @@
+"""Drivers that each break one promise, as integrations have done it, with the check that is to notice and what it says."""
+
+from testing_kit import SLOTS, Entry, MemoryDriver
+
+from hpc.autoscale import clock
+from hpc.autoscale.job.job import Job
+
+
+class CountsQueues(MemoryDriver):
+    def _read_jobs_and_nodes(self, config):
+        jobs, nodes = super()._read_jobs_and_nodes(config)
+        return [Job(job.name, {"ncpus": 1}) for job in jobs], nodes
+
+
+class CountsRunningTasks(MemoryDriver):
+    def _read_jobs_and_nodes(self, config):
+        _, nodes = super()._read_jobs_and_nodes(config)
+        running = sum(entry.running for entry in self.scheduler.entries.values())
+        total = running + self.scheduler.waiting
+        return [Job("queue", {"ncpus": 1}, iterations=total)] if total else [], nodes
+
+
+class TakesNothingOff(MemoryDriver):
+    def reported(self, hostname, entry):
+        node = super().reported(hostname, entry)
+        node.available["ncpus"] = SLOTS
+        return node
+
+
+class DrainsWhileReading(MemoryDriver):
+    idle_since = None
+
+    def _read_jobs_and_nodes(self, config):
+        busy = self.scheduler.waiting or any(e.running for e in self.scheduler.ask().values())
+        self.idle_since = None if busy else self.idle_since or clock.time()
+        for entry in self.scheduler.entries.values():
+            entry.takes_work = busy or clock.time() - self.idle_since < 300
+        return super()._read_jobs_and_nodes(config)
+
+
+class JoinsWhatHasAHostname(MemoryDriver):
+    def add_nodes_to_cluster(self, nodes, include_permanent=False):
+        for node in nodes:
+            if node.hostname:
+                self.scheduler.ask().setdefault(node.hostname, Entry(node.delayed_node_id.node_id))
+        return [node for node in nodes if node.state == "Ready"]
+
+
+class JoinsAnewEachTime(MemoryDriver):
+    def add_nodes_to_cluster(self, nodes, include_permanent=False):
+        ready = [node for node in nodes if node.state == "Ready"]
+        for node in ready:
+            self.scheduler.ask()[node.hostname] = Entry(node.delayed_node_id.node_id)
+        return ready
+
+
+class JoinsOnlyOnce(MemoryDriver):
+    def add_nodes_to_cluster(self, nodes, include_permanent=False):
+        for node in nodes:
+            if node.state == "Ready" and node.hostname in self.scheduler.ask():
+                raise ValueError(f"{node.hostname} exists already")
+        return super().add_nodes_to_cluster(nodes)
+
+
+class ReturnsWhatIsNotReady(MemoryDriver):
+    def add_nodes_to_cluster(self, nodes, include_permanent=False):
+        super().add_nodes_to_cluster(nodes)
+        return nodes
+
+
+class RemembersDrainedHosts(MemoryDriver):
+    drained = ()
+
+    def handle_draining(self, nodes):
+        self.drained = {*self.drained, *(node.hostname for node in nodes)}
+        return super().handle_draining(nodes)
+
+    def add_nodes_to_cluster(self, nodes, include_permanent=False):
+        joined = super().add_nodes_to_cluster(nodes)
+        for hostname in self.drained:
+            if hostname in self.scheduler.entries:
+                self.scheduler.entries[hostname].takes_work = False
+        return joined
+
+
+class IsRestless(MemoryDriver):
+    passes = 0
+
+    def handle_post_join_cluster(self, nodes):
+        self.passes += 1
+        for node in nodes:
+            entry = self.scheduler.ask()[node.hostname]
+            entry.takes_work = entry.running > 0 or self.passes != 4
+        return nodes
+
+
+class KnowsOnlyWhatItJoined(MemoryDriver):
+    joined = ()
+
+    def add_nodes_to_cluster(self, nodes, include_permanent=False):
+        joined = super().add_nodes_to_cluster(nodes)
+        self.joined = {*self.joined, *(node.hostname for node in joined)}
+        return joined
+
+    def _read_jobs_and_nodes(self, config):
+        jobs, nodes = super()._read_jobs_and_nodes(config)
+        return jobs, [node for node in nodes if node.hostname in self.joined]
+
+
+class AssignsNothing(MemoryDriver):
+    def reported(self, hostname, entry):
+        node = super().reported(hostname, entry)
+        node.assignments.clear()
+        return node
+
+
+class DoesNotDrain(MemoryDriver):
+    def handle_draining(self, nodes):
+        return nodes
+
+
+class DrainsAfterwards(MemoryDriver):
+    def handle_draining(self, nodes):
+        drained = super().handle_draining(nodes)
+        for node in nodes:
+            self.scheduler.entries[node.hostname].takes_work = True
+        return drained
+
+
+class ReturnsCopies(MemoryDriver):
+    def handle_draining(self, nodes):
+        return [node.clone() for node in super().handle_draining(nodes)]
+
+
+class ReturnsNothing(MemoryDriver):
+    def handle_draining(self, nodes):
+        super().handle_draining(nodes)
+
+
+class KeepsDeletedNodes(MemoryDriver):
+    def handle_post_delete(self, nodes):
+        return nodes
+
+
+class TrustsTheLastLook(MemoryDriver):
+    def handle_draining(self, nodes):
+        super().handle_draining(nodes)
+        return [node for node in nodes if not node.assignments]
+
+
+class DrainsForGood(MemoryDriver):
+    def add_nodes_to_cluster(self, nodes, include_permanent=False):
+        ready = [node for node in nodes if node.state == "Ready"]
+        for node in ready:
+            self.scheduler.ask().setdefault(node.hostname, Entry(node.delayed_node_id.node_id))
+        return ready
+
+
+class ReturnsOnlyNewlyDrained(MemoryDriver):
+    def handle_draining(self, nodes):
+        entries = self.scheduler.ask()
+        return super().handle_draining([n for n in nodes if entries[n.hostname].takes_work])
+
+
+class RemovesOnlyOnce(MemoryDriver):
+    def handle_post_delete(self, nodes):
+        for node in nodes:
+            del self.scheduler.ask()[node.hostname]
+        return nodes
+
+
+class TakesNoneForAll(MemoryDriver):
+    def handle_draining(self, nodes):
+        for entry in self.scheduler.ask().values():
+            entry.takes_work = entry.takes_work and bool(nodes)
+        return super().handle_draining(nodes)
+
+
+class KeepsFailedNodes(MemoryDriver):
+    def handle_failed_nodes(self, nodes):
+        return []
+
+
+class KeepsHostsOfFailedNodes(MemoryDriver):
+    failed = ()
+
+    def handle_failed_nodes(self, nodes):
+        self.failed = {*self.failed, *(node.hostname for node in nodes)}
+        return nodes
+
+    def handle_post_delete(self, nodes):
+        self.forget([node for node in nodes if node.hostname not in self.failed])
+        return nodes
+
+    def validate_nodes(self, scheduler_nodes, cc_nodes):
+        pass
+
+
+class WaitsForEver(MemoryDriver):
+    def handle_boot_timeout(self, nodes):
+        return []
+
+
+class ComparesNothing(MemoryDriver):
+    def validate_nodes(self, scheduler_nodes, cc_nodes):
+        pass
+
+
+class RemovesEveryStranger(MemoryDriver):
+    def validate_nodes(self, scheduler_nodes, cc_nodes):
+        listed = {node.delayed_node_id.node_id for node in cc_nodes}
+        for hostname, entry in list(self.scheduler.ask().items()):
+            if entry.node_id not in listed:
+                del self.scheduler.entries[hostname]
+
+
+class TakesSilenceForNoWork(MemoryDriver):
+    def _read_jobs_and_nodes(self, config):
+        try:
+            return super()._read_jobs_and_nodes(config)
+        except OSError:
+            return [], []
+
+    def validate_nodes(self, scheduler_nodes, cc_nodes):
+        pass
+
+
+class DrainsWithoutAnAnswer(MemoryDriver):
+    def handle_draining(self, nodes):
+        try:
+            return super().handle_draining(nodes)
+        except OSError:
+            return nodes
+
+
+class OverlooksSilentHosts(MemoryDriver):
+    def reported(self, hostname, entry):
+        return super().reported(hostname, entry if entry.heard else Entry(entry.node_id))
+
+    def handle_draining(self, nodes):
+        entries = self.scheduler.ask()
+        silent = [node for node in nodes if not entries[node.hostname].heard]
+        return [*super().handle_draining(nodes), *silent]
+
+
+BROKEN = [
+    ("test_waiting_work_makes_nodes", CountsQueues, "expected 3 new nodes for 9 waiting tasks"),
+    ("test_work_is_counted_once", CountsRunningTasks, "running work waits for nothing"),
+    ("test_busy_nodes_have_no_room", TakesNothingOff, "taken off its `available`"),
+    ("test_a_dry_run_changes_nothing", DrainsWhileReading, "is idle and a dry run is made"),
+    ("test_ready_nodes_join_and_others_do_not", JoinsWhatHasAHostname, "and is Preparing"),
+    ("test_ready_nodes_join_and_others_do_not", ReturnsWhatIsNotReady, "is Off and not ready"),
+    ("test_joining_is_repeated_every_pass", JoinsAnewEachTime, "nodes joined once more"),
+    ("test_joining_is_repeated_every_pass", JoinsOnlyOnce, "ValueError: .* exists already"),
+    ("test_a_host_name_that_is_used_again_joins", RemembersDrainedHosts, "the new htc-1 is ready"),
+    ("test_nothing_changes_when_nothing_happens", IsRestless, "nothing has happened"),
+    ("test_another_process_goes_on", KnowsOnlyWhatItJoined, "another process runs a pass"),
+    ("test_running_work_keeps_its_node", AssignsNothing, "in the node's `assignments`"),
+    ("test_idle_nodes_drain_before_they_go", DoesNotDrain, "still takes new work"),
+    ("test_idle_nodes_drain_before_they_go", DrainsAfterwards, "still takes new work"),
+    ("test_idle_nodes_drain_before_they_go", ReturnsCopies, "not copies or others"),
+    ("test_idle_nodes_drain_before_they_go", ReturnsNothing, "expected a list of nodes .* None"),
+    ("test_deleted_nodes_are_forgotten", KeepsDeletedNodes, "handle_post_delete to remove"),
+    ("test_work_that_starts_before_the_drain_keeps_its_node", TrustsTheLastLook, "has work"),
+    ("test_a_drained_node_that_is_needed_comes_back", DrainsForGood, "given back"),
+    (
+        "test_a_drained_node_that_could_not_be_deleted_goes_later",
+        ReturnsOnlyNewlyDrained,
+        "drained already, too",
+    ),
+    ("test_hooks_may_be_repeated", RemovesOnlyOnce, "after deleting nodes: KeyError"),
+    ("test_hooks_take_empty_lists", TakesNoneForAll, "handle_draining without nodes"),
+    ("test_nodes_that_fail_to_boot_are_replaced", KeepsFailedNodes, "handle_failed_nodes must"),
+    ("test_nodes_that_fail_after_joining_are_forgotten", KeepsHostsOfFailedNodes, "to be removed"),
+    ("test_nodes_that_do_not_come_up_are_replaced", WaitsForEver, "handle_boot_timeout must"),
+    ("test_nodes_that_vanish_are_forgotten", ComparesNothing, "in validate_nodes"),
+    ("test_hosts_that_were_never_nodes_stay", RemovesEveryStranger, "on-premises-1"),
+    ("test_without_an_answer_nothing_changes", TakesSilenceForNoWork, "as if it had answered"),
+    (
+        "test_without_an_answer_to_the_drain_nothing_is_deleted",
+        DrainsWithoutAnAnswer,
+        "still takes new work",
+    ),
+    ("test_a_silent_host_is_not_idle", OverlooksSilentHosts, "has work"),
+]

@@ -1,0 +1,155 @@
+"""A scheduler in memory with a driver that keeps every promise, and its world: what the kit is tested with."""
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from hpc.autoscale.job.driver import SchedulerDriver
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.testing import Host, SchedulerWorld
+
+SLOTS = 4
+
+
+@dataclass
+class Entry:
+    """A host as the scheduler keeps it."""
+
+    node_id: str | None = None
+    takes_work: bool = True
+    running: int = 0
+    heard: bool = True
+
+
+class Scheduler:
+    """One queue of equal tasks, and hosts with four slots."""
+
+    def __init__(self):
+        self.answers = True
+        self.waiting = 0
+        self.entries = {}
+
+    def ask(self):
+        """The hosts, for drivers. OSError while the scheduler does not answer."""
+        if not self.answers:
+            raise OSError("queue server: connection refused")
+        return self.entries
+
+
+class MemoryDriver(SchedulerDriver):
+    """Keeps every promise."""
+
+    def __init__(self, scheduler):
+        super().__init__("memory")
+        self.scheduler = scheduler
+
+    def initialize(self):
+        pass
+
+    def preprocess_config(self, config):
+        return config
+
+    def _read_jobs_and_nodes(self, config):
+        entries = self.scheduler.ask()
+        waiting = self.scheduler.waiting
+        jobs = [Job("queue", {"ncpus": 1}, iterations=waiting)] if waiting else []
+        return jobs, [self.reported(hostname, entry) for hostname, entry in entries.items()]
+
+    def reported(self, hostname, entry):
+        """A host as the library is told of it."""
+        node = SchedulerNode(hostname, {"ncpus": SLOTS, "ccnodeid": entry.node_id})
+        node.available["ncpus"] = SLOTS - entry.running
+        for number in range(entry.running):
+            node.assign(f"task {number}")
+        return node
+
+    def validate_nodes(self, scheduler_nodes, cc_nodes):
+        listed = {node.delayed_node_id.node_id for node in cc_nodes}
+        for hostname, entry in list(self.scheduler.ask().items()):
+            if entry.node_id and entry.node_id not in listed:
+                del self.scheduler.entries[hostname]
+
+    def add_nodes_to_cluster(self, nodes, include_permanent=False):
+        entries = self.scheduler.ask()
+        ready = [node for node in nodes if node.state == "Ready"]
+        for node in ready:
+            entry = entries.setdefault(node.hostname, Entry(node.delayed_node_id.node_id))
+            if not entry.takes_work and len(node.assignments) > entry.running:
+                entry.takes_work = True
+        return ready
+
+    def handle_post_join_cluster(self, nodes):
+        return nodes
+
+    def handle_draining(self, nodes):
+        entries = self.scheduler.ask()
+        known = [(node, entries[node.hostname]) for node in nodes if node.hostname in entries]
+        for _, entry in known:
+            entry.takes_work = False
+        return [node for node, entry in known if not entry.running]
+
+    def handle_boot_timeout(self, nodes):
+        return nodes
+
+    def handle_failed_nodes(self, nodes):
+        return self.forget(nodes)
+
+    def handle_post_delete(self, nodes):
+        return self.forget(nodes)
+
+    def forget(self, nodes):
+        """Remove the hosts of these nodes."""
+        entries = self.scheduler.ask()
+        for node in nodes:
+            entries.pop(node.hostname, None)
+        return nodes
+
+
+class MemoryWorld(SchedulerWorld):
+    """What happens to the scheduler in memory. `driver_class` makes its drivers."""
+
+    tasks_per_node = SLOTS
+
+    def __init__(self, driver_class=MemoryDriver):
+        self.driver_class = driver_class
+        self.scheduler = Scheduler()
+
+    def new_driver(self):
+        return self.driver_class(self.scheduler)
+
+    def submit(self, tasks):
+        self.scheduler.waiting += tasks
+
+    def start(self, hostname):
+        entry = self.scheduler.entries.get(hostname)
+        starts = entry and entry.takes_work and entry.running < SLOTS and self.scheduler.waiting
+        if starts:
+            entry.running += 1
+            self.scheduler.waiting -= 1
+        return bool(starts)
+
+    def finish(self, hostname):
+        self.scheduler.entries[hostname].running -= 1
+
+    def hosts(self):
+        entries = self.scheduler.entries.items()
+        return {name: Host(entry.takes_work, entry.running) for name, entry in entries}
+
+    @contextmanager
+    def unreachable(self):
+        self.scheduler.answers = False
+        yield
+        self.scheduler.answers = True
+
+    def machine_down(self, hostname):
+        if hostname in self.scheduler.entries:
+            self.scheduler.entries[hostname].running = 0
+
+    @contextmanager
+    def silence(self, hostname):
+        self.scheduler.entries[hostname].heard = False
+        yield
+        self.scheduler.entries[hostname].heard = True
+
+    def add_own_host(self, hostname):
+        self.scheduler.entries[hostname] = Entry()
