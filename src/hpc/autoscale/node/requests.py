@@ -90,7 +90,8 @@ class RequestLog:
                 os.replace(temporary, self._path)
                 _sync_directory(self._path.parent)
             except OSError as e:
-                temporary.unlink(missing_ok=True)
+                with suppress(OSError):
+                    temporary.unlink()
                 raise RequestLogError(f"request ids {self._path}: cannot be written: {e}") from e
         self._unsettled = unsettled
 

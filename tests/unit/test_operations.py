@@ -1,0 +1,315 @@
+"""Creating nodes, and what is learned from the server's answer, or from its silence."""
+
+import pytest
+from node_kit import a_cluster, a_config, a_manager, a_record, names
+
+from hpc.autoscale.ccbindings.errors import CycleCloudUnreachable, OperationNotFound
+from hpc.autoscale.ccbindings.models import (
+    NodeCreationResult,
+    NodeCreationResultSet,
+    NodeList,
+)
+from hpc.autoscale.node import operations
+from hpc.autoscale.node.nodemanager import new_node_manager
+from hpc.autoscale.node.requests import RequestLog
+
+
+class Server:
+    """Stands between a manager and a mock cluster: a server that names nodes as it likes, makes more or fewer of them
+    than it is asked for, and may lose replies or forget to list nodes. `asked` has the calls that changed something.
+    """
+
+    def __init__(self, cluster, makes=None, name="srv-{}", lists=None, **lost):
+        self.cluster = cluster
+        self.makes = makes
+        self.name = name
+        self.lists = lists
+        self.lost = dict(lost)
+        self.asked = []
+        self.operations = {}
+        self.made = 0
+
+    def __getattr__(self, name):
+        return getattr(self.cluster, name)
+
+    def _fail(self, what):
+        if self.lost.get(what, 0) > 0:
+            self.lost[what] -= 1
+            raise CycleCloudUnreachable("http://server", "no reply", sent=True)
+
+    def create_nodes(self, nodes, request_id=None):
+        self.asked.append(("create", names(nodes), request_id))
+        self._fail("create_before")
+        if request_id not in self.operations:
+            count = len(nodes) if self.makes is None else self.makes
+            template = list(nodes) + [nodes[-1]] * count
+            self.operations[request_id] = [self._record(node) for node in template[:count]]
+        self._fail("create")
+        added = len(self.operations[request_id])
+        message = None if added == len(nodes) else "quota"
+        result_set = NodeCreationResultSet(added=added, message=message)
+        return NodeCreationResult(operation_id=request_id, sets=[result_set])
+
+    def _record(self, node):
+        self.made += 1
+        name = self.name.format(self.made)
+        record = a_record(name, Template=node.nodearray, MachineType=node.vm_size, Status="Off")
+        return {
+            **record,
+            "PlacementGroupId": node.placement_group,
+            "Hostname": None,
+            "PrivateIp": None,
+        }
+
+    def get_nodes(self, operation_id=None, request_id=None):
+        if operation_id is None and request_id is None:
+            return self.cluster.get_nodes()
+        self._fail("list")
+        found = self.operations.get(operation_id or request_id)
+        if found is None:
+            raise OperationNotFound("http://server", 404, "No operation found for request id x")
+        return NodeList(nodes=found[: self.lists])
+
+
+def planned(count=3, server=None, slots=None, **lost):
+    """A manager with planned nodes, and its server."""
+    server = server or Server(a_cluster(20), **lost)
+    manager = new_node_manager(a_config(server))
+    manager.allocate({"ncpus": 4}, slot_count=slots or count, assignment_id="job")
+    return manager, server
+
+
+def left(manager):
+    """How many nodes its bucket has room for."""
+    return manager.get_buckets()[0].available_count
+
+
+# -- bootup
+
+
+def test_nothing_to_boot():
+    """A success without nodes; the server is not asked."""
+    manager, server = planned(0)
+    for nodes in (None, []):
+        result = manager.bootup(nodes)
+        assert (bool(result), result.operation_id, result.nodes) == (True, "", None)
+        assert result.reasons == ["No new nodes required or created."]
+    assert server.asked == []
+
+
+def test_planned_nodes_become_what_the_server_made():
+    """Its names win; ids, states and places in the request are noted; they are new no more."""
+    manager, server = planned(3, name="htc-{}0")
+    before = manager.get_new_nodes()
+    result = manager.bootup()
+    assert (bool(result), names(result.nodes)) == (True, ["htc-10", "htc-20", "htc-30"])
+    assert result.nodes == before
+    assert [n.delayed_node_id.node_id for n in before] == ["id-htc-10", "id-htc-20", "id-htc-30"]
+    assert [n.delayed_node_id.operation_offset for n in before] == [0, 1, 2]
+    assert {n.delayed_node_id.operation_id for n in before} == {result.operation_id}
+    assert [(n.state, n.target_state, n.exists) for n in before] == [("Off", "Started", True)] * 3
+    assert (manager.new_nodes, left(manager)) == ([], 17)
+    assert result.request_ids == [server.asked[0][2]]
+
+
+def test_a_second_bootup_creates_nothing():
+    """W16: neither without nodes nor with the same ones."""
+    manager, server = planned(3)
+    nodes = manager.get_new_nodes()
+    manager.bootup()
+    for again in (None, nodes, []):
+        assert manager.bootup(again).nodes is None
+    assert len(server.asked) == 1
+
+
+def test_the_same_on_the_mock_cluster():
+    """Which refuses to create a node twice, and names nodes as they were planned."""
+    cluster = a_cluster()
+    manager = a_manager(cluster)
+    manager.allocate({"ncpus": 4}, slot_count=2)
+    assert names(manager.bootup().nodes) == ["htc-1", "htc-2"]
+    assert manager.bootup().nodes is None
+    assert names(a_manager(cluster).get_nodes()) == ["htc-1", "htc-2"]
+
+
+def test_only_the_nodes_given():
+    """The others stay planned."""
+    manager, _ = planned(3)
+    manager.bootup(manager.get_new_nodes()[1:2])
+    assert names(manager.new_nodes) == ["htc-1", "htc-3"]
+
+
+def test_what_names_a_node_follows_its_identity():
+    """Its id, and a default made of its name or host name, are those of the node that came to be."""
+    manager, _ = planned(2, name="htc-{}0")
+    manager.add_default_resource({}, "who", "node.name")
+    manager.add_default_resource({}, "host", lambda node: node.hostname)
+    manager.add_default_resource({}, "cores", lambda node: node.vcpu_count)
+    nodes = manager.bootup().nodes
+    assert [n.resources["ccnodeid"] for n in nodes] == ["id-htc-10", "id-htc-20"]
+    assert [n.available["who"] for n in nodes] == ["htc-10", "htc-20"]
+    assert [(n.hostname, n.resources["host"], n.resources["cores"]) for n in nodes] == [
+        (None, None, 4)
+    ] * 2
+
+
+def test_what_was_used_of_a_default_stays_used():
+    """Working it out anew gives nothing back."""
+    manager, _ = planned(0)
+    manager.add_default_resource({}, "tokens", lambda node: 3)
+    manager.allocate({"tokens": 2}, slot_count=1)
+    (node,) = manager.bootup().nodes
+    assert (node.resources["tokens"], node.available["tokens"]) == (3, 1)
+
+
+def test_fewer_than_asked():
+    """The nodes that were planned first come to be; the rest is given up with the server's message, and their places and
+    jobs' nodes with them."""
+    manager, server = planned(5, makes=2)
+    nodes = manager.get_new_nodes()
+    result = manager.bootup()
+    assert (bool(result), names(result.nodes)) == (True, ["srv-1", "srv-2"])
+    assert result.nodes == nodes[:2]
+    assert "3 of the nodes asked for were not created" in result.reasons[0]
+    assert "quota" in result.reasons[0]
+    assert (manager.new_nodes, manager.get_nodes()) == ([], nodes[:2])
+    assert left(manager) == 18
+    assert [node.exists for node in nodes] == [True, True, False, False, False]
+    assert names(manager.allocate({"ncpus": 1}, slot_count=1).nodes) == ["htc-6"]
+    assert len(server.asked) == 1
+
+
+def test_none_of_them():
+    """Is a failure with a reason."""
+    manager, _ = planned(2, makes=0)
+    result = manager.bootup()
+    assert (result.status, result.nodes) == ("Failed", [])
+    assert "quota" in result.message or "quota" in str(result.reasons)
+    assert (manager.get_nodes(), left(manager)) == ([], 20)
+
+
+def test_more_than_asked():
+    """They exist, so they count."""
+    manager, _ = planned(2, makes=4)
+    result = manager.bootup()
+    assert names(result.nodes) == ["srv-1", "srv-2", "srv-3", "srv-4"]
+    assert names(manager.get_nodes()) == ["srv-1", "srv-2", "srv-3", "srv-4"]
+    extra = manager.get_nodes()[3]
+    assert (extra.exists, extra.required, extra.resources["ncpus"]) == (True, False, 4)
+    assert extra.resources["ccnodeid"] == "id-srv-4"
+    assert left(manager) == 16
+
+
+def test_nodes_that_are_made_and_not_listed_yet():
+    """They are no reason to give up, nor to create them again."""
+    manager, server = planned(3, lists=1)
+    result = manager.bootup()
+    assert (bool(result), names(result.nodes)) == (True, ["srv-1"])
+    assert any("not listed yet" in reason for reason in result.reasons)
+    assert (manager.new_nodes, len(manager.get_nodes()), left(manager)) == ([], 3, 17)
+    manager.bootup()
+    assert len(server.asked) == 1
+
+
+def test_request_ids_are_those_given():
+    """One for starting and one for creating."""
+    cluster = a_cluster()
+    cluster.add_node("htc-1", "htc", state="Deallocated", hostname="ip-1")
+    manager = a_manager(cluster)
+    manager.allocate({"ncpus": 4}, slot_count=2)
+    result = manager.bootup(request_id_start="start-1", request_id_create="create-1")
+    assert (names(result.nodes), result.request_ids) == (
+        ["htc-1", "htc-2"],
+        ["start-1", "create-1"],
+    )
+    assert result.operation_id.count(",") == 1
+    assert [(n.state, n.exists) for n in result.nodes] == [("Acquiring", True), ("Off", True)]
+    assert names(manager.get_nodes_by_request_id("start-1")) == ["htc-1"]
+    assert names(manager.get_nodes_by_request_id("create-1")) == ["htc-2"]
+    with pytest.raises(OperationNotFound, match="No operation found for request id"):
+        manager.get_nodes_by_request_id("never")
+
+
+# -- replies that are lost
+
+
+def test_a_lost_reply_is_asked_about_before_anything_is_created_again():
+    """The second bootup adopts what the first one made."""
+    manager, server = planned(3, create=1)
+    with pytest.raises(CycleCloudUnreachable):
+        manager.bootup()
+    assert len(manager.new_nodes) == 3
+    result = manager.bootup()
+    assert (bool(result), names(result.nodes)) == (True, ["srv-1", "srv-2", "srv-3"])
+    assert (len(server.asked), manager.new_nodes, left(manager)) == (1, [], 17)
+
+
+def test_a_request_that_never_arrived_is_sent_again_under_its_id():
+    """And creates once."""
+    manager, server = planned(3, create_before=1)
+    with pytest.raises(CycleCloudUnreachable):
+        manager.bootup()
+    assert len(manager.bootup().nodes) == 3
+    assert server.asked[0] == server.asked[1]
+    assert (len(server.operations), server.made) == (1, 3)
+
+
+def test_nodes_that_cannot_be_read_after_the_create():
+    """They are adopted by the next bootup; none is made twice."""
+    manager, server = planned(3, list=1)
+    with pytest.raises(CycleCloudUnreachable):
+        manager.bootup()
+    assert len(manager.bootup().nodes) == 3
+    assert server.made == 3
+
+
+def test_while_the_server_does_not_answer_nothing_is_created():
+    """Asking fails, and so does the bootup."""
+    manager, server = planned(3, create=1, list=2)
+    for _ in range(3):
+        with pytest.raises(CycleCloudUnreachable):
+            manager.bootup()
+    assert (len(server.asked), len(manager.bootup().nodes)) == (1, 3)
+
+
+def test_the_id_survives_the_process(tmp_path):
+    """A later manager asks the server first; what never happened is used again, what happened is settled."""
+    config = {"requests_file": str(tmp_path / "requests.json")}
+    server = Server(a_cluster(20), create_before=1)
+    manager = new_node_manager(a_config(server, **config))
+    manager.allocate({"ncpus": 4}, slot_count=2)
+    with pytest.raises(CycleCloudUnreachable):
+        manager.bootup()
+    lost = server.asked[0][2]
+    assert RequestLog(config["requests_file"]).unsettled == [lost]
+    later = new_node_manager(a_config(server, **config))
+    later.allocate({"ncpus": 4}, slot_count=5)
+    later.bootup()
+    assert server.asked[1][2] == lost
+    assert RequestLog(config["requests_file"]).unsettled == []
+
+
+def test_an_id_that_was_carried_out_is_settled_at_the_start(tmp_path):
+    """The next create has an id of its own."""
+    config = {"requests_file": str(tmp_path / "requests.json")}
+    server = Server(a_cluster(20), create=1)
+    manager = new_node_manager(a_config(server, **config))
+    manager.allocate({"ncpus": 4}, slot_count=2)
+    with pytest.raises(CycleCloudUnreachable):
+        manager.bootup()
+    assert operations.settle_lost_creates(server, RequestLog(config["requests_file"])) == [
+        server.asked[0][2]
+    ]
+    later = new_node_manager(a_config(server, **config))
+    later.allocate({"ncpus": 4}, slot_count=2)
+    later.bootup()
+    assert server.asked[0][2] != server.asked[1][2]
+
+
+def test_an_explicit_id_is_sent_again_as_it_is():
+    """Never replaced, and carried out once."""
+    manager, server = planned(2, create_before=1)
+    with pytest.raises(CycleCloudUnreachable):
+        manager.bootup(request_id_create="mine")
+    manager.bootup(request_id_create="mine")
+    assert [call[2] for call in server.asked] == ["mine", "mine"]

@@ -1,0 +1,180 @@
+"""Shutting down, putting to rest, starting: who is named, and what is learned from the answer."""
+
+import pytest
+from node_kit import a_cluster, a_manager, a_node, a_record, names
+
+from hpc.autoscale.ccbindings.errors import CycleCloudUnreachable
+from hpc.autoscale.ccbindings.models import (
+    NodeList,
+    NodeManagementResult,
+    NodeManagementResultNode,
+)
+from hpc.autoscale.node import operations
+from hpc.autoscale.node.node import UnmanagedNode
+
+
+def running(count=3, **config):
+    """A cluster with running nodes, and a manager over it."""
+    cluster = a_cluster(10)
+    for i in range(1, count + 1):
+        cluster.add_node(f"htc-{i}", "htc", state="Ready", hostname=f"ip-{i}")
+    return cluster, a_manager(cluster, **config)
+
+
+@pytest.mark.parametrize("verb", ["delete", "shutdown_nodes", "terminate_nodes", "remove_nodes"])
+def test_nodes_that_go_give_back_their_places(verb):
+    """W17: they leave the bucket, and what they used is free for new ones."""
+    cluster, manager = running()
+    nodes = manager.get_nodes()
+    result = getattr(manager, verb)(nodes[:2])
+    assert (bool(result), result.nodes, len(result.request_ids)) == (True, nodes[:2], 1)
+    assert (names(manager.get_nodes()), left(manager)) == (["htc-3"], 9)
+    assert not any(node.exists for node in nodes[:2])
+    assert len(manager.allocate({"exclusive": True}, node_count=20).nodes) == 10
+    limits = manager.get_buckets()[0].limits
+    assert limits.nodearray_consumed_core_count == 40
+    assert cluster.nodes["htc-3"].state == "Ready"
+
+
+def test_deleting_twice_gives_back_once():
+    """The second call has no place to give back."""
+    _, manager = running()
+    nodes = manager.get_nodes()
+    manager.delete(nodes)
+    manager.delete(nodes)
+    assert left(manager) == 10
+
+
+def test_nodes_that_are_put_to_rest():
+    """They stay, cost nothing, and can be used again."""
+    _, manager = running(2)
+    result = manager.deallocate_nodes(manager.get_nodes()[:1])
+    assert [(n.state, n.exists) for n in result.nodes] == [("Deallocated", False)]
+    assert (names(manager.get_nodes()), left(manager)) == (["htc-1", "htc-2"], 9)
+    manager.start_nodes(result.nodes)
+    assert left(manager) == 8
+    assert manager.get_nodes()[0].exists
+
+
+def test_a_resting_node_that_goes_gives_back_nothing():
+    """It had no place."""
+    cluster = a_cluster(10)
+    cluster.add_node("htc-1", "htc", state="Deallocated")
+    manager = a_manager(cluster)
+    manager.delete(manager.get_nodes())
+    assert (manager.get_nodes(), left(manager)) == ([], 10)
+
+
+@pytest.mark.parametrize(
+    ("verb", "state"), [("reimage_nodes", "Reimaging"), ("restart_nodes", "Restarting")]
+)
+def test_nodes_that_stay(verb, state):
+    """They are on their way back."""
+    _, manager = running(2)
+    result = getattr(manager, verb)(manager.get_nodes())
+    assert [node.state for node in result.nodes] == [state, state]
+    assert (len(manager.get_nodes()), left(manager)) == (2, 8)
+
+
+def test_nodes_that_are_nobodys_are_never_named(caplog):
+    """Neither machines on premises nor nodes without an id; alone they are a success without nodes."""
+    _, manager = running(1)
+    (planned_node,) = manager.allocate(
+        {"exclusive": True, "node.exists": False}, node_count=1
+    ).nodes
+    others = [UnmanagedNode("tux"), planned_node]
+    result = manager.delete(others)
+    assert (bool(result), result.operation_id, result.nodes) == (True, "", [])
+    assert ("tux" in caplog.text, "never created" in caplog.text) == (True, True)
+    assert names(manager.delete([*others, *manager.get_nodes()]).nodes) == ["htc-1"]
+
+
+def test_what_the_server_refuses_stays():
+    """Its reason is in the result; what it accepted is done."""
+    cluster, manager = running(2)
+    cluster.nodes["htc-1"]._Node__keep_alive = True
+    result = manager.delete(manager.get_nodes())
+    assert (bool(result), names(result.nodes)) == (True, ["htc-2"])
+    assert any("htc-1" in r and "KeepAlive" in r for r in result.reasons)
+    assert names(manager.get_nodes()) == ["htc-1"]
+    refused = manager.delete(manager.get_nodes())
+    assert (refused.status, refused.nodes) == ("Failed", [])
+
+
+def test_a_node_that_the_server_does_not_know():
+    """It is no success."""
+    cluster, manager = running(1)
+    del cluster.nodes["htc-1"]
+    result = manager.delete(manager.get_nodes())
+    assert result.status == "Failed"
+    assert "the server knows no such node" in result.reasons[0]
+
+
+def answer(*nodes, operation_id="op"):
+    """A management result, as (id, name, status, error)."""
+    keys = ("id", "name", "status", "error")
+    return NodeManagementResult(
+        operation_id=operation_id,
+        nodes=[NodeManagementResultNode(**dict(zip(keys, n, strict=False))) for n in nodes],
+    )
+
+
+class Reply:
+    """A binding whose listing of an operation is given, or cannot be read."""
+
+    def __init__(self, records):
+        self.records = records
+
+    def get_nodes(self, operation_id=None, request_id=None):
+        if self.records is None:
+            raise CycleCloudUnreachable("http://server", "no reply", sent=True)
+        return NodeList(nodes=self.records)
+
+
+def test_answers_by_id_and_by_name():
+    """OK, or nothing said, is accepted; a stranger in the answer changes nothing."""
+    nodes = [a_node(name=n, id=f"id-{n}") for n in "abcd"]
+    said = answer(
+        ("id-a", "a", "OK"), (None, "b"), ("id-c", "c", "Error", "busy"), ("id-x", "x", "OK")
+    )
+    managed = operations.manage(Reply([a_record("a", NodeId="id-a")]), lambda **k: said, nodes, "r")
+    assert [(n.name, r and r["Name"]) for n, r in managed.accepted] == [("a", "a"), ("b", None)]
+    assert managed.reasons == ["c: busy", "d: the server knows no such node"]
+    assert (managed.operation_id, managed.request_id, managed.was_read) == ("op", "r", True)
+
+
+def test_an_effect_that_cannot_be_read_back_is_not_made_up():
+    """The command was accepted; the node stays until the next listing says otherwise."""
+    _, manager = running(1)
+    manager.cluster_bindings.get_nodes = Reply(None).get_nodes
+    result = manager.delete(manager.get_nodes())
+    assert names(result.nodes) == ["htc-1"]
+    assert [(n.name, n.exists) for n in manager.get_nodes()] == [("htc-1", True)]
+
+
+# -- looking again
+
+
+def test_nodes_by_operation():
+    """As they are now; those that it no longer lists are gone."""
+    cluster = a_cluster()
+    manager = a_manager(cluster)
+    manager.allocate({"exclusive": True}, node_count=2)
+    result = manager.bootup()
+    cluster.update_state("Ready", ["htc-1"])
+    cluster.nodes.pop("htc-2")
+    (found,) = manager.get_nodes_by_operation(result.operation_id)
+    assert (found.name, found.state) == ("htc-1", "Ready")
+    gone = manager.get_nodes()[1]
+    assert (gone.exists, gone.state) == (False, "Off")
+
+
+def test_nodes_by_request_on_a_later_manager():
+    """Found by their ids."""
+    cluster = a_cluster()
+    manager = a_manager(cluster)
+    manager.allocate({"exclusive": True}, node_count=2)
+    manager.bootup(request_id_create="mine")
+    cluster.update_state("Ready")
+    found = a_manager(cluster).get_nodes_by_request_id("mine")
+    assert [(n.name, n.state) for n in found] == [("htc-1", "Ready"), ("htc-2", "Ready")]
