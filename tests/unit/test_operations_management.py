@@ -13,6 +13,11 @@ from hpc.autoscale.node import operations
 from hpc.autoscale.node.node import UnmanagedNode
 
 
+def left(manager):
+    """How many nodes its bucket has room for."""
+    return manager.get_buckets()[0].available_count
+
+
 def running(count=3, **config):
     """A cluster with running nodes, and a manager over it."""
     cluster = a_cluster(10)
