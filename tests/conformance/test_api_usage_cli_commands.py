@@ -283,4 +283,4 @@ def test_job_by_its_long_path_in_an_interpreter():
         assert console.push(line) is False
     assert console.locals["made"].name == "1"
     with pytest.raises(AssertionError):
-        console.push("assert False")
+        console.push("raise AssertionError")

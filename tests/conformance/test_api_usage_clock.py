@@ -46,6 +46,7 @@ def test_idle_times_follow_the_clock():
 
 
 @row("codeanalysis.switch")
+@pytest.mark.skipif(not __debug__, reason="typeguard checks nothing under python -O")
 def test_the_switch_is_read_when_a_function_is_decorated(monkeypatch):
     """Upstream's tests set it around slow ones; what is decorated while it is on checks its arguments."""
 
