@@ -1,0 +1,169 @@
+"""Joining the scheduler's nodes to those of the cluster."""
+
+import pytest
+from node_kit import a_cluster, a_manager, names
+
+from hpc.autoscale.job.demandcalculator import DemandCalculator
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.job.schedulernode import SchedulerNode
+
+
+@pytest.fixture(autouse=True)
+def no_name_service(monkeypatch):
+    """No name is looked up."""
+    monkeypatch.setattr(SchedulerNode, "ignore_hostnames", True)
+
+
+def running(count=2, state="Ready", available=10, **cluster):
+    """A cluster with running nodes htc-1 (ip-1), htc-2 (ip-2), …"""
+    made = a_cluster(available, **cluster)
+    for i in range(1, count + 1):
+        made.add_node(f"htc-{i}", "htc", state=state, target_state="Started", hostname=f"ip-{i}")
+    return made
+
+
+def a_calculator(cluster=None, history=None, **config):
+    """A calculator over a mock cluster."""
+    cluster = running() if cluster is None else cluster
+    return DemandCalculator({}, a_manager(cluster, **config), history)
+
+
+def shown(demand):
+    """Names by what the demand says of them."""
+    lists = (demand.new_nodes, demand.matched_nodes, demand.unmatched_nodes, demand.failed_nodes)
+    return tuple(sorted(names(nodes)) for nodes in lists)
+
+
+def seen(hostname, *jobs, **resources):
+    """A node as the scheduler reports it."""
+    node = SchedulerNode(hostname, resources)
+    for job in jobs:
+        node.assign(job)
+    return node
+
+
+def test_joining_by_short_host_name():
+    """In any case; the scheduler's amounts and assignments win."""
+    calculator = a_calculator()
+    calculator.update_scheduler_nodes([seen("IP-1.example.com", "job", ncpus=4, gold=1)])
+    node, other = calculator.node_mgr.get_nodes()
+    assert (node.name, node.resources["gold"], node.assignments) == ("htc-1", 1, {"job"})
+    assert (node.required, other.required) == (True, False)
+    assert len(calculator.node_mgr.get_nodes()) == 2
+
+
+def test_joining_by_node_id_beats_the_host_name():
+    """Host names may be used again; ids are not."""
+    calculator = a_calculator()
+    first, second = calculator.node_mgr.get_nodes()
+    told = seen("ip-1", "job", ccnodeid=second.delayed_node_id.node_id)
+    calculator.update_scheduler_nodes([told])
+    assert (first.assignments, second.assignments) == (set(), {"job"})
+
+
+def test_a_node_id_that_is_gone():
+    """Falls back on the host name; a host that is not known either is taken in, with a warning."""
+    cluster = running()
+    calculator = a_calculator(cluster)
+    calculator.update_scheduler_nodes([seen("ip-1", "a", ccnodeid="old")])
+    assert calculator.node_mgr.get_nodes()[0].assignments == {"a"}
+
+
+def test_a_warning_for_hosts_of_another_cluster(caplog):
+    """They say which node they are, and the cluster does not know it."""
+    calculator = a_calculator()
+    calculator.update_scheduler_nodes([seen("far", ccnodeid="id-far"), seen("tux")])
+    warned = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    assert len([w for w in warned if "id-far" in w]) == 1
+    assert not any("tux" in w for w in warned)
+    assert names(calculator.node_mgr.get_nodes())[2:] == ["far", "tux"]
+
+
+def test_unknown_hosts_are_machines():
+    """They take work, and cannot be created or deleted."""
+    calculator = a_calculator(running(0))
+    calculator.update_scheduler_nodes([seen("tux", ncpus=2)])
+    calculator.add_job(Job("a", {"ncpus": 1}, iterations=3))
+    demand = calculator.get_demand()
+    assert (names(demand.new_nodes), sorted(names(demand.matched_nodes))) == (
+        ["htc-1"],
+        ["htc-1", "tux"],
+    )
+    calculator.node_mgr.delete(demand.matched_nodes)
+    assert "tux" in names(calculator.node_mgr.get_nodes())
+
+
+def test_joining_again_changes_nothing():
+    """Pass after pass on one calculator."""
+    calculator = a_calculator()
+    for _ in range(3):
+        calculator.update_scheduler_nodes([seen("ip-1", "a", ncpus=4), seen("tux", ncpus=2)])
+    assert names(calculator.node_mgr.get_nodes()) == ["htc-1", "htc-2", "tux"]
+    assert calculator.node_mgr.get_nodes()[0].available["ncpus"] == 4
+
+
+def test_the_same_host_twice_in_one_report():
+    """Is one machine."""
+    calculator = a_calculator(running(0))
+    calculator.update_scheduler_nodes([seen("tux", ncpus=2), seen("tux", ncpus=3)])
+    assert [n.resources["ncpus"] for n in calculator.node_mgr.get_nodes()] == [2]
+
+
+def test_the_clusters_own_amounts_may_be_kept():
+    """With `override_resources` false only metadata comes over, and what runs there."""
+    calculator = a_calculator()
+    told = seen("ip-1", "job", ncpus=99)
+    told.metadata.update(override_resources=False, x={"y": 1})
+    calculator.update_scheduler_nodes([told])
+    node = calculator.node_mgr.get_nodes()[0]
+    assert (node.resources["ncpus"], node.available["ncpus"], node.metadata["x"]) == (
+        4,
+        4,
+        {"y": 1},
+    )
+    assert (node.assignments, node.required) == ({"job"}, True)
+    told.metadata["x"]["y"] = 2
+    assert node.metadata["x"] == {"y": 1}
+
+
+def test_a_host_name_that_stands_for_two_nodes():
+    """Nobody knows which of them is meant; but only when the scheduler reports it."""
+    cluster = running()
+    cluster.nodes["htc-2"]._hostname = "ip-1"
+    cluster.nodes["htc-2"]._changed()
+    calculator = a_calculator(cluster)
+    calculator.update_scheduler_nodes([seen("tux")])
+    with pytest.raises(RuntimeError, match="htc-1, htc-2"):
+        calculator.update_scheduler_nodes([seen("ip-1")])
+
+
+def test_a_deallocated_node_that_the_scheduler_lists_is_no_machine():
+    """It would get work that it cannot do."""
+    cluster = a_cluster()
+    cluster.add_node("htc-1", "htc", state="Deallocated", hostname="ip-1")
+    calculator = a_calculator(cluster)
+    calculator.update_scheduler_nodes([seen("ip-1", ncpus=4)])
+    assert names(calculator.node_mgr.get_nodes()) == ["htc-1"]
+    assert shown(calculator.get_demand())[:2] == ([], [])
+
+
+def test_made_up_host_names_join_nothing():
+    """Those of planned nodes are not real."""
+    calculator = a_calculator(running(0))
+    calculator.add_job(Job("a", {"ncpus": 1}))
+    (planned,) = calculator.get_demand().new_nodes
+    calculator.update_scheduler_nodes([seen(planned.hostname, ncpus=1)])
+    assert len(calculator.node_mgr.get_nodes()) == 2
+
+
+def test_joined_nodes_take_what_the_scheduler_says_is_left():
+    """A node with two free cores takes two more."""
+    calculator = a_calculator(running(1))
+    told = seen("ip-1", "old", ncpus=4)
+    told.available["ncpus"] = 2
+    calculator.update_scheduler_nodes([told])
+    calculator.add_job(Job("new", {"ncpus": 1}, iterations=3))
+    assert [(n.name, sorted(n.assignments)) for n in calculator.node_mgr.get_nodes()] == [
+        ("htc-1", ["new", "old"]),
+        ("htc-2", ["new"]),
+    ]
