@@ -38,6 +38,12 @@ class DrainsWhileReading(MemoryDriver):
         return super()._read_jobs_and_nodes(config)
 
 
+class RemovesInADryRun(MemoryDriver):
+    def preprocess_config(self, config):
+        self.read_only = False
+        return config
+
+
 class JoinsWhatHasAHostname(MemoryDriver):
     def add_nodes_to_cluster(self, nodes, include_permanent=False):
         for node in nodes:
@@ -181,6 +187,15 @@ class KeepsFailedNodes(MemoryDriver):
         return []
 
 
+class KeepsItsJobs(MemoryDriver):
+    jobs = None
+
+    def _read_jobs_and_nodes(self, config):
+        jobs, nodes = super()._read_jobs_and_nodes(config)
+        self.jobs = self.jobs or jobs
+        return self.jobs, nodes
+
+
 class KeepsHostsOfFailedNodes(MemoryDriver):
     failed = ()
 
@@ -248,6 +263,7 @@ BROKEN = [
     ("test_work_is_counted_once", CountsRunningTasks, "running work waits for nothing"),
     ("test_busy_nodes_have_no_room", TakesNothingOff, "taken off its `available`"),
     ("test_a_dry_run_changes_nothing", DrainsWhileReading, "is idle and a dry run is made"),
+    ("test_a_dry_run_changes_nothing", RemovesInADryRun, "has vanished and a dry run is made"),
     ("test_ready_nodes_join_and_others_do_not", JoinsWhatHasAHostname, "and is Preparing"),
     ("test_ready_nodes_join_and_others_do_not", ReturnsWhatIsNotReady, "is Off and not ready"),
     ("test_joining_is_repeated_every_pass", JoinsAnewEachTime, "nodes joined once more"),
@@ -271,6 +287,7 @@ BROKEN = [
     ("test_hooks_may_be_repeated", RemovesOnlyOnce, "after deleting nodes: KeyError"),
     ("test_hooks_take_empty_lists", TakesNoneForAll, "handle_draining without nodes"),
     ("test_nodes_that_fail_to_boot_are_replaced", KeepsFailedNodes, "handle_failed_nodes must"),
+    ("test_nodes_that_fail_to_boot_are_replaced", KeepsItsJobs, "htc-1 is deleted and replaced"),
     ("test_nodes_that_fail_after_joining_are_forgotten", KeepsHostsOfFailedNodes, "to be removed"),
     ("test_nodes_that_do_not_come_up_are_replaced", WaitsForEver, "handle_boot_timeout must"),
     ("test_nodes_that_vanish_are_forgotten", ComparesNothing, "in validate_nodes"),

@@ -47,6 +47,7 @@ class MemoryDriver(SchedulerDriver):
         pass
 
     def preprocess_config(self, config):
+        self.read_only = bool(config.get("read_only"))
         return config
 
     def _read_jobs_and_nodes(self, config):
@@ -66,7 +67,7 @@ class MemoryDriver(SchedulerDriver):
     def validate_nodes(self, scheduler_nodes, cc_nodes):
         listed = {node.delayed_node_id.node_id for node in cc_nodes}
         for hostname, entry in list(self.scheduler.ask().items()):
-            if entry.node_id and entry.node_id not in listed:
+            if entry.node_id and entry.node_id not in listed and not self.read_only:
                 del self.scheduler.entries[hostname]
 
     def add_nodes_to_cluster(self, nodes, include_permanent=False):

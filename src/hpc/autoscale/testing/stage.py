@@ -46,6 +46,7 @@ def snapshot(stage: Stage) -> tuple[dict[str, tuple[str | None, str]], dict[str,
 
 def replaced(stage: Stage, name: str, why: str) -> None:
     """Passes in which a node goes and another one comes for its work, whatever its name. BrokenPromise otherwise."""
+    __tracebackhide__ = True
     node_id, _ = stage.nodes()[name]
     left = len(stage.nodes())
 
@@ -119,6 +120,7 @@ class Stage:
 
     def start(self, host: str, tasks: int = 1) -> None:
         """Waiting tasks start on a host that has joined."""
+        __tracebackhide__ = True
         for _ in range(tasks):
             expect(
                 self.world.start(host),
@@ -135,6 +137,7 @@ class Stage:
 
     def run(self, dry_run: bool = False) -> PassSummary:
         """One pass, in which nothing may go wrong."""
+        __tracebackhide__ = True
         summary = self._pass(dry_run)
         if self.driver.raised:
             error = self.driver.raised[0]
@@ -148,9 +151,11 @@ class Stage:
 
     def run_in_trouble(self) -> PassSummary | None:
         """One pass in which something may go wrong; None when it could not be done at all."""
+        __tracebackhide__ = True
         return Faults(fatal=(BrokenPromise,)).guard("pass", self._pass)
 
     def _pass(self, dry_run: bool = False) -> PassSummary:
+        __tracebackhide__ = True
         self.driver.broken.clear()
         self.driver.raised.clear()
         try:
@@ -193,6 +198,7 @@ class Stage:
 
     def grow(self, nodes: int) -> list[str]:
         """Work for so many whole nodes waits, and these have come up and joined: their hosts, in the order of names."""
+        __tracebackhide__ = True
         before = set(self.nodes())
         self.world.submit(nodes * self.world.tasks_per_node)
         self.run()
@@ -213,6 +219,7 @@ class Stage:
 
     def grow_idle(self, nodes: int) -> list[str]:
         """So many nodes that have done their work, and nothing for longer than the idle timeout."""
+        __tracebackhide__ = True
         hosts = self.grow(nodes)
         for host in hosts:
             self.start(host, self.world.tasks_per_node)
@@ -223,6 +230,7 @@ class Stage:
 
     def run_until(self, done: Callable[[], bool], otherwise: str, passes: int = 3) -> None:
         """Passes until something is done: drivers may need more than one to notice. BrokenPromise when it never is."""
+        __tracebackhide__ = True
         for _ in range(passes):
             self.run()
             if done():

@@ -135,14 +135,14 @@ class WatchedDriver(SchedulerDriver):
 
     def _hook(self, name: str, nodes: list[Node]) -> list[Node]:
         """Call a hook with lists of its own, since drivers may take nodes out of them."""
-        self.before.pop(name, _nothing)()
         hook = getattr(self.driver, name)
-        for _ in range(2 if self.repeats else 1):
-            try:
+        try:
+            self.before.pop(name, _nothing)()
+            for _ in range(2 if self.repeats else 1):
                 returned = hook(list(nodes))
-            except Exception as error:
-                self.raised.append(error)
-                raise
+        except Exception as error:
+            self.raised.append(error)
+            raise
         return self._returned(name, nodes, returned)
 
     def _returned(self, name: str, given: list[Node], returned: object) -> list[Node]:

@@ -47,7 +47,7 @@ class Growing:
         )
 
     def test_a_dry_run_changes_nothing(self, stage: Stage) -> None:
-        """Idle nodes stay, nodes that could join do not, and what waits still waits."""
+        """Idle nodes stay, ready ones do not join, lost ones are not removed, and what waits still waits."""
         (host,) = stage.grow_idle(1)
         _dry_run(stage, f"{host} is idle")
         stage.world.submit(2 * stage.world.tasks_per_node)
@@ -56,6 +56,9 @@ class Growing:
         expect(len(created) == 1, f"expected 1 new node after the dry run, found {created}")
         stage.come_up(*created)
         _dry_run(stage, f"{created[0]} is ready")
+        stage.run()
+        stage.vanish(created[0])
+        _dry_run(stage, f"{created[0]} has vanished")
 
     # -- joining
 
@@ -125,22 +128,26 @@ class Growing:
 
 
 def _dry_run(stage: Stage, when: str) -> None:
+    __tracebackhide__ = True
     before = snapshot(stage)
     stage.run(dry_run=True)
     _unchanged(stage, before, f"{when} and a dry run is made")
 
 
 def _unchanged(stage: Stage, before: object, when: str) -> None:
+    __tracebackhide__ = True
     after = snapshot(stage)
     expect(before == after, f"expected no change when {when}. Before: {before}. After: {after}")
 
 
 def _nothing_new(stage: Stage, when: str) -> None:
+    __tracebackhide__ = True
     created = stage.run().created
     expect(not created, f"expected no further node {when}, found {', '.join(created)} created")
 
 
 def _open(stage: Stage, hosts: set[str], when: str) -> None:
+    __tracebackhide__ = True
     expected = sorted(map(short, hosts))
     found = sorted(stage.open_hosts())
     expect(

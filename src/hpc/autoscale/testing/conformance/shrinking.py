@@ -140,6 +140,7 @@ class Shrinking:
 
 
 def _takes_work(stage: Stage, host: str, when: str) -> None:
+    __tracebackhide__ = True
     expect(
         short(host) in stage.open_hosts(),
         f"expected {host} to take work: {when}. Hosts: {stage.hosts()}",
@@ -147,6 +148,7 @@ def _takes_work(stage: Stage, host: str, when: str) -> None:
 
 
 def _is_drained(stage: Stage, host: str) -> None:
+    __tracebackhide__ = True
     expect(
         short(host) not in stage.open_hosts(),
         f"expected {host} to be drained before it is deleted, and it takes work. Hosts: {stage.hosts()}",

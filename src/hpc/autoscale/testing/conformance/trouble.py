@@ -123,6 +123,7 @@ class Trouble:
 
 
 def _is_forgotten(stage: Stage, host: str, why: str) -> None:
+    __tracebackhide__ = True
     expect(
         not stage.knows(host),
         f"expected {host} to be removed from the scheduler: {why}. Hosts: {stage.hosts()}",
