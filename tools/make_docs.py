@@ -13,7 +13,13 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENTS = ("README.md", "docs/configuration.md", "docs/commands.md", "docs/lifecycle.md")
+DOCUMENTS = (
+    "README.md",
+    "docs/configuration.md",
+    "docs/commands.md",
+    "docs/lifecycle.md",
+    "docs/writing-an-integration.md",
+)
 
 # Properties that are plain attributes of a node, and so have no docstring of their own.
 _ATTRIBUTES = {
@@ -122,11 +128,25 @@ def lifecycle() -> str:
     return render_table().rstrip("\n")
 
 
+def promises() -> str:
+    """What a driver promises: the checks of the conformance class, in the order in which they are written."""
+    from hpc.autoscale.testing.conformance import DriverConformance
+
+    rows = [
+        (f"`{name}`", _sentence(check))
+        for part in DriverConformance.__bases__
+        for name, check in vars(part).items()
+        if name.startswith("test_")
+    ]
+    return table(("check", "what is promised"), rows)
+
+
 TABLES: Mapping[str, Callable[[], str]] = {
     "node-properties": node_properties,
     "configuration-keys": configuration_keys,
     "commands": commands,
     "lifecycle": lifecycle,
+    "promises": promises,
 }
 
 

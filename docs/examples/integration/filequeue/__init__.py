@@ -1,0 +1,1 @@
+"""A scheduler that is a directory, and its driver for hpc-autoscale."""
