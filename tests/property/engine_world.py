@@ -1,0 +1,382 @@
+"""The cluster of a scenario as this library sees it, through published names only, and the same for the naive packer.
+
+`World` makes a mock cluster and a demand calculator of a description and carries out events; `Twin` does the same to the
+plain dicts of `oracle`. Both answer with `Outcome`s and `picture`s that can be compared.
+"""
+
+from fractions import Fraction
+
+import oracle
+from oracle_reading import FAMILIES, LARGE, add_group, add_machines, read_cluster
+
+from hpc.autoscale import results
+from hpc.autoscale.ccbindings.mock import MockClusterBinding
+from hpc.autoscale.hpctypes import Size
+from hpc.autoscale.job.demandcalculator import new_demand_calculator
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.node.constraints import SharedConsumableConstraint, SharedConsumableResource
+from hpc.autoscale.node.nodehistory import NullNodeHistory
+
+
+def config_of(description):
+    """The configuration of a cluster."""
+    groups = description["configured_groups"]
+    return {
+        "packing": {"order": description["order"]},
+        "nodearrays": {name: {"placement_groups": [group]} for name, group in groups.items()},
+    }
+
+
+def binding_of(description):
+    """A mock cluster like the description."""
+    binding = MockClusterBinding()
+    binding.max_core_count = description["max_cores"]
+    slots = []
+    for array in description["arrays"]:
+        binding.add_nodearray(
+            array["name"],
+            array["resources"],
+            location=array["location"],
+            max_core_count=array["max_cores"],
+            max_count=array["max_nodes"],
+            spot=array["spot"],
+            max_placement_group_size=array["group_size"],
+        )
+        for bucket in array["buckets"]:
+            add_bucket(binding, description, array, bucket)
+            slots.append((array["name"], bucket["size"]))
+    for index, node in enumerate(description["nodes"], 1):
+        name, size = slots[node["slot"] % len(slots)]
+        binding.add_node(
+            f"{name}-{index}",
+            name,
+            size,
+            state=node["state"],
+            hostname=f"ip-{index}",
+            placement_group=node["group"],
+            keep_alive=node["keep"],
+        )
+    return binding
+
+
+def add_bucket(binding, description, array, bucket):
+    """One bucket with its quotas."""
+    family = array["location"], FAMILIES[bucket["size"]]
+    family_used, family_quota = description["families"][family]
+    region_used, region_quota = description["regions"][array["location"], array["spot"]]
+    made = binding.add_bucket(
+        array["name"],
+        bucket["size"],
+        max_count=bucket["max"],
+        available_count=bucket["available"],
+        family_consumed_core_count=family_used,
+        family_quota_core_count=family_quota,
+        regional_consumed_core_count=region_used,
+        regional_quota_core_count=region_quota,
+        placement_groups=bucket["groups"],
+    )
+    if bucket["failed"] is not None:
+        made.last_capacity_failure = bucket["failed"]
+
+
+def machine_resources(cores):
+    """All resources of a machine that cannot be ordered, so that no default is added."""
+    return {
+        "ncpus": cores,
+        "pcpus": cores,
+        "ngpus": 0,
+        "nodearray": "unknown",
+        "memb": "memory::8589934592b",
+        "memkb": "memory::8388608k",
+        "memmb": "memory::8192m",
+        "memgb": "memory::8g",
+        "memtb": "memory::8t",
+    }
+
+
+class Machine(SchedulerNode):
+    """A machine as the scheduler reports it, whose name is not looked up."""
+
+    ignore_hostnames = True
+
+    def __init__(self, index, cores):
+        resources = {
+            name: Size.value_of(value) if oracle.is_size(value) else value
+            for name, value in machine_resources(cores).items()
+        }
+        super().__init__(f"onprem{index}", resources)
+
+
+def plainly(value):
+    """A value of a node as the naive packer has it: sizes in bytes, numbers as fractions rounded to what matters."""
+    if isinstance(value, Size):
+        value = value.bytes
+    if isinstance(value, (int, float, Fraction)) and not isinstance(value, bool):
+        return float(f"{float(value):.6g}")
+    return value
+
+
+REQUEST = {
+    # how: (most on one node, all in one bucket)
+    "job-slots": (LARGE, False),
+    "job-nodes": (1, True),
+    "job-colocated": (LARGE, True),
+    "job-scatter": (1, True),
+    "slots": (LARGE, False),
+    "nodes": (1, False),
+    "whole-slots": (LARGE, True),
+    "whole-nodes": (1, True),
+    "new-slots": (LARGE, False),
+}
+
+
+def with_pools(world, constraints):
+    """Constraints in which the pools are those of the world."""
+    return [pooled(world, constraint) for constraint in constraints]
+
+
+def pooled(world, constraint):
+    """One constraint, at any depth."""
+    made = {}
+    for key, value in constraint.items():
+        if key.startswith("pool:"):
+            made[key] = SharedConsumableConstraint([world.pools[key[5:]]], value)
+        elif key in ("and", "or", "xor"):
+            made[key] = with_pools(world, value)
+        elif key == "not":
+            made[key] = pooled(world, value)
+        else:
+            made[key] = value
+    return made
+
+
+class World:
+    """A demand calculator over a mock cluster. `express(world, constraints)` makes of JSON what a job is given."""
+
+    def __init__(self, description, express=with_pools):
+        self.binding = binding_of(description)
+        self.status = self.binding.get_cluster_status(nodes=True).to_dict()
+        self.config = config_of(description)
+        self.express = express
+        self.calculator = new_demand_calculator(
+            {**self.config, "_mock_bindings": self.binding}, node_history=NullNodeHistory()
+        )
+        self.manager = self.calculator.node_mgr
+        self.pools = {
+            name: SharedConsumableResource(name, "server", n, n)
+            for name, n in description["pools"].items()
+        }
+        machines = [Machine(i, n) for i, n in enumerate(description["machines"])]
+        if machines:
+            self.calculator.update_scheduler_nodes(machines)
+        nodes = self.by_name()
+        for index, node in enumerate(description["nodes"], 1):
+            for name, member in nodes.items():
+                if name.endswith(f"-{index}") and node["used"]:
+                    member.available["ncpus"] = max(0, member.available["ncpus"] - node["used"])
+                    member.assignments.add("running")
+
+    def by_name(self):
+        """All nodes by name."""
+        return {node.name: node for node in self.manager.get_nodes()}
+
+    def named(self, event):
+        """The name of the node that an event is about; None when there are no nodes."""
+        names = list(self.by_name())
+        return names[event["node"] % len(names)] if names and "node" in event else None
+
+    def request(self, event, name):
+        """Ask for nodes or slots: (slots placed, names of the nodes)."""
+        how, units = event["how"], event["units"]
+        constraints = self.express(self, event["constraints"])
+        if how.startswith("job"):
+            job = Job(
+                name,
+                constraints,
+                iterations=units,
+                node_count=units if how == "job-nodes" else 0,
+                colocated=how == "job-colocated",
+                packing_strategy="scatter" if how == "job-scatter" else None,
+            )
+            result = self.calculator._add_job(job)
+        else:
+            count = {"node_count" if "nodes" in how else "slot_count": units}
+            result = self.manager.allocate(
+                constraints,
+                **count,
+                all_or_nothing=how.startswith("whole"),
+                allow_existing=how != "new-slots",
+                assignment_id=name,
+            )
+        if not result:
+            return 0, []
+        return result.total_slots, [node.name for node in result.nodes]
+
+    def reported(self, event, name):
+        """The same with a handler that keeps what is reported: (slots placed, [(node, slots)])."""
+        matches = []
+
+        def keep(result):
+            if isinstance(result, results.MatchResult) and result:
+                matches.append((result.node.name, result.total_slots))
+
+        results.register_result_handler(keep)
+        try:
+            total, names = self.request(event, name)
+        finally:
+            results.unregister_result_handler(keep)
+        assert [n for n, _ in matches] == names
+        return total, matches
+
+    def happen(self, event, name):
+        """Something that is not a request, to the node of a name."""
+        if event["do"] == "group":
+            buckets = self.manager.get_buckets()
+            bucket = buckets[event["bucket"] % len(buckets)]
+            if bucket.placement_group is None and not bucket._artificial:
+                self.manager.add_placement_group(event["name"], bucket)
+            return
+        if name is None:
+            return
+        node = self.by_name()[name]
+        if event["do"] == "write":
+            resource = event["resource"]
+            if resource == "owner":
+                node.available["owner"] = "zoe"
+            elif isinstance(node.resources.get(resource), (int, float, Size)):
+                node.available[resource] = node.resources[resource] * event["quarters"] / 4
+        elif event["do"] == "assign":
+            node.assignments.add("somebody")
+        elif event["do"] == "release":
+            node.assignments.clear()
+            node.available.update(node.resources)
+        elif event["do"] == "close":
+            node.closed = True
+        else:
+            node.state = "Failed"
+
+    def picture(self):
+        """Every node by bucket and in order, with what is left of it and whose it is; and the room of each bucket."""
+        return [
+            (
+                None if bucket._artificial else bucket.available_count,
+                [
+                    (
+                        node.name,
+                        {k: plainly(v) for k, v in node.available.items() if k != "ccnodeid"},
+                        set(node.assignments),
+                        node.closed,
+                        node.required,
+                    )
+                    for node in bucket.nodes
+                ],
+            )
+            for bucket in self.manager.get_buckets()
+        ]
+
+    def left_in_pools(self):
+        """What is left in the shared pools."""
+        return {name: plainly(pool.current_value) for name, pool in self.pools.items()}
+
+
+class Twin:
+    """The same cluster for the naive packer."""
+
+    def __init__(self, world, description):
+        self.cluster = read_cluster(world.status, world.config)
+        self.cluster["pools"] = {
+            ("pool", name): Fraction(n) for name, n in description["pools"].items()
+        }
+        machines = [
+            (f"onprem{i}", machine_resources(n)) for i, n in enumerate(description["machines"])
+        ]
+        add_machines(self.cluster, machines)
+        self.group_sizes = {array["name"]: array["group_size"] for array in description["arrays"]}
+        for index, node in enumerate(description["nodes"], 1):
+            for member in self.nodes():
+                if member["name"].endswith(f"-{index}") and node["used"]:
+                    member["free"]["ncpus"] = max(0, member["free"]["ncpus"] - node["used"])
+                    member["assigned"].add("running")
+
+    def nodes(self):
+        """All nodes in order."""
+        return [node for bucket in self.cluster["buckets"] for node in bucket["nodes"]]
+
+    def named(self, event):
+        """As of `World`."""
+        nodes = self.nodes()
+        return nodes[event["node"] % len(nodes)]["name"] if nodes and "node" in event else None
+
+    def request(self, event, name):
+        """Place a request: [(node, slots)]."""
+        each, whole = REQUEST[event["how"]]
+        constraints = list(event["constraints"])
+        if event["how"] == "new-slots":
+            constraints.insert(0, {"node.exists": False})
+        request = {
+            "constraints": constraints,
+            "units": event["units"],
+            "each": each,
+            "whole": whole,
+            "id": name,
+        }
+        self.cluster, placed = oracle.allocate(self.cluster, request)
+        return placed
+
+    def happen(self, event, name):
+        """Something that is not a request."""
+        if event["do"] == "group":
+            buckets = self.cluster["buckets"]
+            index = event["bucket"] % len(buckets)
+            bucket = buckets[index]
+            if bucket["group"] is None and not bucket["artificial"]:
+                add_group(self.cluster, index, event["name"], self.group_sizes[bucket["nodearray"]])
+            return
+        if name is None:
+            return
+        node = next(n for n in self.nodes() if n["name"] == name)
+        if event["do"] == "write":
+            self.write_quarters(node, event)
+        elif event["do"] == "assign":
+            node["assigned"].add("somebody")
+        elif event["do"] == "release":
+            node["assigned"].clear()
+            node["free"].update(node["totals"])
+        elif event["do"] == "close":
+            node["closed"] = True
+        else:
+            node["props"] = {**node["props"], "state": "Failed"}
+            node["usable"] = False
+
+    @staticmethod
+    def write_quarters(node, event):
+        """A resource set to some quarters of its total."""
+        resource = event["resource"]
+        if resource == "owner":
+            node["free"]["owner"] = "zoe"
+        elif oracle.is_number(node["totals"].get(resource)):
+            node["free"][resource] = node["totals"][resource] * event["quarters"] / 4
+
+    def picture(self):
+        """As of `World`."""
+        return [
+            (
+                None if bucket["artificial"] else oracle.room(self.cluster, bucket),
+                [
+                    (
+                        node["name"],
+                        {k: plainly(v) for k, v in node["free"].items()},
+                        node["assigned"],
+                        node["closed"],
+                        bool(node["used"] or node["assigned"] or node["props"]["keep_alive"]),
+                    )
+                    for node in bucket["nodes"]
+                ],
+            )
+            for bucket in self.cluster["buckets"]
+        ]
+
+    def left_in_pools(self):
+        """As of `World`."""
+        return {name: plainly(n) for (_, name), n in self.cluster["pools"].items()}

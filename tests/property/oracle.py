@@ -1,0 +1,364 @@
+"""A naive packer: slow, one node and one slot at a time, and meant to be obviously right.
+
+It shares nothing with the engine: it imports nothing of this library. Nodes, buckets and limits are plain dicts (made by
+`oracle_reading` from what the server says), amounts are exact fractions, constraints are read as JSON each time.
+
+The rules. A bucket serves a job when its example satisfies every constraint; preferences order buckets. Nodes with room
+are used in order before new ones are opened (over all buckets, or bucket by bucket). How often a job goes on a node is
+decided when the node is reached: conditions as they are then, and what the job takes, taken until it no longer fits.
+"""
+
+from fnmatch import fnmatch
+from fractions import Fraction
+
+UNITS = {"b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+NOTHING = ({}, False)
+"""The answer of a condition that holds and takes nothing; an answer is (what it takes, whether it closes the node)."""
+
+
+def size_in_bytes(text):
+    """The bytes of `memory::4g`."""
+    number = text.split("::", 1)[1]
+    return Fraction(number[:-1]) * UNITS[number[-1]]
+
+
+def is_size(value):
+    """Whether a value is the text of a size."""
+    return isinstance(value, str) and value.startswith(("memory::", "size::"))
+
+
+def is_number(value):
+    """Whether something can be taken from a value."""
+    return isinstance(value, (int, float, Fraction)) and not isinstance(value, bool)
+
+
+# -- one constraint against one node
+
+
+def answer(constraint, node, pools):
+    """What one iteration of a constraint takes from a node, as (takes, closes); None when it does not fit."""
+    if len(constraint) != 1:
+        return together([{key: value} for key, value in constraint.items()], node, pools)
+    (key, value), *_ = constraint.items()
+    if key in ("and", "or", "xor"):
+        return combined(key, value, node, pools)
+    if key == "not":
+        return NOTHING if answer(value, node, pools) is None else None
+    if key == "never":
+        return None
+    if key in ("exclusive", "exclusive-task"):
+        if not value:
+            return NOTHING
+        return None if node["assigned"] else ({}, True)
+    if key == "in-a-placement-group":
+        return NOTHING if bool(node["props"]["placement_group"]) == value else None
+    if key == "capacity-failure-backoff":
+        failed = node.get("failed")  # only the example of a bucket has it
+        return None if failed is not None and failed < value else NOTHING
+    if key.startswith("pool:"):
+        return minimum(("pool", key[5:]), Fraction(str(value)), pools)
+    if key.startswith("node."):
+        values = value if isinstance(value, list) else [value]
+        return NOTHING if matching(node["props"][key[5:]], values) is not None else None
+    if is_size(value):
+        return minimum(key, size_in_bytes(value), node["free"])
+    if is_number(value):
+        return minimum(key, Fraction(str(value)) * node["units"].get(key, 1), node["free"])
+    return equality(key, value, node)
+
+
+def minimum(key, amount, free):
+    """An amount that must be there, and is taken."""
+    available = free.get(key)
+    return ({key: amount}, False) if is_number(available) and available >= amount else None
+
+
+def equality(key, value, node):
+    """A resource that must be one of some values."""
+    if key not in node["free"]:
+        return None
+    values = value if isinstance(value, list) else [value]
+    return NOTHING if matching(node["free"][key], values) is not None else None
+
+
+def matching(target, values):
+    """Which of the values the target is, the first one being 0; texts may be wildcards."""
+    for index, value in enumerate(values):
+        if isinstance(value, str) and isinstance(target, str):
+            if fnmatch(target, value):
+                return index
+        elif value == target:
+            return index
+    return None
+
+
+def combined(word, children, node, pools):
+    """and, or, xor."""
+    if word == "and":
+        return together(children, node, pools)
+    answers = [a for a in (answer(child, node, pools) for child in children) if a is not None]
+    if word == "or":
+        return answers[0] if answers else None
+    return answers[0] if len(answers) == 1 else None
+
+
+def together(constraints, node, pools):
+    """All at once: each fits, and so does the sum of what they take."""
+    takes, closes = {}, False
+    for constraint in constraints:
+        found = answer(constraint, node, pools)
+        if found is None:
+            return None
+        closes = closes or found[1]
+        for key, amount in found[0].items():
+            takes[key] = takes.get(key, 0) + amount
+    if not fits(takes, node, pools):
+        return None
+    return takes, closes
+
+
+def holder(key, node, pools):
+    """Where a resource is kept."""
+    return pools if isinstance(key, tuple) else node["free"]
+
+
+def fits(takes, node, pools):
+    """Whether all that is to be taken is there."""
+    return all(holder(key, node, pools)[key] >= amount for key, amount in takes.items())
+
+
+# -- which buckets
+
+
+def weight(constraint, example, pools, before):
+    """The weight of a bucket after a constraint had its say."""
+    if len(constraint) != 1:
+        return weight({"and": [{k: v} for k, v in constraint.items()]}, example, pools, before)
+    (key, value), *_ = constraint.items()
+    if key == "and":
+        for child in value:
+            before = weight(child, example, pools, before)
+        return before
+    if key == "or":
+        for index, child in enumerate(value):
+            if answer(child, example, pools) is not None:
+                return before + 100 * (len(value) - index)
+        return 0
+    if key == "capacity-failure-backoff":
+        return 0 if answer(constraint, example, pools) is None else before
+    if key.startswith("node."):
+        return 0 if before == 0 else preferred(example["props"][key[5:]], value, before)
+    if key.startswith("pool:") or key in ("xor", "not", "never", "in-a-placement-group"):
+        return before
+    if key.startswith("exclusive") or is_size(value) or is_number(value):
+        return before
+    if key not in example["free"]:
+        return 0
+    return preferred(example["free"][key], value, before)
+
+
+def preferred(target, value, before):
+    """Earlier values weigh more."""
+    values = value if isinstance(value, list) else [value]
+    index = matching(target, values)
+    return 0 if index is None else before + 100 * (len(values) - index)
+
+
+def separate(constraints):
+    """Constraints one by one, those inside `and` and those of one mapping too."""
+    for constraint in constraints:
+        for key, value in constraint.items():
+            if key == "and":
+                yield from separate(value)
+            else:
+                yield {key: value}
+
+
+def is_personal(constraint):
+    """Whether it asks for what differs from node to node, and so cannot be asked of a bucket."""
+    return any(
+        key in ("node.name", "node.hostname")
+        or (key in ("or", "xor") and any(is_personal(child) for child in value))
+        or (key == "not" and is_personal(value))
+        for key, value in constraint.items()
+    )
+
+
+def candidates(cluster, constraints):
+    """Indices of the buckets that may serve, best first, machines that cannot be ordered before all others."""
+    buckets, pools = cluster["buckets"], cluster["pools"]
+    constraints = [c for c in separate(constraints) if not is_personal(c)]
+    weights = []
+    for index, bucket in enumerate(buckets):
+        found = len(buckets) - index
+        for constraint in constraints:
+            found = weight(constraint, bucket["example"], pools, found)
+        weights.append(found)
+    order = sorted(range(len(buckets)), key=lambda i: (-weights[i], i))
+    serving = [
+        i
+        for i in order
+        if all(answer(c, buckets[i]["example"], pools) is not None for c in constraints)
+    ]
+    return sorted(serving, key=lambda i: not buckets[i]["artificial"])
+
+
+# -- limits
+
+
+def room(cluster, bucket):
+    """How many more nodes a bucket may have."""
+    return min((spare(cluster["limits"][name], bucket) for name in bucket["limits"]), default=0)
+
+
+def spare(limit, bucket):
+    """How many more nodes one limit allows."""
+    by_nodes = limit["max_nodes"] - limit["used_nodes"]
+    by_cores = (limit["max_cores"] - limit["used_cores"]) // bucket["cores"]
+    return max(0, min(by_nodes, by_cores))
+
+
+def charge(cluster, bucket):
+    """One node more."""
+    for name in bucket["limits"]:
+        limit = cluster["limits"][name]
+        limit["used_nodes"] += 1
+        limit["used_cores"] += bucket["cores"]
+
+
+# -- placing
+
+
+def node_copy(node):
+    """A copy that work can be placed on."""
+    return {**node, "free": dict(node["free"]), "assigned": set(node["assigned"])}
+
+
+def cluster_copy(cluster):
+    """A copy to try things on."""
+    return {
+        **cluster,
+        "buckets": [
+            {**bucket, "nodes": [node_copy(node) for node in bucket["nodes"]]}
+            for bucket in cluster["buckets"]
+        ],
+        "limits": {name: dict(limit) for name, limit in cluster["limits"].items()},
+        "names": set(cluster["names"]),
+        "pools": dict(cluster["pools"]),
+    }
+
+
+class Run:
+    """One request being placed: what is left of it, where it went, and which limits stood in the way."""
+
+    def __init__(self, cluster, request):
+        self.cluster = cluster
+        self.constraints = [c for c in request["constraints"] if c]
+        self.left = request["units"]
+        self.id = request["id"]
+        self.each = request["each"]
+        if not self.constraints:
+            self.each = 1
+        self.placed = []
+
+    def use(self, bucket):
+        """Fill the nodes that are there, in order."""
+        for node in bucket["nodes"]:
+            if not self.left or not node["usable"] or node["closed"]:
+                continue
+            if node["dormant"] and not node["used"] and not node["assigned"]:
+                if room(self.cluster, bucket) < 1:
+                    self.cluster["stopped"].update(full(self.cluster, bucket))
+                elif self.fill(node):
+                    charge(self.cluster, bucket)
+            else:
+                self.fill(node)
+
+    def open(self, bucket):
+        """Add nodes while they are needed and allowed."""
+        while self.left and not bucket["artificial"]:
+            node = {**node_copy(bucket["example"]), "failed": None}
+            if together(self.constraints, node, self.cluster["pools"]) is None:
+                return
+            if room(self.cluster, bucket) < 1:
+                self.cluster["stopped"].update(full(self.cluster, bucket))
+                return
+            # conditions on what differs from node to node are asked of the example: a new node has no name yet
+            name = free_name(self.cluster, bucket["nodearray"])
+            if not self.fill(node, name):
+                return
+            node["name"] = name
+            node["props"] = {**node["props"], "name": name}
+            self.cluster["names"].add(node["name"])
+            charge(self.cluster, bucket)
+            bucket["nodes"].append(node)
+
+    def fill(self, node, name=None):
+        """Put on a node what fits, one after another; how many that were."""
+        pools = self.cluster["pools"]
+        found = together(self.constraints, node, pools)
+        if found is None:
+            return 0
+        takes, closes = found
+        count = 0
+        while count < min(self.left, self.each) and fits(takes, node, pools):
+            for key, amount in takes.items():
+                holder(key, node, pools)[key] -= amount
+            count += 1
+        if count:
+            node["assigned"].add(self.id)
+            node["used"] = True
+            node["closed"] = node["closed"] or closes
+            self.left -= count
+            self.placed.append((name or node["name"], count))
+        return count
+
+
+def full(cluster, bucket):
+    """The limits that allow no more nodes of a bucket."""
+    return [name for name in bucket["limits"] if spare(cluster["limits"][name], bucket) < 1]
+
+
+def free_name(cluster, nodearray):
+    """The lowest name that nobody has."""
+    index = 1
+    while f"{nodearray}-{index}" in cluster["names"]:
+        index += 1
+    return f"{nodearray}-{index}"
+
+
+def allocate(cluster, request):
+    """Place a request: the cluster afterwards, and [(node name, slots)] in the order in which nodes were reached.
+
+    `request`: constraints (a list of JSON), units, each (most on one node), whole (all in one bucket or nothing), id.
+    The cluster given is left alone; nothing placed means that it is also the cluster afterwards.
+    """
+    serving = candidates(cluster, [c for c in request["constraints"] if c])
+    if request["whole"]:
+        return all_in_one(cluster, request, serving)
+    after = cluster_copy(cluster)
+    run = Run(after, request)
+    if cluster["existing_first"]:
+        for index in serving:
+            run.use(after["buckets"][index])
+        for index in serving:
+            run.open(after["buckets"][index])
+    else:
+        for index in serving:
+            run.use(after["buckets"][index])
+            run.open(after["buckets"][index])
+    return (after, run.placed) if run.placed else (cluster, [])
+
+
+def all_in_one(cluster, request, serving):
+    """The first bucket that takes all of it; one where nothing need be opened before all others."""
+    for may_open in (False, True) if cluster["existing_first"] else (True,):
+        for index in serving:
+            after = cluster_copy(cluster)
+            run = Run(after, request)
+            run.use(after["buckets"][index])
+            if may_open:
+                run.open(after["buckets"][index])
+            if not run.left:
+                return after, run.placed
+    return cluster, []

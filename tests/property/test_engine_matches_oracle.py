@@ -1,0 +1,124 @@
+"""The engine places work where the naive packer does: same nodes, same slots, same order, same limits left."""
+
+from collections import Counter
+from random import Random
+
+from engine_world import Twin, World
+from hypothesis import note
+from opaque_twins import with_twins
+from strategies import (
+    COMPOSITE_KINDS,
+    EVENT_KINDS,
+    LEAF_KINDS,
+    LIMIT_KINDS,
+    NODE_STATES,
+    REQUEST_KINDS,
+    entangled,
+    for_scenarios,
+    kinds_of,
+    leaf_kind,
+    leaves_of,
+    scenario,
+)
+
+
+@for_scenarios(times=12)
+def test_same_placements(scenario):
+    """Whatever the cluster, the jobs and their constraints."""
+    world = World(scenario["cluster"])
+    twin = Twin(world, scenario["cluster"])
+    assert world.picture() == twin.picture()
+    ask = world.reported if scenario["report"] else world.request
+    for index, event in enumerate(scenario["events"]):
+        name = f"job{index}"
+        if event["do"] == "request":
+            placed = twin.request(event, name)
+            note(f"{event}: {placed}")
+            total, nodes = ask(event, name)
+            assert total == sum(count for _, count in placed)
+            assert nodes == (placed if scenario["report"] else [node for node, _ in placed])
+        else:
+            about = twin.named(event)
+            note(f"{event}: {about}")
+            twin.happen(event, about)
+            world.happen(event, about)
+        if scenario["look"]:
+            assert world.picture() == twin.picture()
+    assert world.picture() == twin.picture()
+    assert world.left_in_pools() == twin.left_in_pools()
+
+
+def may_be_opaque(constraints):
+    """Whether the published protocol says the same as the engine of these; see `entangled`. A name is another matter: a
+    new node has none for the engine, and a made-up one for a custom constraint."""
+    kinds = {leaf_kind(*leaf) for leaf in leaves_of(constraints)}
+    return "identity" not in kinds and not entangled(constraints)
+
+
+@for_scenarios(times=6)
+def test_opaque_twins_place_alike(scenario):
+    """Constraints that only their own methods understand end on the same nodes as those the engine knows."""
+    random = Random(scenario["seed"])
+    known = World(scenario["cluster"])
+    unknown = World(
+        scenario["cluster"], with_twins(lambda kind: scenario["look"] or random.random() < 0.3)
+    )
+    for index, event in enumerate(scenario["events"]):
+        name = f"job{index}"
+        if event["do"] != "request":
+            about = known.named(event)
+            for world in (known, unknown):
+                world.happen(event, about)
+        elif may_be_opaque(event["constraints"]):
+            answers = [world.request(event, name) for world in (known, unknown)]
+            note(f"{event}: {answers}")
+            assert answers[0] == answers[1]
+            assert known.picture() == unknown.picture()
+    assert known.left_in_pools() == unknown.left_in_pools()
+
+
+EXPECTED = {
+    *(f"leaf {kind}" for kind in LEAF_KINDS),
+    *(f"composite {kind}" for kind in COMPOSITE_KINDS),
+    *(f"stopped by {kind}" for kind in LIMIT_KINDS),
+    *(f"request {kind}" for kind in REQUEST_KINDS),
+    *(f"whole {kind}" for kind in ("yes", "no")),
+    *(f"placed {kind}" for kind in ("all", "part", "nothing", "on several nodes", "on a machine")),
+    *(f"event {kind}" for kind in EVENT_KINDS),
+    *(f"node {kind}" for kind in NODE_STATES),
+    "machine",
+    "order declared",
+    "order existing-first",
+}
+
+
+def outcomes_of(scenario):
+    """What comes of the requests of a scenario, and which limits stand in the way."""
+    twin = Twin(World(scenario["cluster"]), scenario["cluster"])
+    for index, event in enumerate(scenario["events"]):
+        if event["do"] != "request":
+            twin.happen(event, twin.named(event))
+            continue
+        placed = twin.request(event, f"job{index}")
+        count = sum(slots for _, slots in placed)
+        yield "placed " + (
+            "nothing" if not placed else "all" if count == event["units"] else "part"
+        )
+        if "whole" in event["how"] or event["how"] == "job-colocated":
+            yield f"whole {'yes' if placed else 'no'}"
+        if len(placed) > 1:
+            yield "placed on several nodes"
+        if any(name.startswith("onprem") for name, _ in placed):
+            yield "placed on a machine"
+    yield from (f"stopped by {name.split(':')[0]}" for name in twin.cluster["stopped"])
+
+
+def test_every_kind_occurs():
+    """Of two hundred scenarios every kind of constraint, limit, request and outcome is in more than one in a hundred."""
+    counts = Counter()
+    for seed in range(200):
+        found = scenario(seed)
+        counts.update({*kinds_of(found), *outcomes_of(found)})
+    rare = {kind: counts[kind] for kind in EXPECTED if counts[kind] <= 2}
+    assert not rare
+    assert set(counts) <= EXPECTED
