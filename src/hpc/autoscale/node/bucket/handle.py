@@ -14,7 +14,7 @@ from hpc.autoscale import util
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node.bucket.definition import NodeDefinition
 from hpc.autoscale.node.bucket.facts import BucketFacts
-from hpc.autoscale.node.bucket.mould import FinishNode, Mould
+from hpc.autoscale.node.bucket.mould import Finish, FinishNode, Mould
 from hpc.autoscale.node.limits import BucketLimits, _SharedLimit
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES, Node
 from hpc.autoscale.node.node.copying import twin
@@ -55,12 +55,14 @@ class NodeBucket(BucketFacts):
         self._slots: list[Node | str | None] = []
         self._gone: dict[int, Node] = {}
         self._links: dict[int, list[str]] = {}
+        # transient ids and host names of the nodes, but for those that are `_unlisted` so far
         self._known: set[str] = set()
+        self._unlisted: list[Node] = []
         self._dirty: set[int] = set()
         self._template_dirty = True
         self._deferred: frozenset[str] = frozenset()
         self._stock: Stock | None = None
-        self._finish_node: FinishNode | None = None
+        self._finish: Finish | None = None
         self._on_write: Callable[[NodeBucket], None] | None = None
         self._reserved = 0
         self._mould = Mould(self, definition, self._template_changed)
@@ -80,14 +82,20 @@ class NodeBucket(BucketFacts):
         if not self.valid:
             raise AssertionError(f"nodes cannot be added to {self}: the bucket is not valid")
         for node in nodes:
+            self._list()
             if not {node.delayed_node_id.transient_id, node.hostname_or_uuid} & self._known:
                 self._adopt(node)
 
     def _adopt(self, node: Node) -> None:
-        self._known |= {node.delayed_node_id.transient_id, node.hostname_or_uuid}
+        self._unlisted.append(node)
         node._home, node._position = self, len(self._slots)
         self._slots.append(node)
         self.touched(node)
+
+    def _list(self) -> None:
+        for node in self._unlisted:
+            self._known |= {node.delayed_node_id.transient_id, node.hostname_or_uuid}
+        self._unlisted.clear()
 
     def _names(self) -> list[str]:
         return [
@@ -149,11 +157,11 @@ class NodeBucket(BucketFacts):
             self._on_write(self)
 
     def _join(
-        self, table: ShapeTable, finish_node: FinishNode, on_write: Callable[[NodeBucket], None]
+        self, table: ShapeTable, finish: Finish, on_write: Callable[[NodeBucket], None]
     ) -> Stock:
-        """Become part of an engine; its state here is the `Stock` returned. `finish_node` gives a new node its default
+        """Become part of an engine; its state here is the `Stock` returned. `finish` gives new nodes their default
         resources; `on_write` is called when something was written that `_sync` must pass on."""
-        self._finish_node = finish_node
+        self._finish = finish
         self._on_write = on_write
         self._mould.recast()
         self._stock = Stock(
@@ -256,24 +264,25 @@ class NodeBucket(BucketFacts):
             return found
         if found is None:
             return self._gone[position]
-        stock = self._stock
+        stock, finish = self._stock, self._finish
         shape = stock.runs.at(position) if stock is not None else None
-        node = self._new_node(found, util.uuid("hostname"))
-        if stock is not None and shape is not None:
-            links = self._links.pop(position, ())
-            node._placed(shape.free, stock.new_shape.free, shape.closed, links)
+        if stock is None or finish is None or shape is None:
+            raise AutoscaleError(f"{self} has no planned node at {position}")
+        shapes, links = (stock.new_shape, shape), self._links.pop(position, ())
+        node = self._mould.planned(found, util.uuid("hostname"), finish, shapes, links)
         node._home, node._position = self, position
         self._slots[position] = node
-        self._known |= {node.delayed_node_id.transient_id, node.hostname_or_uuid}
+        self._unlisted.append(node)
         return node
 
     def _new_node(self, name: str, hostname: str) -> Node:
-        return self._mould.new_node(name, hostname, self._finish_node)
+        return self._mould.new_node(name, hostname, self._finish)
 
     def _remove(self, node: Node) -> None:
         """A node is gone; its place is not used again."""
         position = node._position
         if self._slots[position] is node:
+            self._list()
             self._slots[position] = None
             self._gone[position] = node
             self._mark([position])

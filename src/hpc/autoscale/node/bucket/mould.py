@@ -7,18 +7,38 @@ a new node takes over the latter, and works out the former for itself, because t
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, Protocol
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.node.bucket.definition import NodeDefinition, node_from_bucket
 from hpc.autoscale.node.bucket.facts import BucketFacts
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.node.copying import same
-from hpc.autoscale.node.node.record import copied
+from hpc.autoscale.node.node.copying import same, stamp
+from hpc.autoscale.node.node.record import can_be_shared, copied
 from hpc.autoscale.node.node.tracked import TrackedDict
+from hpc.autoscale.packing.shape import NodeShape
 
 FinishNode = Callable[[Node], None]
+
+
+class Finish(Protocol):
+    """What gives new nodes their default resources."""
+
+    def apply(self, node: Node) -> None:
+        """Give a node everything."""
+
+    def prepare(self, prototype: Node) -> FinishNode | None:
+        """Give a prototype what all nodes made alike get; the rest is given to each copy by what is returned, if any."""
+
+
+class _Prototype(NamedTuple):
+    """What planned nodes are copies of, and what is still to be done to each. `amounts`: what such a node has available
+    in the shapes that were asked for; None where nodes must not share what they have."""
+
+    node: Node
+    rest: FinishNode | None
+    amounts: dict[NodeShape, dict[str, Any]] | None
 
 
 class Mould:
@@ -38,6 +58,7 @@ class Mould:
         self._seen = copied(self._resources)
         self._derived: dict[str, Any] = {}
         self._cast = copied(self._resources)
+        self._prototype: _Prototype | None = None
 
     @property
     def example(self) -> Node:
@@ -55,7 +76,8 @@ class Mould:
                 self._example.available[name] = value
 
     def derive(self, apply: FinishNode) -> None:
-        """Give the example node the default resources that it lacks."""
+        """Give the example node the default resources that it lacks. New nodes get them too from now on."""
+        self._prototype = None
         example = self.example
         before = dict(self._resources)
         apply(example)
@@ -76,9 +98,46 @@ class Mould:
 
     def recast(self) -> None:
         """From now on new nodes are as the bucket is now; until then they are as it was at the last call."""
+        self._prototype = None
         self._cast = self.given()
 
-    def new_node(self, name: str, hostname: str, finish: FinishNode | None) -> Node:
+    def planned(
+        self,
+        name: str,
+        hostname: str,
+        finish: Finish,
+        shapes: tuple[NodeShape, NodeShape],
+        assignment_ids: Iterable[str],
+    ) -> Node:
+        """A node that work was placed on before anybody looked at it. `shapes`: of a new node, and of this one.
+
+        Cost: a few dicts, where all that is new nodes have in common can be shared; else that of a new node.
+        """
+        base, rest, amounts = self._prototype or self._new_prototype(finish)
+        empty, shape = shapes
+        own_name, own_hostname = ht.NodeName(name), ht.Hostname(hostname)
+        if amounts is None:
+            node = self.new_node(name, hostname, finish)
+        elif rest is not None:
+            node = stamp(base, own_name, own_hostname, base.available)
+            rest(node)
+        else:
+            available = amounts.get(shape)
+            if available is None:
+                available = amounts[shape] = base._left_in(shape.free, empty.free)
+            node = stamp(base, own_name, own_hostname, available)
+            node._took_work(shape.closed, assignment_ids)
+            return node
+        node._placed(shape.free, empty.free, shape.closed, assignment_ids)
+        return node
+
+    def _new_prototype(self, finish: Finish) -> _Prototype:
+        node = self.new_node(f"{self._definition.nodearray}-new", "new", None)
+        rest = finish.prepare(node)
+        self._prototype = _Prototype(node, rest, {} if can_be_shared(node._resources) else None)
+        return self._prototype
+
+    def new_node(self, name: str, hostname: str, finish: Finish | None) -> Node:
         """A new node. `finish` gives it the default resources."""
         node = node_from_bucket(
             self._bucket,
@@ -88,5 +147,5 @@ class Mould:
             resources=self._cast,
         )
         if finish is not None:
-            finish(node)
+            finish.apply(node)
         return node

@@ -6,6 +6,7 @@ Definitions apply in order and the first that gives a node a name wins; a None t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 from hpc.autoscale import hpclogging as logging
@@ -67,6 +68,11 @@ class DefaultResource:
         self._selected = AllOf([expr for _, expr in compiled if expr is not None])
         self._asked = [constraint for constraint, expr in compiled if expr is None]
         self._complained = False
+
+    @property
+    def alike(self) -> bool:
+        """Whether planned nodes that are made alike get the same from it, or all nothing."""
+        return self.value.alike and not self._asked and not self._selected.reads_identity
 
     def apply(self, node: Node) -> bool:
         """Give the node the resource unless it has it, is not selected, or the value cannot be made; True when the
@@ -174,16 +180,41 @@ class Defaults:
 
     def apply(self, node: Node) -> None:
         """Apply all definitions, again while one of them makes another apply that came before it."""
-        for _ in range(len(self.definitions)):
-            changed = [definition for definition in self.definitions if definition.apply(node)]
-            if not changed:
-                return
+        _settle(self.definitions, node)
+
+    def prepare(self, prototype: Node) -> Callable[[Node], None] | None:
+        """Give the prototype of planned nodes what they will all get, and return what gives the rest to each of its
+        copies; None when there is no rest. Together they do what `apply` does to each copy."""
+        definitions = list(self.definitions)
+        alike = list(takewhile(lambda definition: definition.alike, definitions))
+        rest = definitions[len(alike) :]
+        if not rest:
+            self.apply(prototype)
+            return None
+        for definition in alike:
+            definition.apply(prototype)
+        # a resource that is there is not given again
+        lacking = [d for d in definitions if prototype.resources.get(d.name) is None]
+
+        def finish(node: Node) -> None:
+            for definition in rest:
+                definition.apply(node)
+            _settle(lacking, node)
+
+        return finish
 
     def withdraw_identity(self, node: Node) -> None:
         """Take back what the node was given because of its identity, which is about to change; `apply` gives it anew."""
         for definition in self.definitions:
             if definition.name in self.deferred or isinstance(definition.value, Called):
                 definition.withdraw(node)
+
+
+def _settle(definitions: Sequence[DefaultResource], node: Node) -> None:
+    for _ in range(len(definitions)):
+        changed = [definition for definition in definitions if definition.apply(node)]
+        if not changed:
+            return
 
 
 def definition_from(

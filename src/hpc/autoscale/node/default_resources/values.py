@@ -11,7 +11,7 @@ from typing import Any
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.errors import AutoscaleError, did_you_mean
-from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.node import QUERYABLE_PROPERTIES, Node
 from hpc.autoscale.packing.shape import IDENTITY
 
 _RESOURCE = "node.resources."
@@ -34,12 +34,17 @@ class Value:
 
     deferred = False
 
+    alike = False
+    """Whether planned nodes that are made alike get the same value."""
+
     def __call__(self, node: Node) -> Any:
         raise NotImplementedError
 
 
 class Literal(Value):
     """The same for every node."""
+
+    alike = True
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -57,6 +62,7 @@ class GetFromBaseNode(Value):
     def __init__(self, attr: str) -> None:
         self.attr = attr
         self.deferred = attr in IDENTITY or attr in ("delayed_node_id", "_node_index")
+        self.alike = attr in QUERYABLE_PROPERTIES and not self.deferred
 
     def __call__(self, node: Node) -> Any:
         return getattr(node, self.attr)
@@ -67,6 +73,8 @@ class GetFromBaseNode(Value):
 
 class MemoryDefault(Value):
     """The node's memory in another unit, written `node.memory[<magnitude>]`."""
+
+    alike = True
 
     def __init__(self, mag: str) -> None:
         self.mag = mag
@@ -82,6 +90,7 @@ class NodeIdDefault(Value):
     """The NodeId, once the server has given one."""
 
     deferred = True
+    alike = True  # a planned node has none
 
     def __call__(self, node: Node) -> Any:
         return node.delayed_node_id.node_id
@@ -92,6 +101,8 @@ class NodeIdDefault(Value):
 
 class FromResource(Value):
     """Another resource of the node, as it is when asked; with `.value`, the number of a size without its unit."""
+
+    alike = True
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -109,6 +120,8 @@ class FromResource(Value):
 
 class _FromConfiguration(Value):
     """A top-level entry of the node's software configuration."""
+
+    alike = True
 
     def __init__(self, key: str) -> None:
         self.key = key

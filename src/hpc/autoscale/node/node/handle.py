@@ -248,14 +248,21 @@ class Node(Machine, Timed, ABC):
         closed: bool,
         assignment_ids: Iterable[str],
     ) -> None:
-        """Take over what the engine has placed here, without reporting it back. Amounts that went down from `before` to
-        `free` are used up; everything else that is available stays what it is."""
+        """Take over what the engine has placed here, without reporting it back."""
+        self.__available.replace(self._left_in(free, before))
+        self._took_work(closed, assignment_ids)
+
+    def _left_in(self, free: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+        """What will be available: amounts that went down from `before` to `free` are used up, the rest stays what it is."""
         used = {
             name: amount
             for name, amount in free.items()
             if isinstance(amount, (int, float)) and before.get(name) != amount
         }
-        dict.update(self.__available, restore(used, self.__available))
+        return {**self.__available, **restore(used, self.__available)}
+
+    def _took_work(self, closed: bool, assignment_ids: Iterable[str]) -> None:
+        """Note, without reporting it back, who was placed here, and whether that closed the node."""
         self.__assignments.extend_quietly(assignment_ids)
         home, self._home = self._home, None
         self._allocated = True

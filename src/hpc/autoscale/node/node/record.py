@@ -107,14 +107,20 @@ def parse(d: Mapping[str, Any]) -> Parsed:
     )
 
 
+_UNCHANGING = (str, int, float, ht.Size, type(None))
+
+
 def copied(values: Mapping[str, Any]) -> dict[str, Any]:
     """A copy that shares nothing that can be changed."""
     return {
-        name: (
-            value if isinstance(value, (str, int, float, ht.Size, type(None))) else deepcopy(value)
-        )
+        name: value if isinstance(value, _UNCHANGING) else deepcopy(value)
         for name, value in values.items()
     }
+
+
+def can_be_shared(values: Mapping[str, Any]) -> bool:
+    """Whether a plain copy of the mapping shares nothing that can be changed."""
+    return all(isinstance(value, _UNCHANGING) for value in values.values())
 
 
 def _memory(value: Any) -> ht.Memory:

@@ -115,7 +115,7 @@ class NodeManager(Commands):
         self._names.reserve(bucket._names())
         bucket._apply_defaults(self._defaults.apply, self._defaults.deferred)
         if bucket.valid:
-            stock = bucket._join(self._packer.table, self._defaults.apply, self._bucket_written)
+            stock = bucket._join(self._packer.table, self._defaults, self._bucket_written)
             self._by_stock[stock] = bucket
             self._packer.add(stock)
 
