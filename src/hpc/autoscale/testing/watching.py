@@ -95,10 +95,10 @@ class WatchedDriver(SchedulerDriver):
     def add_nodes_to_cluster(
         self, nodes: list[Node], include_permanent: bool = False
     ) -> list[Node]:
-        """The driver's; what it returns is ready, and known to the scheduler."""
+        """The driver's; what it returns of CycleCloud's nodes is ready, and known to the scheduler."""
         joined = self._hook("add_nodes_to_cluster", nodes)
         known = self._hosts()
-        for node in joined:
+        for node in filter(_is_managed, joined):
             if node.state not in READY:
                 self._note("add_nodes_to_cluster", node, f"is {node.state} and not ready")
             elif short(node.hostname) not in known:
@@ -169,6 +169,11 @@ class WatchedDriver(SchedulerDriver):
 
     def _hosts(self) -> Mapping[str, Host]:
         return {short(name): host for name, host in self._world.hosts().items()}
+
+
+def _is_managed(node: Node) -> bool:
+    """Whether it is CycleCloud's; the scheduler's own hosts are among those that are handed over, too."""
+    return node.managed
 
 
 def _nothing() -> None:
