@@ -1,0 +1,274 @@
+"""Replays one case: a cluster, a configuration, steps, and what is expected of each and in the end.
+
+A case is plain data, and is replayed through published names only. The keys are in `cases/README.md`. What differs from
+what was expected raises `Mismatch`, and not an assertion, so that cases can be replayed under `python -O` too:
+`python -O case_replay.py cases/*.json` replays all of them.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from hpc.autoscale.ccbindings.mock import MockClusterBinding
+from hpc.autoscale.job.demandcalculator import DemandCalculator
+from hpc.autoscale.job.driver import add_default_placement_groups
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.nodehistory import NullNodeHistory
+from hpc.autoscale.node.nodemanager import new_node_manager
+
+CASES = Path(__file__).parent / "cases"
+
+
+class Mismatch(Exception):
+    """Something is not as the case expects."""
+
+
+def load(paths=None):
+    """All cases, as (file and name, case)."""
+    found = []
+    for path in sorted(CASES.glob("*.json")) if paths is None else map(Path, paths):
+        for case in json.loads(path.read_text(encoding="utf-8")):
+            found.append((f"{path.stem}: {case['name']}", case))
+    return found
+
+
+def replay(case):
+    """Carry out the steps of a case; Mismatch when something is not as expected."""
+    manager = new_node_manager(
+        {
+            "cluster_name": "case",
+            "lock_file": None,
+            **case.get("config", {}),
+            "_mock_bindings": binding_of(case["cluster"]),
+        },
+        **case.get("arguments", {}),
+    )
+    world = World(manager)
+    world.report(case.get("hosts", []))
+    for number, step in enumerate([*jobs_of(case), *case.get("steps", [])], 1):
+        world.step(f"step {number}", step)
+    world.expect("in the end", case.get("expect", {}))
+
+
+def jobs_of(case):
+    """The jobs of a case as steps."""
+    return [
+        {"job": job, "expect": job.pop("expect", {})} for job in map(dict, case.get("jobs", []))
+    ]
+
+
+def binding_of(cluster):
+    """A mock cluster of the description, or what to reproduce the saved replies with."""
+    if "cluster_response" in cluster:
+        return {"name": "reproduce", **cluster}
+    binding = MockClusterBinding("case")
+    for name in ("max_core_count", "max_count"):
+        if name in cluster:
+            setattr(binding, name, cluster[name])
+    for array in cluster["nodearrays"]:
+        arguments = {k: v for k, v in array.items() if k not in ("name", "buckets", "record")}
+        arguments.setdefault("resources", {})
+        binding.add_nodearray(array["name"], **arguments).nodearray.update(array.get("record", {}))
+        for bucket in array["buckets"]:
+            given = dict(bucket)
+            failure = given.pop("last_capacity_failure", -1.0)
+            binding.add_bucket(array["name"], **given).last_capacity_failure = failure
+    for node in cluster.get("nodes", []):
+        binding.add_node(**node)
+    return binding
+
+
+class World:
+    """A node manager and the calculator over it, with the steps that a case may take."""
+
+    def __init__(self, manager):
+        self.manager = manager
+        self.calculator = DemandCalculator({}, manager, NullNodeHistory())
+
+    def step(self, where, step):
+        """One step: the first key that is no expectation says what to do."""
+        (what,) = [key for key in step if key not in ("expect", "then")]
+        where = f"{where} ({what} {json.dumps(step[what])})"
+        error = step.get("expect", {}).get("error")
+        try:
+            outcome = getattr(self, f"do_{what}")(step[what])
+        except (RuntimeError, AssertionError) as e:
+            if error is None or error not in str(e):
+                raise
+            outcome = {}
+        else:
+            if error is not None:
+                raise Mismatch(f"{where}: expected the error {error!r}, found none")
+        compare(where, {k: v for k, v in step.get("expect", {}).items() if k != "error"}, outcome)
+        self.expect(where, step.get("then", {}))
+
+    # -- steps
+
+    def do_allocate(self, arguments):
+        """`NodeManager.allocate`."""
+        return outcome_of(self.manager.allocate(**arguments))
+
+    def do_job(self, arguments):
+        """A job given to the calculator."""
+        job = Job(**arguments)
+        result = self.calculator._add_job(job)
+        return {**outcome_of(result), "remaining": job.iterations_remaining}
+
+    def do_default(self, arguments):
+        """`NodeManager.add_default_resource`."""
+        self.manager.add_default_resource(**arguments)
+        return {}
+
+    def do_group(self, arguments):
+        """A placement group for the first bucket of a VM size."""
+        name, vm_size = arguments
+        plain = [b for b in self.manager.get_buckets() if b.vm_size == vm_size]
+        self.manager.add_placement_group(name, plain[0])
+        return {}
+
+    def do_generate_groups(self, config):
+        """Spare placement groups, as drivers have them made."""
+        add_default_placement_groups(config, self.manager)
+        return {}
+
+    def do_report(self, hosts):
+        """The scheduler's nodes."""
+        self.report(hosts)
+        return {}
+
+    def do_bootup(self, _):
+        """All new nodes."""
+        return outcome_of(self.calculator.bootup())
+
+    def do_delete(self, nodes):
+        """Nodes by name."""
+        chosen = [node for node in self.manager.get_nodes() if node.name in nodes]
+        return outcome_of(self.calculator.delete(chosen))
+
+    def report(self, hosts):
+        """Join the scheduler's nodes, as {hostname, resources, available, jobs, metadata}."""
+        found = []
+        for host in hosts:
+            node = SchedulerNode(host["hostname"], host.get("resources", {}))
+            node.available.update(host.get("available", {}))
+            node.metadata.update(host.get("metadata", {}))
+            for job in host.get("jobs", []):
+                node.assign(job)
+            found.append(node)
+        self.calculator.update_scheduler_nodes(found)
+
+    # -- what is there
+
+    def expect(self, where, expected):
+        """Hold what there is against what is expected."""
+        known = {
+            "buckets": self.buckets,
+            "nodes": self.nodes,
+            "demand": self.demand,
+            "manager": self.numbers,
+        }
+        for key, value in expected.items():
+            if key == "groups":
+                found = [
+                    [b.nodearray, b.vm_size, b.placement_group] for b in self.manager.get_buckets()
+                ]
+                compare(f"{where}: groups", value, found)
+            else:
+                known[key](f"{where}: {key}", value)
+
+    def buckets(self, where, expected):
+        """Buckets by `nodearray/vm_size/placement group`; attributes may have dots, resources are in brackets."""
+        buckets = [*self.manager.get_buckets(), *self.manager.get_invalid_buckets()]
+        found = {f"{b.nodearray}/{b.vm_size}/{b.placement_group or '-'}": b for b in buckets}
+        for key, attributes in expected.items():
+            if key not in found:
+                raise Mismatch(f"{where}: expected the bucket {key}, found {sorted(found)}")
+            compare(f"{where} {key}", attributes, {a: attribute(found[key], a) for a in attributes})
+
+    def nodes(self, where, expected):
+        """All nodes by name, and attributes of each."""
+        nodes = {node.name: node for node in self.manager.get_nodes()}
+        compare(where, list(expected), list(nodes))
+        for name, attributes in expected.items():
+            compare(
+                f"{where} {name}", attributes, {a: attribute(nodes[name], a) for a in attributes}
+            )
+
+    def demand(self, where, expected):
+        """Names of new, matched, unmatched and failed nodes."""
+        demand = self.calculator.get_demand()
+        found = {k: sorted(n.name for n in getattr(demand, f"{k}_nodes")) for k in expected}
+        compare(where, expected, found)
+
+    def numbers(self, where, expected):
+        """Attributes of the manager; a list calls a method: [value, argument …]."""
+        for name, value in expected.items():
+            found = getattr(self.manager, name)
+            if isinstance(value, dict):
+                for argument, result in value.items():
+                    compare(f"{where} {name}({argument})", result, found(argument))
+            else:
+                compare(f"{where} {name}", value, found)
+
+
+def outcome_of(result):
+    """What a result says, as a case has it."""
+    nodes = list(result.nodes or [])
+    return {
+        "ok": bool(result),
+        "status": result.status,
+        "nodes": [node.name for node in nodes],
+        "count": len(nodes),
+        "slots": getattr(result, "total_slots", None),
+        "because": "\n".join(result.reasons),
+    }
+
+
+def attribute(thing, path):
+    """`limits.max_count`, `available[ncpus]`."""
+    name, _, key = path.rstrip("]").partition("[")
+    for part in name.split("."):
+        thing = getattr(thing, part)
+    if key:
+        return plain(dict(thing).get(key))
+    return plain(thing)
+
+
+def plain(value):
+    """A value as JSON has it."""
+    if hasattr(value, "to_json"):
+        return value.to_json()
+    if isinstance(value, set):
+        return sorted(value)
+    return value
+
+
+def compare(where, expected, found):
+    """Mismatch unless they are equal; of a dict only the keys that are expected, and of `because` a part."""
+    if isinstance(expected, dict) and isinstance(found, dict):
+        for key, value in expected.items():
+            if key == "because":
+                if value not in found[key]:
+                    raise Mismatch(f"{where}: expected {value!r} among the reasons {found[key]!r}")
+            else:
+                compare(f"{where}.{key}", value, found.get(key))
+    elif isinstance(expected, Node) or expected != found:
+        raise Mismatch(f"{where}: expected {expected!r}, found {found!r}")
+
+
+def main(paths):
+    """Replay the cases of files; how many it were."""
+    SchedulerNode.ignore_hostnames = True
+    cases = load(paths)
+    for name, case in cases:
+        try:
+            replay(case)
+        except Exception as e:
+            raise SystemExit(f"{name}: {type(e).__name__}: {e}") from e
+    print(len(cases))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
