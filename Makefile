@@ -9,8 +9,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
 
-.PHONY: all demo test lint types format unit docs build dist clean venv
+.PHONY: all demo test lint types format unit docs bench build dist clean venv
 
 all: test
 
@@ -44,6 +45,10 @@ format: $(STAMP)
 
 docs: $(STAMP)
 	$(BIN)/python tools/make_docs.py
+
+# the figures of benchmarks/README.md   (BENCH_ARGS='--only W1,W2', BENCH_ARGS='--quick')
+bench: $(STAMP)
+	@$(BIN)/python benchmarks/run.py $(BENCH_ARGS)
 
 # dist/: the library under its own name, and under the one that installers of existing integrations look for
 build dist: $(STAMP)

@@ -1,0 +1,95 @@
+"""From a workload to what the library is given: a mock cluster, amounts that are free on its nodes, and jobs.
+
+Used by `measure`, and by whoever wants the plan of a workload. Asks the library for published things only, so that one
+harness can measure several versions of it.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from hpc.autoscale import hpctypes as ht
+from hpc.autoscale.ccbindings.mock import MockClusterBinding
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.node.node import Node
+
+# what stands in for "no limit": far more than any workload asks for
+MANY_CORES = 100_000_000
+MANY_NODES = 1_000_000
+
+
+def mock_cluster(
+    workload: dict[str, Any],
+    resources: dict[str, Any] | None = None,
+    with_hostnames: bool = False,
+) -> MockClusterBinding:
+    """The buckets and nodes of a workload. `resources`: what every node has besides the usual."""
+    binding = MockClusterBinding()
+    binding.max_core_count = MANY_CORES
+    binding.max_count = MANY_NODES
+    for bucket in workload["buckets"]:
+        if bucket["nodearray"] not in binding.nodearrays:
+            binding.add_nodearray(
+                bucket["nodearray"],
+                dict(resources or {}),
+                location=bucket["location"],
+                max_core_count=MANY_CORES,
+                max_count=MANY_NODES,
+                max_placement_group_size=bucket["pg_size"],
+            )
+        binding.add_bucket(
+            bucket["nodearray"],
+            bucket["vm_size"],
+            bucket["max_count"],
+            bucket["max_count"],
+            family_quota_core_count=MANY_CORES,
+            family_quota_count=MANY_NODES,
+            regional_quota_core_count=MANY_CORES,
+            regional_quota_count=MANY_NODES,
+            placement_groups=bucket["pgs"] or None,
+        )
+    for node in workload["nodes"]:
+        bucket = workload["buckets"][node["bucket"]]
+        binding.add_node(
+            node["name"],
+            bucket["nodearray"],
+            vm_size=bucket["vm_size"],
+            state="Ready",
+            hostname=f"host-{node['name']}" if with_hostnames else None,
+        )
+    return binding
+
+
+def write_free_amounts(nodes: Sequence[Node], workload: dict[str, Any]) -> None:
+    """Write what is free on each existing node through its handle, as an integration does that asks its scheduler."""
+    if not workload["nodes"]:
+        return
+    by_name = {str(node.name): node for node in nodes}
+    for each in workload["nodes"]:
+        available = by_name[each["name"]].available
+        free = each["free"]
+        available["ncpus"] = free["ncpus"]
+        available["memgb"] = ht.Memory(free["memgb"], "g")
+        available["ngpus"] = free["ngpus"]
+
+
+def scheduler_nodes(workload: dict[str, Any]) -> list[SchedulerNode]:
+    """The nodes of a cluster with host names, as its scheduler reports them."""
+    return [
+        SchedulerNode(f"host-{node['name']}", {"ncpus": node["free"]["ncpus"]})
+        for node in workload["nodes"]
+    ]
+
+
+def make_jobs(workload: dict[str, Any], also: Sequence[dict[str, Any]] = ()) -> list[Job]:
+    """The jobs of a workload, each with the further constraints `also`."""
+    return [
+        Job(
+            each["name"],
+            [*each["constraints"], *also],
+            iterations=each["iterations"],
+            node_count=each["node_count"],
+            colocated=each["colocated"],
+        )
+        for each in workload["jobs"]
+    ]

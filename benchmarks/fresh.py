@@ -1,0 +1,62 @@
+"""Run one measurement in a process of its own, of the checkout that is asked for.
+
+A process is fresh so that nothing is warm that a user's first pass would find cold, and so that memory is its own. The
+process that starts it stays small: it never imports the library.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+SECONDS_AT_MOST = 1800
+
+
+class MeasurementFailed(RuntimeError):
+    """A measurement that gave no figures; the message is the last line of what the process said."""
+
+
+def library_of(checkout: Path) -> Path:
+    """The directory of a checkout in which the package `hpc` is. FileNotFoundError when there is none."""
+    for place in (checkout / "src", checkout):
+        if (place / "hpc" / "autoscale").is_dir():
+            return place.resolve()
+    raise FileNotFoundError(
+        f"expected a checkout with src/hpc/autoscale, found none in {str(checkout)!r}"
+    )
+
+
+def measured(task: Mapping[str, Any], library: Path) -> dict[str, Any]:
+    """The figures of one run, see `measure.measure`. MeasurementFailed when there are none."""
+    if task["kind"] == "import":
+        arguments = ["measure_import.py", task["module"], str(task.get("turns", ""))]
+    else:
+        arguments = ["measure.py", json.dumps(task)]
+    command = [sys.executable, str(HERE / arguments[0]), *filter(None, arguments[1:])]
+    environment = {**os.environ, "PYTHONPATH": str(library)}
+    environment.pop("AUTOSCALE_LOG_CONFIG", None)
+    # in a directory of its own, because the library may read or leave files in the working directory
+    with tempfile.TemporaryDirectory(prefix="hpc-autoscale-bench-") as directory:
+        try:
+            done = subprocess.run(
+                command,
+                cwd=directory,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=SECONDS_AT_MOST,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise MeasurementFailed(f"took more than {SECONDS_AT_MOST} s") from None
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+        raise MeasurementFailed(said[-1])
+    figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return figures

@@ -1,0 +1,189 @@
+"""Figures as a table for people and as JSON for programs."""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from calibration import REFERENCE_SECONDS
+from figures import DOUBLINGS
+from fresh import ROOT
+from summary import Growth, Measured, growths, times, verdicts
+
+TITLES = {
+    "pass": "CPU of one whole pass, the first of a fresh process: manager, Job(...), add_jobs, get_demand",
+    "startup": "CPU until the calculator is there",
+    "import": "CPU of an import in a fresh process",
+    "explain": "With a handler registered that keeps every result",
+    "custom": "Two site rules as built-in constraints, as expressions, as methods that declare what they read, as methods",
+    "big": "Very many jobs against very many nodes",
+    "growth": "Growth: scaled milliseconds at each size, and the exponent that fits them",
+}
+COLUMNS = (
+    *("", "CPU ms", "loop s", "scaled ms", "at most", " "),
+    *("next pass", "times", "peak MB", "new nodes", "unplaced"),
+)
+GROWTH_COLUMNS = ("", *["size: ms"] * (DOUBLINGS + 1), "exponent", "at most", " ")
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Rows of cells under their heads, the first column to the left; columns without anything in them are left out."""
+    columns = zip(heads, *rows, strict=True)
+    used = [column for column in columns if any(cell for cell in column[1:])]
+    widths = [max(len(cell) for cell in column) for column in used]
+    lines = []
+    for row in zip(*used, strict=True):
+        cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
+        lines.append("  ".join([row[0].ljust(widths[0]), *cells[1:]]).rstrip())
+    return "\n".join(lines)
+
+
+def text(measured: Sequence[Measured]) -> str:
+    """The whole report."""
+    others = {each.figure.name: each for each in measured}
+    parts = [
+        f"Milliseconds are scaled to a machine on which the calibration loop takes {REFERENCE_SECONDS} s; so are targets."
+    ]
+    for group, title in TITLES.items():
+        of_group = [each for each in measured if each.figure.group == group]
+        if group == "growth":
+            heads = GROWTH_COLUMNS
+            rows = [_growth_row(each) for each in growths(of_group)]
+        else:
+            heads = COLUMNS
+            rows = [_row(each, others) for each in of_group if each.runs]
+        if rows:
+            parts.append(f"{title}\n{table(heads, rows)}")
+    parts.extend(_problems(measured))
+    return "\n\n".join(parts)
+
+
+def _row(measured: Measured, others: Mapping[str, Measured]) -> list[str]:
+    figure = measured.figure
+    ratio = times(measured, others)
+    counts = measured.run.get("counts", {})
+    return [
+        figure.name,
+        _number(measured.cpu_ms),
+        f"{measured.loop_s:.3f}",
+        _number(measured.scaled_ms),
+        _number(figure.at_most_ms),
+        _mark(measured.scaled_ms, figure.at_most_ms),
+        _number(measured.again_ms),
+        _limited(ratio, figure.at_most_ratio),
+        _limited(measured.peak_mb, figure.at_most_mb),
+        str(counts.get("new", "")),
+        str(counts.get("unplaced", "")),
+    ]
+
+
+def _growth_row(growth: Growth) -> list[str]:
+    points = zip(growth.sizes, growth.scaled_ms, strict=True)
+    cells = [f"{size:,}: {_number(ms)}" for size, ms in points]
+    limit, mark = "", ""
+    if growth.at_most is not None:
+        limit, mark = f"{growth.at_most:g}", _mark(growth.exponent, growth.at_most)
+    return [growth.name, *cells, f"{growth.exponent:.2f}", limit, mark]
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:.1f}" if value < 1000 else f"{value:,.0f}"
+
+
+def _mark(value: float, at_most: float | None) -> str:
+    if at_most is None:
+        return ""
+    return "ok" if value <= at_most else "OVER"
+
+
+def _limited(value: float | None, at_most: float | None) -> str:
+    if value is None:
+        return ""
+    limit = "" if at_most is None else f" of {at_most:g} {_mark(value, at_most)}"
+    return f"{value:.3g}{limit}" if value < 10 else f"{value:.0f}{limit}"
+
+
+def _problems(measured: Sequence[Measured]) -> Iterator[str]:
+    """What was not measured, what is not as it must be, and what did not come out the same each time."""
+    failed = [f"{each.figure.name}: {each.failure}" for each in measured if each.failure]
+    if failed:
+        yield "Not measured\n" + "\n".join(failed)
+    wavering = [each.figure.name for each in measured if len(each.plans) > 1]
+    if wavering:
+        yield "Different plans in different runs: " + "; ".join(wavering)
+    differing = list(_unlike(measured))
+    if differing:
+        yield "Another plan than what it is compared to: " + "; ".join(differing)
+    checked = verdicts(measured)
+    over = [v for v in checked if not v.holds]
+    yield f"{len(checked) - len(over)} of {len(checked)} targets are met" + "".join(
+        f"\n  {v.name}: {v.value:.4g} {v.what}, at most {v.at_most:g}" for v in over
+    )
+
+
+def _unlike(measured: Sequence[Measured]) -> Iterator[str]:
+    others = {each.figure.name: each for each in measured}
+    for each in measured:
+        than = others.get(each.figure.than)
+        if than is not None and than.plans and each.plans and than.plans != each.plans:
+            yield each.figure.name
+
+
+def as_json(measured: Sequence[Measured], arguments: Sequence[str]) -> dict[str, Any]:
+    """Everything, with the single runs."""
+    return {
+        "made": datetime.now(UTC).isoformat(timespec="seconds"),
+        "arguments": list(arguments),
+        "machine": _machine(),
+        "reference_loop_s": REFERENCE_SECONDS,
+        "figures": [_figure_json(each) for each in measured],
+        "growth": [asdict(growth) for growth in growths(measured)],
+        "targets": [{**asdict(v), "holds": v.holds} for v in verdicts(measured)],
+    }
+
+
+def _figure_json(measured: Measured) -> dict[str, Any]:
+    made: dict[str, Any] = {**asdict(measured.figure), "failure": measured.failure}
+    if measured.runs:
+        made["cpu_ms"] = measured.cpu_ms
+        made["loop_s"] = measured.loop_s
+        made["scaled_ms"] = measured.scaled_ms
+        made["scaled_ms_again"] = measured.again_ms
+        made["peak_mb"] = measured.peak_mb
+    return {**made, "runs": measured.runs}
+
+
+def _machine() -> dict[str, Any]:
+    return {
+        "python": sys.version.split()[0],
+        "implementation": platform.python_implementation(),
+        "platform": platform.platform(),
+        "processor": platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
+        "load": os.getloadavg() if hasattr(os, "getloadavg") else None,
+        "commit": commit_of(ROOT),
+    }
+
+
+def commit_of(directory: Path) -> str | None:
+    """The commit that is checked out, with "+" where files differ from it; None outside of git."""
+    command = ["git", "-C", str(directory), "describe", "--always", "--dirty=+", "--abbrev=12"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    return done.stdout.strip() or None
+
+
+def write_json(report: Mapping[str, Any], path: Path) -> None:
+    """Write it, making the directory if need be."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")

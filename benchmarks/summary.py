@@ -1,0 +1,156 @@
+"""From the runs of a figure to numbers that can be compared, and whether they are what they must be. No printing.
+
+A run's CPU seconds are divided by those that the calibration loop took right before and after it. Of several runs the
+one in the middle counts: on a shared machine the best may be as much of an accident as the worst.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from calibration import REFERENCE_SECONDS
+from figures import Figure
+
+
+@dataclass
+class Measured:
+    """A figure with what its runs said; `failure` is why there is none."""
+
+    figure: Figure
+    runs: list[dict[str, Any]] = field(default_factory=list)
+    failure: str = ""
+
+    @property
+    def run(self) -> dict[str, Any]:
+        """The run in the middle."""
+        by_ratio = sorted(self.runs, key=_ratio)
+        return by_ratio[(len(by_ratio) - 1) // 2]
+
+    @property
+    def ratios(self) -> list[float]:
+        """CPU seconds in calibration loops, of each run."""
+        return [_ratio(run) for run in self.runs]
+
+    @property
+    def cpu_ms(self) -> float:
+        """CPU milliseconds, as measured."""
+        return 1000 * float(self.run["cpu"]["total"])
+
+    @property
+    def loop_s(self) -> float:
+        """Seconds of the calibration loop beside it."""
+        return float(self.run["loop"])
+
+    @property
+    def scaled_ms(self) -> float:
+        """CPU milliseconds of a machine on which the loop takes `REFERENCE_SECONDS`."""
+        return 1000 * REFERENCE_SECONDS * _ratio(self.run)
+
+    @property
+    def again_ms(self) -> float | None:
+        """The same of the next pass in the same process, where that was measured."""
+        seconds = [
+            run["cpu_again"]["total"] / run["loop"] for run in self.runs if "cpu_again" in run
+        ]
+        return (
+            1000 * REFERENCE_SECONDS * sorted(seconds)[(len(seconds) - 1) // 2] if seconds else None
+        )
+
+    @property
+    def peak_mb(self) -> float | None:
+        """The most memory that any of the runs took."""
+        return max(
+            (run["memory_mb"]["peak"] for run in self.runs if "memory_mb" in run), default=None
+        )
+
+    @property
+    def plans(self) -> set[str]:
+        """The different plans of its runs: one, when all is well."""
+        return {run["plan"] for run in self.runs if "plan" in run}
+
+
+def _ratio(run: Mapping[str, Any]) -> float:
+    return float(run["cpu"]["total"]) / float(run["loop"])
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a figure is at most what it must be."""
+
+    name: str
+    what: str
+    value: float
+    at_most: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is."""
+        return self.value <= self.at_most
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How the cost of a workload grows: `scaled_ms` at `sizes`, and the exponent that fits them best."""
+
+    name: str
+    sizes: tuple[int, ...]
+    scaled_ms: tuple[float, ...]
+    exponent: float
+    at_most: float | None
+
+
+def exponent(sizes: Sequence[float], costs: Sequence[float]) -> float:
+    """The k for which cost = c · size^k fits best (least squares of the logarithms). ValueError below two sizes."""
+    if len(sizes) != len(costs) or len(set(sizes)) < 2:
+        raise ValueError(f"expected as many costs as sizes, two at least; found {sizes}, {costs}")
+    x, y = [math.log(size) for size in sizes], [math.log(cost) for cost in costs]
+    mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
+    slope = sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True))
+    return slope / sum((a - mean_x) ** 2 for a in x)
+
+
+def growths(measured: Iterable[Measured]) -> list[Growth]:
+    """The sweeps of which every size was measured."""
+    sweeps: dict[str, list[Measured]] = {}
+    for each in measured:
+        if each.figure.sweep:
+            sweeps.setdefault(each.figure.sweep, []).append(each)
+    found = []
+    for name, points in sweeps.items():
+        if all(point.runs for point in points):
+            sizes = tuple(point.figure.size for point in points)
+            costs = tuple(point.scaled_ms for point in points)
+            at_most = points[0].figure.at_most_exponent
+            found.append(Growth(name, sizes, costs, exponent(sizes, costs), at_most))
+    return found
+
+
+def times(measured: Measured, others: Mapping[str, Measured]) -> float | None:
+    """How many times what it is compared to it costs; None where there is nothing to compare to."""
+    than = others.get(measured.figure.than)
+    if than is None or not than.runs or not measured.runs:
+        return None
+    return measured.scaled_ms / than.scaled_ms
+
+
+def verdicts(measured: Sequence[Measured]) -> list[Verdict]:
+    """What every target says. A figure that could not be measured has none; see its `failure`."""
+    others = {each.figure.name: each for each in measured}
+    found = []
+    for each in measured:
+        figure = each.figure
+        if not each.runs:
+            continue
+        targets = (
+            ("CPU ms", each.scaled_ms, figure.at_most_ms),
+            ("peak MB", each.peak_mb, figure.at_most_mb),
+            ("times", times(each, others), figure.at_most_ratio),
+        )
+        for what, value, at_most in targets:
+            if value is not None and at_most is not None:
+                found.append(Verdict(figure.name, what, value, at_most))
+    for growth in growths(measured):
+        if growth.at_most is not None:
+            found.append(Verdict(growth.name, "exponent", growth.exponent, growth.at_most))
+    return found
