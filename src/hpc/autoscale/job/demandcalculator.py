@@ -121,11 +121,14 @@ class DemandCalculator:
     def get_demand(self) -> DemandResult:
         """Nodes to create, in use, not in use, and failed, as of now."""
         failed = self.node_mgr.get_failed_nodes()
-        queue = self._queue()
+        matched: list[Node] = []
+        unmatched: list[Node] = []
+        for node in self._queue():
+            (matched if node.required else unmatched).append(node)
         return DemandResult(
             self.node_mgr.get_new_nodes(),
-            [node for node in queue if node.required],
-            [node for node in queue if not node.required],
+            matched,
+            unmatched,
             failed,
             self.node_mgr.get_buckets(),
         )
@@ -141,9 +144,10 @@ class DemandCalculator:
     def _queue(self) -> list[Node]:
         """The nodes that there are and that have not failed, in the queue's order, priorities as of now."""
         nodes = self.node_mgr.get_non_failed_nodes()
+        # a node's priority is asked when it is pushed
+        self._node_queue.update()
         for node in nodes:
             self._node_queue.push(node)
-        self._node_queue.update()
         # the queue never forgets a node
         present = {id(node) for node in nodes}
         return [node for node in self._node_queue if id(node) in present]

@@ -30,10 +30,13 @@ def bucket_candidates(
 
 
 def sift(
-    buckets: Sequence[NodeBucket], constraints: Sequence[NodeConstraint]
+    buckets: Sequence[NodeBucket],
+    constraints: Sequence[NodeConstraint],
+    ask_artificial: bool = True,
 ) -> tuple[list[NodeBucket], list[Result]]:
     """Of valid buckets, those that satisfy all constraints, in order of preference, artificial ones first; and the first
-    refusal of each other one."""
+    refusal of each other one. `ask_artificial` false: artificial ones pass, for their nodes to be asked each.
+    """
     weights = [(bucket, float(len(buckets) - i)) for i, bucket in enumerate(buckets)]
     for constraint in constraints:
         weights = constraint.weight_buckets(weights)
@@ -41,6 +44,9 @@ def sift(
     candidates: list[NodeBucket] = []
     refused: list[Result] = []
     for bucket in ordered:
+        if bucket._artificial and not ask_artificial:
+            candidates.append(bucket)
+            continue
         answers = (constraint.satisfied_by_bucket(bucket) for constraint in constraints)
         refusal = next((answer for answer in answers if not answer), None)
         if refusal is not None:

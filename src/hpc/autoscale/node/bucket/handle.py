@@ -75,7 +75,11 @@ class NodeBucket(BucketFacts):
     @property
     def nodes(self) -> list[Node]:
         """The nodes, existing and planned, in order. A list of its own: add with `add_nodes`."""
-        return [self._handle(i) for i, slot in enumerate(self._slots) if slot is not None]
+        return [
+            self._handle(i) if isinstance(slot, str) else slot
+            for i, slot in enumerate(self._slots)
+            if slot is not None
+        ]
 
     def add_nodes(self, nodes: Iterable[Node]) -> None:
         """Add nodes that are not here yet (by transient id and by host name); AssertionError when not valid."""
@@ -260,10 +264,8 @@ class NodeBucket(BucketFacts):
     def _handle(self, position: int) -> Node:
         """The node at a position, also one that is gone; made now if it was only planned."""
         found = self._slots[position]
-        if isinstance(found, Node):
-            return found
-        if found is None:
-            return self._gone[position]
+        if not isinstance(found, str):
+            return self._gone[position] if found is None else found
         stock, finish = self._stock, self._finish
         shape = stock.runs.at(position) if stock is not None else None
         if stock is None or finish is None or shape is None:

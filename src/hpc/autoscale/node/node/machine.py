@@ -96,7 +96,8 @@ class Machine:
     @property
     def hostname(self) -> ht.Hostname | None:
         """Short host name: what stands before the first dot."""
-        return ht.Hostname(self._hostname.split(".", 1)[0]) if self._hostname else self._hostname
+        given = self._hostname
+        return ht.Hostname(given.split(".", 1)[0]) if given and "." in given else given
 
     @property
     def fqdn(self) -> ht.Hostname | None:
