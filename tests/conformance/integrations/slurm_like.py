@@ -81,7 +81,8 @@ class Partition:
         """A line of slurm.conf."""
         node = self.bucket.example_node
         memory = node.resources["slurm_memory"]
-        assert isinstance(memory, Size)
+        if not isinstance(memory, Size):
+            raise TypeError(memory)
         cpus = node.resources["slurm_cpus"]
         threads = self.bucket.vcpu_count // self.bucket.pcpu_count
         gres = f" Gres=gpu:{self.bucket.gpu_count}" if self.bucket.gpu_count else ""
