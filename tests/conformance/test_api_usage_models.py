@@ -320,7 +320,6 @@ def test_an_installed_clients_session_carries_what_it_has_no_function_for(theirs
 @row("model.ClusterStatus")
 @row("model.NodeList")
 @row("model.management")
-@pytest.mark.xfail(strict=True, reason="nodearrays of other classes than ours are passed over")
 def test_a_binding_of_somebody_elses_may_answer_in_their_objects(theirs):
     """An object given as `_mock_bindings` whose results are of the installed client's classes."""
     cluster = a_cluster()

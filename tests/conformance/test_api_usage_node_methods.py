@@ -198,7 +198,6 @@ def test_a_scheduler_node_survives_the_pipe_too():
 
 
 @row("node.shellify")
-@pytest.mark.xfail(strict=True, reason="the view that node.resources gives has no attributes")
 def test_a_shellified_node_reads_by_attribute():
     """In the shell `node.resources.ncpus` is what `node.resources["ncpus"]` is."""
     node = a_node(resources={"ncpus": 4, "k-v": 1})

@@ -41,6 +41,21 @@ def test_nodes_that_go_give_back_their_places(verb):
     assert cluster.nodes["htc-3"].state == "Ready"
 
 
+def test_what_goes_keeps_its_host_name():
+    """The scheduler must still forget it by that name, whatever the server says of it by then."""
+    cluster, manager = running(1, assume_standalone_hostnames=True)
+    cluster.assign_ip(["htc-1"])
+    later = a_manager(cluster, assume_standalone_hostnames=True)
+    cluster.nodes["htc-1"]._hostname = None
+    cluster.nodes["htc-1"]._changed()
+    for made in (manager, later):
+        (node,) = made.get_nodes()
+        name = node.hostname
+        assert made.restart_nodes([node]).nodes[0].hostname in (name, "ip-0A010002")
+    (gone,) = later.delete(later.get_nodes()).nodes
+    assert (gone.hostname, gone.private_ip) == ("ip-0A010002", "10.1.0.2")
+
+
 def test_deleting_twice_gives_back_once():
     """The second call has no place to give back."""
     _, manager = running()

@@ -7,7 +7,12 @@ import pickle
 import pytest
 from node_kit import a_node
 
-from hpc.autoscale.node.node.tracked import TrackedDict, TrackedSet, TrackedShellDict
+from hpc.autoscale.node.node.tracked import (
+    ReadOnlyShellDict,
+    TrackedDict,
+    TrackedSet,
+    TrackedShellDict,
+)
 
 
 @pytest.fixture
@@ -123,6 +128,16 @@ def test_a_shell_dict_has_attributes_and_reports_still(told):
     assert (d.a_b, told.times) == (1, 1)
     TrackedDict.replace(d, {"z": 1})
     assert (d, told.times) == ({"z": 1}, 1)
+
+
+def test_totals_in_the_shell():
+    """Readable by attribute, and not to be written to."""
+    view = ReadOnlyShellDict({"ncpus": 4, "a-b": 1})
+    assert (view.ncpus, view.a_b, view["ncpus"]) == (4, 1, 4)
+    for write in WRITES_TO_A_DICT.values():
+        with pytest.raises(TypeError):
+            write(view)
+    assert view == {"ncpus": 4, "a-b": 1}
 
 
 class Listener:

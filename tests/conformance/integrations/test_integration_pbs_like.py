@@ -82,9 +82,6 @@ def test_jobs_come_and_go(site):
     assert site.running == []
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a deleted node loses the host name that it had by assumption"
-)
 def test_the_scheduler_forgets_deleted_nodes_by_their_host_names(site):
     """handle_post_delete gets the nodes under the names by which they were joined."""
     site.server.qsub("1")

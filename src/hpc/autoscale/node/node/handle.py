@@ -24,6 +24,7 @@ from hpc.autoscale.node.node.shaping import NodeView, restore
 from hpc.autoscale.node.node.times import Timed
 from hpc.autoscale.node.node.tracked import (
     Home,
+    ReadOnlyShellDict,
     TrackedAttribute,
     TrackedDict,
     TrackedSet,
@@ -58,6 +59,9 @@ class Node(Machine, Timed, ABC):
     # the bucket it belongs to, and where in it
     _home: Home | None = None
     _position = -1
+
+    # made up here: its host name is not real, and its name is a proposal
+    _is_planned = False
 
     # The mangled names are part of the interface: callers' tests write `node._Node__nodearray`.
     __nodearray = TrackedAttribute()
@@ -225,6 +229,8 @@ class Node(Machine, Timed, ABC):
     @property
     def resources(self) -> Mapping[str, Any]:
         """Totals: a live view that cannot be written to."""
+        if isinstance(self._resources, ShellDict):
+            return ReadOnlyShellDict(self._resources)
         return MappingProxyType(self._resources)
 
     @property

@@ -92,6 +92,16 @@ class TrackedShellDict(TrackedDict, ShellDict):
         self.changed = changed
 
 
+class ReadOnlyShellDict(ShellDict):
+    """A picture of now that cannot be written to; its items are attributes as well."""
+
+    def _refuse(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError("totals cannot be written to; what is left is in `available`")
+
+    __setitem__ = __delitem__ = __ior__ = update = setdefault = _refuse
+    pop = popitem = clear = _refuse
+
+
 class TrackedSet(set[str]):
     """A set that calls `changed` after each write through it."""
 

@@ -54,7 +54,7 @@ class _Builder:
     ) -> None:
         on_prem = set(config.get("_mimic_on_prem") or ())
         self.config = config
-        self.arrays = [a for a in status.nodearrays or () if isinstance(a, ClusterNodearrayStatus)]
+        self.arrays = [a for a in status.nodearrays or () if hasattr(a, "buckets")]
         self.problems: list[str] = []
         self.quotas = Quotas()
         self.records = NodeRecords(config, _records(records, on_prem))

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound=NodeOperationResult)
 
 _GONE = ("Terminated", "Off")
-_REMOVING = ("delete_nodes", "shutdown_nodes", "terminate_nodes", "remove_nodes")
+_REMOVING = ("shutdown_nodes", "terminate_nodes", "remove_nodes")
 
 
 class Commands:
@@ -52,6 +52,7 @@ class Commands:
         self._bindings = cluster_bindings
         self.requests = RequestLog()
         self._in_doubt: list[tuple[str, list[Node]]] = []
+        self._assume_hostnames = False
 
     def get_nodes(self) -> list[Node]:
         """All nodes."""
@@ -140,7 +141,7 @@ class Commands:
     def _renew(self, node: Node, record: Record) -> None:
         """Take over a newer record; what the node was given because of its old identity is given anew."""
         self._defaults.withdraw_identity(node)
-        refresh(node, record)
+        refresh(node, record, self._assume_hostnames)
         self._defaults.apply(node)
 
     def _take_in(self, record: Record) -> list[Node]:
@@ -149,6 +150,7 @@ class Commands:
             key = (bucket.nodearray, bucket.vm_size, bucket.placement_group or None)
             if key == operations.set_of_record(record):
                 node = bucket._new_node(str(record.get("Name")), "")
+                node._is_planned = True
                 self._renew(node, record)
                 bucket.add_nodes([node])
                 if bucket.available_count:
@@ -161,7 +163,7 @@ class Commands:
 
     def delete(self, nodes: Sequence[Node]) -> DeleteResult:
         """Shut nodes down for good."""
-        return self._command("delete_nodes", DeleteResult, nodes)
+        return self._command("shutdown_nodes", DeleteResult, nodes)
 
     def shutdown_nodes(self, nodes: Sequence[Node]) -> ShutdownResult:
         """Terminate or deallocate, as each node's shutdown policy says."""

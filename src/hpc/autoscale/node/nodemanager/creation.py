@@ -7,6 +7,7 @@ from typing import Any
 
 from hpc.autoscale import ccbindings, hpclogging
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
+from hpc.autoscale.ccbindings.models import ClusterStatus, NodeList
 from hpc.autoscale.node import operations, vm_sizes
 from hpc.autoscale.node.default_resources import definitions_from_config
 from hpc.autoscale.node.nodemanager.building import Built, build
@@ -35,6 +36,7 @@ def new_node_manager(
     existing_first = (config.get("packing") or {}).get("order", "existing-first") != "declared"
     manager = NodeManager(binding, built.buckets, existing_first, built.problems)
     manager.requests = requests
+    manager._assume_hostnames = bool(config.get("assume_standalone_hostnames"))
     manager._names.reserve(built.names)
     if not disable_default_resources or not config.get("disable_default_resources", False):
         manager.set_system_default_resources()
@@ -44,8 +46,9 @@ def new_node_manager(
 
 def read_cluster(config: Mapping[str, Any], binding: ClusterBindingInterface) -> Built:
     """Status and nodes of the cluster, held against each other before anything is made of them."""
-    status = binding.get_cluster_status(nodes=True)
-    listing = binding.get_nodes()
+    # a binding written for another client answers in that client's objects
+    status = ClusterStatus.adopt(binding.get_cluster_status(nodes=True))
+    listing = NodeList.adopt(binding.get_nodes())
     check = getattr(binding, "check_listing", None)
     if check is not None:
         check(status, listing)

@@ -106,7 +106,7 @@ class NodeRecords:
             name=record["Name"],
             nodearray=d.nodearray,
             bucket_id=d.bucket_id,
-            hostname=self._hostname(record, configuration),
+            hostname=hostname_of(record, configuration, self._assume_hostnames),
             private_ip=_text(record, "PrivateIp"),
             instance_id=_text(record, "InstanceId"),
             vm_size=d.vm_size,
@@ -127,14 +127,16 @@ class NodeRecords:
             gpu_count=d.gpu_count,
         )
 
-    def _hostname(self, record: Mapping[str, Any], configuration: Any) -> Any:
-        address, hostname = _text(record, "PrivateIp"), _text(record, "Hostname")
-        if self._assume_hostnames and address and is_standalone_dns(_Configured(configuration)):
-            try:
-                return f"ip-{int(IPv4Address(address)):08X}"
-            except AddressValueError:
-                return hostname
-        return hostname
+
+def hostname_of(record: Record, configuration: Any, assume_hostnames: bool) -> Any:
+    """The host name in a record; with `assume_hostnames` and standalone DNS the one that follows from its address."""
+    address, hostname = _text(record, "PrivateIp"), _text(record, "Hostname")
+    if assume_hostnames and address and is_standalone_dns(_Configured(configuration)):
+        try:
+            return f"ip-{int(IPv4Address(address)):08X}"
+        except AddressValueError:
+            return hostname
+    return hostname
 
 
 class _Configured:
@@ -142,8 +144,9 @@ class _Configured:
         self.software_configuration = software_configuration
 
 
-def refresh(node: Node, record: Mapping[str, Any]) -> None:
-    """Take over what a newer record says of a node: identity, state and address."""
+def refresh(node: Node, record: Record, assume_hostnames: bool = False) -> None:
+    """Take over what a newer record says of a node: identity, state and address. A real host name that the record does
+    not have any more stays, for whoever must still forget the node by it."""
     node.delayed_node_id.node_id = record.get("NodeId") or node.delayed_node_id.node_id
     if record.get("Name") and record["Name"] != node.name:
         node._rename(record["Name"])
@@ -151,7 +154,13 @@ def refresh(node: Node, record: Mapping[str, Any]) -> None:
     node.target_state = record.get("TargetState") or node.target_state
     node.exists = node.target_state == "Started"
     node.instance_id = record.get("InstanceId") or node.instance_id
-    node._settle(_text(record, "Hostname"), _text(record, "PrivateIp"))
+    hostname = hostname_of(record, node.software_configuration, assume_hostnames)
+    address = _text(record, "PrivateIp")
+    if not node._is_planned:
+        hostname = hostname or node.fqdn
+        address = address or (None if node.exists else node.private_ip)
+    node._is_planned = False
+    node._settle(hostname, address)
 
 
 def with_sizes(values: Mapping[str, Any]) -> dict[str, Any]:
