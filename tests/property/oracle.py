@@ -198,7 +198,9 @@ def candidates(cluster, constraints):
     serving = [
         i
         for i in order
-        if all(answer(c, buckets[i]["example"], pools) is not None for c in constraints)
+        # machines that cannot be ordered differ from each other: whether one of them serves is asked of each
+        if buckets[i]["artificial"]
+        or all(answer(c, buckets[i]["example"], pools) is not None for c in constraints)
     ]
     return sorted(serving, key=lambda i: not buckets[i]["artificial"])
 

@@ -250,7 +250,7 @@ def read_cluster(status, config):
 
 
 def add_machines(cluster, machines):
-    """Machines that cannot be ordered, as [(name, resources)]; those with equal resources are alike."""
+    """Machines that cannot be ordered, as [(name, resources)]; those are alike that differ in amounts only."""
     props = {
         "vm_size": "unknown",
         "nodearray": "unknown",
@@ -269,8 +269,11 @@ def add_machines(cluster, machines):
     }
     alike = {}
     for name, resources in machines:
-        alike.setdefault(repr(resources), (resources, []))[1].append(name)
-    for resources, names in alike.values():
+        texts = {k: v for k, v in resources.items() if isinstance(v, str) and "::" not in v}
+        kind = repr((sorted(resources), texts))
+        alike.setdefault(kind, []).append((name, resources))
+    for members in alike.values():
+        resources = members[0][1]
         off = {"state": "Off", "exists": False, "nodearray": "__unmanaged__", "hostname": None}
         example = node_dict("__unmanaged__-0", resources, {**props, **off, "name": ""})
         cluster["buckets"].append(
@@ -282,12 +285,12 @@ def add_machines(cluster, machines):
                 "limits": [],
                 "example": example,
                 "nodes": [
-                    node_dict(n, resources, {**props, "name": n, "hostname": n}) for n in names
+                    node_dict(n, own, {**props, "name": n, "hostname": n}) for n, own in members
                 ],
                 "artificial": True,
             }
         )
-        cluster["names"].update(names)
+        cluster["names"].update(name for name, _ in members)
 
 
 def add_group(cluster, index, group, group_size):

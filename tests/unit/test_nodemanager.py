@@ -1,9 +1,10 @@
 """The published `NodeManager`: placing, names, buckets, machines on premises."""
 
 import pytest
-from node_kit import a_cluster, a_config, a_manager, names
+from node_kit import Tokens, a_cluster, a_config, a_manager, names
 
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
+from hpc.autoscale.hpctypes import Size
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.node import UnmanagedNode
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
@@ -219,6 +220,38 @@ def test_equal_machines_share_a_bucket():
     manager.add_unmanaged_nodes([UnmanagedNode(f"lux{i}", {"ncpus": 2}) for i in range(10)])
     assert len(manager.get_buckets()) == 2
     assert len(manager.get_nodes()) == 3010
+
+
+def test_machines_that_differ_in_name_and_amounts_share_a_bucket():
+    """As PBS reports them; each is still found by what it is."""
+    manager = a_manager(a_cluster(0))
+    manager.add_unmanaged_nodes(
+        [
+            SchedulerNode(
+                f"Tux{i}.example",
+                {"host": f"tux{i}", "vnode": f"Tux{i}.example", "ncpus": 4, "mem": Size(i, "g")},
+            )
+            for i in range(1, 501)
+        ]
+    )
+    assert len(manager.get_buckets()) == 2
+    for wanted, found in (
+        ({"host": "tux321"}, "Tux321.example"),
+        ({"vnode": "Tux7.example", "ncpus": 4}, "Tux7.example"),
+        ({"mem": "size::499g"}, "Tux499.example"),
+        ([Tokens(), {"host": "tux3"}], None),
+    ):
+        placed_on = names(manager.allocate(wanted, slot_count=1).nodes)
+        assert placed_on == ([found] if found else [])
+
+
+def test_preferences_among_machines():
+    """Machines of different kinds are asked in the order that the demand prefers."""
+    manager = a_manager()
+    kinds = (("tux1", "a"), ("tux2", "b"), ("tux3", "a"))
+    manager.add_unmanaged_nodes([SchedulerNode(n, {"owner": o, "ncpus": 1}) for n, o in kinds])
+    wanted = {"owner": ["b", "a"], "ncpus": 1}
+    assert names(manager.allocate(wanted, slot_count=3).nodes) == ["tux2", "tux1", "tux3"]
 
 
 def test_different_machines_each_count_for_what_they_have():

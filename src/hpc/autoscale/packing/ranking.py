@@ -32,16 +32,24 @@ def rank(expr: Expr, stocks: Sequence[Stock]) -> Ranking:
 
 
 def admitted(expr: Expr, stocks: Sequence[Stock]) -> Ranking:
-    """Of stocks in order, those whose bucket meets every condition of the expression, artificial ones first."""
+    """Of stocks in order, those whose bucket meets every condition of the expression, artificial ones first.
+
+    An artificial bucket stands for machines that differ, and gets no new ones: whether one of them fits is asked of each.
+    """
     artificial: list[Stock] = []
     real: list[Stock] = []
     rejects: list[tuple[Stock, Reject]] = []
     for stock in stocks:
-        refusal = stock.bucket_shape.unfit() or _refusal(expr, stock.bucket_shape)
-        if refusal is not None:
-            rejects.append((stock, refusal))
+        if stock.artificial:
+            artificial.append(stock)
+            continue
+        refusal = stock.bucket_shape.unfit()  # a Reject is false
+        if refusal is None:
+            refusal = _refusal(expr, stock.bucket_shape)
+        if refusal is None:
+            real.append(stock)
         else:
-            (artificial if stock.artificial else real).append(stock)
+            rejects.append((stock, refusal))
     return Ranking(tuple(artificial + real), tuple(rejects))
 
 

@@ -12,6 +12,7 @@ from hpc.autoscale.node.default_resources.config import (
 from hpc.autoscale.node.default_resources.definition import DefaultResource as DefaultResource
 from hpc.autoscale.node.default_resources.definition import Defaults as Defaults
 from hpc.autoscale.node.default_resources.definition import definition_from as definition_from
+from hpc.autoscale.node.default_resources.values import NODE_ID as NODE_ID
 from hpc.autoscale.node.default_resources.values import (
     DefaultResourceError as DefaultResourceError,
 )

@@ -1,10 +1,15 @@
-"""Buckets for machines that CycleCloud does not know: nothing can be added to them by asking for nodes."""
+"""Buckets for machines that CycleCloud does not know: nothing can be added to them by asking for nodes.
+
+Thousands of machines on premises are alike but for their names and for how much they have. They share a bucket, in
+which each is judged by what it is itself; the bucket's example node only says what is preferred.
+"""
 
 from __future__ import annotations
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket, NodeDefinition
+from hpc.autoscale.node.default_resources import NODE_ID
 from hpc.autoscale.node.limits import null_bucket_limits
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.packing.shape import freeze
@@ -13,9 +18,19 @@ _UNKNOWN = "unknown"
 
 
 def unmanaged_key(node: Node) -> object:
-    """Machines with equal keys share a bucket: alike in placement group, size and totals, so that what is said of the
-    bucket holds for each of them."""
-    return (node.placement_group, node.vm_size, freeze(dict(node.resources)))
+    """Machines with equal keys share a bucket: those in one placement group, of one size, with the same resources.
+    Amounts, and texts that name the machine, may differ."""
+    names = {str(n).lower() for n in (node.name, node.hostname, node.fqdn) if n}
+    kinds = frozenset((r, _kind(r, value, names)) for r, value in node.resources.items())
+    return (node.placement_group, node.vm_size, kinds)
+
+
+def _kind(resource: str, value: object, names: set[str]) -> object:
+    if resource == NODE_ID or (isinstance(value, str) and value.lower() in names):
+        return "its name"
+    if isinstance(value, (int, float, ht.Size)) and not isinstance(value, bool):
+        return "an amount"
+    return (value.__class__, freeze(value))
 
 
 def artificial_bucket(
