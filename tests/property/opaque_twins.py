@@ -5,9 +5,10 @@ They know nodes by the published attributes only, so that the engine cannot look
 
 from fnmatch import fnmatch
 from math import floor
+from random import Random
 
-from engine_world import pooled
-from strategies import leaf_kind
+from engine_world import pooled, with_pools
+from strategies import entangled, leaf_kind, leaves_of
 
 from hpc.autoscale.hpctypes import Size
 from hpc.autoscale.node.constraints import BaseNodeConstraint
@@ -177,10 +178,20 @@ TWINS = {
 }
 
 
-def with_twins(choose):
-    """A way to express constraints in which those leaves are twins that `choose(kind)` says."""
+def with_twins(seed, share):
+    """A way to express constraints in which a share of the leaves are twins: the same ones each time.
+
+    None where the published protocol does not say the same as the engine; see `entangled`. A name is another matter: a
+    new node has none for the engine, and a made-up one for a custom constraint.
+    """
+
+    def choose(key, value):
+        return Random(f"{seed} {key} {value}").random() < share
 
     def express(world, constraints):
+        kinds = {leaf_kind(*leaf) for leaf in leaves_of(constraints)}
+        if "identity" in kinds or entangled(constraints):
+            return with_pools(world, constraints)
         return [
             replaced(choose, constraint, pooled(world, constraint)) for constraint in constraints
         ]
@@ -199,5 +210,7 @@ def replaced(choose, constraint, given):
             made[key] = replaced(choose, value, given[key])
         else:
             kind = leaf_kind(key, value)
-            made[key] = TWINS[kind](key, value) if kind in TWINS and choose(kind) else given[key]
+            made[key] = (
+                TWINS[kind](key, value) if kind in TWINS and choose(key, value) else given[key]
+            )
     return made
