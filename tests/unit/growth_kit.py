@@ -1,0 +1,103 @@
+"""Counts what the library does in one pass over a workload: work that is the same on every machine.
+
+Counted are the lines that are executed in the library, by module, and the calls of its functions. That holds whatever
+the engine's parts are called, and finds a loop over all nodes wherever it hides.
+"""
+
+import sys
+from collections import Counter
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+import benchmark_kit as benchmark_kit  # lets the next ones be found
+
+import clusters
+import hpc.autoscale
+import workloads
+from hpc.autoscale.job import job as job_module
+from hpc.autoscale.job.demandcalculator import new_demand_calculator
+from hpc.autoscale.node.nodehistory import NullNodeHistory
+
+LIBRARY = str(Path(hpc.autoscale.__file__).parent)
+
+
+class Work:
+    """What was done. `lines`: by path within the library. `calls`: by qualified name of the function."""
+
+    def __init__(self):
+        self.lines = Counter()
+        self.calls = Counter()
+
+    @property
+    def total(self):
+        """Lines executed."""
+        return self.lines.total()
+
+    @property
+    def fits(self):
+        """How often an expression was held against a node; answers that were remembered do not count."""
+        return sum(
+            count
+            for name, count in self.calls.items()
+            if name.endswith(".fit") and not name.startswith("NodeShape")
+        )
+
+    @property
+    def shapes(self):
+        """How many different shapes of nodes were seen."""
+        return self.calls["NodeShape.__init__"]
+
+    @property
+    def steps(self):
+        """Lines executed where nodes with room are looked for."""
+        return self.lines["packing/room.py"]
+
+    @contextmanager
+    def counted(self):
+        """Count what the library does inside of the `with`."""
+        before = sys.gettrace()
+        sys.settrace(self._on_call)
+        try:
+            yield
+        finally:
+            sys.settrace(before)
+
+    def _on_call(self, frame, event, arg):
+        path = frame.f_code.co_filename
+        if not path.startswith(LIBRARY):
+            return None
+        self.calls[frame.f_code.co_qualname] += 1
+        module = path[len(LIBRARY) + 1 :]
+        lines = self.lines
+
+        def on_line(frame, event, arg):
+            if event == "line":
+                lines[module] += 1
+            return on_line
+
+        return on_line
+
+
+def one_pass(name, **scale):
+    """What one pass over a workload takes, by a process that does not know the jobs' texts yet."""
+    workload = workloads.make(name, **scale)
+    binding = clusters.mock_cluster(workload)
+    job_module._compiled.clear()
+    work = Work()
+    with work.counted():
+        calculator = new_demand_calculator(
+            {"_mock_bindings": binding}, node_history=NullNodeHistory()
+        )
+    clusters.write_free_amounts(calculator.node_mgr.get_nodes(), workload)
+    with work.counted():
+        calculator.add_jobs(clusters.make_jobs(workload))
+        calculator.get_demand()
+    return work
+
+
+@cache
+def three_sizes(name, along, first, **rest):
+    """The work at a size, twice that and four times that; what is done once in a process is not in it."""
+    one_pass(name, **{**rest, along: first})
+    return [one_pass(name, **{**rest, along: first * factor}) for factor in (1, 2, 4)]
