@@ -79,6 +79,10 @@ class Tab:
     def __init__(self) -> None:
         self._owed: dict[Account, tuple[int, int]] = {}
 
+    def __bool__(self) -> bool:
+        """Whether anything is on it."""
+        return bool(self._owed)
+
     def room(self, accounts: Sequence[Account], cores: int) -> int:
         """How many more nodes of `cores` each all the accounts can bear, beside what is on the tab."""
         if not self._owed:

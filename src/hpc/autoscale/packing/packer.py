@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hpc.autoscale.packing.expr import Expr
+from hpc.autoscale.packing.outlook import Outlook
 from hpc.autoscale.packing.ranking import Ranking, rank
 from hpc.autoscale.packing.shape import ShapeTable
-from hpc.autoscale.packing.stock import Stock
+from hpc.autoscale.packing.stock import Journal, Stock
 from hpc.autoscale.packing.strategy import Delta, Probe, Want, plan
 
 
@@ -26,16 +27,21 @@ class Packer:
         self.table = ShapeTable()
         self.stocks: list[Stock] = []
         self._rankings: dict[Expr, Ranking] = {}
+        self._outlooks: dict[Expr, Outlook] = {}
+        self._journal: Journal = []
         self._plan: Delta | None = None
 
     def add(self, stock: Stock) -> None:
         """Another bucket, last in declared order."""
+        stock.journal = self._journal
         self.stocks.append(stock)
         self.forget_rankings()
 
     def forget_rankings(self) -> None:
         """Buckets have changed: rank them anew when next asked."""
         self._rankings.clear()
+        self._outlooks.clear()
+        self._journal.clear()
         self._plan = None
 
     def ranking(self, expr: Expr) -> Ranking:
@@ -53,9 +59,18 @@ class Packer:
         probe: Probe | None = None,
     ) -> Delta:
         """What placing `want` would change; nothing has changed yet. Only the newest answer can be committed."""
-        ranked = self.ranking(expr).stocks if stocks is None else stocks
-        self._plan = plan(expr, want, ranked, self.existing_first, probe)
+        outlook = self._outlook(expr) if stocks is None else Outlook(expr, stocks, [])
+        self._plan = plan(expr, want, outlook, self.existing_first, probe)
         return self._plan
+
+    def _outlook(self, expr: Expr) -> Outlook:
+        found = self._outlooks.get(expr)
+        if found is None:
+            found = Outlook(expr, self.ranking(expr).stocks, self._journal)
+            self._outlooks[expr] = found
+        else:
+            found.catch_up()
+        return found
 
     def commit(self, delta: Delta) -> None:
         """Make a plan true: all of it, or StalePlan or Overdrawn and nothing of it. The delta's `effects` are the

@@ -19,22 +19,28 @@ Need = tuple[list[float], float]
 
 
 class RoomTree:
-    """Maxima over positions. track: O(n) once for each resource. set: O(range + log n) for each tracked resource.
+    """Maxima over positions. track: O(n) once for each resource. set: O(range) for each tracked resource; what is set
+    for one position only is taken into the tree when it is next asked, once however often it was set, in O(log n).
     first: O(log n) where nodes are alike in what they lack."""
 
-    __slots__ = ("_capacity", "_maxima", "_readings")
+    __slots__ = ("_capacity", "_late", "_maxima", "_readings")
 
     def __init__(self) -> None:
         self._capacity = 1
         self._maxima: dict[str, list[float]] = {}
         self._readings: dict[str, Reading] = {}
+        # by position: shapes that are not in the tree yet
+        self._late: dict[int, NodeShape | None] = {}
 
     def maxima(self, name: str) -> list[float]:
-        """The tree of one resource, to be handed back in a `Need`."""
+        """The tree of one resource, to be handed back in a `Need` before anything else is set."""
+        if self._late:
+            self._catch_up()
         return self._maxima[name]
 
     def track(self, name: str, reading: Reading, shapes: Sequence[NodeShape | None]) -> None:
         """Take a resource into the tree; `shapes` are those of all positions."""
+        self._catch_up()
         self._grow(len(shapes))
         self._readings[name] = reading
         tree = [-math.inf] * (2 * self._capacity)
@@ -48,6 +54,10 @@ class RoomTree:
         if not self._readings:
             return
         self._grow(hi)
+        if hi - lo == 1:
+            self._late[lo] = shape
+            return
+        self._catch_up()
         capacity = self._capacity
         for name, reading in self._readings.items():
             tree = self._maxima[name]
@@ -59,6 +69,18 @@ class RoomTree:
                     tree[node] = left if left >= right else right
                 first >>= 1
                 last >>= 1
+
+    def _catch_up(self) -> None:
+        for position, shape in self._late.items():
+            leaf = self._capacity + position
+            for name, reading in self._readings.items():
+                tree, most, node = self._maxima[name], reading(shape), leaf
+                while node and tree[node] != most:
+                    tree[node] = most
+                    beside = tree[node ^ 1]
+                    most = most if most >= beside else beside
+                    node >>= 1
+        self._late.clear()
 
     def first(self, start: int, needs: Sequence[Need]) -> int:
         """The first position from `start` on where every need may be met; -1 when there is none.

@@ -51,7 +51,10 @@ class RunList:
         """Give the positions lo … hi-1 one shape."""
         if not 0 <= lo < hi <= self.size:
             raise IndexError(f"expected a range within 0…{self.size}, found {lo}…{hi}")
-        first, last = self._run_of(lo), self._run_of(hi - 1)
+        first = self._run_of(lo)
+        if hi - lo == 1 and self._assign_lone(first, lo, shape):
+            return
+        last = self._run_of(hi - 1)
         if first == last and self._shapes[first] is shape:
             return
         starts, shapes = [lo], [shape]
@@ -64,6 +67,18 @@ class RunList:
         self._starts[first : last + 1] = starts
         self._shapes[first : last + 1] = shapes
         self._merge(max(0, first - 1), first + len(starts) + 1)
+
+    def _assign_lone(self, index: int, position: int, shape: NodeShape | None) -> bool:
+        """`assign` for a run of one node that comes to be like no neighbour; False, and nothing done, for any other."""
+        starts, shapes = self._starts, self._shapes
+        if starts[index] != position or self._end(index) != position + 1:
+            return False
+        if index and shapes[index - 1] is shape:
+            return False
+        if index + 1 < len(shapes) and shapes[index + 1] is shape:
+            return False
+        shapes[index] = shape
+        return True
 
     def walk(self, start: int = 0) -> Iterator[tuple[int, int, NodeShape | None]]:
         """(lo, hi, shape) of each run from `start` on, the first cut to begin there. Not to be changed meanwhile."""

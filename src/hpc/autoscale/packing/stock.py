@@ -7,10 +7,14 @@ import math
 from collections.abc import Sequence
 
 from hpc.autoscale.packing.expr import VACANT, Expr
-from hpc.autoscale.packing.ledger import Account
+from hpc.autoscale.packing.ledger import Account, Tab
+from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.room import Need, RoomTree
 from hpc.autoscale.packing.runs import RunList
 from hpc.autoscale.packing.shape import NodeShape, Unit
+
+Journal = list["Stock"]
+"""Stocks to which something happened that may let them take what they refused before."""
 
 
 class Stock:
@@ -22,12 +26,16 @@ class Stock:
 
     __slots__ = (
         "_marks",
+        "_no_capacity",
+        "_nodes_full",
         "_readings",
         "_room",
+        "_tight",
         "accounts",
         "artificial",
         "bucket_shape",
         "cores",
+        "journal",
         "name",
         "new_shape",
         "reserved",
@@ -54,6 +62,39 @@ class Stock:
         self._room = RoomTree()
         self._readings: dict[str, _Reading] = {}
         self._marks: dict[Expr, int] = {}
+        self._tight: Account | None = None
+        self._no_capacity: tuple[object, Reject] | None = None
+        self._nodes_full: Reject | None = None
+        self.journal: Journal = []
+
+    def has_room_for(self, nodes: int) -> bool:
+        """Whether the limits allow so many more nodes. Cost: one limit, where it is the one that was short before."""
+        nodes += self.reserved
+        tight, cores = self._tight, self.cores
+        if tight is not None and tight.room(cores) < nodes:
+            return False
+        for account in self.accounts:
+            if account.room(cores) < nodes:
+                self._tight = account
+                return False
+        return True
+
+    def nodes_full(self) -> Reject:
+        """That no node has room."""
+        found = self._nodes_full
+        if found is None or found.facts[0] != self.runs.size:
+            found = self._nodes_full = Reject("NodesFull", self.runs.size)
+        return found
+
+    def no_capacity(self, tab: Tab) -> Reject:
+        """Why there is no room for a new node beside what is on the tab."""
+        if tab:
+            return Reject("NoCapacity", tab.tightest(self.accounts, self.cores))
+        state = [(account.used_nodes, account.used_cores) for account in self.accounts]
+        if self._no_capacity is None or self._no_capacity[0] != state:
+            reject = Reject("NoCapacity", tab.tightest(self.accounts, self.cores))
+            self._no_capacity = (state, reject)
+        return self._no_capacity[1]
 
     def first_to_ask(self, expr: Expr) -> int:
         """The first position that may fit; all before it have refused, and refuse still."""
@@ -90,6 +131,7 @@ class Stock:
         """Nodes more, at the end."""
         self.runs.append(shape, count)
         self._room.set(self.runs.size - count, self.runs.size, shape)
+        self._note()
 
     def fill(self, lo: int, hi: int, shape: NodeShape) -> None:
         """Work was placed on nodes: they look like this now, and have less room than before."""
@@ -101,6 +143,11 @@ class Stock:
         self.runs.assign(lo, hi, shape)
         self._room.set(lo, hi, shape)
         self._marks.clear()
+        self._note()
+
+    def _note(self) -> None:
+        if not self.journal or self.journal[-1] is not self:
+            self.journal.append(self)
 
     def __repr__(self) -> str:
         return f"Stock({self.name}, {self.runs.size} nodes in {len(self.runs)} runs)"

@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 
 from hpc.autoscale.packing.expr import UNBOUNDED, Expr, Fit
 from hpc.autoscale.packing.ledger import Tab
+from hpc.autoscale.packing.outlook import Outlook
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.shape import NodeShape
 from hpc.autoscale.packing.stock import Stock
@@ -80,154 +81,210 @@ class Probe(Protocol):
 def plan(
     expr: Expr,
     want: Want,
-    stocks: Sequence[Stock],
+    outlook: Outlook,
     existing_first: bool = True,
     probe: Probe | None = None,
 ) -> Delta:
-    """Place what is wanted on `stocks`, in their order. Changes nothing but the memory of refusals.
+    """Place what is wanted on the stocks of `outlook`, in their order. Changes nothing but the memory of refusals.
 
     existing_first: nodes with room in any of the stocks come before new nodes in the first. A delta of no units, with
     its rejects, is the answer when nothing fits.
     """
     if want.whole:
-        return _whole(expr, want, stocks, existing_first, probe)
-    draft = _Draft(expr, want, probe)
+        return _whole(expr, want, outlook, existing_first, probe)
+    draft = _Draft(expr, want, outlook, probe)
     if existing_first:
-        for stock in stocks:
-            draft.use(stock)
-        for stock in stocks:
-            draft.open(stock)
+        for index, _ in outlook.in_use():
+            draft.use(index)
+            if not draft.left:
+                return draft.delta()
+        for index in range(len(outlook.stocks)):
+            draft.open(index)
+            if not draft.left:
+                return draft.delta()
     else:
-        for stock in stocks:
-            draft.use(stock)
-            draft.open(stock)
-    return draft.delta()
+        for index in range(len(outlook.stocks)):
+            draft.use(index)
+            draft.open(index)
+    return draft.delta(draft.rejects(existing_first))
 
 
 def _whole(
-    expr: Expr, want: Want, stocks: Sequence[Stock], existing_first: bool, probe: Probe | None
+    expr: Expr, want: Want, outlook: Outlook, existing_first: bool, probe: Probe | None
 ) -> Delta:
-    rejects: list[tuple[Stock, Reject]] = []
-    rounds = (False, True) if existing_first and any(s.runs.size for s in stocks) else (True,)
-    for may_open in rounds:
-        for stock in stocks:
-            draft = _Draft(expr, want, probe)
-            draft.use(stock)
-            if may_open:
-                draft.open(stock)
+    stocks = outlook.stocks
+    if existing_first:
+        for index, _ in outlook.in_use():
+            draft = _Draft(expr, want, outlook, probe)
+            draft.use(index)
             if not draft.left:
                 return draft.delta()
             draft.abandon()
-            if may_open:
-                why = draft.rejects[-1][1].explain() if draft.rejects else ""
-                reject = Reject("GangTooLarge", want.units, draft.units, why and f": {why}")
-                rejects.append((stock, reject))
+    misses: dict[int, _Draft] = {}
+    for index in range(len(stocks)):
+        if probe is None and not _may_hold(outlook, index, want):
+            continue
+        misses[index] = draft = _one_stock(expr, want, outlook, index, probe)
+        if not draft.left:
+            return draft.delta()
+        draft.abandon()
+    rejects: list[tuple[Stock, Reject]] = []
+    for index, stock in enumerate(stocks):
+        # what need not be tried to find a place is tried to say how close it came
+        draft = misses.get(index) or _one_stock(expr, want, outlook, index, probe)
+        said = draft.rejects(existing_first, (index,))
+        why = f": {said[-1][1].explain()}" if said else ""
+        rejects.append((stock, Reject("GangTooLarge", want.units, draft.units, why)))
     return Delta((), 0, Tab(), tuple(rejects))
 
 
-class _Draft:
-    """A plan in the making."""
+def _may_hold(outlook: Outlook, index: int, want: Want) -> bool:
+    """Whether a stock may hold all that is wanted: it has nodes with room, or the limits allow enough new ones."""
+    if outlook.may_use(index):
+        return True
+    fit = outlook.opening(index)
+    if not isinstance(fit, Fit):
+        return False
+    return outlook.stocks[index].has_room_for(-(-want.units // min(fit.count, want.per_node)))
 
-    def __init__(self, expr: Expr, want: Want, probe: Probe | None) -> None:
+
+def _one_stock(expr: Expr, want: Want, outlook: Outlook, index: int, probe: Probe | None) -> _Draft:
+    draft = _Draft(expr, want, outlook, probe)
+    draft.use(index)
+    draft.open(index)
+    return draft
+
+
+class _Draft:
+    """A plan in the making. Stocks go by their numbers in the outlook."""
+
+    def __init__(self, expr: Expr, want: Want, outlook: Outlook, probe: Probe | None) -> None:
         self.expr = expr
         self.want = want
+        self.outlook = outlook
         self.probe = probe
         self.left = want.units
         self.tab = Tab()
         self.placed: list[Placed] = []
-        self.rejects: list[tuple[Stock, Reject]] = []
+        # by number of the stock, and whether it was to make new nodes
+        self.said: dict[tuple[int, bool], list[Reject]] = {}
 
     @property
     def units(self) -> int:
         """Units placed so far."""
         return self.want.units - self.left
 
-    def delta(self) -> Delta:
+    def delta(self, rejects: Sequence[tuple[Stock, Reject]] = ()) -> Delta:
         """The finished plan."""
         effects = self.probe.settle(keep=self.units > 0) if self.probe else ()
-        return Delta(tuple(self.placed), self.units, self.tab, tuple(self.rejects), effects)
+        return Delta(tuple(self.placed), self.units, self.tab, tuple(rejects), effects)
 
     def abandon(self) -> None:
         """Give the plan up."""
         if self.probe:
             self.probe.settle(keep=False)
 
-    def use(self, stock: Stock) -> None:
+    def rejects(
+        self, existing_first: bool, indices: Sequence[int] | None = None
+    ) -> list[tuple[Stock, Reject]]:
+        """What keeps the rest out, in the order in which it was asked; nothing where there is no rest."""
+        if not self.left:
+            return []
+        asked = range(len(self.outlook.stocks)) if indices is None else indices
+        if existing_first:
+            parts = [(index, opened) for opened in (False, True) for index in asked]
+        else:
+            parts = [(index, opened) for index in asked for opened in (False, True)]
+        found: list[tuple[Stock, Reject]] = []
+        for index, opened in parts:
+            stock = self.outlook.stocks[index]
+            said = self.said.get((index, opened), [])
+            if opened:
+                fit = self.outlook.opening(index)
+                said = [fit] if isinstance(fit, Reject) else said
+            elif stock.runs.size and not said:
+                said = [stock.nodes_full()]
+            found.extend((stock, reject) for reject in said)
+        return found
+
+    def use(self, index: int) -> None:
         """Fill nodes that are there, in order."""
-        if not self.left or not stock.runs.size:
+        stock, expr = self.outlook.stocks[index], self.expr
+        runs = stock.runs
+        if not self.left or not runs.size:
             return
-        expr = self.expr
         asked = position = stock.first_to_ask(expr) if expr.monotone else 0
         found = -1
         why: Reject | None = None
-        while self.left and (position := stock.next_with_room(expr, position)) >= 0:
-            end, shape = stock.runs.run_from(position)
+        while 0 <= position < runs.size:
+            end, shape = runs.run_from(position)
             if shape is not None:
                 fit = shape.fit(expr)
                 if isinstance(fit, Fit):
                     found = position if found < 0 else found
-                    each = min(fit.count, self.want.per_node)
-                    self._fill(stock, position, end, shape, each, False)
+                    self._fill(index, position, end, shape, fit, False)
+                    if not self.left:
+                        break
                 else:
                     why = why or fit
-            position = end
-        refused = stock.runs.size if found < 0 else found
+            position = stock.next_with_room(expr, end)
+        if found < 0:
+            self.outlook.spent(index)
+        refused = runs.size if found < 0 else found
         if expr.monotone and refused > asked:
             stock.refused_below(expr, refused)
         if self.left:
-            self.rejects.append((stock, why or Reject("NodesFull", stock.runs.size)))
+            self._say(index, False, why or stock.nodes_full())
 
-    def open(self, stock: Stock) -> None:
+    def open(self, index: int) -> None:
         """Add new nodes, as many as are needed and the limits allow."""
-        if not self.left or stock.artificial:
+        fit = self.outlook.opening(index)
+        if not self.left or not isinstance(fit, Fit):
             return
-        shape = stock.new_shape
-        fit = shape.fit(self.expr)
-        if isinstance(fit, Reject):
-            self.rejects.append((stock, fit))
+        stock = self.outlook.stocks[index]
+        if not self.tab and not stock.has_room_for(1):
+            self._say(index, True, stock.no_capacity(self.tab))
             return
         room = self.tab.room(stock.accounts, stock.cores) - stock.reserved
         opened = sum(p.hi - p.lo for p in self.placed if p.opened and p.stock is stock)
-        each = min(fit.count, self.want.per_node)
         start = stock.runs.size + opened
         # where custom constraints have a say, a node may take as little as one unit
+        each = min(fit.count, self.want.per_node)
         needed = self.left if self.probe is not None else -(-self.left // each)
         if room > 0:
-            self._fill(stock, start, start + min(room, needed), shape, each, True)
+            self._fill(index, start, start + min(room, needed), stock.new_shape, fit, True)
         if self.left and room < needed:
-            said = self.tab.tightest(stock.accounts, stock.cores)
-            self.rejects.append((stock, Reject("NoCapacity", said)))
+            self._say(index, True, stock.no_capacity(self.tab))
 
-    def _fill(
-        self, stock: Stock, lo: int, hi: int, shape: NodeShape, each: int, opened: bool
-    ) -> None:
-        """Place up to `each` units on every node of a run of equal nodes, until nothing is left to place."""
+    def _say(self, index: int, opened: bool, reject: Reject) -> None:
+        self.said.setdefault((index, opened), []).append(reject)
+
+    def _fill(self, index: int, lo: int, hi: int, shape: NodeShape, fit: Fit, opened: bool) -> None:
+        """Place units on every node of a run of equal nodes, until nothing is left to place."""
+        stock, each = self.outlook.stocks[index], min(fit.count, self.want.per_node)
         if self.probe is not None:
-            self._try(stock, lo, hi, shape, each, opened)
+            self._try(index, lo, hi, shape, each, opened)
             return
-        hi = min(hi, lo + self._chargeable(stock, shape, opened, hi - lo))
+        if opened or shape.dormant:
+            hi = min(hi, lo + self.tab.room(stock.accounts, stock.cores) - stock.reserved)
         full = min(hi - lo, self.left // each)
         rest = min(each, self.left - full * each) if lo + full < hi else 0
-        fit = shape.fit(self.expr)
-        if isinstance(fit, Reject):
-            return
-        if full:
+        if full > 0:
             self._place(stock, lo, lo + full, each, shape, shape.after(fit, each), opened)
-        if rest:
+        if rest > 0:
             at = lo + full
             self._place(stock, at, at + 1, rest, shape, shape.after(fit, rest), opened)
 
-    def _try(
-        self, stock: Stock, lo: int, hi: int, shape: NodeShape, each: int, opened: bool
-    ) -> None:
+    def _try(self, index: int, lo: int, hi: int, shape: NodeShape, each: int, opened: bool) -> None:
         """The same with custom constraints: one node at a time."""
-        probe = self.probe
+        stock, probe = self.outlook.stocks[index], self.probe
         why: Reject | None = None
         position = lo
         for _ in range(lo, hi):
             if not self.left or probe is None:
                 break
-            if not self._chargeable(stock, shape, opened, 1):
+            charged = opened or shape.dormant
+            if charged and self.tab.room(stock.accounts, stock.cores) <= stock.reserved:
                 break
             trial = probe(stock, position, min(each, self.left))
             if isinstance(trial, Reject):
@@ -239,13 +296,7 @@ class _Draft:
             self._place(stock, position, position + 1, trial.units, shape, trial.after, opened)
             position += 1
         if why is not None and self.left:
-            self.rejects.append((stock, why))
-
-    def _chargeable(self, stock: Stock, shape: NodeShape, opened: bool, count: int) -> int:
-        """Of `count` nodes, how many the limits allow: all that run already, and new or dormant ones within them."""
-        if not opened and not shape.dormant:
-            return count
-        return min(count, self.tab.room(stock.accounts, stock.cores) - stock.reserved)
+            self._say(index, opened, why)
 
     def _place(
         self,
