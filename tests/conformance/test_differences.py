@@ -1,0 +1,174 @@
+"""Where this library behaves otherwise than upstream on purpose, and the list of it: differences.json.
+
+Each entry has an id (W: a known defect of upstream; F: any other difference), what it is about, what is so there and
+here, why, and the tests that pin it, as paths below tests/. `kept`: upstream's behaviour was looked at and kept.
+"""
+
+import ast
+import functools
+import json
+import re
+from pathlib import Path
+
+import case_replay
+import pytest
+from conformance_kit import a_cluster, a_config, a_manager, a_node, names
+
+from hpc.autoscale import cli
+from hpc.autoscale.job.demand import DemandResult
+from hpc.autoscale.job.demandcalculator import new_demand_calculator
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.node.nodehistory import NullNodeHistory
+from hpc.autoscale.util import new_singleton_lock
+
+HERE = Path(__file__).parent
+DIFFERENCES = json.loads((HERE / "differences.json").read_text(encoding="utf-8"))
+DEFECTS = [
+    *(n for start, end in ((1, 19), (20, 26), (30, 35), (40, 45)) for n in range(start, end + 1)),
+    *(n for start, end in ((50, 53), (60, 64), (70, 81)) for n in range(start, end + 1)),
+]
+
+# -- the list
+
+
+@functools.cache
+def _tests_of(path):
+    tree = ast.parse((HERE.parent / path).read_text(encoding="utf-8"))
+    return {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)}
+
+
+def test_every_known_defect_is_listed():
+    """W1 to W81, as far as there are such numbers."""
+    listed = {int(match[1]) for d in DIFFERENCES if (match := re.match(r"W(\d+)", d["id"]))}
+    assert sorted(listed) == DEFECTS
+
+
+def test_entries_are_complete():
+    """Each has a unique id, says in a line what is so there, here and why, and has a test."""
+    ids = [d["id"] for d in DIFFERENCES]
+    assert len(set(ids)) == len(ids)
+    for d in DIFFERENCES:
+        assert set(d) - {"kept"} == {"id", "what", "upstream", "here", "why", "test"}
+        assert all(d[key] and "\n" not in d[key] for key in ("what", "upstream", "here", "why"))
+        assert d["test"], d["id"]
+
+
+def test_every_test_that_is_named_is_there():
+    """A path below tests/, the name of a function, and for a case its name in brackets."""
+    cases = {name for name, _ in case_replay.load()}
+    missing = []
+    for path in (t for d in DIFFERENCES for t in d["test"]):
+        file, _, rest = path.partition("::")
+        function, _, case = rest.removesuffix("]").partition("[")
+        if function not in _tests_of(file) or (case and case not in cases):
+            missing.append(path)
+    assert missing == []
+
+
+# -- differences that no other test pins
+
+
+def test_node_overrides_of_the_configuration_do_nothing():
+    """W23: upstream reads the key and never finds anything under it."""
+    cluster = a_cluster()
+    cluster.add_node("htc-1", "htc", state="Ready")
+    overridden = a_manager(cluster, **{"_node-overrides": {"": {"Status": "Failed"}, "htc-1": {}}})
+    assert [n.state for n in overridden.get_nodes()] == ["Ready"]
+
+
+def test_default_arguments_are_not_shared():
+    """W50: what is put into one result is not in the next."""
+    DemandResult([], [], [], []).buckets.append("mine")
+    assert DemandResult([], [], [], []).buckets == []
+    first = new_demand_calculator(a_config(a_cluster()))
+    second = new_demand_calculator(a_config(a_cluster()))
+    assert first.node_history is not second.node_history
+    assert NullNodeHistory().nodes is not NullNodeHistory().nodes
+
+
+def test_lock_path_is_read_too(tmp_path):
+    """W51: upstream documents `lock_path` and reads `lock_file`."""
+    with pytest.warns(UserWarning):
+        lock = new_singleton_lock({"lock_path": str(tmp_path / "own")})
+    lock.unlock()
+    assert lock.lockpath == str(tmp_path / "own")
+
+
+def test_equal_nodes_are_not_looked_at_one_by_one():
+    """W60: two thousand slots fill five hundred nodes without one of them being made or asked."""
+    node_mgr = a_manager(a_cluster(count=500))
+    looked_at = []
+    bucket = node_mgr.get_buckets()[0]
+    handle = bucket._handle
+    bucket._handle = lambda position: looked_at.append(position) or handle(position)
+    for _ in range(20):
+        assert node_mgr.allocate({"ncpus": 1}, slot_count=100)
+    assert looked_at == []
+    assert bucket.available_count == 0
+
+
+def test_saved_nodes_without_a_status(tmp_path, monkeypatch, capsys):
+    """W72: `--nodes-response` alone is an error in one line, and no crash."""
+    (tmp_path / "c.json").write_text('{"cluster_name": "c"}')
+    (tmp_path / "nodes.json").write_text('{"nodes": []}')
+    monkeypatch.setenv("AZURE_HPC_DEV", "1")
+    with pytest.raises(SystemExit) as end:
+        cli.main(["nodes", "-c", "c.json", "--nodes-response", "nodes.json"])
+    assert end.value.code == 1
+    assert "cluster_response" in capsys.readouterr().err
+
+
+def test_demand_of_azscale_without_a_driver_can_be_called():
+    """W73: it is hidden, and there."""
+    demand = cli.ScaleLibCLI().demand(a_config(a_cluster()), ["name"], "table")
+    assert demand.new_nodes == []
+
+
+def test_the_mock_lists_deallocated_nodes():
+    """W78: so that a manager can start them."""
+    cluster = a_cluster()
+    cluster.add_node("htc-1", "htc", state="Ready")
+    cluster.deallocate_nodes(names=["htc-1"])
+    node_mgr = a_manager(cluster)
+    (node,) = node_mgr.get_nodes()
+    assert (node.state, node.target_state, node.exists) == ("Deallocated", "Deallocated", False)
+    node_mgr.bootup(node_mgr.allocate({"ncpus": 1}, slot_count=1).nodes)
+    assert cluster.nodes["htc-1"].target_state == "Started"
+
+
+def test_the_mock_gives_back_places():
+    """W78: a full cluster has room again for every node that is shut down."""
+    cluster = a_cluster(count=2)
+    for _ in range(3):
+        node_mgr = a_manager(cluster)
+        nodes = node_mgr.allocate({"ncpus": 4}, node_count=2).nodes
+        node_mgr.bootup()
+        assert names(nodes) == ["htc-1", "htc-2"]
+        assert a_manager(cluster).get_buckets()[0].available_count == 0
+        cluster.shutdown_nodes(names=names(nodes))
+
+
+def test_the_mock_keeps_what_is_to_be_kept():
+    """KeepAlive: the answer for such a node is an error, and it goes on running."""
+    cluster = a_cluster()
+    cluster.add_node("htc-1", "htc", keep_alive=True)
+    (refused,) = cluster.shutdown_nodes(names=["htc-1"]).nodes
+    assert (refused.status, cluster.nodes["htc-1"].target_state) == ("Error", "Started")
+
+
+def test_the_list_of_a_buckets_nodes_is_the_callers():
+    """What is put into it stays there; add_nodes adds."""
+    node_mgr = a_manager()
+    bucket = node_mgr.get_buckets()[0]
+    bucket.nodes.append(a_node(name="htc-7"))
+    assert node_mgr.get_nodes() == []
+    bucket.add_nodes([a_node(name="htc-7", hostname="ip-7")])
+    assert names(bucket.nodes) == names(node_mgr.get_nodes()) == ["htc-7"]
+
+
+def test_a_partly_placed_job_reports_what_it_got():
+    """The result and the job agree."""
+    dcalc = new_demand_calculator(a_config(a_cluster(count=2)), node_history=NullNodeHistory())
+    job = Job("1", {"ncpus": 1}, iterations=20)
+    result = dcalc._add_job(job)
+    assert (result.total_slots, job.iterations_remaining) == (8, 12)
