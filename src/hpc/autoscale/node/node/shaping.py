@@ -69,12 +69,28 @@ def trouble_of(node: Node) -> str | None:
 class NodeView:
     """One node as an expression sees it. A picture of now: made anew for each question."""
 
-    __slots__ = ("_node", "free", "last_capacity_failure", "units")
+    __slots__ = ("_node", "_split", "last_capacity_failure")
 
     def __init__(self, node: Node, last_capacity_failure: float | None = None) -> None:
         self._node = node
-        self.free, self.units = split_sizes(node.available)
+        self._split: tuple[dict[str, Any], dict[str, Unit]] | None = None
         self.last_capacity_failure = last_capacity_failure
+
+    @property
+    def free(self) -> dict[str, Any]:
+        """What is available, sizes as bytes."""
+        return self._amounts()[0]
+
+    @property
+    def units(self) -> dict[str, Unit]:
+        """The units those sizes are written in."""
+        return self._amounts()[1]
+
+    def _amounts(self) -> tuple[dict[str, Any], dict[str, Unit]]:
+        # many questions are about what the node is called, and not about what it has
+        if self._split is None:
+            self._split = split_sizes(self._node.available)
+        return self._split
 
     @property
     def vacant(self) -> bool:
