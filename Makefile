@@ -8,7 +8,7 @@ BROKER ?= embedded
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-PYTEST_ARGS ?=
+PYTEST_ARGS ?= -n 2
 BENCH_ARGS ?=
 
 .PHONY: all demo test lint types format unit docs bench build dist clean venv

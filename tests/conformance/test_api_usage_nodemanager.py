@@ -125,7 +125,9 @@ FORMS = [
 
 
 @row("node_mgr.add_default_resource")
-@pytest.mark.parametrize(("value", "expected"), FORMS, ids=[str(value)[:30] for value, _ in FORMS])
+@pytest.mark.parametrize(
+    ("value", "expected"), FORMS, ids=["function" if callable(v) else str(v) for v, _ in FORMS]
+)
 def test_values_of_default_resources(value, expected):
     """On buckets, on nodes that exist, and on later ones."""
     cluster = a_cluster(software_configuration={"owner": "alice"})

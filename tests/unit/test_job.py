@@ -274,7 +274,17 @@ def test_to_dict():
     job.iterations_remaining = 2
     d = job.to_dict()
     assert sorted(d) == sorted(
-        ["name", "constraints", "iterations", "iterations-remaining", "node-count", "colocated", "packing-strategy", "executing-hostnames", "metadata"]
+        [
+            "name",
+            "constraints",
+            "iterations",
+            "iterations-remaining",
+            "node-count",
+            "colocated",
+            "packing-strategy",
+            "executing-hostnames",
+            "metadata",
+        ]
     )
     assert d["constraints"] == [{"ncpus": 1, "mem": Memory(4, "g")}]
     assert Job("a", {"ncpus": 1}).to_dict() == Job("a", [{"ncpus": 1}]).to_dict()
