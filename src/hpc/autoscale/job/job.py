@@ -21,7 +21,6 @@ from hpc.autoscale.node.constraints import (
     get_constraints,
 )
 from hpc.autoscale.node.constraints.parse import _CUSTOM_PARSERS
-from hpc.autoscale.node.nodemanager.probing import is_personal
 from hpc.autoscale.packing.expr import UNBOUNDED
 from hpc.autoscale.packing.shape import freeze
 from hpc.autoscale.packing.strategy import Want
@@ -174,7 +173,7 @@ class Job:
         if not allow_existing:
             new_only = get_constraints([{"node.exists": False}])
             compiled = compile_constraints([*new_only, *self._constraints])
-        elif is_personal(compiled.expr, node_mgr._deferred):
+        elif node_mgr._sorted(compiled).personal is not None:
             # what is asked of nodes one by one must know whose it is; what was compiled may be another job's
             compiled = compiled._replace(constraints=tuple(self._constraints))
         result = node_mgr._place(compiled, want, self.name, failed_as)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from hpc.autoscale.packing.expr import Expr, Fit
 from hpc.autoscale.packing.reject import Reject
+from hpc.autoscale.packing.shape import NodeShape
 from hpc.autoscale.packing.stock import Journal, Stock
 
 
@@ -21,11 +22,12 @@ class Outlook:
     demand: the stocks in the journal since the last one, and those that may still take it.
     """
 
-    __slots__ = ("_alive", "_expr", "_journal", "_new", "_read", "_where", "stocks")
+    __slots__ = ("_alive", "_expr", "_fits", "_journal", "_new", "_read", "_where", "stocks")
 
     def __init__(self, expr: Expr, stocks: Sequence[Stock], journal: Journal) -> None:
         self.stocks = tuple(stocks)
         self._expr = expr
+        self._fits: dict[NodeShape, Fit | Reject] = {}
         self._journal = journal
         self._read = len(journal)
         self._alive = bytearray([stock.runs.size > 0 for stock in stocks])
@@ -59,10 +61,38 @@ class Outlook:
         """Whether a stock may have a node with room."""
         return bool(self._alive[index])
 
-    def spent(self, index: int) -> None:
-        """Every node of a stock refuses; if the expression is monotone, until the stock gets others."""
-        if self._expr.monotone:
-            self._alive[index] = 0
+    def fit(self, shape: NodeShape) -> Fit | Reject:
+        """How the expression fits a shape."""
+        found = self._fits.get(shape)
+        if found is None:
+            found = self._fits[shape] = shape.fit(self._expr)
+        return found
+
+    def find(self, index: int) -> tuple[int, Reject | None]:
+        """The position of the first node of a stock that fits, -1 when there is none; and why the first of those that
+        had room before it did not. Nodes before it need not be asked again, if the expression is monotone.
+        """
+        stock, expr = self.stocks[index], self._expr
+        runs, size = stock.runs, stock.runs.size
+        asked = position = stock.first_to_ask(expr) if expr.monotone else 0
+        why: Reject | None = None
+        while 0 <= position < size:
+            end, shape = runs.run_from(position)
+            if shape is not None:
+                fit = self.fit(shape)
+                if isinstance(fit, Fit):
+                    break
+                why = why or fit
+            position = stock.next_with_room(expr, end)
+        else:
+            position = -1
+        if expr.monotone:
+            if position < 0:
+                self._alive[index] = 0
+            refused = size if position < 0 else position
+            if refused > asked:
+                stock.refused_below(expr, refused)
+        return position, why
 
     def opening(self, index: int) -> Fit | Reject | None:
         """How the expression fits a new node of a stock; None where none can be made."""

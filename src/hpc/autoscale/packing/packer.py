@@ -9,7 +9,7 @@ from hpc.autoscale.packing.outlook import Outlook
 from hpc.autoscale.packing.ranking import Ranking, rank
 from hpc.autoscale.packing.shape import ShapeTable
 from hpc.autoscale.packing.stock import Journal, Stock
-from hpc.autoscale.packing.strategy import Delta, Probe, Want, plan
+from hpc.autoscale.packing.strategy import Delta, Placed, Probe, Want, on_one_node, plan
 
 
 class StalePlan(RuntimeError):
@@ -71,6 +71,17 @@ class Packer:
         else:
             found.catch_up()
         return found
+
+    def place_on_one(self, expr: Expr, want: Want) -> Placed | None:
+        """Place all that is wanted on one node that is there, if that is what asking and committing would come to;
+        otherwise change nothing."""
+        if not self.existing_first:
+            return None
+        placed = on_one_node(want, self._outlook(expr))
+        if placed is not None:
+            self._plan = None
+            placed.stock.fill(placed.lo, placed.hi, placed.after)
+        return placed
 
     def commit(self, delta: Delta) -> None:
         """Make a plan true: all of it, or StalePlan or Overdrawn and nothing of it. The delta's `effects` are the

@@ -131,7 +131,7 @@ class Stock:
         """Nodes more, at the end."""
         self.runs.append(shape, count)
         self._room.set(self.runs.size - count, self.runs.size, shape)
-        self._note()
+        self.journal.append(self)
 
     def fill(self, lo: int, hi: int, shape: NodeShape) -> None:
         """Work was placed on nodes: they look like this now, and have less room than before."""
@@ -143,11 +143,7 @@ class Stock:
         self.runs.assign(lo, hi, shape)
         self._room.set(lo, hi, shape)
         self._marks.clear()
-        self._note()
-
-    def _note(self) -> None:
-        if not self.journal or self.journal[-1] is not self:
-            self.journal.append(self)
+        self.journal.append(self)
 
     def __repr__(self) -> str:
         return f"Stock({self.name}, {self.runs.size} nodes in {len(self.runs)} runs)"

@@ -109,6 +109,23 @@ def plan(
     return draft.delta(draft.rejects(existing_first))
 
 
+def on_one_node(want: Want, outlook: Outlook) -> Placed | None:
+    """All that is wanted on one node that is there, if that is what `plan` would say with nodes that are there first;
+    None: ask `plan`. Most demands are of one slot, and this is all they need."""
+    units = want.units
+    if units > want.per_node:
+        return None
+    for index, stock in outlook.in_use():
+        position, _ = outlook.find(index)
+        if position >= 0:
+            _, shape = stock.runs.run_from(position)
+            fit = outlook.fit(shape) if shape is not None else None
+            if shape is None or not isinstance(fit, Fit) or fit.count < units or shape.dormant:
+                return None
+            return Placed(stock, position, position + 1, units, shape.after(fit, units), False)
+    return None
+
+
 def _whole(
     expr: Expr, want: Want, outlook: Outlook, existing_first: bool, probe: Probe | None
 ) -> Delta:
@@ -209,32 +226,23 @@ class _Draft:
 
     def use(self, index: int) -> None:
         """Fill nodes that are there, in order."""
-        stock, expr = self.outlook.stocks[index], self.expr
+        stock, outlook = self.outlook.stocks[index], self.outlook
         runs = stock.runs
         if not self.left or not runs.size:
             return
-        asked = position = stock.first_to_ask(expr) if expr.monotone else 0
-        found = -1
-        why: Reject | None = None
+        position, why = outlook.find(index)
         while 0 <= position < runs.size:
             end, shape = runs.run_from(position)
             if shape is not None:
-                fit = shape.fit(expr)
+                fit = outlook.fit(shape)
                 if isinstance(fit, Fit):
-                    found = position if found < 0 else found
                     self._fill(index, position, end, shape, fit, False)
                     if not self.left:
-                        break
+                        return
                 else:
                     why = why or fit
-            position = stock.next_with_room(expr, end)
-        if found < 0:
-            self.outlook.spent(index)
-        refused = runs.size if found < 0 else found
-        if expr.monotone and refused > asked:
-            stock.refused_below(expr, refused)
-        if self.left:
-            self._say(index, False, why or stock.nodes_full())
+            position = stock.next_with_room(self.expr, end)
+        self._say(index, False, why or stock.nodes_full())
 
     def open(self, index: int) -> None:
         """Add new nodes, as many as are needed and the limits allow."""

@@ -24,8 +24,9 @@ from hpc.autoscale.node.default_resources import (
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.handle import checked_placement_group
 from hpc.autoscale.node.nodemanager.commanding import Commands
-from hpc.autoscale.node.nodemanager.naming import NameHook, Names
+from hpc.autoscale.node.nodemanager.naming import NameHook, Names, Proposal
 from hpc.autoscale.node.nodemanager.placing import Ask, place
+from hpc.autoscale.node.nodemanager.probing import Sorted, sort_out
 from hpc.autoscale.node.nodemanager.unmanaged import artificial_bucket, unmanaged_key
 from hpc.autoscale.packing.expr import UNBOUNDED
 from hpc.autoscale.packing.packer import Packer
@@ -33,6 +34,8 @@ from hpc.autoscale.packing.stock import Stock
 from hpc.autoscale.packing.strategy import Delta, Want
 from hpc.autoscale.results import AllocationResult
 from hpc.autoscale.util import uuid
+
+_MOST_SORTINGS = 10_000
 
 
 class NodeManager(Commands):
@@ -53,6 +56,7 @@ class NodeManager(Commands):
         self.problems = list(problems)
         self._packer = Packer(existing_first)
         self._names = Names()
+        self._sortings: dict[int, tuple[Compiled, Sorted]] = {}
         self._defaults = Defaults()
         self._buckets: list[NodeBucket] = []
         self._by_stock: dict[Stock, NodeBucket] = {}
@@ -134,13 +138,18 @@ class NodeManager(Commands):
 
     def _carry_out(self, delta: Delta, assignment_id: str) -> None:
         """Make a plan of the engine true: all of it, or, when naming the new nodes fails, nothing."""
-        proposal = self._names.propose()
-        names = [
-            proposal.names(self._bucket_of(p.stock), p.hi - p.lo) if p.opened else []
-            for p in delta.placed
-        ]
+        proposal: Proposal | None = None
+        names: list[Sequence[str]] = []
+        for placed in delta.placed:
+            if placed.opened:
+                proposal = proposal or self._names.propose()
+                bucket = self._bucket_of(placed.stock)
+                names.append(proposal.names(bucket, placed.hi - placed.lo))
+            else:
+                names.append(())
         self._packer.commit(delta)
-        proposal.accept()
+        if proposal is not None:
+            proposal.accept()
         for placed, fresh in zip(delta.placed, names, strict=True):
             self._bucket_of(placed.stock)._took(placed, fresh, assignment_id)
         for effect in delta.effects:
@@ -183,10 +192,15 @@ class NodeManager(Commands):
     ) -> AllocationResult:
         return place(self, Ask(compiled, want, assignment_id, failed_as))
 
-    @property
-    def _deferred(self) -> frozenset[str]:
-        """Resources that differ from node to node and are no part of what the engine sees."""
-        return self._defaults.deferred
+    def _sorted(self, compiled: Compiled) -> Sorted:
+        """The constraints by who can answer for them. Worked out once for each list, while that is in use."""
+        known = self._sortings.get(id(compiled))
+        if known is None or known[0] is not compiled:
+            if len(self._sortings) > _MOST_SORTINGS:
+                self._sortings.clear()
+            known = (compiled, sort_out(compiled, self._defaults.deferred))
+            self._sortings[id(compiled)] = known
+        return known[1]
 
     def allocate_at_least(self, *args: Any, **kwargs: Any) -> AllocationResult:
         """Published, and never implemented upstream either."""
@@ -228,6 +242,7 @@ class NodeManager(Commands):
     def _define(self, definitions: Iterable[DefaultResource]) -> None:
         for definition in definitions:
             self._defaults.add(definition)
+        self._sortings.clear()  # what differs from node to node may be another now
         for bucket in self._buckets:
             bucket._apply_defaults(self._defaults.apply, self._defaults.deferred)
 

@@ -12,7 +12,7 @@ from hpc.autoscale import results
 from hpc.autoscale.node.bucket import sift
 from hpc.autoscale.node.constraints import Compiled, toll_room
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.nodemanager.probing import HandleProbe, Sorted, sort_out
+from hpc.autoscale.node.nodemanager.probing import HandleProbe, Sorted
 from hpc.autoscale.node.nodemanager.reporting import criteria, report, sentences, unpayable
 from hpc.autoscale.packing.ranking import Ranking
 from hpc.autoscale.packing.strategy import Delta, Want
@@ -48,7 +48,14 @@ class Verdict(NamedTuple):
 def place(manager: NodeManager, ask: Ask) -> AllocationResult:
     """Place a demand, or say why not. Nothing is changed on failure."""
     manager._sync()
-    verdict = _decide(manager, ask)
+    demand = manager._sorted(ask.compiled)
+    if not results.HANDLERS and not demand.needs_probe and not demand.tolls:
+        placed = manager._packer.place_on_one(demand.common, ask.want)
+        if placed is not None:
+            bucket, position = manager._bucket_of(placed.stock), placed.lo
+            bucket._took(placed, (), ask.assignment_id)
+            return AllocationResult("success", lambda: [bucket._handle(position)], placed.times)
+    verdict = _decide(manager, demand, ask)
     delta = verdict.delta
     if results.HANDLERS:
         report(manager, ask.compiled, ask.want, verdict)
@@ -67,8 +74,7 @@ def place(manager: NodeManager, ask: Ask) -> AllocationResult:
     return AllocationResult("success", nodes, delta.units, reasons=verdict.reasons)
 
 
-def _decide(manager: NodeManager, ask: Ask) -> Verdict:
-    demand = sort_out(ask.compiled, manager._deferred)
+def _decide(manager: NodeManager, demand: Sorted, ask: Ask) -> Verdict:
     want = ask.want
     # with an opaque constraint the probe asks all of them together, tolls included
     tolls = () if demand.opaque else demand.tolls
@@ -109,7 +115,7 @@ def _ask(
     manager: NodeManager, demand: Sorted, want: Want, ranking: Ranking, assignment_id: str
 ) -> Delta:
     if not demand.needs_probe:
-        return manager._packer.ask(demand.common, want, ranking.stocks)
+        return manager._packer.ask(demand.common, want)
     probe = HandleProbe(manager._packer.table, manager._bucket_of, demand, assignment_id)
     delta: Delta | None = None
     try:
