@@ -5,6 +5,7 @@ arguments (when the package typeguard is installed) and log their calls. Otherwi
 return what they are given. Used as decorators by integrations.
 """
 
+import functools
 import os
 from collections.abc import Callable
 from importlib import import_module
@@ -13,7 +14,8 @@ from typing import Any, TypeVar, cast
 from hpc.autoscale import hpclogging
 
 RUNTIME_TYPE_CHECKING = os.getenv("HPC_RUNTIME_CHECKS", "").lower() == "true"
-"""Whether decorated functions are checked; looked at when the decorator runs."""
+"""Whether functions are checked: looked at when one is decorated, and again at each call of one that is checked, so that
+a test can turn it off around something slow."""
 
 TRACE_FUNCTIONS = ["all"]
 """Names of the functions whose calls are logged, or "all"."""
@@ -29,10 +31,20 @@ def hpcwrap(func: F) -> F:
     """Decorate a function with the checks, when they are on."""
     if not RUNTIME_TYPE_CHECKING:
         return func
-    checked = func if func.__name__ in WHITELIST_FUNCTIONS_TYPES else _typechecked(func)
+    wrapped = func if func.__name__ in WHITELIST_FUNCTIONS_TYPES else _typechecked(func)
     if "all" in TRACE_FUNCTIONS or func.__name__ in TRACE_FUNCTIONS:
-        return hpclogging.apitrace(checked, fine_level=False)
-    return checked
+        wrapped = hpclogging.apitrace(wrapped, fine_level=False)
+    return func if wrapped is func else _while_on(wrapped, func)
+
+
+def _while_on(wrapped: F, plain: F) -> F:
+    """`wrapped` while the checks are on, `plain` while somebody has turned them off."""
+
+    @functools.wraps(wrapped)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return (wrapped if RUNTIME_TYPE_CHECKING else plain)(*args, **kwargs)
+
+    return cast(F, call)
 
 
 def hpcwrapclass(cls: C) -> C:
