@@ -120,6 +120,23 @@ def test_a_running_job_makes_a_node_ready_for_the_history():
     assert names(dcalc.find_booting(at_least=-1)) == ["htc-2"]
 
 
+@row("node.metadata")
+@row("nodehistory.find_ignored")
+def test_a_node_may_say_itself_that_it_is_to_be_left_alone():
+    """By the key `__ignore__`, which the history reads."""
+    cluster = a_cluster()
+    for number in (1, 2):
+        cluster.add_node(f"htc-{number}", "htc", state="Ready", hostname=f"ip-{number}")
+    found = []
+    for ignore in (True, False):
+        dcalc = new_demand_calculator(a_config(cluster))
+        first, _ = dcalc.get_compute_nodes()
+        first.metadata["__ignore__"] = ignore
+        dcalc.update_history()
+        found.append([hostname for _, hostname, _ in dcalc.node_history.find_ignored()])
+    assert found == [["ip-1"], []]
+
+
 @row("private.undeclared_attributes")
 def test_attributes_of_their_own_on_our_objects():
     """Grid Engine sets two on the history, others set some on nodes; they stay where they were put."""

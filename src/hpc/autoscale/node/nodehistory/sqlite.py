@@ -209,7 +209,8 @@ def _observed(node: Node, known: NodeRecord | None, now: float) -> NodeRecord:
     """What is known of a node after seeing it now.
 
     Times never go back with the clock, or a node needed before the clock was set back would look idle for longer once
-    the clock is right again. Only times far ahead, from a clock that was wrong then, are brought back to now.
+    the clock is right again. Only times far ahead, from a clock that was wrong then, are brought back to now. A node
+    whose metadata has `__ignore__` says itself whether it is to be left alone.
     """
     record = known or NodeRecord(node_id_of(node), None, None, now, now)
     created = _plausible(record.create_time, now)
@@ -229,7 +230,7 @@ def _observed(node: Node, known: NodeRecord | None, now: float) -> NodeRecord:
         last_match_time=matched,
         ready_time=ready,
         delete_time=None,
-        ignore=record.ignore,
+        ignore=bool(node.metadata.get("__ignore__", record.ignore)),
     )
 
 
