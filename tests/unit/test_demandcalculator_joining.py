@@ -1,8 +1,9 @@
 """Joining the scheduler's nodes to those of the cluster."""
 
 import pytest
-from node_kit import a_cluster, a_manager, names
+from node_kit import a_cluster, a_manager, a_record, names
 
+from hpc.autoscale.ccbindings.models import NodeList
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
@@ -66,6 +67,16 @@ def test_a_node_id_that_is_gone():
     cluster = running()
     calculator = a_calculator(cluster)
     calculator.update_scheduler_nodes([seen("ip-1", "a", ccnodeid="old")])
+    assert calculator.node_mgr.get_nodes()[0].assignments == {"a"}
+
+
+@pytest.mark.parametrize("garbage", [["id"], {}, 7, "", None])
+def test_a_node_id_that_is_none(garbage):
+    """What is no text names no node."""
+    calculator = a_calculator()
+    calculator.update_scheduler_nodes(
+        [seen("ip-1", "a", ccnodeid=garbage), seen("tux", ccnodeid=garbage)]
+    )
     assert calculator.node_mgr.get_nodes()[0].assignments == {"a"}
 
 
@@ -145,6 +156,25 @@ def test_a_deallocated_node_that_the_scheduler_lists_is_no_machine():
     calculator.update_scheduler_nodes([seen("ip-1", ncpus=4)])
     assert names(calculator.node_mgr.get_nodes()) == ["htc-1"]
     assert shown(calculator.get_demand())[:2] == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("status", "target"),
+    [("Terminating", "Terminated"), ("Deallocating", "Deallocated"), ("Off", "Off")],
+)
+@pytest.mark.parametrize("told", [{"hostname": "IP-1.x"}, {"hostname": "other", "by_id": True}])
+def test_a_node_that_is_going_is_no_machine(status, target, told, caplog):
+    """The scheduler lists it for a while; work that were placed on it would wait for ever."""
+    cluster = a_cluster(resources={"ncpus": 4})
+    record = a_record(Status=status, TargetState=target, Hostname="ip-1.example")
+    cluster.get_nodes = lambda operation_id=None, request_id=None: NodeList(nodes=[record])
+    calculator = a_calculator(cluster)
+    resources = {"ncpus": 4, **({"ccnodeid": "id-htc-1"} if told.get("by_id") else {})}
+    calculator.update_scheduler_nodes([seen(told["hostname"], **resources)])
+    calculator.add_job(Job("a", {"ncpus": 1}))
+    assert names(calculator.get_demand().new_nodes) == ["htc-2"]
+    assert len(calculator.get_demand().unmatched_nodes) == 1
+    assert "does not know" not in caplog.text
 
 
 def test_made_up_host_names_join_nothing():

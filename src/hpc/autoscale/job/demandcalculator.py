@@ -85,8 +85,8 @@ class DemandCalculator:
         """Join the scheduler's nodes to the cluster's: by the NodeId they carry as `ccnodeid`, else by short host name.
 
         What the scheduler says of amounts and assignments wins (unless the node's metadata says `override_resources`
-        false); a host that the cluster does not know is taken in as unmanaged. RuntimeError when a host name stands for
-        two nodes.
+        false); a host that the cluster does not know is taken in as unmanaged, and gets no work when it is a node that is
+        going. RuntimeError when a host name stands for two nodes.
         """
         nodes = self.node_mgr.get_nodes()
         by_id: dict[Any, Node] = {
@@ -106,8 +106,12 @@ class DemandCalculator:
                 known.metadata.update(deepcopy(snode.metadata))
                 # what runs there runs there, whoever is right about amounts
                 known.assignments.update(snode.assignments)
+        leaving = self.node_mgr._leaving
         for snode in unknown:
-            if snode.resources.get("ccnodeid"):
+            names = {str(snode.resources.get("ccnodeid")), str(snode.hostname or "").lower()}
+            if not leaving.isdisjoint(names):
+                snode.closed = True  # the scheduler will forget it; until then it can do no work
+            elif snode.resources.get("ccnodeid"):
                 logging.warning(
                     "%s says it is node %s, which the cluster does not know: gone, or of another cluster",
                     snode,
@@ -225,7 +229,7 @@ def _joined(
     by_host: dict[str, list[Node]],
 ) -> Node | None:
     node_id = snode.resources.get("ccnodeid")
-    if node_id and node_id in by_id:
+    if isinstance(node_id, str) and node_id in by_id:
         return by_id[node_id]
     found = by_host.get(str(snode.hostname or "").lower(), [])
     if len(found) > 1:

@@ -36,11 +36,13 @@ _GARBLED = (
 
 
 class Built(NamedTuple):
-    """`buckets` in declared order; `names` of all nodes the server knows; `problems`, a sentence each."""
+    """`buckets` in declared order; `names` of all nodes the server knows; `problems`, a sentence each; ids and host names
+    of nodes that are `leaving`."""
 
     buckets: list[NodeBucket]
     names: list[str]
     problems: list[str]
+    leaving: frozenset[str]
 
 
 def build(config: Mapping[str, Any], status: ClusterStatus, records: Sequence[Record]) -> Built:
@@ -82,7 +84,8 @@ class _Builder:
         self.problems.extend(self.records.problems)
         for problem in self.problems:
             logging.warning("%s", problem)
-        return Built(buckets, self.records.names, self.problems)
+        leaving = frozenset(self.records.leaving)
+        return Built(buckets, self.records.names, self.problems, leaving)
 
     def _nodearray(self, array: ClusterNodearrayStatus) -> Iterable[NodeBucket]:
         record = array.nodearray if isinstance(array.nodearray, Mapping) else {}

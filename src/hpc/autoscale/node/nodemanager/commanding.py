@@ -53,6 +53,8 @@ class Commands:
         self.requests = RequestLog()
         self._in_doubt: list[tuple[str, list[Node]]] = []
         self._assume_hostnames = False
+        # ids and host names of nodes that are going, and are in no bucket
+        self._leaving: frozenset[str] = frozenset()
 
     def get_nodes(self) -> list[Node]:
         """All nodes."""

@@ -38,6 +38,7 @@ def new_node_manager(
     manager.requests = requests
     manager._assume_hostnames = bool(config.get("assume_standalone_hostnames"))
     manager._names.reserve(built.names)
+    manager._leaving = built.leaving
     if not disable_default_resources or not config.get("disable_default_resources", False):
         manager.set_system_default_resources()
     manager._define(definitions)

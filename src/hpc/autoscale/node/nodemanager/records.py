@@ -20,12 +20,14 @@ _NEEDED = ("Name", "NodeId", "Template", "MachineType", "Status", "TargetState")
 
 
 class NodeRecords:
-    """All usable records of a cluster, indexed once. `problems` says which were set aside and why."""
+    """All usable records of a cluster, indexed once. `problems` says which were set aside and why; `leaving` has the ids and
+    the short host names, in lower case, of nodes that are going, or are gone and still listed."""
 
     def __init__(self, config: Mapping[str, Any], records: Iterable[Record]) -> None:
         self._assume_hostnames = bool(config.get("assume_standalone_hostnames"))
         self.problems: list[str] = []
         self.names: list[str] = []
+        self.leaving: set[str] = set()
         self._by_array: dict[str, list[Record]] = defaultdict(list)
         self._members: dict[tuple[str, str], dict[str | None, list[Record]]] = {}
         self._ids: set[str] = set()
@@ -56,6 +58,9 @@ class NodeRecords:
             group = record.get("PlacementGroupId") or None
             groups = self._members.setdefault((array, size), {})
             groups.setdefault(str(group) if group else None, []).append(record)
+        else:
+            hostname = _text(record, "Hostname") or ""
+            self.leaving |= {record["NodeId"], hostname.partition(".")[0].lower()} - {""}
 
     def of_nodearray(self, nodearray: str) -> Sequence[Record]:
         """All records of a nodearray."""
