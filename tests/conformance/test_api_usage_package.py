@@ -1,12 +1,15 @@
 """Section 0: what callers use of the package besides importing names from it."""
 
+import fnmatch
 import importlib.metadata
 import json
 import logging
 import logging.config
 import os
+import runpy
 import subprocess
 import sys
+import tomllib
 from argparse import Namespace
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -319,18 +322,20 @@ def test_the_default_lock_is_below_cyclecloud_home(tmp_path, monkeypatch):
 
 
 @row("package.distribution")
-def test_the_distribution_builds_under_the_name_that_installers_look_for(tmp_path):
-    """The source distribution can be made as cyclecloud-scalelib-<version>.tar.gz, 1.0.11 or above."""
+def test_the_tree_becomes_the_distribution_that_installers_look_for(tmp_path):
+    """Its project is cyclecloud-scalelib, 1.0.11 or above, of the same sources; the file is named as it is looked for.
+
+    That it can be built and installed with the real pip is shown in tests/integration/test_distributions.py.
+    """
     root = PACKAGE.parents[2]
-    done = subprocess.run(
-        [sys.executable, str(root / "tools" / "build_scalelib.py"), str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        cwd=root,
-    )
-    assert done.returncode == 0, done.stderr
-    (built,) = tmp_path.glob("*.tar.gz")
-    name, _, version = built.name.removesuffix(".tar.gz").rpartition("-")
-    assert name.replace("_", "-") == "cyclecloud-scalelib"
+    tool = runpy.run_path(str(root / "tools" / "build_scalelib.py"))
+    tool["copy_under_other_name"](root, tmp_path / "tree")
+    project = tomllib.loads((tmp_path / "tree" / "pyproject.toml").read_text(encoding="utf-8"))
+    copied = tmp_path / "tree" / "src" / "hpc" / "autoscale"
+    version = hpc.autoscale.__version__
+    built = tool["published_name"](f"cyclecloud_scalelib-{version}.tar.gz")
+    assert project["project"]["name"] == "cyclecloud-scalelib"
     assert tuple(map(int, version.split("."))) >= (1, 0, 11)
+    assert fnmatch.fnmatch(f"dist/{built}", f"dist/cyclecloud-scalelib-{version}.tar.gz")
+    for name in ("logging.conf", "node/vm_sizes.json", "clilib.py"):
+        assert (copied / name).read_bytes() == (PACKAGE / name).read_bytes()

@@ -225,7 +225,7 @@ def test_the_same_life_by_the_command_line(site, azpbs):
     azpbs("autoscale")
     site.now.sleep(301)
     azpbs("autoscale")
-    assert site.running == []
+    assert (site.server.hosts, site.running) == ({}, [])
 
 
 def test_a_node_removed_for_good_does_not_join_again(site, azpbs):
