@@ -153,10 +153,11 @@ def left(available: object, amount: Quantity, times: int = 1) -> Quantity:
 class ShapeTable:
     """Hands out one `Template` and one `NodeShape` object for equal contents."""
 
-    __slots__ = ("_shapes", "_templates")
+    __slots__ = ("_as_given", "_shapes", "_templates")
 
     def __init__(self) -> None:
         self._templates: dict[object, Template] = {}
+        self._as_given: dict[object, Template] = {}
         self._shapes: dict[object, NodeShape] = {}
 
     def __len__(self) -> int:
@@ -169,7 +170,28 @@ class ShapeTable:
         trouble: str | None = None,
         last_capacity_failure: float | None = None,
     ) -> Template:
-        """The template with these contents."""
+        """The template with these contents. Cheapest when names come in the order of a call before."""
+        units_key = frozenset(units.items())
+        values = tuple(properties.values())
+        as_given = (tuple(properties), values, tuple(map(type, values)), units_key, trouble)
+        given_key = (as_given, last_capacity_failure)
+        try:
+            found = self._as_given.get(given_key)
+        except TypeError:  # a value that cannot be hashed
+            found = None
+        else:
+            if found is None:
+                found = self._template(properties, units, trouble, last_capacity_failure)
+                self._as_given[given_key] = found
+        return found or self._template(properties, units, trouble, last_capacity_failure)
+
+    def _template(
+        self,
+        properties: Mapping[str, object],
+        units: Mapping[str, Unit],
+        trouble: str | None,
+        last_capacity_failure: float | None,
+    ) -> Template:
         key = (freeze(properties), freeze(units), trouble, last_capacity_failure)
         found = self._templates.get(key)
         if found is None:
@@ -202,6 +224,8 @@ def freeze(value: object) -> object:
 
     Mappings are compared without regard to order. A value that cannot be hashed stands for itself alone.
     """
+    if value.__class__ in _PLAIN:
+        return value
     if isinstance(value, Mapping):
         return frozenset(
             [(k, v.__class__, v if v.__class__ in _PLAIN else freeze(v)) for k, v in value.items()]

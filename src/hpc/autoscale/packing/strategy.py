@@ -29,12 +29,14 @@ class Want(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """Positions lo … hi-1 of `stock` take `times` units each and then look like `after`; `opened`: they are new."""
+    """Positions lo … hi-1 of `stock`, which look like `before`, take `times` units each and then look like `after`;
+    `opened`: they are new."""
 
     stock: Stock
     lo: int
     hi: int
     times: int
+    before: NodeShape
     after: NodeShape
     opened: bool
 
@@ -122,7 +124,8 @@ def on_one_node(want: Want, outlook: Outlook) -> Placed | None:
             fit = outlook.fit(shape) if shape is not None else None
             if shape is None or not isinstance(fit, Fit) or fit.count < units or shape.dormant:
                 return None
-            return Placed(stock, position, position + 1, units, shape.after(fit, units), False)
+            after = shape.after(fit, units)
+            return Placed(stock, position, position + 1, units, shape, after, False)
     return None
 
 
@@ -318,5 +321,5 @@ class _Draft:
     ) -> None:
         if opened or before.dormant:
             self.tab.add(stock.accounts, hi - lo, stock.cores)
-        self.placed.append(Placed(stock, lo, hi, times, after, opened))
+        self.placed.append(Placed(stock, lo, hi, times, before, after, opened))
         self.left -= (hi - lo) * times

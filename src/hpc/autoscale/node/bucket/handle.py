@@ -14,7 +14,7 @@ from hpc.autoscale import util
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node.bucket.definition import NodeDefinition
 from hpc.autoscale.node.bucket.facts import BucketFacts
-from hpc.autoscale.node.bucket.mould import Finish, FinishNode, Mould
+from hpc.autoscale.node.bucket.mould import Finish, Mould
 from hpc.autoscale.node.limits import BucketLimits, _SharedLimit
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES, Node
 from hpc.autoscale.node.node.copying import twin
@@ -181,7 +181,7 @@ class NodeBucket(BucketFacts):
         self._mark(range(len(self._slots)))
         return self._stock
 
-    def _apply_defaults(self, apply: FinishNode, deferred: frozenset[str]) -> None:
+    def _apply_defaults(self, finish: Finish, deferred: frozenset[str]) -> None:
         """Give the bucket and the nodes that are here the default resources they lack. `deferred`: resources that
         differ from node to node, and stay out of what the engine sees."""
         # those made now have the new resources already, and the engine does not know
@@ -190,10 +190,8 @@ class NodeBucket(BucketFacts):
             self._deferred = deferred
             self._template_changed()
             self._mark(range(len(self._slots)))
-        self._mould.derive(apply)
-        for slot in self._slots:
-            if isinstance(slot, Node):
-                apply(slot)
+        self._mould.derive(finish.apply)
+        finish.apply_to([slot for slot in self._slots if isinstance(slot, Node)])
 
     def _make_planned(self) -> list[int]:
         """Make the planned nodes that nobody has looked at yet, before what they are made from changes; where they are."""
@@ -256,8 +254,8 @@ class NodeBucket(BucketFacts):
         for position in range(placed.lo, placed.hi):
             node = self._slots[position]
             if isinstance(node, Node):
-                before, after = node._view().free, placed.after
-                node._placed(after.free, before, after.closed, (assignment_id,))
+                after = placed.after
+                node._placed(after.free, placed.before.free, after.closed, (assignment_id,))
             else:
                 self._links.setdefault(position, []).append(assignment_id)
 

@@ -28,6 +28,9 @@ class Finish(Protocol):
     def apply(self, node: Node) -> None:
         """Give a node everything."""
 
+    def apply_to(self, nodes: Iterable[Node]) -> None:
+        """Give each of many nodes everything."""
+
     def prepare(self, prototype: Node) -> FinishNode | None:
         """Give a prototype what all nodes made alike get; the rest is given to each copy by what is returned, if any."""
 

@@ -5,7 +5,7 @@ Definitions apply in order and the first that gives a node a name wins; a None t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -26,11 +26,13 @@ from hpc.autoscale.node.default_resources.values import (
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.copying import same
 from hpc.autoscale.node.node.decrementing import lowered
+from hpc.autoscale.node.node.record import can_be_shared
 from hpc.autoscale.node.node.shaping import NodeView
 from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.expr import Fit
 
 Modify = Callable[[Any, Any], Any]
+Finish = Callable[[Node], None]
 
 MODIFIERS: Mapping[str, Modify] = {
     "add": lambda value, by: value + by,
@@ -70,6 +72,11 @@ class DefaultResource:
         self._complained = False
 
     @property
+    def selects_by(self) -> frozenset[str]:
+        """Names of what decides whether a node is selected, as in `Expr.reads`."""
+        return self._selected.reads
+
+    @property
     def alike(self) -> bool:
         """Whether planned nodes that are made alike get the same from it, or all nothing."""
         return self.value.alike and not self._asked and not self._selected.reads_identity
@@ -77,10 +84,10 @@ class DefaultResource:
     def apply(self, node: Node) -> bool:
         """Give the node the resource unless it has it, is not selected, or the value cannot be made; True when the
         node was changed."""
-        if node.resources.get(self.name) is not None or not self._selects(node):
+        if node._resources.get(self.name) is not None or not self._selects(node):
             return False
         value = self._value_for(node)
-        if value is MISSING or (value is None and self.name in node.resources):
+        if value is MISSING or (value is None and self.name in node._resources):
             return False
         node._resources[self.name] = value
         node.available[self.name] = value
@@ -98,6 +105,8 @@ class DefaultResource:
     def _selects(self, node: Node) -> bool:
         if self._selected.children and not isinstance(self._selected.fit(NodeView(node)), Fit):
             return False
+        if not self._asked:
+            return True
         with results.muted():
             return all(constraint.satisfied_by_node(node) for constraint in self._asked)
 
@@ -182,7 +191,7 @@ class Defaults:
         """Apply all definitions, again while one of them makes another apply that came before it."""
         _settle(self.definitions, node)
 
-    def prepare(self, prototype: Node) -> Callable[[Node], None] | None:
+    def prepare(self, prototype: Node) -> Finish | None:
         """Give the prototype of planned nodes what they will all get, and return what gives the rest to each of its
         copies; None when there is no rest. Together they do what `apply` does to each copy."""
         definitions = list(self.definitions)
@@ -193,15 +202,34 @@ class Defaults:
             return None
         for definition in alike:
             definition.apply(prototype)
-        # a resource that is there is not given again
-        lacking = [d for d in definitions if prototype.resources.get(d.name) is None]
+        return _finisher(rest, _lacking(definitions, prototype))
 
-        def finish(node: Node) -> None:
-            for definition in rest:
+    def apply_to(self, nodes: Iterable[Node]) -> None:
+        """`apply` to each node. What nodes that look the same to the definitions have in common is worked out once."""
+        if not self.definitions:
+            return
+        alike = list(takewhile(lambda d: d.alike and not d.value.deferred, self.definitions))
+        rest = self.definitions[len(alike) :]
+        attributes = sorted({name for d in alike for name in d.value.reads})
+        selecting = sorted({name for d in alike for name in d.selects_by})
+        known: dict[object, tuple[dict[str, Any], Finish]] = {}
+        for node in nodes:
+            key = _looks(node, attributes, selecting)
+            found = known.get(key) if key is not None else None
+            if found is not None:
+                given, finish = found
+                node._resources.update(given)
+                node.available.update(given)
+                finish(node)
+                continue
+            before = dict(node._resources)
+            for definition in alike:
                 definition.apply(node)
-            _settle(lacking, node)
-
-        return finish
+            given = {k: v for k, v in node._resources.items() if before.get(k, MISSING) is not v}
+            finish = _finisher(rest, _lacking(self.definitions, node))
+            if key is not None and can_be_shared(given):
+                known[key] = (given, finish)
+            finish(node)
 
     def withdraw_identity(self, node: Node) -> None:
         """Take back what the node was given because of its identity, which is about to change; `apply` gives it anew."""
@@ -215,6 +243,41 @@ def _settle(definitions: Sequence[DefaultResource], node: Node) -> None:
         changed = [definition for definition in definitions if definition.apply(node)]
         if not changed:
             return
+
+
+def _lacking(definitions: Sequence[DefaultResource], node: Node) -> list[DefaultResource]:
+    """The definitions that may still apply: a resource that is there is not given again."""
+    return [d for d in definitions if node._resources.get(d.name) is None]
+
+
+def _finisher(rest: Sequence[DefaultResource], lacking: Sequence[DefaultResource]) -> Finish:
+    """What goes on with `Defaults.apply` for a node that the first definitions were applied to once."""
+
+    def finish(node: Node) -> None:
+        for definition in rest:
+            definition.apply(node)
+        _settle(lacking, node)
+
+    return finish
+
+
+def _looks(node: Node, attributes: Sequence[str], selecting: Sequence[str]) -> object:
+    """All that the alike definitions go by: these attributes, what the node has, and (`selecting`) has available or is;
+    None where that cannot be told by value."""
+    has = node._resources
+    seen = [getattr(node, name) for name in attributes]
+    for name in selecting:
+        if name.startswith("node."):
+            seen.append(getattr(node, name.removeprefix("node.")))
+        else:
+            seen.append(node.available.get(name, MISSING))
+    seen.extend(has.values())
+    key = (tuple(has), tuple(seen), tuple(map(type, seen)))
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key
 
 
 def definition_from(

@@ -37,6 +37,9 @@ class Value:
     alike = False
     """Whether planned nodes that are made alike get the same value."""
 
+    reads: frozenset[str] = frozenset()
+    """Of a value that is alike: the attributes of the node that it comes from, its resources aside."""
+
     def __call__(self, node: Node) -> Any:
         raise NotImplementedError
 
@@ -63,6 +66,7 @@ class GetFromBaseNode(Value):
         self.attr = attr
         self.deferred = attr in IDENTITY or attr in ("delayed_node_id", "_node_index")
         self.alike = attr in QUERYABLE_PROPERTIES and not self.deferred
+        self.reads = frozenset({attr})
 
     def __call__(self, node: Node) -> Any:
         return getattr(node, self.attr)
@@ -75,6 +79,7 @@ class MemoryDefault(Value):
     """The node's memory in another unit, written `node.memory[<magnitude>]`."""
 
     alike = True
+    reads = frozenset({"memory"})
 
     def __init__(self, mag: str) -> None:
         self.mag = mag
@@ -120,8 +125,6 @@ class FromResource(Value):
 
 class _FromConfiguration(Value):
     """A top-level entry of the node's software configuration."""
-
-    alike = True
 
     def __init__(self, key: str) -> None:
         self.key = key

@@ -8,6 +8,7 @@ and magnitude that the node had.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale.hpctypes import Size, magnitude_bytes
@@ -32,6 +33,11 @@ _TROUBLED = frozenset(
 )
 
 
+@cache
+def _unit(factor: int, suffix: str) -> Unit:
+    return Unit(factor, suffix)
+
+
 def split_sizes(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Unit]]:
     """The values with sizes as bytes, and the units those sizes were written in."""
     plain: dict[str, Any] = {}
@@ -39,7 +45,7 @@ def split_sizes(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Un
     for name, value in values.items():
         if isinstance(value, Size):
             plain[name] = value.bytes
-            units[name] = Unit(magnitude_bytes(value.magnitude), value.magnitude)
+            units[name] = _unit(magnitude_bytes(value.magnitude), value.magnitude)
         else:
             plain[name] = value
     return plain, units

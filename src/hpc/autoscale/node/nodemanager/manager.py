@@ -117,7 +117,7 @@ class NodeManager(Commands):
     def _add_bucket(self, bucket: NodeBucket) -> None:
         self._buckets.append(bucket)
         self._names.reserve(bucket._names())
-        bucket._apply_defaults(self._defaults.apply, self._defaults.deferred)
+        bucket._apply_defaults(self._defaults, self._defaults.deferred)
         if bucket.valid:
             stock = bucket._join(self._packer.table, self._defaults, self._bucket_written)
             self._by_stock[stock] = bucket
@@ -244,7 +244,7 @@ class NodeManager(Commands):
             self._defaults.add(definition)
         self._sortings.clear()  # what differs from node to node may be another now
         for bucket in self._buckets:
-            bucket._apply_defaults(self._defaults.apply, self._defaults.deferred)
+            bucket._apply_defaults(self._defaults, self._defaults.deferred)
 
     def example_node(self, location: ht.Location, vm_size: ht.VMSize) -> Node:
         """What a node of a size would look like, whether there is a bucket for it or not."""
@@ -268,7 +268,7 @@ class NodeManager(Commands):
             bucket = key if isinstance(key, NodeBucket) else self._unmanaged_bucket(key, nodes)
             bucket.add_nodes(nodes)
             self._names.reserve(node.name for node in nodes)
-            bucket._apply_defaults(self._defaults.apply, self._defaults.deferred)
+            bucket._apply_defaults(self._defaults, self._defaults.deferred)
 
     def _unmanaged_bucket(self, key: object, nodes: Sequence[Node]) -> NodeBucket:
         bucket = self._unmanaged.get(key)
