@@ -41,6 +41,33 @@ def test_nodes_that_go_give_back_their_places(verb):
     assert cluster.nodes["htc-3"].state == "Ready"
 
 
+@pytest.mark.parametrize(
+    ("verb", "call"),
+    [
+        ("delete", "delete_nodes"),
+        ("remove_nodes", "shutdown_nodes"),
+        ("shutdown_nodes", "shutdown_nodes"),
+        ("terminate_nodes", "terminate_nodes"),
+        ("deallocate_nodes", "deallocate_nodes"),
+        ("reimage_nodes", "reimage_nodes"),
+        ("restart_nodes", "restart_nodes"),
+        ("start_nodes", "start_nodes"),
+    ],
+)
+def test_the_call_behind_each_command(verb, call, monkeypatch):
+    """As published; one of them is a surprise."""
+    cluster, manager = running(1)
+    original, seen = getattr(cluster, call), []
+
+    def record(**arguments):
+        seen.append((names(arguments["nodes"]), bool(arguments["request_id"])))
+        return original(**arguments)
+
+    monkeypatch.setattr(cluster, call, record)
+    getattr(manager, verb)(manager.get_nodes())
+    assert seen == [(["htc-1"], True)]
+
+
 def test_what_goes_keeps_its_host_name():
     """The scheduler must still forget it by that name, whatever the server says of it by then."""
     cluster, manager = running(1, assume_standalone_hostnames=True)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound=NodeOperationResult)
 
 _GONE = ("Terminated", "Off")
-_REMOVING = ("shutdown_nodes", "terminate_nodes", "remove_nodes")
+_REMOVING = ("delete_nodes", "shutdown_nodes", "terminate_nodes", "remove_nodes")
 
 
 class Commands:
@@ -165,7 +165,7 @@ class Commands:
 
     def delete(self, nodes: Sequence[Node]) -> DeleteResult:
         """Shut nodes down for good."""
-        return self._command("shutdown_nodes", DeleteResult, nodes)
+        return self._command("delete_nodes", DeleteResult, nodes)
 
     def shutdown_nodes(self, nodes: Sequence[Node]) -> ShutdownResult:
         """Terminate or deallocate, as each node's shutdown policy says."""
