@@ -11,6 +11,7 @@ from hpc.autoscale.node.constraints import (
     SharedConsumableResource,
     get_constraint,
 )
+from hpc.autoscale.results import SatisfiedResult
 
 
 def running(count=4, resources=None, available=10):
@@ -252,3 +253,34 @@ def test_a_node_and_somebody_elses_constraint():
     assert (names(result.nodes), result.total_slots) == (["htc-2"], 3)
     shy = [Tokens(), {"not": {"node.name": ["htc-1", "htc-2", "htc-3", "htc-4"]}}]
     assert names(manager.allocate(shy, slot_count=4).nodes) == ["htc-4", "htc-5"]
+
+
+class Club(Tokens):
+    """A constraint that counts how often it is asked about a node that is there."""
+
+    asked = 0
+
+    def satisfied_by_node(self, node):
+        type(self).asked += node.exists
+        member = node.available.get("club") == "yes"
+        return SatisfiedResult("success" if member else "NoMember", self, node, ["no member"])
+
+
+@pytest.mark.parametrize(
+    ("reads", "most"),
+    [
+        (None, 12),
+        (frozenset({"resources.club"}), 4),
+        (frozenset({"resources.club", "node.hostname"}), 12),
+        (frozenset({"resources.host"}), 12),
+    ],
+)
+def test_a_constraint_that_says_what_it_reads_is_asked_once_for_nodes_alike(reads, most):
+    """Not when it reads what names the node; the answer is the same either way."""
+    manager = running(10, {"club": "no", "tokens": 1})
+    manager.add_default_resource({}, "host", "node.hostname")
+    manager.get_buckets()[0].resources["club"] = "yes"
+    manager.get_nodes()[9].available["club"] = "yes"
+    asking = type("Asking", (Club,), {"reads": reads, "asked": 0})
+    assert names(manager.allocate([asking()], slot_count=1).nodes) == ["htc-10"]
+    assert asking.asked <= most

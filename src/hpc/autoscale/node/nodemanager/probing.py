@@ -18,7 +18,7 @@ from hpc.autoscale.node.node.shaping import NodeView
 from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.expr import Expr
 from hpc.autoscale.packing.reject import Reject
-from hpc.autoscale.packing.shape import NodeShape, ShapeTable
+from hpc.autoscale.packing.shape import IDENTITY, NodeShape, ShapeTable
 from hpc.autoscale.packing.stock import Stock
 from hpc.autoscale.packing.strategy import Trial
 
@@ -36,6 +36,7 @@ class Sorted(NamedTuple):
     common: Expr
     personal: Expr | None
     opaque: tuple[NodeConstraint, ...]
+    declared: frozenset[int]
     tolls: tuple[SharedConstraint, ...]
     general: tuple[NodeConstraint, ...]
     constraints: tuple[NodeConstraint, ...]
@@ -50,7 +51,7 @@ def sort_out(compiled: Compiled, deferred: Collection[str]) -> Sorted:
     """The constraints sorted; `deferred` are resources that are not in the shapes."""
     if not compiled.opaque and not is_personal(compiled.expr, deferred):
         given = compiled.constraints
-        return Sorted(compiled.expr, None, (), compiled.tolls, given, given)
+        return Sorted(compiled.expr, None, (), frozenset(), compiled.tolls, given, given)
     common: list[Expr] = []
     personal: list[Expr] = []
     opaque: list[NodeConstraint] = []
@@ -72,6 +73,7 @@ def sort_out(compiled: Compiled, deferred: Collection[str]) -> Sorted:
         AllOf(common),
         AllOf(personal) if personal else None,
         tuple(opaque),
+        frozenset(id(constraint) for constraint in opaque if _is_declared(constraint, deferred)),
         tuple(tolls),
         tuple(general),
         compiled.constraints,
@@ -81,6 +83,15 @@ def sort_out(compiled: Compiled, deferred: Collection[str]) -> Sorted:
 def is_personal(expr: Expr, deferred: Collection[str]) -> bool:
     """Whether an answer differs between nodes that look alike."""
     return expr.reads_identity or any(name in deferred for name in expr.reads)
+
+
+def _is_declared(constraint: NodeConstraint, deferred: Collection[str]) -> bool:
+    """Whether an opaque constraint says what it reads, and that is in the shapes."""
+    if constraint.reads is None:
+        return False
+    properties = {name[5:] for name in constraint.reads if name.startswith("node.")}
+    resources = {name.removeprefix("resources.") for name in constraint.reads}
+    return properties.isdisjoint(IDENTITY) and resources.isdisjoint(deferred)
 
 
 def _flat(constraints: Sequence[NodeConstraint]) -> Iterator[NodeConstraint]:
@@ -114,11 +125,12 @@ class HandleProbe:
         self._shared = list(shared(demand.constraints)) if demand.opaque else []
         self._before = [constraint.saved() for constraint in self._shared]
         self._tried: list[tuple[NodeBucket, int, Memento, Memento]] = []
+        self._refused: dict[tuple[int, NodeShape | None], Reject] = {}
 
     def __call__(self, stock: Stock, position: int, units: int) -> Trial | Reject:
         bucket = self._bucket_of(stock)
+        is_new = position >= stock.runs.size
         if self._demand.personal is not None:
-            is_new = position >= stock.runs.size
             node = bucket.example_node if is_new else bucket._handle(position)
             refusal = self._demand.personal.fit(NodeView(node))
             if isinstance(refusal, Reject):
@@ -128,7 +140,27 @@ class HandleProbe:
                 trial = self._by_shape(NodeView(node), shape, units)
                 if trial is not None:
                     return trial
+        if not is_new:
+            refused = self._refusal(bucket, position, stock.runs.at(position))
+            if refused is not None:
+                return refused
         return self._by_trying(bucket, position, units)
+
+    def _refusal(self, bucket: NodeBucket, position: int, shape: NodeShape | None) -> Reject | None:
+        """The refusal of an opaque constraint, asked before anything is copied."""
+        for constraint in self._demand.opaque:
+            is_declared = id(constraint) in self._demand.declared
+            known = self._refused.get((id(constraint), shape)) if is_declared else None
+            if known is None:
+                with results.muted():
+                    answer = constraint.satisfied_by_node(bucket._handle(position))
+                if answer:
+                    continue
+                known = Reject("NodeRejected", *answer.reasons)
+                if is_declared:
+                    self._refused[id(constraint), shape] = known
+            return known
+        return None
 
     def _by_shape(
         self, view: NodeView, shape: NodeShape | None, units: int
