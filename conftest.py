@@ -1,8 +1,12 @@
-"""Settings that every test shares."""
+"""Settings that every test shares, and a process that no test leaves changed behind."""
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from hpc.autoscale import hpctypes, results
+from hpc.autoscale.node.constraints import parse
 
 settings.register_profile(
     "default", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
@@ -11,3 +15,15 @@ settings.register_profile(
     "thorough", deadline=None, max_examples=1000, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind():
+    """Put back what can be registered for the whole process: units, parsers, result handlers."""
+    registries = (hpctypes._BYTES_PER, parse._CUSTOM_PARSERS)
+    before = [dict(registry) for registry in registries]
+    yield
+    for registry, contents in zip(registries, before, strict=True):
+        registry.clear()
+        registry.update(contents)
+    results.unregister_all_result_handlers()

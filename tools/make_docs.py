@@ -19,7 +19,9 @@ DOCUMENTS = (
     "docs/commands.md",
     "docs/lifecycle.md",
     "docs/writing-an-integration.md",
+    "docs/compatibility.md",
 )
+DIFFERENCES = ROOT / "tests" / "conformance" / "differences.json"
 
 # Properties that are plain attributes of a node, and so have no docstring of their own.
 _ATTRIBUTES = {
@@ -141,12 +143,40 @@ def promises() -> str:
     return table(("check", "what is promised"), rows)
 
 
+def _differences(kept: bool) -> str:
+    entries = json.loads(DIFFERENCES.read_text(encoding="utf-8"))
+    rows = [
+        (d["id"], d["what"], d["upstream"], d["here"], d["why"], _tests(d["test"]))
+        for d in entries
+        if bool(d.get("kept")) == kept
+    ]
+    return table(("", "what", "upstream", "here", "why", "pinned by"), rows)
+
+
+def _tests(paths: list[str]) -> str:
+    """The first test that pins a difference, and how many more do."""
+    more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+    return f"`{paths[0]}`{more}"
+
+
+def differences() -> str:
+    """Where this library behaves otherwise than upstream on purpose."""
+    return _differences(kept=False)
+
+
+def kept_behaviour() -> str:
+    """What of upstream was looked at and kept."""
+    return _differences(kept=True)
+
+
 TABLES: Mapping[str, Callable[[], str]] = {
     "node-properties": node_properties,
     "configuration-keys": configuration_keys,
     "commands": commands,
     "lifecycle": lifecycle,
     "promises": promises,
+    "differences": differences,
+    "kept": kept_behaviour,
 }
 
 

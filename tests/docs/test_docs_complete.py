@@ -111,7 +111,7 @@ def test_every_difference_names_a_test_that_exists():
     assert rows
     for cell in rows:
         for reference in re.findall(r"`([^`]+::[^`]+)`", cell):
-            file, _, function = reference.partition("::")
+            file, _, function = reference.partition("[")[0].partition("::")
             assert f"def {function}(" in text_of(f"tests/{file}"), reference
 
 
