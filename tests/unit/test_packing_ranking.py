@@ -5,7 +5,7 @@ from packing_kit import Bench, cores, named, said
 
 from hpc.autoscale.packing.compound import AllOf, AnyOf, ExactlyOne, Negation
 from hpc.autoscale.packing.expr import AnyNode, Never, PropertyIs, ResourceIs, Rested
-from hpc.autoscale.packing.ranking import admitted, rank
+from hpc.autoscale.packing.ranking import rank
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.strategy import Want
 
@@ -82,12 +82,6 @@ def test_a_bucket_that_just_failed_is_left_out():
     assert order(bench, Rested(60)) == "bc"
     assert order(bench, AllOf([Rested(60), PropertyIs("bucket", ["c", "b", "a"])])) == "cb"
     assert rank(Rested(60), bench.packer.stocks).rejects[0][1].code == "CapacityFailureBackoff"
-
-
-def test_admitted_keeps_the_order_given(bench):
-    """Only the admission is made, not the order."""
-    a, b, c = bench.packer.stocks
-    assert admitted(PropertyIs("bucket", ["a", "b"]), [c, b, a]).stocks == (b, a)
 
 
 def test_a_closed_bucket_example_is_refused():

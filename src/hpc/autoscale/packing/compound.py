@@ -50,6 +50,7 @@ class AllOf(_Composite):
         children = tuple(children)
         super().__init__(children, all(c.monotone for c in children))
         self.minima = tuple(minimum for c in children for minimum in c.minima)
+        self.weighs = any(c.weighs for c in children)
 
     def fit(self, view: View) -> Fit | Reject:
         count = UNBOUNDED

@@ -85,9 +85,10 @@ class Expr:
     `reads`: names that the answer depends on (`node.X` for properties, plain for resources). `monotone`: a node that
     refuses keeps refusing while work is only added to it, so that it need not be asked again. `minima`: what a node
     must have at least to fit, as (resource, amount, whether the amount is in bytes); there may be more conditions.
+    `weighs`: it may prefer one of two buckets that it fits.
     """
 
-    __slots__ = ("_hash", "key", "minima", "monotone", "reads")
+    __slots__ = ("_hash", "key", "minima", "monotone", "reads", "weighs")
 
     def __init__(
         self, key: tuple[object, ...], reads: frozenset[str], monotone: bool = True
@@ -96,6 +97,7 @@ class Expr:
         self.reads = reads
         self.monotone = monotone
         self.minima: tuple[tuple[str, Quantity, bool], ...] = ()
+        self.weighs = type(self).weigh is not Expr.weigh
         self._hash = hash(self.key)
 
     def __hash__(self) -> int:
@@ -189,6 +191,7 @@ class _OneOf(Expr):
     ) -> None:
         self.values = tuple(values)
         super().__init__((name, freeze(self.values)), reads, monotone)
+        self.weighs = len(self.values) > 1
         self.name = name
 
     def _match(self, target: object) -> int:
@@ -324,6 +327,7 @@ class Rested(Expr):
 
     def __init__(self, seconds: float) -> None:
         super().__init__((seconds,), frozenset())
+        self.weighs = False
         self.seconds = seconds
 
     def fit(self, view: View) -> Fit | Reject:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hpc.autoscale.packing.expr import Expr
 from hpc.autoscale.packing.outlook import Outlook
-from hpc.autoscale.packing.ranking import Ranking, rank
+from hpc.autoscale.packing.ranking import Ranking, Survey
 from hpc.autoscale.packing.shape import ShapeTable
 from hpc.autoscale.packing.stock import Journal, Stock
 from hpc.autoscale.packing.strategy import Delta, Placed, Probe, Want, on_one_node, plan
@@ -27,6 +27,7 @@ class Packer:
         self.table = ShapeTable()
         self.stocks: list[Stock] = []
         self._rankings: dict[Expr, Ranking] = {}
+        self._survey: Survey | None = None
         self._outlooks: dict[Expr, Outlook] = {}
         self._journal: Journal = []
         self._plan: Delta | None = None
@@ -39,6 +40,7 @@ class Packer:
 
     def forget_rankings(self) -> None:
         """Buckets have changed: rank them anew when next asked."""
+        self._survey = None
         self._rankings.clear()
         self._outlooks.clear()
         self._journal.clear()
@@ -48,7 +50,9 @@ class Packer:
         """The order in which stocks are asked for an expression."""
         found = self._rankings.get(expr)
         if found is None:
-            found = self._rankings[expr] = rank(expr, self.stocks)
+            if self._survey is None:
+                self._survey = Survey(self.stocks)
+            found = self._rankings[expr] = self._survey.rank(expr)
         return found
 
     def ask(

@@ -51,11 +51,12 @@ class Reading(NamedTuple):
 
     def key(self, name: object) -> Reading:
         """Where the value of a key stands."""
-        return self._replace(path=join_path(self.path, str(name)), depth=self.depth + 1)
+        path = join_path(self.path, str(name))
+        return Reading(path, self.depth + 1, self.case_insensitive)
 
     def item(self, index: int) -> Reading:
         """Where a member of a list stands."""
-        return self._replace(path=f"{self.path}[{index}]")
+        return Reading(f"{self.path}[{index}]", self.depth, self.case_insensitive)
 
     def one(self, expr: Any) -> NodeConstraint:
         """The one constraint that an expression stands for."""

@@ -93,9 +93,9 @@ def _decide(manager: NodeManager, demand: Sorted, ask: Ask) -> Verdict:
     payable = want._replace(units=min(room, want.units))
     delta = _ask(manager, demand, payable, ranking, ask.assignment_id)
     if not delta:
-        rejects = (*ranking.rejects, *delta.rejects)
 
         def why() -> list[str]:
+            rejects = (*ranking.rejects, *delta.rejects)
             return [criteria(demand, want), *sentences(rejects)]
 
         return Verdict("NoAllocationSelected", ranking, refusals, delta, why)
