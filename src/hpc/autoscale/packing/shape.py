@@ -8,6 +8,7 @@ are not here: they decide nothing, except for constraints that say so (`IDENTITY
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -141,13 +142,18 @@ class NodeShape:
 
 
 def left(available: object, amount: Quantity, times: int = 1) -> Quantity:
-    """What is left of `available` after taking `amount` `times` times; a rounding remainder counts as nothing left."""
+    """What is left of `available` after taking `amount` `times` times; a rounding remainder counts as nothing left.
+
+    Floats keep 12 digits of what was available, so that taking something twice and taking it two times come to the same.
+    """
     if not isinstance(available, (int, float)):
         raise TypeError(f"expected a number to take {amount} from, found {available!r}")
     rest = available - amount * times
-    if isinstance(rest, float) and abs(rest) <= 2e-9 * abs(available):
+    if not isinstance(rest, float) or not math.isfinite(rest):
+        return rest
+    if abs(rest) <= 2e-9 * abs(available):
         return 0
-    return rest
+    return round(rest, 11 - math.frexp(available)[1] * 301 // 1000)
 
 
 class ShapeTable:
