@@ -1,13 +1,13 @@
-"""The cluster of a scenario as this library sees it, through published names only, and the same for the naive packer.
+"""The cluster of a scenario as this library sees it, through published names only.
 
-`World` makes a mock cluster and a demand calculator of a description and carries out events; `Twin` does the same to the
-plain dicts of `oracle`. Both answer with `Outcome`s and `picture`s that can be compared.
+`World` makes a mock cluster and a demand calculator of a description, and carries out events. `oracle_world` does the
+same to the plain dicts of the naive packer; what both answer, and their pictures, can be compared.
 """
 
 from fractions import Fraction
 
 import oracle
-from oracle_reading import FAMILIES, LARGE, add_group, add_machines, read_cluster
+from oracle_reading import FAMILIES, LARGE
 
 from hpc.autoscale import results
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
@@ -231,15 +231,21 @@ class World:
 
     def happen(self, event, name):
         """Something that is not a request, to the node of a name."""
+        buckets = self.manager.get_buckets()
+        bucket = buckets[event.get("bucket", 0) % len(buckets)]
         if event["do"] == "group":
-            buckets = self.manager.get_buckets()
-            bucket = buckets[event["bucket"] % len(buckets)]
             if bucket.placement_group is None and not bucket._artificial:
                 self.manager.add_placement_group(event["name"], bucket)
-            return
-        if name is None:
-            return
-        node = self.by_name()[name]
+        elif event["do"] == "offer":
+            bucket.resources["lic"] = event["lic"]
+        elif event["do"] == "default":
+            self.manager.add_default_resource({}, "extra", event["extra"])
+        elif name is not None:
+            self.happen_to(self.by_name()[name], event)
+
+    @staticmethod
+    def happen_to(node, event):
+        """Something that happens to one node."""
         if event["do"] == "write":
             resource = event["resource"]
             if resource == "owner":
@@ -278,105 +284,3 @@ class World:
     def left_in_pools(self):
         """What is left in the shared pools."""
         return {name: plainly(pool.current_value) for name, pool in self.pools.items()}
-
-
-class Twin:
-    """The same cluster for the naive packer."""
-
-    def __init__(self, world, description):
-        self.cluster = read_cluster(world.status, world.config)
-        self.cluster["pools"] = {
-            ("pool", name): Fraction(n) for name, n in description["pools"].items()
-        }
-        machines = [
-            (f"onprem{i}", machine_resources(n)) for i, n in enumerate(description["machines"])
-        ]
-        add_machines(self.cluster, machines)
-        self.group_sizes = {array["name"]: array["group_size"] for array in description["arrays"]}
-        for index, node in enumerate(description["nodes"], 1):
-            for member in self.nodes():
-                if member["name"].endswith(f"-{index}") and node["used"]:
-                    member["free"]["ncpus"] = max(0, member["free"]["ncpus"] - node["used"])
-                    member["assigned"].add("running")
-
-    def nodes(self):
-        """All nodes in order."""
-        return [node for bucket in self.cluster["buckets"] for node in bucket["nodes"]]
-
-    def named(self, event):
-        """As of `World`."""
-        nodes = self.nodes()
-        return nodes[event["node"] % len(nodes)]["name"] if nodes and "node" in event else None
-
-    def request(self, event, name):
-        """Place a request: [(node, slots)]."""
-        each, whole = REQUEST[event["how"]]
-        constraints = list(event["constraints"])
-        if event["how"] == "new-slots":
-            constraints.insert(0, {"node.exists": False})
-        request = {
-            "constraints": constraints,
-            "units": event["units"],
-            "each": each,
-            "whole": whole,
-            "id": name,
-        }
-        self.cluster, placed = oracle.allocate(self.cluster, request)
-        return placed
-
-    def happen(self, event, name):
-        """Something that is not a request."""
-        if event["do"] == "group":
-            buckets = self.cluster["buckets"]
-            index = event["bucket"] % len(buckets)
-            bucket = buckets[index]
-            if bucket["group"] is None and not bucket["artificial"]:
-                add_group(self.cluster, index, event["name"], self.group_sizes[bucket["nodearray"]])
-            return
-        if name is None:
-            return
-        node = next(n for n in self.nodes() if n["name"] == name)
-        if event["do"] == "write":
-            self.write_quarters(node, event)
-        elif event["do"] == "assign":
-            node["assigned"].add("somebody")
-        elif event["do"] == "release":
-            node["assigned"].clear()
-            node["free"].update(node["totals"])
-        elif event["do"] == "close":
-            node["closed"] = True
-        else:
-            node["props"] = {**node["props"], "state": "Failed"}
-            node["usable"] = False
-
-    @staticmethod
-    def write_quarters(node, event):
-        """A resource set to some quarters of its total."""
-        resource = event["resource"]
-        if resource == "owner":
-            node["free"]["owner"] = "zoe"
-        elif oracle.is_number(node["totals"].get(resource)):
-            node["free"][resource] = node["totals"][resource] * event["quarters"] / 4
-
-    def picture(self):
-        """As of `World`."""
-        return [
-            (
-                None if bucket["artificial"] else oracle.room(self.cluster, bucket),
-                [
-                    (
-                        node["name"],
-                        {k: plainly(v) for k, v in node["free"].items()},
-                        node["assigned"],
-                        node["closed"],
-                        bool(node["used"] or node["assigned"] or node["props"]["keep_alive"]),
-                    )
-                    for node in bucket["nodes"]
-                ],
-            )
-            for bucket in self.cluster["buckets"]
-        ]
-
-    def left_in_pools(self):
-        """As of `World`."""
-        return {name: plainly(n) for (_, name), n in self.cluster["pools"].items()}

@@ -8,7 +8,7 @@ from math import floor
 from random import Random
 
 from engine_world import pooled, with_pools
-from strategies import entangled, leaf_kind, leaves_of
+from strategies import entangled, leaf_kind
 
 from hpc.autoscale.hpctypes import Size
 from hpc.autoscale.node.constraints import BaseNodeConstraint
@@ -181,16 +181,14 @@ TWINS = {
 def with_twins(seed, share):
     """A way to express constraints in which a share of the leaves are twins: the same ones each time.
 
-    None where the published protocol does not say the same as the engine; see `entangled`. A name is another matter: a
-    new node has none for the engine, and a made-up one for a custom constraint.
+    None where the published protocol does not say the same as the engine; see `entangled`.
     """
 
     def choose(key, value):
         return Random(f"{seed} {key} {value}").random() < share
 
     def express(world, constraints):
-        kinds = {leaf_kind(*leaf) for leaf in leaves_of(constraints)}
-        if "identity" in kinds or entangled(constraints):
+        if entangled(constraints):
             return with_pools(world, constraints)
         return [
             replaced(choose, constraint, pooled(world, constraint)) for constraint in constraints

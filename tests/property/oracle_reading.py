@@ -305,3 +305,21 @@ def add_group(cluster, index, group, group_size):
     example = {**origin["example"], "props": {**origin["example"]["props"], **inside}}
     added = {"group": group, "limits": [*origin["limits"], name], "example": example, "nodes": []}
     cluster["buckets"].append({**origin, **added})
+
+
+def add_default(cluster, name, value):
+    """A resource that every node has from now on which does not have it yet, new ones included."""
+    for bucket in cluster["buckets"]:
+        bucket["example"] = with_default(bucket["example"], name, value)
+        bucket["nodes"] = [with_default(node, name, value) for node in bucket["nodes"]]
+
+
+def with_default(node, name, value):
+    """A node that has the resource."""
+    if name in node["totals"]:
+        return node
+    return {
+        **node,
+        "free": {**node["free"], name: value},
+        "totals": {**node["totals"], name: value},
+    }

@@ -3,15 +3,12 @@
 A scenario is {"cluster": description, "events": [...]}; `engine_world` makes a real cluster of the description, and
 `kinds_of` says which kinds of constraints, requests and clusters it holds, for the test that counts them.
 
-Hypothesis draws one number, of which a scenario is made: what it draws piece by piece is mostly small and alike, and
-few of such scenarios reach a limit or use two alternatives. `for_scenarios` makes a test of a law, and reduces the
-scenario of a failure by itself.
+A scenario is made of one number, which Hypothesis draws (see `scenario_laws`): what it draws piece by piece is mostly
+small and alike, and few of such scenarios reach a limit or use two alternatives.
 """
 
 from random import Random
 
-from hypothesis import Phase, given, note, settings
-from hypothesis import strategies as st
 from oracle_reading import FAMILIES
 
 MANY = 10**6
@@ -43,7 +40,7 @@ REQUEST_KINDS = (
     "whole-nodes",
     "new-slots",
 )
-EVENT_KINDS = ("write", "assign", "release", "close", "fail", "group")
+EVENT_KINDS = ("write", "assign", "release", "close", "fail", "group", "offer", "default")
 NODE_STATES = ("Ready", "Failed", "Deallocated", "Starting")
 
 
@@ -150,7 +147,7 @@ class Maker:
 
     def number(self):
         """An amount, as a number."""
-        name = self.of("ncpus", "ncpus", "ncpus", "memgb", "lic", "share", "ngpus")
+        name = self.of("ncpus", "ncpus", "ncpus", "memgb", "lic", "share", "ngpus", "extra")
         amounts = {"memgb": self.up_to(12, 1), "share": self.up_to(6, 1) / 10}
         return {name: amounts.get(name, self.up_to(3))}
 
@@ -216,7 +213,7 @@ class Maker:
 
     def identity(self):
         """What differs from node to node."""
-        name = {"node.name": self.of("htc-1", "h*-2", ["hpc-1", "htc-3"], "*-0")}
+        name = {"node.name": self.of("htc-1", "h*-2", ["hpc-1", "htc-3"])}
         found = self.of(name, {"node.hostname": self.of("ip-1", ["ip-2", "ip-1"])})
         return self.of(found, {"not": found})
 
@@ -248,7 +245,9 @@ class Maker:
             found.append(self.identity())
         pools = [key for key, _ in leaves_of(found) if key.startswith("pool:")]
         nested = any(hidden(constraint, "pool:") for constraint in found)
-        return found[:1] if len(pools) > 1 or (nested and entangled(found)) else found
+        if len(pools) > 1 or (nested and entangled(found)):
+            return [constraint for constraint in found if "pool:" not in repr(constraint)]
+        return found
 
     # -- what happens
 
@@ -264,6 +263,10 @@ class Maker:
         what = self.of(*EVENT_KINDS, "write", "write")
         if what == "group":
             return {"do": what, "bucket": self.up_to(9), "name": "pg9"}
+        if what == "offer":
+            return {"do": what, "bucket": self.up_to(9), "lic": self.up_to(6)}
+        if what == "default":
+            return {"do": what, "extra": self.up_to(4)}
         event = {"do": what, "node": self.up_to(12)}
         if what == "write":
             event["resource"] = self.of("ncpus", "ncpus", "memgb", "lic", "owner")
@@ -281,66 +284,6 @@ def scenario(seed):
         "look": maker.one_in(2),
         "report": maker.one_in(2),
     }
-
-
-def smaller(scenario):
-    """The same scenario without one of its pieces, in every way."""
-    for index in range(len(scenario["events"])):
-        yield {**scenario, "events": without(scenario["events"], index)}
-    for kind in ("nodes", "machines", "arrays"):
-        for index in range(len(scenario["cluster"][kind])):
-            pieces = without(scenario["cluster"][kind], index)
-            if pieces or kind != "arrays":
-                yield {**scenario, "cluster": {**scenario["cluster"], kind: pieces}}
-    for number, event in enumerate(scenario["events"]):
-        for index in range(len(event.get("constraints", ()))):
-            events = list(scenario["events"])
-            events[number] = {**event, "constraints": without(event["constraints"], index)}
-            yield {**scenario, "events": events}
-
-
-def without(pieces, index):
-    """A list without one of its members."""
-    return [*pieces[:index], *pieces[index + 1 :]]
-
-
-def breaks(law, scenario):
-    """Whether a scenario breaks a law, in whatever way."""
-    try:
-        law(scenario)
-    except Exception:
-        return True
-    return False
-
-
-def reduced(law, scenario):
-    """A scenario that breaks the law, and would not with any piece less. Each turn drops a piece, so it ends."""
-    while True:
-        found = next((each for each in smaller(scenario) if breaks(law, each)), None)
-        if found is None:
-            return scenario
-        scenario = found
-
-
-def for_scenarios(times=1):
-    """A test that a law holds of many scenarios, `times` as many as the profile says."""
-
-    def decorate(law):
-        def test(seed):
-            found = scenario(seed)
-            if breaks(law, found):
-                found = reduced(law, found)
-                note(f"{found}")
-                law(found)
-
-        test.__name__ = test.__qualname__ = law.__name__
-        test.__doc__, test.__module__ = law.__doc__, law.__module__
-        made = given(st.integers(0, 2**48))(test)
-        # no shrinking: a smaller number is no smaller scenario
-        phases = (Phase.explicit, Phase.reuse, Phase.generate)
-        return settings(max_examples=times * settings.default.max_examples, phases=phases)(made)
-
-    return decorate
 
 
 # -- what there is in a scenario

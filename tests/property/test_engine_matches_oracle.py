@@ -2,9 +2,10 @@
 
 from collections import Counter
 
-from engine_world import Twin, World
-from hypothesis import note
+from engine_world import World
 from opaque_twins import with_twins
+from oracle_world import NaiveWorld
+from scenario_laws import for_scenarios, tell
 from strategies import (
     COMPOSITE_KINDS,
     EVENT_KINDS,
@@ -12,7 +13,6 @@ from strategies import (
     LIMIT_KINDS,
     NODE_STATES,
     REQUEST_KINDS,
-    for_scenarios,
     kinds_of,
     scenario,
 )
@@ -22,26 +22,26 @@ from strategies import (
 def test_same_placements(scenario):
     """Whatever the cluster, the jobs and their constraints."""
     world = World(scenario["cluster"])
-    twin = Twin(world, scenario["cluster"])
-    assert world.picture() == twin.picture()
+    naive = NaiveWorld(world, scenario["cluster"])
+    assert world.picture() == naive.picture()
     ask = world.reported if scenario["report"] else world.request
     for index, event in enumerate(scenario["events"]):
         name = f"job{index}"
         if event["do"] == "request":
-            placed = twin.request(event, name)
-            note(f"{event}: {placed}")
+            placed = naive.request(event, name)
+            tell(scenario, f"{event}: {placed}")
             total, nodes = ask(event, name)
             assert total == sum(count for _, count in placed)
             assert nodes == (placed if scenario["report"] else [node for node, _ in placed])
         else:
-            about = twin.named(event)
-            note(f"{event}: {about}")
-            twin.happen(event, about)
+            about = naive.named(event)
+            tell(scenario, f"{event}: {about}")
+            naive.happen(event, about)
             world.happen(event, about)
         if scenario["look"]:
-            assert world.picture() == twin.picture()
-    assert world.picture() == twin.picture()
-    assert world.left_in_pools() == twin.left_in_pools()
+            assert world.picture() == naive.picture()
+    assert world.picture() == naive.picture()
+    assert world.left_in_pools() == naive.left_in_pools()
 
 
 @for_scenarios(times=5)
@@ -58,7 +58,7 @@ def test_opaque_twins_place_alike(scenario):
                 world.happen(event, about)
         else:
             answers = [world.request(event, name) for world in (known, unknown)]
-            note(f"{event}: {answers}")
+            tell(scenario, f"{event}: {answers}")
             assert answers[0] == answers[1]
             assert known.picture() == unknown.picture()
     assert known.left_in_pools() == unknown.left_in_pools()
@@ -81,12 +81,12 @@ EXPECTED = {
 
 def outcomes_of(scenario):
     """What comes of the requests of a scenario, and which limits stand in the way."""
-    twin = Twin(World(scenario["cluster"]), scenario["cluster"])
+    naive = NaiveWorld(World(scenario["cluster"]), scenario["cluster"])
     for index, event in enumerate(scenario["events"]):
         if event["do"] != "request":
-            twin.happen(event, twin.named(event))
+            naive.happen(event, naive.named(event))
             continue
-        placed = twin.request(event, f"job{index}")
+        placed = naive.request(event, f"job{index}")
         count = sum(slots for _, slots in placed)
         yield "placed " + (
             "nothing" if not placed else "all" if count == event["units"] else "part"
@@ -97,7 +97,7 @@ def outcomes_of(scenario):
             yield "placed on several nodes"
         if any(name.startswith("onprem") for name, _ in placed):
             yield "placed on a machine"
-    yield from (f"stopped by {name.split(':')[0]}" for name in twin.cluster["stopped"])
+    yield from (f"stopped by {name.split(':')[0]}" for name in naive.cluster["stopped"])
 
 
 def test_every_kind_occurs():

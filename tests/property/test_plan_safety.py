@@ -5,7 +5,8 @@ from copy import deepcopy
 from engine_world import REQUEST, World
 from opaque_twins import Amount, with_twins
 from oracle_reading import FAMILIES, read_cluster
-from strategies import MANY, Maker, for_scenarios
+from scenario_laws import for_scenarios
+from strategies import MANY, Maker
 
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.constraints import (

@@ -1,0 +1,73 @@
+"""Tests of laws that hold of scenarios: Hypothesis draws the number of a scenario, and a failing one is reduced here.
+
+Reduced piece by piece, that is, until no piece of it could be left out: a smaller number is no smaller scenario.
+"""
+
+from hypothesis import Phase, given, note, settings
+from hypothesis import strategies as st
+from strategies import scenario
+
+
+def smaller(scenario):
+    """The same scenario without one of its pieces, in every way."""
+    for index in range(len(scenario["events"])):
+        yield {**scenario, "events": without(scenario["events"], index)}
+    for kind in ("nodes", "machines", "arrays"):
+        for index in range(len(scenario["cluster"][kind])):
+            pieces = without(scenario["cluster"][kind], index)
+            if pieces or kind != "arrays":
+                yield {**scenario, "cluster": {**scenario["cluster"], kind: pieces}}
+    for number, event in enumerate(scenario["events"]):
+        for index in range(len(event.get("constraints", ()))):
+            events = list(scenario["events"])
+            events[number] = {**event, "constraints": without(event["constraints"], index)}
+            yield {**scenario, "events": events}
+
+
+def without(pieces, index):
+    """A list without one of its members."""
+    return [*pieces[:index], *pieces[index + 1 :]]
+
+
+def breaks(law, scenario):
+    """Whether a scenario breaks a law, in whatever way."""
+    try:
+        law(scenario)
+    except Exception:
+        return True
+    return False
+
+
+def reduced(law, scenario):
+    """A scenario that breaks the law, and would not with any piece less. Each turn drops a piece, so it ends."""
+    while True:
+        found = next((each for each in smaller(scenario) if breaks(law, each)), None)
+        if found is None:
+            return scenario
+        scenario = found
+
+
+def tell(scenario, text):
+    """Say what goes on in a scenario, once it is as small as it gets."""
+    if scenario.get("told"):
+        note(text)
+
+
+def for_scenarios(times=1):
+    """A test that a law holds of many scenarios, `times` as many as the profile says."""
+
+    def decorate(law):
+        def test(seed):
+            found = scenario(seed)
+            if breaks(law, found):
+                found = reduced(law, found)
+                note(f"{found}")
+                law({**found, "told": True})
+
+        test.__name__ = test.__qualname__ = law.__name__
+        test.__doc__, test.__module__ = law.__doc__, law.__module__
+        made = given(st.integers(0, 2**48))(test)
+        phases = (Phase.explicit, Phase.reuse, Phase.generate)
+        return settings(max_examples=times * settings.default.max_examples, phases=phases)(made)
+
+    return decorate
