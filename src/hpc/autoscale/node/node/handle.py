@@ -60,6 +60,13 @@ class Node(Machine, Timed, ABC):
     _home: Home | None = None
     _position = -1
 
+    # the scheduler wants rid of it
+    marked_for_deletion = False
+
+    # how the creation request asks for its name
+    name_format: str | None = None
+    name_offset: int | None = None
+
     # made up here: its host name is not real, and its name is a proposal
     _is_planned = False
 
@@ -132,9 +139,6 @@ class Node(Machine, Timed, ABC):
         self.__software_configuration = software_configuration
         self.__node_attribute_overrides: dict[str, Any] = {}
         self.metadata: dict[str, Any] = {}
-        self.marked_for_deletion = False
-        self.name_format: str | None = None
-        self.name_offset: int | None = None
 
     def _changed(self) -> None:
         """Tell the bucket, if any, that something was written that may change a decision."""
