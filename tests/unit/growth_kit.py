@@ -18,8 +18,14 @@ import workloads
 from hpc.autoscale.job import job as job_module
 from hpc.autoscale.job.demandcalculator import new_demand_calculator
 from hpc.autoscale.node.nodehistory import NullNodeHistory
+from hpc.autoscale.packing.expr import Expr
 
 LIBRARY = str(Path(hpc.autoscale.__file__).parent)
+
+
+def expressions(base=Expr):
+    """Every class of expressions."""
+    return {base}.union(*(expressions(each) for each in base.__subclasses__()))
 
 
 class Work:
@@ -37,11 +43,7 @@ class Work:
     @property
     def fits(self):
         """How often an expression was held against a node; answers that were remembered do not count."""
-        return sum(
-            count
-            for name, count in self.calls.items()
-            if name.endswith(".fit") and not name.startswith("NodeShape")
-        )
+        return sum(self.calls[f"{each.__qualname__}.fit"] for each in expressions())
 
     @property
     def shapes(self):
