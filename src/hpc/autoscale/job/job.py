@@ -249,14 +249,30 @@ def _known(source: list[Any]) -> Compiled | None:
         _compiled.clear()
         _compiled_with.clear()
         _compiled_with.update(_CUSTOM_PARSERS)
-    return _compiled.get(freeze(source))
+    return _compiled.get(_key(source))
 
 
 def _learn(source: list[Any], parsed: list[NodeConstraint]) -> Compiled:
     compiled = compile_constraints(parsed)
     if not compiled.opaque and not compiled.tolls and _is_plain(source):
-        _compiled[freeze(source)] = compiled
+        _compiled[_key(source)] = compiled
     return compiled
+
+
+def _key(source: list[Any]) -> object:
+    """The same for constraints that say the same in the same order: `freeze`, with a short cut for dicts of values."""
+    parts = []
+    for constraint in source:
+        if constraint.__class__ is not dict:
+            return freeze(source)
+        values = tuple(constraint.values())
+        parts.append((tuple(constraint), values, tuple(map(type, values))))
+    key = tuple(parts)
+    try:
+        hash(key)
+    except TypeError:  # a list among the values
+        return freeze(source)
+    return key
 
 
 def _is_plain(source: Any) -> bool:

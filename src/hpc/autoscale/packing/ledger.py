@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 NO_LIMIT = 2**62
+_NOTHING = (0, 0)
 
 
 class Overdrawn(RuntimeError):
@@ -40,8 +41,9 @@ class Account:
     def room(self, cores: int, owed_nodes: int = 0, owed_cores: int = 0) -> int:
         """How many more nodes of `cores` each fit, beside what is owed already; never below 0."""
         by_nodes = self.max_nodes - self.used_nodes - owed_nodes
-        by_cores = (self.max_cores - self.used_cores - owed_cores) // max(1, cores)
-        return max(0, min(by_nodes, by_cores))
+        by_cores = (self.max_cores - self.used_cores - owed_cores) // (cores if cores > 1 else 1)
+        room = by_nodes if by_nodes < by_cores else by_cores
+        return room if room > 0 else 0
 
     def bears(self, nodes: int, cores: int) -> bool:
         """Whether `nodes` more with `cores` in all fit."""
@@ -85,27 +87,27 @@ class Tab:
 
     def room(self, accounts: Sequence[Account], cores: int) -> int:
         """How many more nodes of `cores` each all the accounts can bear, beside what is on the tab."""
-        if not self._owed:
-            return min((account.room(cores) for account in accounts), default=NO_LIMIT)
         owed = self._owed
-        return min(
-            (account.room(cores, *owed.get(account, (0, 0))) for account in accounts),
-            default=NO_LIMIT,
-        )
+        least = NO_LIMIT
+        for account in accounts:
+            nodes, their_cores = owed.get(account, _NOTHING) if owed else _NOTHING
+            room = account.room(cores, nodes, their_cores)
+            if room < least:
+                least = room
+        return least
 
     def tightest(self, accounts: Sequence[Account], cores: int) -> str:
         """The account that leaves the least room, in words, what is on the tab included."""
         owed = self._owed
-        nothing = (0, 0)
-        account = min(accounts, key=lambda a: a.room(cores, *owed.get(a, nothing)), default=None)
+        account = min(accounts, key=lambda a: a.room(cores, *owed.get(a, _NOTHING)), default=None)
         if account is None:
             return "no limit is known"
-        return account.describe(*owed.get(account, nothing))
+        return account.describe(*owed.get(account, _NOTHING))
 
     def add(self, accounts: Sequence[Account], nodes: int, cores: int) -> None:
         """Put `nodes` of `cores` each on the tab; the caller has asked `room` first."""
         for account in accounts:
-            owed_nodes, owed_cores = self._owed.get(account, (0, 0))
+            owed_nodes, owed_cores = self._owed.get(account, _NOTHING)
             self._owed[account] = (owed_nodes + nodes, owed_cores + nodes * cores)
 
     def settle(self) -> None:

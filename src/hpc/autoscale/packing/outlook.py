@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from hpc.autoscale.packing.expr import Expr, Fit
 from hpc.autoscale.packing.reject import Reject
+from hpc.autoscale.packing.room import Need
 from hpc.autoscale.packing.shape import NodeShape
 from hpc.autoscale.packing.stock import Journal, Stock
 
@@ -22,7 +23,17 @@ class Outlook:
     demand: the stocks in the journal since the last one, and those that may still take it.
     """
 
-    __slots__ = ("_alive", "_expr", "_fits", "_journal", "_new", "_read", "_where", "stocks")
+    __slots__ = (
+        "_alive",
+        "_expr",
+        "_fits",
+        "_journal",
+        "_needs",
+        "_new",
+        "_read",
+        "_where",
+        "stocks",
+    )
 
     def __init__(self, expr: Expr, stocks: Sequence[Stock], journal: Journal) -> None:
         self.stocks = tuple(stocks)
@@ -32,6 +43,7 @@ class Outlook:
         self._read = len(journal)
         self._alive = bytearray([stock.runs.size > 0 for stock in stocks])
         self._new: list[Fit | Reject | None] = [None] * len(self.stocks)
+        self._needs: list[list[Need] | None] = [None] * len(self.stocks)
         self._where: dict[Stock, int] | None = None
 
     def catch_up(self) -> None:
@@ -68,6 +80,13 @@ class Outlook:
             found = self._fits[shape] = shape.fit(self._expr)
         return found
 
+    def next_with_room(self, index: int, start: int) -> int:
+        """The first position of a stock from `start` on that may have room; -1 when none has."""
+        needs = self._needs[index]
+        if needs is None:
+            needs = self._needs[index] = self.stocks[index].needs(self._expr)
+        return self.stocks[index].next_meeting(needs, start)
+
     def find(self, index: int) -> tuple[int, Reject | None]:
         """The position of the first node of a stock that fits, -1 when there is none; and why the first of those that
         had room before it did not. Nodes before it need not be asked again, if the expression is monotone.
@@ -75,6 +94,8 @@ class Outlook:
         stock, expr = self.stocks[index], self._expr
         runs, size = stock.runs, stock.runs.size
         asked = position = stock.first_to_ask(expr) if expr.monotone else 0
+        if not asked:  # otherwise the first that was not refused before most likely still fits
+            position = self.next_with_room(index, 0)
         why: Reject | None = None
         while 0 <= position < size:
             end, shape = runs.run_from(position)
@@ -83,7 +104,7 @@ class Outlook:
                 if isinstance(fit, Fit):
                     break
                 why = why or fit
-            position = stock.next_with_room(expr, end)
+            position = self.next_with_room(index, end)
         else:
             position = -1
         if expr.monotone:

@@ -33,9 +33,7 @@ class RoomTree:
         self._late: dict[int, NodeShape | None] = {}
 
     def maxima(self, name: str) -> list[float]:
-        """The tree of one resource, to be handed back in a `Need` before anything else is set."""
-        if self._late:
-            self._catch_up()
+        """The tree of one resource, to be handed back in a `Need`; it stays the same list."""
         return self._maxima[name]
 
     def track(self, name: str, reading: Reading, shapes: Sequence[NodeShape | None]) -> None:
@@ -87,6 +85,8 @@ class RoomTree:
 
         Each turn descends one level or leaves a subtree for the one to its right, so it ends.
         """
+        if self._late:
+            self._catch_up()
         capacity = self._capacity
         if start >= capacity:
             return -1
@@ -114,10 +114,10 @@ class RoomTree:
         old = self._capacity
         while self._capacity < size:
             self._capacity *= 2
-        for name, tree in self._maxima.items():
+        for tree in self._maxima.values():
             leaves = tree[old:]
             grown = [-math.inf] * (2 * self._capacity)
             grown[self._capacity : self._capacity + old] = leaves
             for node in range(self._capacity - 1, 0, -1):
                 grown[node] = max(grown[2 * node], grown[2 * node + 1])
-            self._maxima[name] = grown
+            tree[:] = grown

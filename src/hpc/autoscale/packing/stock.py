@@ -67,6 +67,12 @@ class Stock:
         self._nodes_full: Reject | None = None
         self.journal: Journal = []
 
+    @property
+    def is_still_full(self) -> bool:
+        """Whether the limit that was short when it was last asked has no room now; False says nothing."""
+        tight = self._tight
+        return tight is not None and tight.room(self.cores) <= self.reserved
+
     def has_room_for(self, nodes: int) -> bool:
         """Whether the limits allow so many more nodes. Cost: one limit, where it is the one that was short before."""
         nodes += self.reserved
@@ -91,6 +97,7 @@ class Stock:
         if tab:
             return Reject("NoCapacity", tab.tightest(self.accounts, self.cores))
         state = [(account.used_nodes, account.used_cores) for account in self.accounts]
+        self.has_room_for(1)
         if self._no_capacity is None or self._no_capacity[0] != state:
             reject = Reject("NoCapacity", tab.tightest(self.accounts, self.cores))
             self._no_capacity = (state, reject)
@@ -106,14 +113,19 @@ class Stock:
 
     def next_with_room(self, expr: Expr, start: int) -> int:
         """The first position from `start` on that may have what the expression takes; -1 when none has."""
+        return self.next_meeting(self.needs(expr), start)
+
+    def next_meeting(self, needs: Sequence[Need], start: int) -> int:
+        """The same for what `needs` has made of the expression."""
         if start >= self.runs.size:
             return -1
-        if not expr.minima:
+        if not needs:
             return start
-        found = self._room.first(start, self._needs(expr))
+        found = self._room.first(start, needs)
         return found if found < self.runs.size else -1
 
-    def _needs(self, expr: Expr) -> list[Need]:
+    def needs(self, expr: Expr) -> list[Need]:
+        """What an expression takes at least, for `next_meeting`; stays right whatever happens to the stock."""
         needs = []
         for name, amount, sized in expr.minima:
             reading = self._readings.get(name)
@@ -152,14 +164,23 @@ class Stock:
 class _Reading:
     """How much a node has of one resource, in the unit that new nodes had it in when it was first asked for."""
 
-    __slots__ = ("_name", "unit")
+    __slots__ = ("_known", "_name", "unit")
 
     def __init__(self, name: str, unit: Unit | None) -> None:
         self._name = name
         self.unit = unit
+        self._known: dict[NodeShape, float] = {}
 
     def __call__(self, shape: NodeShape | None) -> float:
-        if shape is None or shape.unfit():
+        if shape is None:
+            return -math.inf
+        found = self._known.get(shape)
+        if found is None:
+            found = self._known[shape] = self._read(shape)
+        return found
+
+    def _read(self, shape: NodeShape) -> float:
+        if shape.unfit() is not None:
             return -math.inf
         if self._name == VACANT:
             return float(shape.vacant)

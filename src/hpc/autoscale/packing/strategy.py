@@ -219,10 +219,10 @@ class _Draft:
         for index, opened in parts:
             stock = self.outlook.stocks[index]
             said = self.said.get((index, opened), [])
-            if opened:
+            if not said and opened:
                 fit = self.outlook.opening(index)
-                said = [fit] if isinstance(fit, Reject) else said
-            elif stock.runs.size and not said:
+                said = [fit] if isinstance(fit, Reject) else []
+            elif not said and stock.runs.size:
                 said = [stock.nodes_full()]
             found.extend((stock, reject) for reject in said)
         return found
@@ -244,17 +244,19 @@ class _Draft:
                         return
                 else:
                     why = why or fit
-            position = stock.next_with_room(self.expr, end)
+            position = outlook.next_with_room(index, end)
         self._say(index, False, why or stock.nodes_full())
 
     def open(self, index: int) -> None:
         """Add new nodes, as many as are needed and the limits allow."""
-        fit = self.outlook.opening(index)
-        if not self.left or not isinstance(fit, Fit):
-            return
         stock = self.outlook.stocks[index]
-        if not self.tab and not stock.has_room_for(1):
+        if not self.left or stock.artificial:
+            return
+        if not self.tab and stock.is_still_full:
             self._say(index, True, stock.no_capacity(self.tab))
+            return
+        fit = self.outlook.opening(index)
+        if not isinstance(fit, Fit):
             return
         room = self.tab.room(stock.accounts, stock.cores) - stock.reserved
         opened = sum(p.hi - p.lo for p in self.placed if p.opened and p.stock is stock)
@@ -276,7 +278,7 @@ class _Draft:
         if self.probe is not None:
             self._try(index, lo, hi, shape, each, opened)
             return
-        if opened or shape.dormant:
+        if shape.dormant:
             hi = min(hi, lo + self.tab.room(stock.accounts, stock.cores) - stock.reserved)
         full = min(hi - lo, self.left // each)
         rest = min(each, self.left - full * each) if lo + full < hi else 0
