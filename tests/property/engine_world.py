@@ -80,9 +80,11 @@ def add_bucket(binding, description, array, bucket):
         made.last_capacity_failure = bucket["failed"]
 
 
-def machine_resources(cores):
-    """All resources of a machine that cannot be ordered, so that no default is added."""
+def machine_resources(machine):
+    """All resources of a machine that cannot be ordered, so that no default is added. `machine`: cores, and owner."""
+    cores, owner = machine
     return {
+        **({"owner": owner} if owner else {}),
         "ncpus": cores,
         "pcpus": cores,
         "ngpus": 0,
@@ -100,10 +102,10 @@ class Machine(SchedulerNode):
 
     ignore_hostnames = True
 
-    def __init__(self, index, cores):
+    def __init__(self, index, machine):
         resources = {
             name: Size.value_of(value) if oracle.is_size(value) else value
-            for name, value in machine_resources(cores).items()
+            for name, value in machine_resources(machine).items()
         }
         super().__init__(f"onprem{index}", resources)
 

@@ -269,13 +269,13 @@ def add_machines(cluster, machines):
     }
     alike = {}
     for name, resources in machines:
-        texts = {k: v for k, v in resources.items() if isinstance(v, str) and "::" not in v}
-        kind = repr((sorted(resources), texts))
-        alike.setdefault(kind, []).append((name, resources))
+        kind = {
+            key: "amount" if is_number(value) or is_size(value) else value
+            for key, value in resources.items()
+        }
+        alike.setdefault(repr(sorted(kind.items())), []).append((name, resources))
+    off = {"state": "Off", "exists": False, "nodearray": "__unmanaged__", "hostname": None}
     for members in alike.values():
-        resources = members[0][1]
-        off = {"state": "Off", "exists": False, "nodearray": "__unmanaged__", "hostname": None}
-        example = node_dict("__unmanaged__-0", resources, {**props, **off, "name": ""})
         cluster["buckets"].append(
             {
                 "nodearray": "__unmanaged__",
@@ -283,9 +283,10 @@ def add_machines(cluster, machines):
                 "group": None,
                 "cores": 1,
                 "limits": [],
-                "example": example,
+                "example": node_dict("", members[0][1], {**props, **off, "name": ""}),
                 "nodes": [
-                    node_dict(n, own, {**props, "name": n, "hostname": n}) for n, own in members
+                    node_dict(name, resources, {**props, "name": name, "hostname": name})
+                    for name, resources in members
                 ],
                 "artificial": True,
             }

@@ -87,7 +87,10 @@ class Maker:
             "regions": {region: self.quota() for region in sorted(regions)},
             "families": {family: self.quota() for family in sorted(families)},
             "nodes": [self.node() for _ in range(self.of(0, 1, 2, 4, 8))],
-            "machines": [self.of(2, 4) for _ in range(self.of(0, 0, 0, 1, 2))],
+            "machines": [
+                (self.of(2, 4, 8), self.of(None, "ann", "ann"))
+                for _ in range(self.of(0, 0, 0, 2, 4))
+            ],
             "pools": {"tokens": self.up_to(12)},
         }
 
@@ -181,7 +184,7 @@ class Maker:
             {"node.vm_family": self.of("standardF*", "standardFFamily")},
             {"node.gpu_count": self.of(0, 1, [1, 0])},
             {self.of("node.spot", "node.colocated", "node.exists"): self.of(True, False)},
-            {"node.state": self.of("Ready", ["Off", "Ready"], "Off")},
+            {"node.state": self.of("Ready", ["Off", "Ready"], "Off", "running")},
             {"node.location": self.of("westus2", ["eastus", "westus2"])},
         )
 

@@ -307,7 +307,7 @@ def enlarged(description, seed):
         for bucket in array["buckets"]:
             key = (array["location"], FAMILIES[bucket["size"]])
             larger["families"].setdefault(key, (0, MANY))
-    larger["machines"] = larger["machines"] + [2] * maker.of(0, 1, 2)
+    larger["machines"] = larger["machines"] + [(2, None)] * maker.of(0, 1, 2)
     return larger
 
 
@@ -331,7 +331,7 @@ def test_more_capacity_never_hurts_what_stays_together(scenario):
 def test_more_machines_never_hurt(scenario):
     """Machines that cost no quota: what could be placed without them can be placed with them, spread or not."""
     small = scenario["cluster"]
-    large = {**small, "machines": small["machines"] + [4, 2]}
+    large = {**small, "machines": small["machines"] + [(4, "ann"), (2, None)]}
     for event in requests_of(scenario):
         placed, _ = World(small).request(event, "job")
         assert World(large).request(event, "job")[0] >= placed
