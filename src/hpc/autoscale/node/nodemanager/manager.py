@@ -240,7 +240,10 @@ class NodeManager(Commands):
         self._define([definition_from({}, name, value) for name, value in SYSTEM_DEFAULTS])
 
     def _define(self, definitions: Iterable[DefaultResource]) -> None:
-        for definition in definitions:
+        added = list(definitions)
+        if not added:
+            return
+        for definition in added:
             self._defaults.add(definition)
         self._sortings.clear()  # what differs from node to node may be another now
         for bucket in self._buckets:

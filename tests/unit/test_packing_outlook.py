@@ -1,0 +1,101 @@
+"""What is remembered between demands hides nothing, and what is ranked at once is ranked as if each had been asked."""
+
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+from packing_kit import Bench, cores, said
+
+from hpc.autoscale.packing.compound import AllOf
+from hpc.autoscale.packing.expr import Fit, MinResource, ResourceIs
+from hpc.autoscale.packing.ranking import Survey
+from hpc.autoscale.packing.shape import Unit
+from hpc.autoscale.packing.strategy import Want
+
+GIB = Unit(2**30, "g")
+
+
+def test_a_stock_that_changes_again_is_asked_again():
+    """Also when nothing else happened since it was last found full."""
+    bench = Bench()
+    stock = bench.stock("a", limit=0, nodes=[1])
+    for _ in range(2):
+        assert not bench.place(cores(4), Want(1))
+        stock.append(bench.shape("a", ncpus=4))
+        assert bench.place(cores(4), Want(1))
+    stock.reshape(0, 1, bench.shape("a", ncpus=4))
+    assert said(bench.place(cores(4), Want(1))) == [("a", 0, 1, 1, False)]
+
+
+def test_many_changes_are_as_one():
+    """More than there are stocks, in stocks that do not concern the demand too."""
+    bench = Bench()
+    a, b = bench.stock("a", limit=0, nodes=[0]), bench.stock("b", limit=0)
+    assert not bench.place(cores(1), Want(1))
+    for _ in range(9):
+        a.append(bench.shape("a", ncpus=0))
+    b.append(bench.shape("b", ncpus=1))
+    assert said(bench.place(cores(1), Want(1))) == [("b", 0, 1, 1, False)]
+
+
+def test_room_that_is_given_back_is_seen():
+    """A limit that was short is asked again each time."""
+    bench = Bench()
+    stock = bench.stock("a", limit=1)
+    assert bench.place(cores(4), Want(1))
+    assert not bench.place(cores(4), Want(1))
+    assert not bench.place(cores(4), Want(1, whole=True))
+    stock.accounts[0].charge(-1, -4)
+    assert bench.place(cores(4), Want(1, whole=True))
+    stock.accounts[0].charge(-1, -4)
+    assert bench.place(cores(4), Want(1))
+
+
+def test_one_slot_goes_where_a_plan_would_put_it():
+    """In one step or in two, the answer is the same."""
+    quick, slow = Bench(), Bench()
+    for bench in (quick, slow):
+        bench.stock("a", nodes=[1, bench.shape("a", ncpus=4, dormant=True), 2])
+    for _ in range(9):
+        delta = slow.place(cores(1), Want(1))
+        placed = quick.packer.place_on_one(cores(1), Want(1))
+        found = [placed] if placed is not None else quick.place(cores(1), Want(1)).placed
+        assert [tuple(p)[1:4] for p in found] == [tuple(p)[1:4] for p in delta.placed]
+
+
+AMOUNTS = st.one_of(
+    st.integers(-1, 4),
+    st.sampled_from([0.5, 1 - 1.0005e-9, 1 - 9e-10, 3.0, math.inf, math.nan, "four", None, True]),
+)
+EXPRS = st.one_of(
+    st.sampled_from([0, 1, 2, 0.5, 3, 5]).map(cores),
+    st.sampled_from([1, 2**30, 2**31]).map(lambda n: MinResource("ncpus", n, sized=True)),
+    st.sampled_from([1, "four", "gone"]).map(lambda v: ResourceIs("ncpus", [v])),
+    st.just(ResourceIs("gone", [1])),
+    st.just(MinResource("gone", 1)),
+)
+
+
+@given(
+    st.lists(st.tuples(AMOUNTS, st.booleans(), st.booleans(), st.booleans()), max_size=5),
+    st.lists(st.lists(EXPRS, min_size=1, max_size=3), min_size=1, max_size=4),
+)
+def test_a_survey_knows_who_may_serve(buckets, demands):
+    """As many demands as there are, each bucket that meets all conditions is named, artificial ones always."""
+    bench = Bench()
+    stocks = []
+    for index, (amount, sized, closed, artificial) in enumerate(buckets):
+        stock = bench.stock(str(index), artificial=artificial)
+        units = {"ncpus": GIB} if sized else {}
+        stock.bucket_shape = bench.shape(str(index), units, ncpus=amount, closed=closed)
+        stocks.append(stock)
+    survey = Survey(stocks)
+    for demand in demands:
+        serving = {
+            stock.name
+            for stock in stocks
+            if stock.artificial or all(isinstance(stock.bucket_shape.fit(e), Fit) for e in demand)
+        }
+        ranking = survey.rank(AllOf(demand))
+        assert {stock.name for stock in ranking.stocks} == serving
+        assert {stock.name for stock, _ in ranking.rejects} == {s.name for s in stocks} - serving
