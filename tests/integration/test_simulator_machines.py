@@ -307,9 +307,10 @@ def test_a_killed_keeper_takes_its_machine_along(running):
 def test_machines_end_with_the_process_of_the_simulator(tmp_path, number):
     """However that ends."""
     program = """
-import json, sys, time
+import json, signal, sys, time
 from hpc.autoscale.simulator import serve
 import requests
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what a shell starts in the background
 with serve(json.loads(sys.argv[1]), clock="real", work_dir=sys.argv[2]) as simulator:
     sets = [{"nodearray": "htc", "count": 2}]
     auth = (simulator.username, simulator.password)
