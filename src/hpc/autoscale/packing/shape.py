@@ -214,7 +214,7 @@ class ShapeTable:
         dormant: bool = False,
     ) -> NodeShape:
         """The shape with these contents."""
-        key = (template, vacant, closed, dormant, freeze(free))
+        key = (template, vacant, closed, dormant, _plainly(free))
         found = self._shapes.get(key)
         if found is None:
             found = NodeShape(self, template, dict(free), vacant, closed, dormant)
@@ -222,7 +222,18 @@ class ShapeTable:
         return found
 
 
-_PLAIN = (str, int, float, bool, type(None))
+_PLAIN = frozenset((str, int, float, bool, type(None)))
+
+
+def _plainly(values: Mapping[str, object]) -> object:
+    """As `freeze`, in fewer objects where all values are plain: there are thousands of shapes."""
+    try:
+        names = sorted(values)
+    except TypeError:  # a name that is no text, written by hand
+        return freeze(values)
+    found = tuple([values[name] for name in names])
+    kinds = tuple(map(type, found))
+    return (tuple(names), found, kinds) if _PLAIN.issuperset(kinds) else freeze(values)
 
 
 def freeze(value: object) -> object:
