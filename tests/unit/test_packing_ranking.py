@@ -1,13 +1,59 @@
 """In which order stocks are asked."""
 
+import math
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from packing_kit import Bench, cores, named, said
 
 from hpc.autoscale.packing.compound import AllOf, AnyOf, ExactlyOne, Negation
-from hpc.autoscale.packing.expr import AnyNode, Never, PropertyIs, ResourceIs, Rested
+from hpc.autoscale.packing.expr import AnyNode, MinResource, Never, PropertyIs, ResourceIs, Rested
 from hpc.autoscale.packing.ranking import rank
 from hpc.autoscale.packing.reject import Reject
+from hpc.autoscale.packing.shape import Unit
 from hpc.autoscale.packing.strategy import Want
+
+AMOUNTS = st.one_of(
+    st.integers(-1, 6),
+    st.sampled_from([0.5, 1 - 1.0005e-9, 2 - 9e-10, math.inf, math.nan]),
+    st.sampled_from(["four", None, True]),
+)
+CONDITIONS = st.one_of(
+    st.sampled_from([0, 1, 2, 0.5, 3]).map(cores),
+    st.just(MinResource("ncpus", 2 * 2**30, sized=True)),
+    st.just(MinResource("gone", 1)),
+    st.sampled_from([ResourceIs("ncpus", [4, 2]), ResourceIs("ncpus", ["four"]), Never("no")]),
+    st.sampled_from([ResourceIs("gone", ["x"]), PropertyIs("bucket", ["s3", "s*"]), named("s1")]),
+    st.just(AnyOf([cores(3), named("s2")])),
+)
+
+
+@given(
+    st.lists(st.tuples(AMOUNTS, st.booleans(), st.booleans(), st.booleans()), max_size=8),
+    st.lists(CONDITIONS, max_size=3),
+)
+def test_a_survey_says_what_asking_each_bucket_says(buckets, conditions):
+    """Whatever amounts and units there are: who meets every condition, in the order of their weights."""
+    bench = Bench()
+    for index, (amount, sized, closed, artificial) in enumerate(buckets):
+        stock = bench.stock(f"s{index}", artificial=artificial)
+        units = {"ncpus": Unit(2**30, "g")} if sized else {}
+        stock.bucket_shape = bench.shape(f"s{index}", units, ncpus=amount, closed=closed)
+    stocks, expr = bench.packer.stocks, AllOf(conditions)
+    shapes = [stock.bucket_shape for stock in stocks]
+    weights = [expr.weigh(shape, float(len(stocks) - i)) for i, shape in enumerate(shapes)]
+    serving = [
+        i
+        for i in sorted(range(len(stocks)), key=lambda i: -weights[i])
+        if stocks[i].artificial
+        or (not shapes[i].closed and all(c.fit(shapes[i]) for c in conditions))
+    ]
+    expected = sorted(serving, key=lambda i: not stocks[i].artificial)
+    ranking = rank(expr, stocks)
+    assert [stock.name for stock in ranking.stocks] == [stocks[i].name for i in expected]
+    refused = {stock.name for stock, _ in ranking.rejects}
+    assert refused == {stock.name for stock in stocks if stock not in ranking.stocks}
 
 
 @pytest.fixture

@@ -1,9 +1,11 @@
 """Where slots go: small cases, each worked out by hand."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from packing_kit import Bench, cores, free_cores, named, said
 
-from hpc.autoscale.packing.compound import AllOf, AnyOf
+from hpc.autoscale.packing.compound import AllOf, AnyOf, ExactlyOne, Negation
 from hpc.autoscale.packing.expr import UNBOUNDED, AnyNode, Exclusive, PropertyIs
 from hpc.autoscale.packing.ledger import Account, Overdrawn
 from hpc.autoscale.packing.packer import StalePlan
@@ -244,6 +246,66 @@ class TestCommit:
         with pytest.raises(Overdrawn):
             bench.packer.commit(delta)
         assert (free_cores(stock), stock.accounts[0].used_nodes) == ([4], 1)
+
+
+EXPRS = st.sampled_from(
+    [
+        cores(1),
+        cores(3),
+        AnyNode(),
+        Exclusive(),
+        AllOf([Exclusive(), cores(2)]),
+        AnyOf([cores(4), cores(1)]),
+        Negation(cores(2)),
+        ExactlyOne([cores(4), cores(2)]),
+    ]
+)
+STOCKS = st.lists(
+    st.tuples(st.lists(st.tuples(st.integers(0, 4), st.booleans()), max_size=4), st.integers(0, 2)),
+    min_size=1,
+    max_size=3,
+)
+
+
+def filled(stocks, existing_first):
+    """A bench with stocks: of each the nodes (free cores, whether they sleep) and how many more there may be."""
+    bench = Bench(existing_first)
+    for index, (nodes, limit) in enumerate(stocks):
+        name = f"s{index}"
+        bench.stock(
+            name,
+            limit=limit,
+            nodes=[bench.shape(name, ncpus=n, dormant=asleep) for n, asleep in nodes],
+        )
+    return bench
+
+
+@given(
+    STOCKS,
+    st.booleans(),
+    st.lists(
+        st.tuples(EXPRS, st.integers(1, 5), st.sampled_from([1, UNBOUNDED]), st.booleans()),
+        max_size=8,
+    ),
+)
+def test_the_short_way_is_the_long_one(stocks, existing_first, demands):
+    """What goes on one node at once is what asking and committing would have done, or nothing is done."""
+    short, long = filled(stocks, existing_first), filled(stocks, existing_first)
+    for expr, *wanted in demands:
+        want = Want(*wanted)
+        expected = said(long.place(expr, want))
+        before = [free_cores(stock) for stock in short.packer.stocks]
+        placed = short.packer.place_on_one(expr, want)
+        if placed is not None:
+            assert [(placed.stock.name, placed.lo, placed.hi, placed.times, placed.opened)] == (
+                expected
+            )
+        else:
+            assert [free_cores(stock) for stock in short.packer.stocks] == before
+            assert said(short.place(expr, want)) == expected
+        for one, other in zip(short.packer.stocks, long.packer.stocks, strict=True):
+            assert free_cores(one) == free_cores(other)
+            assert one.accounts[0].used_nodes == other.accounts[0].used_nodes
 
 
 class Taster:
