@@ -64,7 +64,7 @@ class Packer:
     ) -> Delta:
         """What placing `want` would change; nothing has changed yet. Only the newest answer can be committed."""
         outlook = self._outlook(expr) if stocks is None else Outlook(expr, stocks, [])
-        self._plan = plan(expr, want, outlook, self.existing_first, probe)
+        self._plan = plan(want, outlook, self.existing_first, probe)
         return self._plan
 
     def _outlook(self, expr: Expr) -> Outlook:

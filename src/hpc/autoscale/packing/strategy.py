@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from hpc.autoscale.packing.expr import UNBOUNDED, Expr, Fit
+from hpc.autoscale.packing.expr import UNBOUNDED, Fit
 from hpc.autoscale.packing.ledger import Tab
 from hpc.autoscale.packing.outlook import Outlook
 from hpc.autoscale.packing.reject import Reject
@@ -81,7 +81,6 @@ class Probe(Protocol):
 
 
 def plan(
-    expr: Expr,
     want: Want,
     outlook: Outlook,
     existing_first: bool = True,
@@ -93,8 +92,8 @@ def plan(
     its rejects, is the answer when nothing fits.
     """
     if want.whole:
-        return _whole(expr, want, outlook, existing_first, probe)
-    draft = _Draft(expr, want, outlook, probe)
+        return _whole(want, outlook, existing_first, probe)
+    draft = _Draft(want, outlook, probe)
     if existing_first:
         for index, _ in outlook.in_use():
             draft.use(index)
@@ -129,13 +128,11 @@ def on_one_node(want: Want, outlook: Outlook) -> Placed | None:
     return None
 
 
-def _whole(
-    expr: Expr, want: Want, outlook: Outlook, existing_first: bool, probe: Probe | None
-) -> Delta:
+def _whole(want: Want, outlook: Outlook, existing_first: bool, probe: Probe | None) -> Delta:
     stocks = outlook.stocks
     if existing_first:
         for index, _ in outlook.in_use():
-            draft = _Draft(expr, want, outlook, probe)
+            draft = _Draft(want, outlook, probe)
             draft.use(index)
             if not draft.left:
                 return draft.delta()
@@ -144,14 +141,14 @@ def _whole(
     for index in range(len(stocks)):
         if probe is None and not _may_hold(outlook, index, want):
             continue
-        misses[index] = draft = _one_stock(expr, want, outlook, index, probe)
+        misses[index] = draft = _one_stock(want, outlook, index, probe)
         if not draft.left:
             return draft.delta()
         draft.abandon()
     rejects: list[tuple[Stock, Reject]] = []
     for index, stock in enumerate(stocks):
         # what need not be tried to find a place is tried to say how close it came
-        draft = misses.get(index) or _one_stock(expr, want, outlook, index, probe)
+        draft = misses.get(index) or _one_stock(want, outlook, index, probe)
         said = draft.rejects(existing_first, (index,))
         why = f": {said[-1][1].explain()}" if said else ""
         rejects.append((stock, Reject("GangTooLarge", want.units, draft.units, why)))
@@ -168,8 +165,8 @@ def _may_hold(outlook: Outlook, index: int, want: Want) -> bool:
     return outlook.stocks[index].has_room_for(-(-want.units // min(fit.count, want.per_node)))
 
 
-def _one_stock(expr: Expr, want: Want, outlook: Outlook, index: int, probe: Probe | None) -> _Draft:
-    draft = _Draft(expr, want, outlook, probe)
+def _one_stock(want: Want, outlook: Outlook, index: int, probe: Probe | None) -> _Draft:
+    draft = _Draft(want, outlook, probe)
     draft.use(index)
     draft.open(index)
     return draft
@@ -178,8 +175,7 @@ def _one_stock(expr: Expr, want: Want, outlook: Outlook, index: int, probe: Prob
 class _Draft:
     """A plan in the making. Stocks go by their numbers in the outlook."""
 
-    def __init__(self, expr: Expr, want: Want, outlook: Outlook, probe: Probe | None) -> None:
-        self.expr = expr
+    def __init__(self, want: Want, outlook: Outlook, probe: Probe | None) -> None:
         self.want = want
         self.outlook = outlook
         self.probe = probe
