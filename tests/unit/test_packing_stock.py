@@ -19,7 +19,7 @@ GIB = Unit(2**30, "g")
 def places(stock, expr):
     """Positions that a full search of the stock offers and that fit."""
     found, position = [], 0
-    while (position := stock.next_with_room(expr, position)) >= 0:
+    while (position := stock.next_meeting(stock.needs(expr), position)) >= 0:
         shape = stock.runs.at(position)
         if shape is not None and isinstance(shape.fit(expr), Fit):
             found.append(position)

@@ -111,12 +111,9 @@ class Stock:
         """Remember that every node before `position` refuses a monotone expression."""
         self._marks[expr] = position
 
-    def next_with_room(self, expr: Expr, start: int) -> int:
-        """The first position from `start` on that may have what the expression takes; -1 when none has."""
-        return self.next_meeting(self.needs(expr), start)
-
     def next_meeting(self, needs: Sequence[Need], start: int) -> int:
-        """The same for what `needs` has made of the expression."""
+        """The first position from `start` on that may have what an expression needs, as `needs` has it; -1 when none
+        has."""
         if start >= self.runs.size:
             return -1
         if not needs:
