@@ -106,7 +106,7 @@ def test_packing_stops_at_the_pool():
 def test_a_failed_decrement_gives_back():
     """What an attempt took from a pool is put back when another constraint refuses."""
     pool = a_pool(3)
-    node = a_node(owner="me", tokens=1)
+    node = a_node(owner="me", tokens=0)
 
     class Fickle(Owned):
         def minimum_space(self, node):
@@ -114,8 +114,11 @@ def test_a_failed_decrement_gives_back():
 
     assert not node.decrement([draw(1, pool), Fickle("me")], 2, "job")
     assert pool.current_value == 3
-    assert node.available["tokens"] == 1
+    assert node.available["tokens"] == 0
     assert not node.assignments
+    node.available["tokens"] = 1
+    assert node.decrement([draw(1, pool), Fickle("me")], 2, "job").total_slots == 1
+    assert (pool.current_value, node.available["tokens"]) == (2, 0)
 
 
 def test_paying_once():

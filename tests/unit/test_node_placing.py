@@ -116,13 +116,13 @@ def test_a_refusal_on_the_way_leaves_no_trace():
         node.name_format = "f"
 
     class Fickle(Tokens):
-        def minimum_space(self, node):
-            return -1
+        def do_decrement(self, node):
+            return not super().do_decrement(node)
 
-    node = a_node(resources={"ncpus": 4, "tokens": 1})
+    node = a_node(resources={"ncpus": 4, "tokens": 2})
     wanted = [*get_constraints([{"ncpus": 1}]), Fickle(scribble)]
     assert node.decrement(wanted, 2, "job").status == "NodeRejected"
-    assert node.available == {"ncpus": 4, "tokens": 1}
+    assert node.available == {"ncpus": 4, "tokens": 2}
     assert (node.assignments, node.required, node.closed) == (set(), False, False)
     assert (node.metadata, node.node_attribute_overrides) == ({}, {})
     assert (node.placement_group, node.name_format) == (None, None)

@@ -119,13 +119,15 @@ class And(_Composite):
         return min((space for space in spaces if space >= 0), default=-1)
 
     def do_decrement(self, node: Node) -> bool:
-        """Take what all children need; False when that is not there, and nothing taken unless a child of somebody
-        else's, asked after another one, says so."""
+        """Take what all children need; False when that is not there. Nothing is taken then, unless children of somebody
+        else's have taken theirs first."""
         parts = self._parts()
-        fit = parts.expr.fit(view_of(node))
-        if isinstance(fit, Reject) or toll_room(parts.tolls) < 1:
+        if isinstance(parts.expr.fit(view_of(node)), Reject) or toll_room(parts.tolls) < 1:
             return False
         if not all(child.do_decrement(node) for child in parts.opaque):
+            return False
+        fit = parts.expr.fit(view_of(node))  # of what those children have left
+        if isinstance(fit, Reject):
             return False
         take(node, fit, 1)
         return all(toll.pay() for toll in parts.tolls)

@@ -12,6 +12,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpclogging as logging
+from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node.node import copying
 from hpc.autoscale.node.node.record import copied
 from hpc.autoscale.node.node.shaping import restore, split_sizes
@@ -90,11 +91,38 @@ def decrement(
     space = minimum_space(constraints, node)
     count = min(iterations, fit.count, UNBOUNDED if space < 0 else space)
     opaque = [constraint for constraint, expr in exprs if expr is None]
-    if count < 1 or not _carry_out(node, constraints, fit, opaque, count):
+    count = _carry_out_most(node, constraints, fit, opaque, count)
+    if count < 1:
         return MatchResult("NodeRejected", node, iterations, [f"{node} has no room left"])
     node.required = True
     node.assign(assignment_id)
     return MatchResult("success", node, count)
+
+
+def _carry_out_most(
+    node: Node,
+    constraints: Sequence[NodeConstraint],
+    fit: Fit,
+    opaque: Sequence[NodeConstraint],
+    count: int,
+) -> int:
+    """Take what `count` iterations need, or the most that all constraints agree to; how many that were.
+
+    Each constraint has said how much room there is for it alone; what it says while the others take theirs decides. The
+    fewer iterations, the easier they fit, so the most is found by halving.
+    """
+    if count < 1 or _carry_out(node, constraints, fit, opaque, count):
+        return max(0, count)
+    fits, too_many = 0, count
+    while too_many - fits > 1:
+        tried = (fits + too_many) // 2
+        snapshot = Snapshot(node, constraints)
+        if _carry_out(node, constraints, fit, opaque, tried):
+            snapshot.undo()
+            fits = tried
+        else:
+            too_many = tried
+    return fits if fits and _carry_out(node, constraints, fit, opaque, fits) else 0
 
 
 def _carry_out(
@@ -104,12 +132,17 @@ def _carry_out(
     opaque: Sequence[NodeConstraint],
     count: int,
 ) -> bool:
-    """Take what `count` iterations need; when a constraint refuses one of them, or raises, nothing is taken."""
+    """Take what `count` iterations need; when a constraint refuses one of them, or raises, nothing is taken.
+
+    One of ours refuses by an AutoscaleError when there is nothing left for it; anything else that is raised goes on up.
+    """
     snapshot = Snapshot(node, constraints) if opaque else None
     done = False
     try:
         take(node, fit, count)
         done = all(constraint.do_decrement(node) for constraint in opaque for _ in range(count))
+    except AutoscaleError as e:
+        logging.fine("%s: %s", node, e)
     finally:
         if not done and snapshot is not None:
             snapshot.undo()
