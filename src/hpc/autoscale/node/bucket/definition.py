@@ -52,6 +52,25 @@ class NodeDefinition:
         self.resources: dict[str, Any] = copied(resources)
         self.software_configuration = software_configuration
 
+    def in_placement_group(
+        self, placement_group: ht.PlacementGroup | None, resources: Mapping[str, Any]
+    ) -> NodeDefinition:
+        """The same within a placement group, or (None) in none, with these resources."""
+        return NodeDefinition(
+            self.nodearray,
+            self.bucket_id,
+            self.vm_size,
+            self.location,
+            self.spot,
+            self.subnet,
+            self.vcpu_count,
+            self.gpu_count,
+            self.memory,
+            placement_group,
+            resources,
+            self.software_configuration,
+        )
+
     def __str__(self) -> str:
         return f"NodeDefinition({self.nodearray}, {self.vm_size}, {self.placement_group})"
 

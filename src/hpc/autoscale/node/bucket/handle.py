@@ -112,21 +112,7 @@ class NodeBucket(BucketFacts):
         """The same bucket within a placement group: no nodes yet, all other limits shared with this one."""
         if self.placement_group:
             raise AutoscaleError(f"expected a bucket without a placement group, found {self}")
-        d = self._definition
-        definition = NodeDefinition(
-            d.nodearray,
-            d.bucket_id,
-            d.vm_size,
-            d.location,
-            d.spot,
-            d.subnet,
-            d.vcpu_count,
-            d.gpu_count,
-            d.memory,
-            placement_group,
-            self._mould.given(),
-            d.software_configuration,
-        )
+        definition = self._definition.in_placement_group(placement_group, self._mould.given())
         cores = self.max_placement_group_size * self.vcpu_count
         group = _SharedLimit(f"PlacementGroup({placement_group})", 0, cores)
         return NodeBucket(

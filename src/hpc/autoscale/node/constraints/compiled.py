@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from hpc.autoscale.packing.compound import AllOf
+from hpc.autoscale.packing.compound import AllOf, all_of
 from hpc.autoscale.packing.expr import AnyNode, Expr
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def conjunction(constraints: Sequence[NodeConstraint]) -> Compiled:
     draft = Draft()
     for constraint in constraints:
         constraint.join(draft)
-    expr = draft.exprs[0] if len(draft.exprs) == 1 else AllOf(draft.exprs)
+    expr = all_of(draft.exprs) if draft.exprs else AllOf(())
     return Compiled(expr, tuple(draft.tolls), tuple(draft.opaque), tuple(constraints))
 
 

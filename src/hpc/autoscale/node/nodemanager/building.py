@@ -305,21 +305,9 @@ def gpu_count(config: Mapping[str, Any], reported: int | None, catalogue: int) -
     return max(reported or 0, catalogue, 0)
 
 
-def _in_group(d: NodeDefinition, group: str | None) -> NodeDefinition:
-    return NodeDefinition(
-        d.nodearray,
-        d.bucket_id,
-        d.vm_size,
-        d.location,
-        d.spot,
-        d.subnet,
-        d.vcpu_count,
-        d.gpu_count,
-        d.memory,
-        ht.PlacementGroup(group) if group else None,
-        d.resources,
-        d.software_configuration,
-    )
+def _in_group(definition: NodeDefinition, group: str | None) -> NodeDefinition:
+    name = ht.PlacementGroup(group) if group else None
+    return definition.in_placement_group(name, definition.resources)
 
 
 def _group_limits(
