@@ -15,8 +15,8 @@ from hpc.autoscale.node.constraints import (
     compile_constraints,
     get_constraints,
 )
+from hpc.autoscale.packing.draft import Want
 from hpc.autoscale.packing.expr import UNBOUNDED
-from hpc.autoscale.packing.strategy import Want
 
 
 def world_of(scenario):

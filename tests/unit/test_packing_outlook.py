@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from packing_kit import Bench, cores, said
 
 from hpc.autoscale.packing.compound import AllOf
+from hpc.autoscale.packing.draft import Want
 from hpc.autoscale.packing.expr import Fit, MinResource, ResourceIs
 from hpc.autoscale.packing.ranking import Survey
 from hpc.autoscale.packing.shape import Unit
-from hpc.autoscale.packing.strategy import Want
 
 GIB = Unit(2**30, "g")
 

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from packing_kit import Bench, cores, named, said
 
 from hpc.autoscale.packing.compound import AllOf, AnyOf, ExactlyOne, Negation
+from hpc.autoscale.packing.draft import Want
 from hpc.autoscale.packing.expr import AnyNode, MinResource, Never, PropertyIs, ResourceIs, Rested
 from hpc.autoscale.packing.ranking import rank
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.shape import Unit
-from hpc.autoscale.packing.strategy import Want
 
 AMOUNTS = st.one_of(
     st.integers(-1, 6),

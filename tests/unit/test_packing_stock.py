@@ -9,9 +9,9 @@ from packing_kit import Bench, cores, free_cores, said
 
 from hpc.autoscale.hpctypes import Size
 from hpc.autoscale.packing.compound import AllOf
+from hpc.autoscale.packing.draft import Want
 from hpc.autoscale.packing.expr import Exclusive, Fit, MinResource, ResourceIs
 from hpc.autoscale.packing.shape import Unit
-from hpc.autoscale.packing.strategy import Want
 
 GIB = Unit(2**30, "g")
 

@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 from packing_kit import Bench, cores, free_cores, named, said
 
 from hpc.autoscale.packing.compound import AllOf, AnyOf, ExactlyOne, Negation
+from hpc.autoscale.packing.draft import Trial, Want
 from hpc.autoscale.packing.expr import UNBOUNDED, AnyNode, Exclusive, PropertyIs
 from hpc.autoscale.packing.ledger import Account, Overdrawn
 from hpc.autoscale.packing.packer import StalePlan
 from hpc.autoscale.packing.reject import Reject
-from hpc.autoscale.packing.strategy import Trial, Want
 
 
 def codes(delta):

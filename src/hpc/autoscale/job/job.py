@@ -21,9 +21,9 @@ from hpc.autoscale.node.constraints import (
     get_constraints,
 )
 from hpc.autoscale.node.constraints.parse import _CUSTOM_PARSERS
+from hpc.autoscale.packing.draft import Want
 from hpc.autoscale.packing.expr import UNBOUNDED
 from hpc.autoscale.packing.shape import freeze
-from hpc.autoscale.packing.strategy import Want
 from hpc.autoscale.results import AllocationResult, CandidatesResult
 
 if TYPE_CHECKING:

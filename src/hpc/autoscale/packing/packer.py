@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hpc.autoscale.packing.draft import Delta, Placed, Probe, Want
 from hpc.autoscale.packing.expr import Expr
 from hpc.autoscale.packing.outlook import Outlook
 from hpc.autoscale.packing.ranking import Ranking, Survey
 from hpc.autoscale.packing.shape import ShapeTable
 from hpc.autoscale.packing.stock import Journal, Stock
-from hpc.autoscale.packing.strategy import Delta, Placed, Probe, Want, on_one_node, plan
+from hpc.autoscale.packing.strategy import on_one_node, plan
 
 
 class StalePlan(RuntimeError):

@@ -19,9 +19,9 @@ from hpc.autoscale.node.limits import BucketLimits, _SharedLimit
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES, Node
 from hpc.autoscale.node.node.copying import twin
 from hpc.autoscale.node.node.shaping import shape_of
+from hpc.autoscale.packing.draft import Placed
 from hpc.autoscale.packing.shape import NodeShape, ShapeTable
 from hpc.autoscale.packing.stock import Stock
-from hpc.autoscale.packing.strategy import Placed
 
 
 class NodeBucket(BucketFacts):

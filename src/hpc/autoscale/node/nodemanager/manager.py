@@ -28,10 +28,10 @@ from hpc.autoscale.node.nodemanager.naming import NameHook, Names, Proposal
 from hpc.autoscale.node.nodemanager.placing import Ask, place
 from hpc.autoscale.node.nodemanager.probing import Sorted, sort_out
 from hpc.autoscale.node.nodemanager.unmanaged import artificial_bucket, unmanaged_key
+from hpc.autoscale.packing.draft import Delta, Want
 from hpc.autoscale.packing.expr import UNBOUNDED
 from hpc.autoscale.packing.packer import Packer
 from hpc.autoscale.packing.stock import Stock
-from hpc.autoscale.packing.strategy import Delta, Want
 from hpc.autoscale.results import AllocationResult
 from hpc.autoscale.util import uuid
 

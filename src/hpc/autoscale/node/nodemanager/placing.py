@@ -14,8 +14,8 @@ from hpc.autoscale.node.constraints import Compiled, toll_room
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager.probing import HandleProbe, Sorted
 from hpc.autoscale.node.nodemanager.reporting import criteria, report, sentences, unpayable
+from hpc.autoscale.packing.draft import Delta, Want
 from hpc.autoscale.packing.ranking import Ranking
-from hpc.autoscale.packing.strategy import Delta, Want
 from hpc.autoscale.results import AllocationResult, Result
 
 if TYPE_CHECKING:

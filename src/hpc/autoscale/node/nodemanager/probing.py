@@ -16,11 +16,11 @@ from hpc.autoscale.node.node.copying import Memento, carry_over, saved
 from hpc.autoscale.node.node.decrementing import shared
 from hpc.autoscale.node.node.shaping import NodeView
 from hpc.autoscale.packing.compound import AllOf
+from hpc.autoscale.packing.draft import Trial
 from hpc.autoscale.packing.expr import Expr
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.shape import IDENTITY, NodeShape, ShapeTable
 from hpc.autoscale.packing.stock import Stock
-from hpc.autoscale.packing.strategy import Trial
 
 if TYPE_CHECKING:
     from hpc.autoscale.node.bucket import NodeBucket

@@ -14,9 +14,9 @@ from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints import Compiled, NodeConstraint, SharedConstraint
 from hpc.autoscale.node.node.shaping import NodeView
 from hpc.autoscale.node.nodemanager.probing import Sorted
+from hpc.autoscale.packing.draft import Want
 from hpc.autoscale.packing.reject import Reject, summarise
 from hpc.autoscale.packing.stock import Stock
-from hpc.autoscale.packing.strategy import Want
 from hpc.autoscale.results import (
     CandidatesResult,
     MatchResult,

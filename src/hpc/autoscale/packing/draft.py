@@ -1,0 +1,232 @@
+"""One plan in the making: what is wanted, what was placed so far, and what would have to change for it.
+
+The types of a demand and its answer are here, and the `Draft` that fills and opens nodes for it; in which order stocks are
+tried is `strategy`'s choice. Each turn of every loop here either places at least one unit or is done with a run or a
+bucket, so all of them end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from hpc.autoscale.packing.expr import UNBOUNDED, Fit
+from hpc.autoscale.packing.ledger import Tab
+from hpc.autoscale.packing.outlook import Outlook
+from hpc.autoscale.packing.reject import Reject
+from hpc.autoscale.packing.shape import NodeShape
+from hpc.autoscale.packing.stock import Stock
+
+
+class Want(NamedTuple):
+    """`units` to place, at most `per_node` of them on one node, and (`whole`) all in one bucket or not at all.
+
+    A unit is a slot, or (per_node 1) a node.
+    """
+
+    units: int
+    per_node: int = UNBOUNDED
+    whole: bool = False
+
+
+class Placed(NamedTuple):
+    """Positions lo … hi-1 of `stock`, which look like `before`, take `times` units each and then look like `after`;
+    `opened`: they are new."""
+
+    stock: Stock
+    lo: int
+    hi: int
+    times: int
+    before: NodeShape
+    after: NodeShape
+    opened: bool
+
+    @property
+    def units(self) -> int:
+        """Units placed here."""
+        return (self.hi - self.lo) * self.times
+
+
+class Delta(NamedTuple):
+    """Everything that placing a demand changes. `units` were placed; `rejects` say what kept the rest out.
+
+    `effects` are for the caller to carry out after the commit: what custom constraints and shared pools need.
+    """
+
+    placed: tuple[Placed, ...]
+    units: int
+    tab: Tab
+    rejects: tuple[tuple[Stock, Reject], ...]
+    effects: tuple[Callable[[], None], ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.units > 0
+
+
+class Trial(NamedTuple):
+    """What custom constraints made of one node: `units` fit, and it would then look like `after`."""
+
+    units: int
+    after: NodeShape
+
+
+class Probe(Protocol):
+    """Asks constraints that the engine does not understand, about one node at a time, in order."""
+
+    def __call__(self, stock: Stock, position: int, units: int) -> Trial | Reject:
+        """Try up to `units` on the node at a position; beyond the last node: on a new one."""
+
+    def settle(self, keep: bool) -> tuple[Callable[[], None], ...]:
+        """End of a bucket's or a demand's questions: undo what the trials touched, and (`keep`) return what a commit
+        must do to bring it about."""
+
+
+class Draft:
+    """A plan in the making. Stocks go by their numbers in the outlook."""
+
+    def __init__(self, want: Want, outlook: Outlook, probe: Probe | None) -> None:
+        self.want = want
+        self.outlook = outlook
+        self.probe = probe
+        self.left = want.units
+        self.tab = Tab()
+        self.placed: list[Placed] = []
+        # by number of the stock, and whether it was to make new nodes
+        self.said: dict[tuple[int, bool], list[Reject]] = {}
+
+    @property
+    def units(self) -> int:
+        """Units placed so far."""
+        return self.want.units - self.left
+
+    def delta(self, rejects: Sequence[tuple[Stock, Reject]] = ()) -> Delta:
+        """The finished plan."""
+        effects = self.probe.settle(keep=self.units > 0) if self.probe else ()
+        return Delta(tuple(self.placed), self.units, self.tab, tuple(rejects), effects)
+
+    def abandon(self) -> None:
+        """Give the plan up."""
+        if self.probe:
+            self.probe.settle(keep=False)
+
+    def rejects(
+        self, existing_first: bool, indices: Sequence[int] | None = None
+    ) -> list[tuple[Stock, Reject]]:
+        """What keeps the rest out, in the order in which it was asked; nothing where there is no rest."""
+        if not self.left:
+            return []
+        asked = range(len(self.outlook.stocks)) if indices is None else indices
+        if existing_first:
+            parts = [(index, opened) for opened in (False, True) for index in asked]
+        else:
+            parts = [(index, opened) for index in asked for opened in (False, True)]
+        found: list[tuple[Stock, Reject]] = []
+        for index, opened in parts:
+            stock = self.outlook.stocks[index]
+            said = self.said.get((index, opened), [])
+            if not said and opened:
+                fit = self.outlook.opening(index)
+                said = [fit] if isinstance(fit, Reject) else []
+            elif not said and stock.runs.size:
+                said = [stock.nodes_full()]
+            found.extend((stock, reject) for reject in said)
+        return found
+
+    def use(self, index: int) -> None:
+        """Fill nodes that are there, in order."""
+        stock, outlook = self.outlook.stocks[index], self.outlook
+        runs = stock.runs
+        if not self.left or not runs.size:
+            return
+        position, why = outlook.find(index)
+        while 0 <= position < runs.size:
+            end, shape = runs.run_from(position)
+            if shape is not None:
+                fit = outlook.fit(shape)
+                if isinstance(fit, Fit):
+                    self._fill(index, position, end, shape, fit, False)
+                    if not self.left:
+                        return
+                else:
+                    why = why or fit
+            position = outlook.next_with_room(index, end)
+        self._say(index, False, why or stock.nodes_full())
+
+    def open(self, index: int) -> None:
+        """Add new nodes, as many as are needed and the limits allow."""
+        stock = self.outlook.stocks[index]
+        if not self.left or stock.artificial:
+            return
+        if not self.tab and stock.is_still_full:
+            self._say(index, True, stock.no_capacity(self.tab))
+            return
+        fit = self.outlook.opening(index)
+        if not isinstance(fit, Fit):
+            return
+        room = self.tab.room(stock.accounts, stock.cores) - stock.reserved
+        opened = sum(p.hi - p.lo for p in self.placed if p.opened and p.stock is stock)
+        start = stock.runs.size + opened
+        # where custom constraints have a say, a node may take as little as one unit
+        each = min(fit.count, self.want.per_node)
+        needed = self.left if self.probe is not None else -(-self.left // each)
+        if room > 0:
+            self._fill(index, start, start + min(room, needed), stock.new_shape, fit, True)
+        if self.left and room < needed:
+            self._say(index, True, stock.no_capacity(self.tab))
+
+    def _say(self, index: int, opened: bool, reject: Reject) -> None:
+        self.said.setdefault((index, opened), []).append(reject)
+
+    def _fill(self, index: int, lo: int, hi: int, shape: NodeShape, fit: Fit, opened: bool) -> None:
+        """Place units on every node of a run of equal nodes, until nothing is left to place."""
+        stock, each = self.outlook.stocks[index], min(fit.count, self.want.per_node)
+        if self.probe is not None:
+            self._try(index, lo, hi, shape, each, opened)
+            return
+        if shape.dormant:
+            hi = min(hi, lo + self.tab.room(stock.accounts, stock.cores) - stock.reserved)
+        full = min(hi - lo, self.left // each)
+        rest = min(each, self.left - full * each) if lo + full < hi else 0
+        if full > 0:
+            self._place(stock, lo, lo + full, each, shape, shape.after(fit, each), opened)
+        if rest > 0:
+            at = lo + full
+            self._place(stock, at, at + 1, rest, shape, shape.after(fit, rest), opened)
+
+    def _try(self, index: int, lo: int, hi: int, shape: NodeShape, each: int, opened: bool) -> None:
+        """The same with custom constraints: one node at a time."""
+        stock, probe = self.outlook.stocks[index], self.probe
+        why: Reject | None = None
+        position = lo
+        for _ in range(lo, hi):
+            if not self.left or probe is None:
+                break
+            charged = opened or shape.dormant
+            if charged and self.tab.room(stock.accounts, stock.cores) <= stock.reserved:
+                break
+            trial = probe(stock, position, min(each, self.left))
+            if isinstance(trial, Reject):
+                why = why or trial
+                if opened:
+                    break  # another new node would be refused the same
+                position += 1
+                continue
+            self._place(stock, position, position + 1, trial.units, shape, trial.after, opened)
+            position += 1
+        if why is not None and self.left:
+            self._say(index, opened, why)
+
+    def _place(
+        self,
+        stock: Stock,
+        lo: int,
+        hi: int,
+        times: int,
+        before: NodeShape,
+        after: NodeShape,
+        opened: bool,
+    ) -> None:
+        if opened or before.dormant:
+            self.tab.add(stock.accounts, hi - lo, stock.cores)
+        self.placed.append(Placed(stock, lo, hi, times, before, after, opened))
+        self.left -= (hi - lo) * times
