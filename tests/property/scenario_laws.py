@@ -12,6 +12,11 @@ def smaller(scenario):
     """The same scenario without one of its pieces, in every way."""
     for index in range(len(scenario["events"])):
         yield {**scenario, "events": without(scenario["events"], index)}
+    for number, event in enumerate(scenario["events"]):
+        for blocks in fewer(event.get("blocks", ())):
+            events = list(scenario["events"])
+            events[number] = {**event, "blocks": blocks}
+            yield {**scenario, "events": events}
     for kind in ("nodes", "machines", "arrays"):
         for index in range(len(scenario["cluster"][kind])):
             pieces = without(scenario["cluster"][kind], index)
@@ -22,6 +27,22 @@ def smaller(scenario):
             events = list(scenario["events"])
             events[number] = {**event, "constraints": without(event["constraints"], index)}
             yield {**scenario, "events": events}
+
+
+def fewer(blocks):
+    """Blocks of jobs (see `queues`) with one block less, with one repeated less often, or with one of its jobs less."""
+    for index, block in enumerate(blocks):
+        yield without(blocks, index)
+        for times in sorted({block["times"] // 2, block["times"] - 1} - {0, block["times"]}):
+            yield [*blocks[:index], {**block, "times": times}, *blocks[index + 1 :]]
+        for number, spec in enumerate(block["jobs"]):
+            jobs = without(block["jobs"], number)
+            if jobs:
+                yield [*blocks[:index], {**block, "jobs": jobs}, *blocks[index + 1 :]]
+            for one in range(len(spec["constraints"])):
+                less = {**spec, "constraints": without(spec["constraints"], one)}
+                jobs = [*block["jobs"][:number], less, *block["jobs"][number + 1 :]]
+                yield [*blocks[:index], {**block, "jobs": jobs}, *blocks[index + 1 :]]
 
 
 def without(pieces, index):
@@ -53,12 +74,12 @@ def tell(scenario, text):
         note(text)
 
 
-def for_scenarios(times=1):
-    """A test that a law holds of many scenarios, `times` as many as the profile says."""
+def for_scenarios(times=1, make=scenario):
+    """A test that a law holds of many scenarios, `times` as many as the profile says; `make` makes one of a number."""
 
     def decorate(law):
         def test(seed):
-            found = scenario(seed)
+            found = make(seed)
             if breaks(law, found):
                 found = reduced(law, found)
                 note(f"{found}")
