@@ -1,0 +1,186 @@
+"""In which order buckets are asked before any job has a wish of its own: as declared, or by a policy.
+
+A policy looks at the facts of one bucket and answers with a key; buckets are asked by ascending key, equal ones as
+declared. It decides about order alone: which buckets may serve a job, and how much, is the same under every policy. What
+a job prefers (earlier values of a list, earlier branches of `or`) is added to the order that the policy gives, and so goes
+before it: a job knows more about itself than the site does. Policies under names of an installed distribution are looked
+up in `node.nodemanager.policies`, which is also where the facts come from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from hpc.autoscale.errors import AutoscaleError
+
+RECENT_SECONDS = 3600.0
+"""A capacity failure counts for an hour: autoscalers for Azure that retried after minutes met the same failure again, and
+settled on about that long."""
+
+HALF_LIFE_SECONDS = 1200.0
+"""What a capacity failure weighs halves in this time. Three of them make `RECENT_SECONDS`, after which an eighth is left,
+and is dropped."""
+
+SHORTAGE_BY_SCORE = {"high": 0.0, "medium": 0.25, "low": 0.5}
+"""What a spot placement score weighs: a low one as much as a capacity failure one half-life ago, a medium one as much as
+one two half-lives ago. A score that is not given, or is another word, weighs nothing: it tells of no shortage."""
+
+Key = float | tuple[float, ...]
+"""What buckets are sorted by: a number, or a tuple of as many numbers for every bucket."""
+
+
+class PolicyError(AutoscaleError):
+    """A policy gave an answer that buckets cannot be sorted by."""
+
+
+def _unknown_price() -> float | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Offering:
+    """What a policy knows of a bucket.
+
+    `last_capacity_failure`: seconds since Azure had no capacity there; None for never, or not known. `spot_placement_score`:
+    High, Medium or Low; None when the server does not say. `ask_price` is called when the price is read.
+    """
+
+    nodearray: str
+    vm_size: str
+    location: str = ""
+    spot: bool = False
+    placement_group: str | None = None
+    vcpu_count: int = 1
+    gpu_count: int = 0
+    last_capacity_failure: float | None = None
+    spot_placement_score: str | None = None
+    ask_price: Callable[[], float | None] = _unknown_price
+
+    @property
+    def price_per_hour(self) -> float | None:
+        """US dollars for an hour of one node, of a spot node where this is spot; None when unknown, never 0."""
+        return self.ask_price()
+
+    def __str__(self) -> str:
+        group = f", pg={self.placement_group}" if self.placement_group else ""
+        return f"{self.nodearray}, {self.vm_size}{group}"
+
+
+class OrderPolicy(Protocol):
+    """Any function of an `Offering`."""
+
+    def __call__(self, offering: Offering, /) -> Key:
+        """The key of a bucket; lower is asked earlier. It must be a number or a tuple of numbers, none of them NaN, and
+        the same for the same offering: a plan must not depend on how often or in which order buckets are looked at.
+        """
+
+
+def declared(offering: Offering) -> Key:
+    """As the cluster declares them."""
+    return 0
+
+
+def cheapest(offering: Offering) -> Key:
+    """By the price per hour of a node for each of its vCPUs; buckets of unknown price last."""
+    price = offering.price_per_hour
+    return (1, 0) if price is None else (0, price / max(1, offering.vcpu_count))
+
+
+def spot_first(offering: Offering) -> Key:
+    """Spot before regular; a spot bucket that had no capacity recently after regular ones, so that work does not wait for
+    what cannot be had."""
+    if not offering.spot:
+        return 1
+    return 2 if _failed_recently(offering) else 0
+
+
+def capacity_aware(offering: Offering) -> Key:
+    """The less capacity seems to be short, the earlier: what recent capacity failures and the spot placement score weigh,
+    added up. No bucket is left out."""
+    score = str(offering.spot_placement_score or "").lower()
+    shortage = SHORTAGE_BY_SCORE.get(score, 0.0) if offering.spot else 0.0
+    if _failed_recently(offering):
+        shortage += 0.5 ** (_since_failure(offering) / HALF_LIFE_SECONDS)
+    return shortage
+
+
+def _since_failure(offering: Offering) -> float:
+    elapsed = offering.last_capacity_failure
+    return math.inf if elapsed is None or elapsed < 0 else elapsed
+
+
+def _failed_recently(offering: Offering) -> bool:
+    return _since_failure(offering) < RECENT_SECONDS
+
+
+BUILT_IN: dict[str, OrderPolicy] = {
+    "declared": declared,
+    "cheapest": cheapest,
+    "spot-first": spot_first,
+    "capacity-aware": capacity_aware,
+}
+"""The policies that come with the library, by the names that the configuration knows them by."""
+
+_registered: dict[str, OrderPolicy] = {}
+
+
+def register_policy(name: str, policy: OrderPolicy) -> None:
+    """Let a policy be known by a name in this process, also instead of one registered before.
+
+    PolicyError for a name that is not a text or belongs to the library, and for a policy that cannot be called.
+    """
+    if not isinstance(name, str) or not name or name in BUILT_IN:
+        raise PolicyError(
+            f"expected a name for an order policy other than {', '.join(BUILT_IN)}, found {name!r}"
+        )
+    _registered[name] = checked(policy, name)
+
+
+def unregister_policy(name: str) -> None:
+    """Forget a registered policy; nothing happens when there is none of the name."""
+    _registered.pop(name, None)
+
+
+def known_policies() -> dict[str, OrderPolicy]:
+    """Those of the library and those registered in this process, by name."""
+    return {**BUILT_IN, **_registered}
+
+
+def checked(policy: object, name: str) -> OrderPolicy:
+    """What is given as a policy, if it can be one: a function, or a class of such, which is instantiated. PolicyError."""
+    found = policy() if isinstance(policy, type) else policy
+    if not callable(found):
+        raise PolicyError(
+            f"order policy {name}: expected a function of an offering, found {found!r}"
+        )
+    policy_found: OrderPolicy = found
+    return policy_found
+
+
+def arranged(policy: OrderPolicy, offerings: Sequence[Offering]) -> list[int]:
+    """The positions of offerings in the order in which they are to be asked; equals stay in order. PolicyError when keys
+    are not numbers, or not alike."""
+    keys = [_as_tuple(policy(offering), policy, offering) for offering in offerings]
+    for key, offering in zip(keys, offerings, strict=True):
+        if len(key) != len(keys[0]):
+            raise PolicyError(
+                f"{_name_of(policy)}: expected keys of one length, found {keys[0]} for {offerings[0]} and"
+                f" {key} for {offering}"
+            )
+    return sorted(range(len(keys)), key=keys.__getitem__)
+
+
+def _as_tuple(key: object, policy: OrderPolicy, offering: Offering) -> tuple[float, ...]:
+    parts = key if isinstance(key, tuple) else (key,)
+    if not all(isinstance(part, (int, float)) and part == part for part in parts):
+        raise PolicyError(
+            f"{_name_of(policy)}: expected a number or a tuple of numbers for {offering}, found {key!r}"
+        )
+    return parts
+
+
+def _name_of(policy: OrderPolicy) -> str:
+    return f"order policy {getattr(policy, '__name__', type(policy).__name__)}"
