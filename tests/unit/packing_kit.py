@@ -84,8 +84,7 @@ def lone_shapes(count):
 
 def free_cores(stock):
     """Free cores of the nodes of a stock, by position; None for one that is gone."""
-    shapes = [s for lo, hi, s in stock.runs.walk() for _ in range(lo, hi)]
-    return [s.free["ncpus"] if s is not None else None for s in shapes]
+    return [s.free["ncpus"] if s is not None else None for s in stock.shapes]
 
 
 def said(delta):

@@ -39,7 +39,7 @@ def test_equal_nodes_are_one_step():
     stock = bench.stock("a", limit=2000)
     assert said(bench.place(cores(1), Want(4000))) == [("a", 0, 1000, 4, True)]
     assert said(bench.place(cores(4), Want(500))) == [("a", 1000, 1500, 1, True)]
-    assert len(stock.runs) == 1
+    assert len(set(stock.shapes)) == 1
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_a_shared_limit_is_charged_once_for_all():
     b = bench.stock("b", accounts=[Account("Bucket(b)", max_nodes=9), region])
     delta = bench.place(cores(4), Want(9))
     assert delta.units == 5
-    assert (a.runs.size, b.runs.size, region.used_cores) == (3, 2, 20)
+    assert (len(a.shapes), len(b.shapes), region.used_cores) == (3, 2, 20)
     assert "Region(x) has 20 of 20 cores" in delta.rejects[-1][1].explain()
 
 
@@ -140,7 +140,7 @@ def test_machines_that_cannot_be_ordered_are_only_filled():
     bench = Bench()
     stock = bench.stock("a", nodes=[4], artificial=True)
     assert bench.place(cores(1), Want(9)).units == 4
-    assert stock.runs.size == 1
+    assert len(stock.shapes) == 1
 
 
 def test_a_sleeping_node_needs_a_place_under_the_limits():
@@ -150,8 +150,8 @@ def test_a_sleeping_node_needs_a_place_under_the_limits():
     stock = bench.stock("a", limit=1, nodes=[asleep, asleep])
     assert said(bench.place(cores(1), Want(9))) == [("a", 0, 1, 4, False)]
     assert stock.accounts[0].used_nodes == 1
-    assert not stock.runs.at(0).dormant
-    assert stock.runs.at(1).dormant
+    assert not stock.shapes[0].dormant
+    assert stock.shapes[1].dormant
 
 
 def test_a_sleeping_node_and_a_new_one_share_the_limit():
@@ -171,7 +171,7 @@ class TestWhole:
         a = bench.stock("a", limit=2)
         bench.stock("b", limit=3)
         assert said(bench.place(cores(4), Want(3, whole=True))) == [("b", 0, 3, 1, True)]
-        assert (a.runs.size, a.accounts[0].used_nodes) == (0, 0)
+        assert (len(a.shapes), a.accounts[0].used_nodes) == (0, 0)
 
     def test_prefers_a_bucket_where_nothing_must_be_opened(self):
         """Nodes that are there come first here too, unless buckets go in declared order."""
@@ -295,11 +295,14 @@ def test_the_short_way_is_the_long_one(stocks, existing_first, demands):
         want = Want(*wanted)
         expected = said(long.place(expr, want))
         before = [free_cores(stock) for stock in short.packer.stocks]
-        placed = short.packer.place_on_one(expr, want)
-        if placed is not None:
-            assert [(placed.stock.name, placed.lo, placed.hi, placed.times, placed.opened)] == (
-                expected
-            )
+        fits_one = not want.whole and want.units <= want.per_node
+        spot = short.packer.spot(expr, want.units) if fits_one else None
+        if spot is False:
+            assert expected == []
+        elif spot is not None:
+            at = spot.position
+            assert [(spot.stock.name, at, at + 1, want.units, spot.opened)] == expected
+            short.packer.take(spot)
         else:
             assert [free_cores(stock) for stock in short.packer.stocks] == before
             assert said(short.place(expr, want)) == expected

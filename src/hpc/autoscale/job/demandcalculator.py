@@ -66,7 +66,8 @@ class DemandCalculator:
     def add_jobs(self, jobs: Sequence[Job]) -> None:
         """Place jobs in order, exactly as one `add_job` after another would."""
         for job in jobs:
-            self._add_job(job)
+            if not job._allocate_quietly(self.node_mgr):
+                self._add_job(job)
 
     def _add_job(self, job: Job) -> Result:
         """Place a job. A job that scatters is placed as a whole or not at all; of any other, as much as there is room

@@ -83,7 +83,7 @@ class Job:
         self.__parsed: list[NodeConstraint] | None = None
         self.__compiled = _known(self.__source)
         if self.__compiled is None:
-            self.__compiled = _learn(self.__source, self._constraints)
+            self.__compiled = self._learn()
 
     @property
     def name(self) -> ht.JobId:
@@ -126,6 +126,17 @@ class Job:
             _assign(self.__parsed, self.name)
         return self.__parsed
 
+    def _learn(self) -> Compiled:
+        """Understand the constraints; remembered for other jobs that say the same, where they are nothing but values."""
+        parsed = list(get_constraints(self.__source))
+        _assign(parsed, self.name)
+        compiled = compile_constraints(parsed)
+        if not compiled.opaque and not compiled.tolls and _is_plain(self.__source):
+            _compiled[_key(self.__source)] = compiled
+        else:
+            self.__parsed = parsed
+        return compiled
+
     def add_constraint(self, constraint: Any) -> None:
         """One more condition: JSON or a constraint."""
         added = get_constraints([constraint])
@@ -150,6 +161,26 @@ class Job:
         `all_or_nothing` is implied when colocated.
         """
         return self._allocate(node_mgr, allow_existing, all_or_nothing)
+
+    def _allocate_quietly(self, node_mgr: NodeManager) -> bool:
+        """What `_allocate` would do, where that is to place all that remains on one node, or nothing at all; nobody is
+        told why. False: ask `_allocate`."""
+        compiled = self.__compiled
+        if (
+            compiled is None
+            or self.__parsed is not None
+            or self.__node_count > 0
+            or self.__colocated
+            or self.__packing_strategy != PackingStrategy.PACK
+        ):
+            return False
+        units = self.iterations_remaining
+        placed = node_mgr._place_on_one(compiled, units, self.__name) if units > 0 else None
+        if placed is None:
+            return False
+        if placed:
+            self.iterations_remaining = 0
+        return True
 
     def _allocate(
         self,
@@ -250,13 +281,6 @@ def _known(source: list[Any]) -> Compiled | None:
         _compiled_with.clear()
         _compiled_with.update(_CUSTOM_PARSERS)
     return _compiled.get(_key(source))
-
-
-def _learn(source: list[Any], parsed: list[NodeConstraint]) -> Compiled:
-    compiled = compile_constraints(parsed)
-    if not compiled.opaque and not compiled.tolls and _is_plain(source):
-        _compiled[_key(source)] = compiled
-    return compiled
 
 
 def _key(source: list[Any]) -> object:

@@ -127,7 +127,7 @@ class Draft:
             if not said and opened:
                 fit = self.outlook.opening(index)
                 said = [fit] if isinstance(fit, Reject) else []
-            elif not said and stock.runs.size:
+            elif not said and stock.shapes:
                 said = [stock.nodes_full()]
             found.extend((stock, reject) for reject in said)
         return found
@@ -135,22 +135,29 @@ class Draft:
     def use(self, index: int) -> None:
         """Fill nodes that are there, in order."""
         stock, outlook = self.outlook.stocks[index], self.outlook
-        runs = stock.runs
-        if not self.left or not runs.size:
+        shapes = stock.shapes
+        if not self.left or not shapes:
             return
         position, why = outlook.find(index)
-        while 0 <= position < runs.size:
-            end, shape = runs.run_from(position)
-            if shape is not None:
-                fit = outlook.fit(shape)
-                if isinstance(fit, Fit):
-                    self._fill(index, position, end, shape, fit, False)
-                    if not self.left:
-                        return
-                else:
-                    why = why or fit
+        while position >= 0:
+            shape = shapes[position]
+            fit = outlook.fit(shape) if shape is not None else None
+            if shape is not None and isinstance(fit, Fit):
+                end = stock.alike(position, self._most_nodes(fit))
+                self._fill(index, position, end, shape, fit, False)
+                if not self.left:
+                    return
+            else:
+                end = stock.alike(position, len(shapes))
+                why = why or (fit if isinstance(fit, Reject) else None)
             position = outlook.next_with_room(index, end)
         self._say(index, False, why or stock.nodes_full())
+
+    def _most_nodes(self, fit: Fit) -> int:
+        """On how many nodes what is left may come to lie; custom constraints may take as little as one unit of each."""
+        if self.probe is not None:
+            return self.left
+        return -(-self.left // min(fit.count, self.want.per_node))
 
     def open(self, index: int) -> None:
         """Add new nodes, as many as are needed and the limits allow."""
@@ -165,10 +172,8 @@ class Draft:
             return
         room = self.tab.room(stock.accounts, stock.cores) - stock.reserved
         opened = sum(p.hi - p.lo for p in self.placed if p.opened and p.stock is stock)
-        start = stock.runs.size + opened
-        # where custom constraints have a say, a node may take as little as one unit
-        each = min(fit.count, self.want.per_node)
-        needed = self.left if self.probe is not None else -(-self.left // each)
+        start = len(stock.shapes) + opened
+        needed = self._most_nodes(fit)
         if room > 0:
             self._fill(index, start, start + min(room, needed), stock.new_shape, fit, True)
         if self.left and room < needed:

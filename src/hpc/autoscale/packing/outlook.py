@@ -1,8 +1,8 @@
 """What is known in advance about the stocks that one expression is to be placed on.
 
-Thousands of demands with the same expression ask the same stocks. An outlook remembers which of them have refused it on
-every node they have, and how it fits a new node of each, so that neither is asked again before something changes. Kept
-by `Packer` for each expression, used by `strategy`.
+Thousands of demands with the same expression ask the same stocks. An outlook remembers from which node on each stock may
+have room for it, how it fits the shapes it has met, and how it fits a new node of each stock, so that nothing is asked
+again before something changes. Kept by `Packer` for each expression, used by `strategy`.
 """
 
 from __future__ import annotations
@@ -17,50 +17,81 @@ from hpc.autoscale.packing.stock import Journal, Stock
 
 
 class Outlook:
-    """Stocks in the order in which they are asked for an expression, and which of them are worth asking.
+    """Stocks in the order in which they are asked for an expression, and which of their nodes are worth asking.
 
-    `journal`: the stocks that got nodes, or nodes with more room, one after another; read by `catch_up`. Cost of a
-    demand: the stocks in the journal since the last one, and those that may still take it.
+    `journal`: the nodes that are new or have more room; read by `catch_up`. Cost of a demand: what is in the journal since
+    the last one, or the number of stocks where that is less, and the nodes that may still take it.
     """
 
     __slots__ = (
         "_alive",
         "_expr",
+        "_first",
         "_fits",
         "_journal",
         "_needs",
         "_new",
-        "_read",
+        "_read_added",
+        "_read_reshaped",
         "_where",
+        "monotone",
         "stocks",
     )
 
     def __init__(self, expr: Expr, stocks: Sequence[Stock], journal: Journal) -> None:
         self.stocks = tuple(stocks)
+        self.monotone = expr.monotone
         self._expr = expr
-        self._fits: dict[NodeShape, Fit | Reject] = {}
+        self._fits: dict[NodeShape | None, Fit | Reject] = {}
         self._journal = journal
-        self._read = len(journal)
-        self._alive = bytearray([stock.runs.size > 0 for stock in stocks])
+        self._read_added, self._read_reshaped = len(journal.added), len(journal.reshaped)
+        # by stock: whether a node may have room, and the first that may; all before it have refused, and refuse still
+        self._alive = bytearray([stock.may_meet(expr) for stock in stocks])
+        self._first = [
+            0 if alive else len(stock.shapes)
+            for stock, alive in zip(stocks, self._alive, strict=True)
+        ]
         self._new: list[Fit | Reject | None] = [None] * len(self.stocks)
         self._needs: list[list[Need] | None] = [None] * len(self.stocks)
         self._where: dict[Stock, int] | None = None
 
     def catch_up(self) -> None:
         """Take into account what has happened to the stocks since the last time."""
-        journal, start = self._journal, self._read
-        if start == len(journal):
-            return
-        self._read = len(journal)
-        if self._read - start > len(self.stocks):
-            self._alive = bytearray([stock.runs.size > 0 for stock in self.stocks])
-            return
+        added, reshaped = self._journal.added, self._journal.reshaped
+        if self._read_reshaped != len(reshaped):
+            for stock, lo, _ in reshaped[self._read_reshaped :]:
+                index = self._number(stock)
+                if index is not None:
+                    self._first[index] = min(lo, self._first[index])
+                    self._alive[index] = 1
+            self._read_reshaped = len(reshaped)
+        new = len(added) - self._read_added
+        if new:
+            if new > len(self.stocks):
+                for index, stock in enumerate(self.stocks):
+                    if not self._alive[index]:
+                        self._revive(index, len(stock.shapes))
+            else:
+                for stock, _, hi in added[-new:]:
+                    index = self._number(stock)
+                    if index is not None and not self._alive[index]:
+                        self._revive(index, hi)
+            self._read_added = len(added)
+
+    def _number(self, stock: Stock) -> int | None:
         if self._where is None:
             self._where = {stock: index for index, stock in enumerate(self.stocks)}
-        for stock in journal[start:]:
-            index = self._where.get(stock)
-            if index is not None:
-                self._alive[index] = 1
+        return self._where.get(stock)
+
+    def _revive(self, index: int, size: int) -> None:
+        """Ask a stock again that had refused on all nodes, if it has `size` nodes now and one of the new ones may fit.
+        Most nodes are opened for somebody else, who fills them."""
+        first = self._first[index]
+        fit = self._fits.get(self.stocks[index].shapes[first]) if size - first == 1 else None
+        if isinstance(fit, Reject) and self.monotone:
+            self._first[index] = size
+        else:
+            self._alive[index] = size > first
 
     def in_use(self) -> Iterator[tuple[int, Stock]]:
         """The stocks that may have a node with room, each with its number here."""
@@ -68,6 +99,24 @@ class Outlook:
         while index >= 0:
             yield index, self.stocks[index]
             index = self._alive.find(1, index + 1)
+
+    def spot(self) -> tuple[Stock, int, NodeShape, Fit] | None:
+        """The first node that fits, in the first stock that has one, with how it fits; None when there is none. For a
+        monotone expression."""
+        alive, first, fits = self._alive, self._first, self._fits
+        index = alive.find(1)
+        while index >= 0:
+            stock, position = self.stocks[index], first[index]
+            shape = stock.shapes[position]
+            fit = fits.get(shape)
+            if not isinstance(fit, Fit):
+                position, _ = self.find(index)
+                shape = stock.shapes[position]
+                fit = fits.get(shape) if position >= 0 else None
+            if shape is not None and isinstance(fit, Fit):
+                return stock, position, shape, fit
+            index = alive.find(1, index + 1)
+        return None
 
     def may_use(self, index: int) -> bool:
         """Whether a stock may have a node with room."""
@@ -91,28 +140,26 @@ class Outlook:
         """The position of the first node of a stock that fits, -1 when there is none; and why the first of those that
         had room before it did not. Nodes before it need not be asked again, if the expression is monotone.
         """
-        stock, expr = self.stocks[index], self._expr
-        runs, size = stock.runs, stock.runs.size
-        asked = position = stock.first_to_ask(expr) if expr.monotone else 0
-        if not asked:  # otherwise the first that was not refused before most likely still fits
-            position = self.next_with_room(index, 0)
+        shapes = self.stocks[index].shapes
+        if self.monotone and not self._alive[index]:
+            return -1, None
+        position = self._first[index] if self.monotone else 0
         why: Reject | None = None
-        while 0 <= position < size:
-            end, shape = runs.run_from(position)
+        # the first that was not refused before most likely still fits
+        if position >= len(shapes) or not isinstance(self._fits.get(shapes[position]), Fit):
+            position = self.next_with_room(index, position)
+        while position >= 0:
+            shape = shapes[position]
             if shape is not None:
                 fit = self.fit(shape)
                 if isinstance(fit, Fit):
                     break
                 why = why or fit
+            end = self.stocks[index].alike(position, len(shapes))
             position = self.next_with_room(index, end)
-        else:
-            position = -1
-        if expr.monotone:
-            if position < 0:
-                self._alive[index] = 0
-            refused = size if position < 0 else position
-            if refused > asked:
-                stock.refused_below(expr, refused)
+        if self.monotone:
+            self._alive[index] = position >= 0
+            self._first[index] = position if position >= 0 else len(shapes)
         return position, why
 
     def opening(self, index: int) -> Fit | Reject | None:

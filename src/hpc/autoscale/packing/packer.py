@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
-from hpc.autoscale.packing.draft import Delta, Placed, Probe, Want
+from hpc.autoscale.packing.draft import Delta, Probe, Want
 from hpc.autoscale.packing.expr import Expr
 from hpc.autoscale.packing.outlook import Outlook
 from hpc.autoscale.packing.ranking import Ranking, Survey
 from hpc.autoscale.packing.shape import ShapeTable
 from hpc.autoscale.packing.stock import Journal, Stock
-from hpc.autoscale.packing.strategy import on_one_node, plan
+from hpc.autoscale.packing.strategy import Spot, on_one_node, plan
 
 
 class StalePlan(RuntimeError):
@@ -30,7 +31,7 @@ class Packer:
         self._rankings: dict[Expr, Ranking] = {}
         self._survey: Survey | None = None
         self._outlooks: dict[Expr, Outlook] = {}
-        self._journal: Journal = []
+        self._journal = Journal()
         self._plan: Delta | None = None
 
     def add(self, stock: Stock) -> None:
@@ -64,7 +65,7 @@ class Packer:
         probe: Probe | None = None,
     ) -> Delta:
         """What placing `want` would change; nothing has changed yet. Only the newest answer can be committed."""
-        outlook = self._outlook(expr) if stocks is None else Outlook(expr, stocks, [])
+        outlook = self._outlook(expr) if stocks is None else Outlook(expr, stocks, Journal())
         self._plan = plan(want, outlook, self.existing_first, probe)
         return self._plan
 
@@ -77,16 +78,23 @@ class Packer:
             found.catch_up()
         return found
 
-    def place_on_one(self, expr: Expr, want: Want) -> Placed | None:
-        """Place all that is wanted on one node that is there, if that is what asking and committing would come to;
-        otherwise change nothing."""
-        if not self.existing_first:
+    def spot(self, expr: Expr, units: int) -> Spot | Literal[False] | None:
+        """The one node that would take all `units` slots, if that is what asking would come to; False if asking would
+        place nothing; None says neither. Nothing has changed yet; `take` does it, as long as nothing else has been done
+        since."""
+        if not self.existing_first or not expr.monotone:
             return None
-        placed = on_one_node(want, self._outlook(expr))
-        if placed is not None:
-            self._plan = None
-            placed.stock.fill(placed.lo, placed.hi, placed.after)
-        return placed
+        return on_one_node(units, self._outlook(expr))
+
+    def take(self, spot: Spot) -> None:
+        """Place what `spot` was asked for."""
+        self._plan = None
+        stock = spot.stock
+        if spot.opened:
+            stock.charge_one()
+            stock.append(spot.after)
+        else:
+            stock.fill_one(spot.position, spot.after)
 
     def commit(self, delta: Delta) -> None:
         """Make a plan true: all of it, or StalePlan or Overdrawn and nothing of it. The delta's `effects` are the

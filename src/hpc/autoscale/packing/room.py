@@ -36,6 +36,13 @@ class RoomTree:
         """The tree of one resource, to be handed back in a `Need`; it stays the same list."""
         return self._maxima[name]
 
+    def most(self) -> Callable[[str], float]:
+        """Says the most of a resource that any position has."""
+        if self._late:
+            self._catch_up()
+        maxima = self._maxima
+        return lambda name: maxima[name][1]
+
     def track(self, name: str, reading: Reading, shapes: Sequence[NodeShape | None]) -> None:
         """Take a resource into the tree; `shapes` are those of all positions."""
         self._catch_up()
@@ -67,6 +74,11 @@ class RoomTree:
                     tree[node] = left if left >= right else right
                 first >>= 1
                 last >>= 1
+
+    def set_one(self, position: int, shape: NodeShape | None) -> None:
+        """`set` for a position that is there already."""
+        if self._readings:
+            self._late[position] = shape
 
     def _catch_up(self) -> None:
         for position, shape in self._late.items():

@@ -1,5 +1,9 @@
-"""What one bucket (and placement group) has to offer: its nodes as runs, the shape of a new one, and the limits that a
-new one is charged to."""
+"""What one bucket (and placement group) has to offer: its nodes, the shape of a new one, and the limits that a new one is
+charged to.
+
+Nodes go by position: they are added at the end, and one that goes away leaves a position without a shape. So a position is
+a node's identity in the engine, and first-fit order is position order.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,26 @@ from hpc.autoscale.packing.expr import VACANT, Expr
 from hpc.autoscale.packing.ledger import Account, Tab
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.room import Need, RoomTree
-from hpc.autoscale.packing.runs import RunList
 from hpc.autoscale.packing.shape import NodeShape, Unit
 
-Journal = list["Stock"]
-"""Stocks to which something happened that may let them take what they refused before."""
+Nodes = tuple["Stock", int, int]
+"""Nodes lo … hi-1 of a stock, which were alike when this was written."""
+
+
+class Journal:
+    """What happened to the stocks of one packer that may let them take what they refused before: nodes that were added,
+    and nodes that got another shape by other means than placing work."""
+
+    __slots__ = ("added", "reshaped")
+
+    def __init__(self) -> None:
+        self.added: list[Nodes] = []
+        self.reshaped: list[Nodes] = []
+
+    def clear(self) -> None:
+        """Forget everything; whoever read it must be forgotten too."""
+        self.added.clear()
+        self.reshaped.clear()
 
 
 class Stock:
@@ -25,7 +44,6 @@ class Stock:
     """
 
     __slots__ = (
-        "_marks",
         "_no_capacity",
         "_nodes_full",
         "_readings",
@@ -39,7 +57,7 @@ class Stock:
         "name",
         "new_shape",
         "reserved",
-        "runs",
+        "shapes",
     )
 
     def __init__(
@@ -58,14 +76,13 @@ class Stock:
         self.accounts = tuple(accounts)
         self.artificial = artificial
         self.reserved = 0
-        self.runs = RunList()
+        self.shapes: list[NodeShape | None] = []
         self._room = RoomTree()
         self._readings: dict[str, _Reading] = {}
-        self._marks: dict[Expr, int] = {}
         self._tight: Account | None = None
         self._no_capacity: tuple[object, Reject] | None = None
         self._nodes_full: Reject | None = None
-        self.journal: Journal = []
+        self.journal = Journal()
 
     @property
     def is_still_full(self) -> bool:
@@ -85,11 +102,20 @@ class Stock:
                 return False
         return True
 
+    def charge_one(self) -> None:
+        """Charge a new node to all limits; Overdrawn, and nothing charged, where there is no room for one."""
+        cores = self.cores
+        for account in self.accounts:
+            if not account.bears(1, cores):
+                account.charge(1, cores)
+        for account in self.accounts:
+            account.charge(1, cores)
+
     def nodes_full(self) -> Reject:
         """That no node has room."""
         found = self._nodes_full
-        if found is None or found.facts[0] != self.runs.size:
-            found = self._nodes_full = Reject("NodesFull", self.runs.size)
+        if found is None or found.facts[0] != len(self.shapes):
+            found = self._nodes_full = Reject("NodesFull", len(self.shapes))
         return found
 
     def no_capacity(self, tab: Tab) -> Reject:
@@ -103,68 +129,89 @@ class Stock:
             self._no_capacity = (state, reject)
         return self._no_capacity[1]
 
-    def first_to_ask(self, expr: Expr) -> int:
-        """The first position that may fit; all before it have refused, and refuse still."""
-        return self._marks.get(expr, 0)
-
-    def refused_below(self, expr: Expr, position: int) -> None:
-        """Remember that every node before `position` refuses a monotone expression."""
-        self._marks[expr] = position
+    def alike(self, position: int, most: int) -> int:
+        """Where the nodes end that look like the one at a position; no more than `most` of them are looked at."""
+        shapes = self.shapes
+        shape = shapes[position]
+        end = min(len(shapes), position + most)
+        for other in range(position + 1, end):
+            if shapes[other] is not shape:
+                return other
+        return end
 
     def next_meeting(self, needs: Sequence[Need], start: int) -> int:
         """The first position from `start` on that may have what an expression needs, as `needs` has it; -1 when none
         has."""
-        if start >= self.runs.size:
+        size = len(self.shapes)
+        if start >= size:
             return -1
         if not needs:
             return start
         found = self._room.first(start, needs)
-        return found if found < self.runs.size else -1
+        return found if found < size else -1
+
+    def may_meet(self, expr: Expr) -> bool:
+        """Whether, for all that is known of each resource alone, some node may have what an expression takes at least."""
+        if not self.shapes:
+            return False
+        most = self._room.most()
+        for name, amount, sized in expr.minima:
+            reading = self._readings.get(name) or self._read(name)
+            needed = amount if sized else amount * reading.factor
+            if most(name) < needed - abs(needed) * 2e-9:
+                return False
+        return True
 
     def needs(self, expr: Expr) -> list[Need]:
         """What an expression takes at least, for `next_meeting`; stays right whatever happens to the stock."""
         needs = []
         for name, amount, sized in expr.minima:
-            reading = self._readings.get(name)
-            if reading is None:
-                reading = self._readings[name] = _Reading(name, self.new_shape.units.get(name))
-                shapes = [s for lo, hi, s in self.runs.walk() for _ in range(lo, hi)]
-                self._room.track(name, reading, shapes)
-            unit = reading.unit
-            needed = amount if sized or unit is None else amount * unit.factor
+            reading = self._readings.get(name) or self._read(name)
+            needed = amount if sized else amount * reading.factor
             # less than the rounding that `how_many` forgives: the tree may offer too much, never too little
             needs.append((self._room.maxima(name), needed - abs(needed) * 2e-9))
         return needs
 
+    def _read(self, name: str) -> _Reading:
+        reading = self._readings[name] = _Reading(name, self.new_shape.units.get(name))
+        self._room.track(name, reading, self.shapes)
+        return reading
+
     def append(self, shape: NodeShape | None, count: int = 1) -> None:
         """Nodes more, at the end."""
-        self.runs.append(shape, count)
-        self._room.set(self.runs.size - count, self.runs.size, shape)
-        self.journal.append(self)
+        size = len(self.shapes)
+        self.shapes.extend([shape] * count)
+        self._room.set(size, size + count, shape)
+        self.journal.added.append((self, size, size + count))
 
     def fill(self, lo: int, hi: int, shape: NodeShape) -> None:
         """Work was placed on nodes: they look like this now, and have less room than before."""
-        self.runs.assign(lo, hi, shape)
+        self.shapes[lo:hi] = [shape] * (hi - lo)
         self._room.set(lo, hi, shape)
+
+    def fill_one(self, position: int, shape: NodeShape) -> None:
+        """`fill` for one node."""
+        self.shapes[position] = shape
+        self._room.set_one(position, shape)
 
     def reshape(self, lo: int, hi: int, shape: NodeShape | None) -> None:
         """Give nodes another shape for a reason other than placing work: refusals of before no longer count."""
-        self.runs.assign(lo, hi, shape)
+        self.shapes[lo:hi] = [shape] * (hi - lo)
         self._room.set(lo, hi, shape)
-        self._marks.clear()
-        self.journal.append(self)
+        self.journal.reshaped.append((self, lo, hi))
 
     def __repr__(self) -> str:
-        return f"Stock({self.name}, {self.runs.size} nodes in {len(self.runs)} runs)"
+        return f"Stock({self.name}, {len(self.shapes)} nodes)"
 
 
 class _Reading:
     """How much a node has of one resource, in the unit that new nodes had it in when it was first asked for."""
 
-    __slots__ = ("_known", "_name", "unit")
+    __slots__ = ("_known", "_name", "factor", "unit")
 
     def __init__(self, name: str, unit: Unit | None) -> None:
         self._name = name
+        self.factor = 1 if unit is None else unit.factor
         self.unit = unit
         self._known: dict[NodeShape, float] = {}
 

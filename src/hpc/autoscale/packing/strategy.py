@@ -5,10 +5,14 @@
 
 from __future__ import annotations
 
-from hpc.autoscale.packing.draft import Delta, Draft, Placed, Probe, Want
+from typing import Literal, NamedTuple
+
+from hpc.autoscale.packing.draft import Delta, Draft, Probe, Want
 from hpc.autoscale.packing.expr import Fit
 from hpc.autoscale.packing.gang import plan_whole
 from hpc.autoscale.packing.outlook import Outlook
+from hpc.autoscale.packing.shape import NodeShape
+from hpc.autoscale.packing.stock import Stock
 
 
 def plan(
@@ -41,19 +45,34 @@ def plan(
     return draft.delta(draft.rejects(existing_first))
 
 
-def on_one_node(want: Want, outlook: Outlook) -> Placed | None:
-    """All that is wanted on one node that is there, if that is what `plan` would say with nodes that are there first;
-    None: ask `plan`. Most demands are of one slot, and this is all they need."""
-    units = want.units
-    if units > want.per_node:
-        return None
-    for index, stock in outlook.in_use():
-        position, _ = outlook.find(index)
-        if position >= 0:
-            _, shape = stock.runs.run_from(position)
-            fit = outlook.fit(shape) if shape is not None else None
-            if shape is None or not isinstance(fit, Fit) or fit.count < units or shape.dormant:
-                return None
-            after = shape.after(fit, units)
-            return Placed(stock, position, position + 1, units, shape, after, False)
-    return None
+class Spot(NamedTuple):
+    """One node that takes all of a demand: the one at `position` of `stock`, or, there being none yet, a new one."""
+
+    stock: Stock
+    position: int
+    before: NodeShape
+    after: NodeShape
+    opened: bool
+
+
+def on_one_node(units: int, outlook: Outlook) -> Spot | Literal[False] | None:
+    """The one node on which `plan` would place `units` slots, with nodes that are there before new ones; False: not one
+    slot fits anywhere; None: ask `plan`. Most demands are of one slot, and this is all they need. The expression must
+    be monotone."""
+    found = outlook.spot()
+    if found is not None:
+        stock, position, shape, fit = found
+        if fit.count < units or shape.dormant:
+            return None
+        return Spot(stock, position, shape, shape.after(fit, units), False)
+    for index, stock in enumerate(outlook.stocks):
+        if stock.is_still_full:
+            continue
+        new = outlook.opening(index)
+        if not isinstance(new, Fit) or not stock.has_room_for(1):
+            continue
+        if new.count < units:
+            return None
+        shape = stock.new_shape
+        return Spot(stock, len(stock.shapes), shape, shape.after(new, units), True)
+    return False

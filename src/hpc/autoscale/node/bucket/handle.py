@@ -22,6 +22,7 @@ from hpc.autoscale.node.node.shaping import shape_of
 from hpc.autoscale.packing.draft import Placed
 from hpc.autoscale.packing.shape import NodeShape, ShapeTable
 from hpc.autoscale.packing.stock import Stock
+from hpc.autoscale.packing.strategy import Spot
 
 
 class NodeBucket(BucketFacts):
@@ -221,7 +222,7 @@ class NodeBucket(BucketFacts):
                     shape = self._shape_of(node, table)
                 elif isinstance(node, str):
                     continue
-                if position < stock.runs.size:
+                if position < len(stock.shapes):
                     stock.reshape(position, position + 1, shape)
                 else:
                     stock.append(shape)
@@ -245,13 +246,29 @@ class NodeBucket(BucketFacts):
             else:
                 self._links.setdefault(position, []).append(assignment_id)
 
+    def _took_one(self, spot: Spot, name: str | None, assignment_id: str) -> None:
+        """The engine has placed something on one node; `name` is that of a newly opened one."""
+        position = spot.position
+        if name is not None:
+            self._slots.append(name)
+        node = self._slots[position]
+        if isinstance(node, str):
+            links = self._links.get(position)
+            if links is None:
+                self._links[position] = [assignment_id]
+            else:
+                links.append(assignment_id)
+        elif node is not None:
+            after = spot.after
+            node._placed(after.free, spot.before.free, after.closed, (assignment_id,))
+
     def _handle(self, position: int) -> Node:
         """The node at a position, also one that is gone; made now if it was only planned."""
         found = self._slots[position]
         if not isinstance(found, str):
             return self._gone[position] if found is None else found
         stock, finish = self._stock, self._finish
-        shape = stock.runs.at(position) if stock is not None else None
+        shape = stock.shapes[position] if stock is not None else None
         if stock is None or finish is None or shape is None:
             raise AutoscaleError(f"{self} has no planned node at {position}")
         shapes, links = (stock.new_shape, shape), self._links.pop(position, ())

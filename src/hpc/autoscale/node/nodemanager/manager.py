@@ -7,10 +7,11 @@ the engine's (`placing`), talking to the server is `operations`'.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
+from hpc.autoscale import results
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node.bucket import NodeBucket
@@ -191,6 +192,27 @@ class NodeManager(Commands):
         self, compiled: Compiled, want: Want, assignment_id: str, failed_as: str | None = None
     ) -> AllocationResult:
         return place(self, Ask(compiled, want, assignment_id, failed_as))
+
+    def _place_on_one(
+        self, compiled: Compiled, units: int, assignment_id: str
+    ) -> tuple[NodeBucket, int] | Literal[False] | None:
+        """Place `units` slots that one node takes, existing or new, in few steps; where it is. False: not one of them
+        fits anywhere. None: nothing was done, `_place` must be asked, which would come to the same."""
+        if results.HANDLERS:
+            return None
+        if self._written:
+            self._sync()
+        demand = self._sorted(compiled)
+        if demand.opaque or demand.tolls or demand.personal is not None:
+            return None
+        spot = self._packer.spot(demand.common, units)
+        if not spot:
+            return spot
+        bucket = self._by_stock[spot.stock]
+        name = self._names.take(bucket) if spot.opened else None
+        self._packer.take(spot)
+        bucket._took_one(spot, name, assignment_id)
+        return bucket, spot.position
 
     def _sorted(self, compiled: Compiled) -> Sorted:
         """The constraints by who can answer for them. Worked out once for each list, while that is in use."""

@@ -33,6 +33,21 @@ class Names:
         self.hook = hook
         self._next_of_hook.clear()
 
+    def take(self, bucket: NodeBucket) -> str:
+        """A name for one new node; it is in use from now on. What a hook raises goes to the caller."""
+        if self.hook is not None:
+            proposal = self.propose()
+            (name,) = proposal.names(bucket, 1)
+            proposal.accept()
+            return name
+        nodearray, used = bucket.nodearray, self.used
+        index = self._next.get(nodearray, 1)
+        while (name := f"{nodearray}-{index}") in used:
+            index += 1
+        self._next[nodearray] = index
+        used.add(name)
+        return name
+
     def propose(self) -> Proposal:
         """Names for the new nodes of one plan; nothing is reserved before `Proposal.accept`."""
         return Proposal(self)

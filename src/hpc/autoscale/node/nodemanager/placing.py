@@ -47,14 +47,14 @@ class Verdict(NamedTuple):
 
 def place(manager: NodeManager, ask: Ask) -> AllocationResult:
     """Place a demand, or say why not. Nothing is changed on failure."""
+    want = ask.want
+    if not want.whole and want.units <= want.per_node:
+        placed = manager._place_on_one(ask.compiled, want.units, ask.assignment_id)
+        if placed:
+            bucket, position = placed
+            return AllocationResult("success", lambda: [bucket._handle(position)], want.units)
     manager._sync()
     demand = manager._sorted(ask.compiled)
-    if not results.HANDLERS and not demand.needs_probe and not demand.tolls:
-        placed = manager._packer.place_on_one(demand.common, ask.want)
-        if placed is not None:
-            bucket, position = manager._bucket_of(placed.stock), placed.lo
-            bucket._took(placed, (), ask.assignment_id)
-            return AllocationResult("success", lambda: [bucket._handle(position)], placed.times)
     verdict = _decide(manager, demand, ask)
     delta = verdict.delta
     if results.HANDLERS:

@@ -129,19 +129,19 @@ class HandleProbe:
 
     def __call__(self, stock: Stock, position: int, units: int) -> Trial | Reject:
         bucket = self._bucket_of(stock)
-        is_new = position >= stock.runs.size
+        is_new = position >= len(stock.shapes)
         if self._demand.personal is not None:
             node = bucket.example_node if is_new else bucket._handle(position)
             refusal = self._demand.personal.fit(NodeView(node))
             if isinstance(refusal, Reject):
                 return refusal
             if not self._demand.opaque:
-                shape = stock.new_shape if is_new else stock.runs.at(position)
+                shape = stock.new_shape if is_new else stock.shapes[position]
                 trial = self._by_shape(NodeView(node), shape, units)
                 if trial is not None:
                     return trial
         if not is_new:
-            refused = self._refusal(bucket, position, stock.runs.at(position))
+            refused = self._refusal(bucket, position, stock.shapes[position])
             if refused is not None:
                 return refused
         return self._by_trying(bucket, position, units)
