@@ -110,6 +110,14 @@ class ForeignSession:
         return ResponseStatus(code), converter("done")
 
 
+class ForeignClient:
+    """A client of the stand-in; `config` is what it was made with."""
+
+    def __init__(self, config):
+        self.config = dict(config)
+        self.session = ForeignSession(self.config)
+
+
 def clusters_module(cluster):
     """The module of functions, over a mock cluster; `calls` has their names in order."""
     module = ModuleType("cyclecloud.api.clusters")
@@ -164,6 +172,8 @@ def install(monkeypatch, cluster):
         setattr(module, name, model)
     functions = packages["cyclecloud.api.clusters"] = clusters_module(cluster)
     packages["cyclecloud.api"].clusters = functions
+    packages["cyclecloud.client"] = ModuleType("cyclecloud.client")
+    packages["cyclecloud.client"].Client = ForeignClient
     packages["cyclecloud"].api, packages["cyclecloud"].model = (
         packages["cyclecloud.api"],
         packages["cyclecloud.model"],

@@ -30,6 +30,7 @@ from hpc.autoscale.ccbindings.models import (
     PlacementGroupStatus,
     Record,
 )
+from hpc.autoscale.node.nodemanager import new_node_manager
 from hpc.autoscale.simulator import serve
 
 ROW_OF = {
@@ -306,6 +307,23 @@ def test_an_installed_client_is_used_with_its_own_session(theirs):
     assert [r["Name"] for r in binding.get_nodes().nodes] == ["htc-2", "htc-3"]
     assert {"get_cluster_status", "create_nodes", "shutdown_nodes"} <= set(theirs.calls)
     assert "https://cc" in str(binding)
+
+
+@row("client.Client")
+@row("ccbindings.new_cluster_bindings")
+def test_an_installed_client_is_what_a_configuration_leads_to(theirs):
+    """new_cluster_bindings connects it, by the configuration; managers live on it from pass to pass."""
+    config = {"cluster_name": "c", "url": "https://cc", "username": "u", "password": "p"}
+    first = new_node_manager(config)
+    assert isinstance(first.cluster_bindings.client, foreign_client.ForeignClient)
+    assert first.cluster_bindings.client.config["verify_certificates"] is True
+    assert first.cluster_bindings.clusters_module is theirs
+    first.allocate({"ncpus": 4}, node_count=3)
+    assert names(first.bootup().nodes) == ["htc-2", "htc-3"]
+    second = new_node_manager(config)
+    assert names(second.get_nodes()) == ["htc-1", "htc-2", "htc-3"]
+    assert names(second.delete(second.get_nodes()[1:]).nodes) == ["htc-2", "htc-3"]
+    assert names(new_node_manager(config).get_nodes()) == ["htc-1"]
 
 
 @row("session.request")

@@ -1,10 +1,10 @@
 """The CycleCloud side of the library: everything that knows the server or its protocol.
 
 `new_cluster_bindings` is the way in; the node manager calls it once for each pass. `interface` is what it gets back:
-`legacy` over REST (with `selection`, `creation`, `dryrun` and `foreign`, for other people's clients), `mock` in memory,
-`reproduce` from saved replies. Below `legacy`, from the top: `client` (made from `auth` and `settings`) and `clusters` (one
-function for each endpoint), `mutation` (changing things exactly once) with `recovery`, `session` (when to send and send
-again) with `pacing`, `replies` and `transport` (one HTTP request).
+`legacy` over REST (with `selection`, `creation` and `dryrun`), `mock` in memory, `reproduce` from saved replies. `legacy`
+takes other people's clients (`foreign`), CycleCloud's own among them (`installed`). Ours is, from the top: `client` (made
+from `auth` and `settings`) and `clusters` (one function for each endpoint), `mutation` (changing things exactly once)
+with `recovery`, `session` (when to send and send again) with `pacing`, `replies` and `transport` (one HTTP request).
 `models` and `errors` are what all of them speak in; `evidence` decides whether a listing may be believed.
 """
 
@@ -21,7 +21,9 @@ def new_cluster_bindings(config: Mapping[str, Any]) -> ClusterBindingInterface:
 
     `_mock_bindings` is a binding to use as it is, or describes saved replies (`{"name": "reproduce", ...}`; another
     name is an AssertionError). Otherwise the server is the one of `url`, `username` and `password`, the cluster
-    `cluster_name`, and `read_only` makes it a dry run. Raises ConfigurationException when one of them is missing.
+    `cluster_name`, and `read_only` makes it a dry run. The client is that of the package `cyclecloud` where it is
+    installed, else ours; `cyclecloud_client` chooses (see `installed`). Raises ConfigurationException when a setting is
+    missing or unusable.
     """
     given = config.get("_mock_bindings")
     if isinstance(given, Mapping) and given:
@@ -38,11 +40,18 @@ def new_cluster_bindings(config: Mapping[str, Any]) -> ClusterBindingInterface:
 
 def _connected(config: Mapping[str, Any]) -> ClusterBindingInterface:
     """The binding to a real server. What it takes is imported here: half of the time to import the library otherwise."""
+    from hpc.autoscale.ccbindings import installed
     from hpc.autoscale.ccbindings.auth import resolve_credentials
     from hpc.autoscale.ccbindings.client import Client
     from hpc.autoscale.ccbindings.legacy import ClusterBinding
 
     credentials = resolve_credentials(config)
-    client = Client(config, **vars(credentials))
     read_only = bool(config.get("read_only", False))
-    return ClusterBinding(config, client.session, client, read_only=read_only)
+    # made in any case: it checks every setting, and says what is wrong in our words
+    own = Client(config, **vars(credentials))
+    binding = ClusterBinding(config, own.session, own, read_only=read_only)
+    theirs = installed.connect(config, credentials)
+    if theirs is None:
+        return binding
+    known = {**config, **vars(credentials)}
+    return ClusterBinding(known, **vars(theirs), read_only=read_only)

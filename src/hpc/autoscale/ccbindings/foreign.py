@@ -1,15 +1,22 @@
-"""Working with CycleCloud's own Python client, when a caller brings one: its functions, and its exceptions as ours.
+"""Working with CycleCloud's own Python client, or one like it: its functions, its exceptions as ours, lost replies.
 
 That client is not ours to ship and nothing here imports it unless a caller's session needs it. It reports a refusal as an
-exception whose text is the body of the reply; its class has no public name. Used by `legacy` alone.
+exception whose text is the body of the reply; its class has no public name. It sends a request once and knows of no
+recovery, so that is done here. Used by `legacy` alone.
 """
 
+import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
+from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.ccbindings import errors
+from hpc.autoscale.ccbindings.models import NodeList
+from hpc.autoscale.ccbindings.mutation import answers
 from hpc.autoscale.ccbindings.replies import NEVER_HAPPENED, server_message
 from hpc.autoscale.errors import AutoscaleError, ConfigurationException
+
+T = TypeVar("T")
 
 
 def clusters_module() -> Any:
@@ -42,8 +49,44 @@ def guarded(
         raise _ours(where, type(error).__name__, text, request_id) from None
 
 
+def carried_out_once(
+    call: Callable[[], T],
+    action: str,
+    request_id: str,
+    ask: Callable[[], NodeList],
+    recover: Callable[[NodeList], T],
+) -> T:
+    """The result of a mutation, also when its reply was lost or the server has carried out its request id before.
+
+    In doubt the server is asked for the nodes of the request id, and `recover` makes the result of them. When it does not
+    know the id, or cannot be asked, the error of `call` stands.
+    """
+    try:
+        return call()
+    except errors.CycleCloudError as error:
+        listing = _listing_for(action, request_id, ask)
+        if listing is None:
+            raise
+        logging.warning("%s: but request id %s was carried out", error, request_id)
+        return recover(listing)
+
+
+def _listing_for(action: str, request_id: str, ask: Callable[[], NodeList]) -> NodeList | None:
+    """The nodes of a request id, if the server has carried it out as this action."""
+    try:
+        listing = ask()
+    except errors.CycleCloudError:
+        return None
+    done = listing.operation.action if listing.operation else None
+    if not answers(listing, request_id) or (done and done.lower() != action):
+        return None
+    return listing
+
+
 def _ours(where: str, kind: str, text: str, request_id: str | None) -> errors.CycleCloudError:
     message = server_message(text)
+    if message is None and re.search(r"certificate[ _]verify[ _]failed", text, re.IGNORECASE):
+        return errors.CertificateError(where, f"{kind}: {text}")
     if message is None and request_id:
         return errors.MutationUnconfirmed(where, request_id, f"{kind}: {text}")
     if message is None:

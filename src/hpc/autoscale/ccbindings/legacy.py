@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpclogging as logging
-from hpc.autoscale.ccbindings import clusters, creation, foreign
+from hpc.autoscale.ccbindings import clusters, creation, errors, foreign, recovery
 from hpc.autoscale.ccbindings.dryrun import DryRun
 from hpc.autoscale.ccbindings.models import (
     ClusterStatus,
@@ -88,7 +88,11 @@ class ClusterBinding(SelectingBinding):
         sets = [creation.creation_set(group) for group in creation.partition_by_set(nodes)]
         request = NodeCreationRequest(request_id=request_id, sets=sets)
         request.validate()
-        return self._call("create_nodes", NodeCreationResult, request, request_id=request_id)
+
+        def recover(listing: NodeList) -> NodeCreationResult:
+            return recovery.creation_result(request, request_id, listing)
+
+        return self._mutate("create", NodeCreationResult, request, request_id, recover)
 
     def delete_nodes(
         self, nodes: Sequence["Node"], request_id: str | None = None
@@ -114,7 +118,15 @@ class ClusterBinding(SelectingBinding):
         """All node records, or those of one operation; those of the dry run alone once it has any."""
         if self._dry_run.records:
             return self._dry_run.listing(operation_id, request_id)
-        return self._call("get_nodes", NodeList, operation_id, request_id)
+        try:
+            return self._call("get_nodes", NodeList, operation_id, request_id)
+        except errors.OperationNotFound:
+            raise
+        except errors.CycleCloudError:
+            if self._is_ours or not operation_id or request_id:
+                raise
+            # the operation of a lost reply goes by its request id; ours looks it up by itself
+            return self._call("get_nodes", NodeList, None, operation_id)
 
     def scale(
         self,
@@ -141,11 +153,39 @@ class ClusterBinding(SelectingBinding):
         self._refuse_if_read_only(f"{action}_nodes")
         request = selection.request(request_id)
         request.validate()
-        return self._call(f"{action}_nodes", NodeManagementResult, request, request_id=request_id)
+
+        def recover(listing: NodeList) -> NodeManagementResult:
+            return recovery.management_result(action, request_id, listing)
+
+        return self._mutate(action, NodeManagementResult, request, request_id, recover)
 
     def _refuse_if_read_only(self, call: str) -> None:
         if self.read_only:
             raise ReadOnlyModeException(f"Can not call {call} in read only mode.")
+
+    def _mutate(
+        self,
+        action: str,
+        model: type[M],
+        request: Model,
+        request_id: str,
+        recover: Callable[[NodeList], M],
+    ) -> M:
+        """Carry out a request once. Our functions see to that themselves."""
+
+        def call() -> M:
+            return self._call(f"{action}_nodes", model, request, request_id=request_id)
+
+        def ask() -> NodeList:
+            return self._call("get_nodes", NodeList, None, request_id)
+
+        if self._is_ours:
+            return call()
+        return foreign.carried_out_once(call, action, request_id, ask, recover)
+
+    @property
+    def _is_ours(self) -> bool:
+        return self.clusters_module is clusters
 
     def _call(self, function: str, model: type[M], *args: Any, request_id: str | None = None) -> M:
         """Call a function of the clusters module; its result as one of our models."""
@@ -165,7 +205,7 @@ class ClusterBinding(SelectingBinding):
         return foreign.guarded(where, function, request_id, self.config.get("password"))
 
     def _retry(self) -> None:
-        if self.clusters_module is clusters:
+        if self._is_ours:
             clusters.retry_failed_nodes(self.session, self.cluster_name)
             return
         context = self.clusters_module._RequestContext()

@@ -144,7 +144,7 @@ class Mutation(Generic[T]):
             raise
         except errors.CycleCloudError as error:
             raise self._unconfirmed(f"{lost}; and asking for it failed: {error}") from None
-        if not _answers(listing, self.question.request_id):
+        if not answers(listing, self.question.request_id):
             raise self._unconfirmed(
                 f"{lost}; and the answer does not say for which operation it is"
             )
@@ -155,7 +155,7 @@ class Mutation(Generic[T]):
         return errors.MutationUnconfirmed(self.session.url + self.path, request_id, reason)
 
 
-def _answers(listing: NodeList, request_id: str) -> bool:
+def answers(listing: NodeList, request_id: str) -> bool:
     """Whether a listing is about the request id that was asked for, and not simply all nodes there are."""
     if listing.operation is not None:
         return True

@@ -118,7 +118,7 @@ class Transport:
                 }
             )
             if self._verify is False:
-                _warn_unverified(self.url)
+                warn_unverified(self.url)
         return self._http
 
     def _unreachable(self, url: str, error: Exception) -> errors.CycleCloudUnreachable:
@@ -167,7 +167,7 @@ def _verification(verify: bool, ca_file: str | None) -> bool | str:
     return True
 
 
-def _warn_unverified(url: str) -> None:
+def warn_unverified(url: str) -> None:
     """Say once per process and server that its certificate is not verified, and keep urllib3 from saying it again."""
     import urllib3
 
