@@ -1,0 +1,77 @@
+"""Order policies by name, and what they are told of a bucket.
+
+Names are those of the library, those registered with `register_policy`, and those of the entry point group
+`hpc.autoscale.packing`, which installed distributions offer; these are looked at only when a name is none of the others.
+What a policy is, and what comes of it, is `packing.order`'s. Called by `NodeManager` and by who makes one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from hpc.autoscale.errors import ConfigurationException, did_you_mean
+from hpc.autoscale.node.bucket import NodeBucket
+from hpc.autoscale.node.vm_sizes import price_per_hour
+from hpc.autoscale.packing.order import Offering, OrderPolicy, PolicyError, checked, known_policies
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+ENTRY_POINTS = "hpc.autoscale.packing"
+"""The entry point group in which distributions offer policies."""
+
+DEFAULT = "declared"
+
+
+def configured_policy(config: Mapping[str, Any]) -> str:
+    """The name in `packing.policy`, `declared` when there is none. ConfigurationException for one that nobody knows, or
+    whose policy cannot be had."""
+    name = (config.get("packing") or {}).get("policy", DEFAULT)
+    policy_named(name, "packing.policy: ")
+    return str(name)
+
+
+def policy_named(name: object, where: str = "") -> OrderPolicy:
+    """The policy of a name. ConfigurationException, with `where` before its text, when there is none or it cannot be had."""
+    known = known_policies()
+    if isinstance(name, str) and name in known:
+        return known[name]
+    # takes as long to import as the rest of the library
+    from importlib.metadata import entry_points
+
+    offered = entry_points(group=ENTRY_POINTS)
+    if isinstance(name, str) and name in offered.names:
+        return _loaded(offered[name], where)
+    names = [*known, *sorted(offered.names - known.keys())]
+    hint = did_you_mean(name, names) if isinstance(name, str) else ""
+    raise ConfigurationException(
+        f"{where}expected an order policy ({', '.join(names)}), found {name!r}{hint}"
+    )
+
+
+def _loaded(offered: EntryPoint, where: str) -> OrderPolicy:
+    try:
+        return checked(offered.load(), offered.name)
+    except (ImportError, AttributeError, TypeError, PolicyError) as error:
+        raise ConfigurationException(
+            f"{where}the order policy {offered.name!r} ({offered.value}) cannot be had: {error}"
+        ) from error
+
+
+def offering_of(bucket: NodeBucket) -> Offering:
+    """What a policy is told of a bucket. A region without public prices has those of the one that stands in for it: good
+    enough to compare sizes with."""
+    location, vm_size, spot = bucket.location, bucket.vm_size, bucket.spot
+    return Offering(
+        nodearray=bucket.nodearray,
+        vm_size=vm_size,
+        location=location,
+        spot=spot,
+        placement_group=bucket.placement_group,
+        vcpu_count=bucket.vcpu_count,
+        gpu_count=bucket.gpu_count,
+        last_capacity_failure=bucket.last_capacity_failure,
+        spot_placement_score=bucket.spot_placement_score,
+        ask_price=lambda: price_per_hour(location, vm_size, spot, stand_in=True),
+    )
