@@ -9,6 +9,7 @@ from typing import Any
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
+from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.node import Node
@@ -93,3 +94,36 @@ def make_jobs(workload: dict[str, Any], also: Sequence[dict[str, Any]] = ()) -> 
         )
         for each in workload["jobs"]
     ]
+
+
+def plan_of(calculator: DemandCalculator, jobs: Sequence[Job]) -> dict[str, Any]:
+    """What came of a pass, as plain values: what `check_plan` checks. Memory in GiB."""
+    demand = calculator.get_demand()
+    return {
+        "nodes": [
+            {
+                "name": str(node.name),
+                "nodearray": str(node.nodearray),
+                "vm_size": str(node.vm_size),
+                "placement_group": node.placement_group,
+                "exists": bool(node.exists),
+                "available": {name: _plain(node.available[name]) for name in _amounts(node)},
+                "assignments": sorted(node.assignments),
+            }
+            for node in calculator.node_mgr.get_nodes()
+        ],
+        "remaining": {job.name: job.iterations_remaining for job in jobs},
+        "new": [str(node.name) for node in demand.new_nodes],
+    }
+
+
+def _amounts(node: Node) -> list[str]:
+    return [
+        name
+        for name, value in node.available.items()
+        if isinstance(value, (int, float, ht.Size)) and not isinstance(value, bool)
+    ]
+
+
+def _plain(value: Any) -> float:
+    return float(value.convert_to("g").value) if isinstance(value, ht.Size) else float(value)

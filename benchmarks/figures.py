@@ -117,7 +117,7 @@ def _figures(part: int) -> Iterator[Figure]:
     yield from _explaining()
     yield from _custom()
     nodes, jobs = 20_000 // part, 100_000 // part
-    task = {"kind": "pass", "workload": "big", "scale": {"n": jobs, "nodes": nodes}}
+    task = {"kind": "pass", "workload": "big", "scale": {"n": jobs, "nodes": nodes}, "check": True}
     targets = (BIG_MS, BIG_MB) if part == 1 else (None, None)
     yield Figure(f"big: {jobs:,} jobs, {nodes:,} nodes", "big", task, *targets)
     for sweep in SWEEPS:
@@ -126,10 +126,10 @@ def _figures(part: int) -> Iterator[Figure]:
 
 def _passes() -> Iterator[Figure]:
     for name, target in PASS_MS.items():
-        task = {"kind": "pass", "workload": name, "again": True}
+        task = {"kind": "pass", "workload": name, "again": True, "check": True}
         yield Figure(name, "pass", task, target, MEMORY_MB.get(name))
     for name, upstream in UPSTREAM.items():
-        task = {"kind": "pass", "workload": name, "scale": {"n": upstream.jobs}}
+        task = {"kind": "pass", "workload": name, "scale": {"n": upstream.jobs}, "check": True}
         yield Figure(f"{name}, {upstream.jobs:,} jobs", "pass", task, upstream.at_most_ms)
 
 
@@ -146,7 +146,7 @@ def _imports() -> Iterator[Figure]:
 
 
 def _explaining() -> Iterator[Figure]:
-    task = {"kind": "pass", "workload": "W2", "keep_results": True}
+    task = {"kind": "pass", "workload": "W2", "keep_results": True, "check": True}
     yield Figure("W2, results kept", "explain", task, than="W2", at_most_ratio=EXPLAINED_RATIO)
 
 
@@ -154,7 +154,8 @@ def _custom() -> Iterator[Figure]:
     scales = {"W2": {"n": 1_000}, "W4": {"n": 50, "iters": 10, "nodes": 500}}
     for workload, scale in scales.items():
         for rules in ("builtin", "lowered", "declared", "opaque"):
-            task = {"kind": "pass", "workload": workload, "scale": scale, "rules": rules}
+            on = {"workload": workload, "scale": scale}
+            task = {"kind": "pass", **on, "rules": rules, "check": True}
             than = f"{workload}, site rules builtin" if rules != "builtin" else ""
             yield Figure(f"{workload}, site rules {rules}", "custom", task, than=than)
 

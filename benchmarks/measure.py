@@ -17,7 +17,8 @@ from typing import Any, NotRequired, TypedDict, TypeVar
 
 import custom
 from calibration import TURNS, loop_seconds
-from clusters import make_jobs, mock_cluster, scheduler_nodes, write_free_amounts
+from check_plan import violations
+from clusters import make_jobs, mock_cluster, plan_of, scheduler_nodes, write_free_amounts
 from hpc.autoscale import hpclogging
 from hpc.autoscale.job.demandcalculator import DemandCalculator, new_demand_calculator
 from hpc.autoscale.job.job import Job
@@ -33,7 +34,8 @@ class Task(TypedDict):
     `rules`: every job is also held to the site's rules, written in this way (see `custom`). `keep_results`: a handler is
     registered that keeps every result. `again`: the pass is measured once more, on a cluster of its own, in a process
     that knows the jobs' texts by then. `scheduler_nodes`: the calculator is also given the nodes as the scheduler sees
-    them. `config`: added to the configuration. `turns`: of the calibration loop.
+    them. `config`: added to the configuration. `check`: the plan is checked from first principles, see `check_plan`.
+    `turns`: of the calibration loop.
     """
 
     kind: str
@@ -44,6 +46,7 @@ class Task(TypedDict):
     again: NotRequired[bool]
     scheduler_nodes: NotRequired[bool]
     config: NotRequired[dict[str, Any]]
+    check: NotRequired[bool]
     turns: NotRequired[int]
 
 
@@ -56,6 +59,7 @@ class Pass:
 
     def __init__(self, workload: dict[str, Any], task: Task) -> None:
         self.workload = workload
+        self._has_rules = "rules" in task
         way = task.get("rules")
         self._rules = custom.rules(way) if way else []
         reported = task.get("scheduler_nodes", False)
@@ -98,6 +102,18 @@ class Pass:
             "unplaced": len(_unplaced(self.jobs, nodes)),
         }
         return {"counts": counts, "plan": _plan_digest(nodes)}
+
+    def violations(self) -> list[str]:
+        """What is wrong with the plan, by a checker that knows nothing of the library; however site rules are written,
+        they mean what the built-in constraints say."""
+        if self.calculator is None:
+            raise RuntimeError("run has not been called")
+        workload = self.workload
+        if self._has_rules:
+            also = custom.rules("builtin")
+            jobs = [{**j, "constraints": [*j["constraints"], *also]} for j in workload["jobs"]]
+            workload = {**workload, "jobs": jobs, "resources": custom.RESOURCES}
+        return violations(workload, plan_of(self.calculator, self.jobs))
 
 
 def _timed(seconds: Seconds, part: str, work: Callable[[], T]) -> T:
@@ -162,6 +178,8 @@ def measure(task: Task) -> dict[str, Any]:
         **current.outcome(),
     }
     figures["counts"]["results"] = len(kept)
+    if task.get("check"):
+        figures["violations"] = current.violations()
     if task.get("again"):
         del current
         figures["cpu_again"] = Pass(workload, task).run()

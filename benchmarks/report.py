@@ -27,8 +27,9 @@ TITLES = {
 }
 COLUMNS = (
     *("", "CPU ms", "loop s", "scaled ms", "at most", " "),
-    *("next pass", "times", "peak MB", "new nodes", "unplaced"),
+    *("next pass", "times", "peak MB", "new nodes", "unplaced", "plan checked"),
 )
+MOST_SHOWN = 20
 GROWTH_COLUMNS = ("", *["size: ms"] * (DOUBLINGS + 1), "exponent", "at most", " ")
 
 
@@ -80,7 +81,14 @@ def _row(measured: Measured, others: Mapping[str, Measured]) -> list[str]:
         _limited(measured.peak_mb, figure.at_most_mb),
         str(counts.get("new", "")),
         str(counts.get("unplaced", "")),
+        _checked(measured.violations),
     ]
+
+
+def _checked(violations: Sequence[str] | None) -> str:
+    if violations is None:
+        return ""
+    return f"{len(violations)} WRONG" if violations else "ok"
 
 
 def _growth_row(growth: Growth) -> list[str]:
@@ -122,6 +130,14 @@ def _problems(measured: Sequence[Measured]) -> Iterator[str]:
     differing = list(_unlike(measured))
     if differing:
         yield "Another plan than what it is compared to: " + "; ".join(differing)
+    wrong = [f"{m.figure.name}: {each}" for m in measured for each in (m.violations or [])]
+    if wrong:
+        more = f"\n... and {len(wrong) - MOST_SHOWN} more" if len(wrong) > MOST_SHOWN else ""
+        yield "Wrong plans\n" + "\n".join(wrong[:MOST_SHOWN]) + more
+    plans = [m.violations for m in measured if m.violations is not None]
+    if plans:
+        found = sum(bool(each) for each in plans)
+        yield f"plan checked: {f'violations in {found} of' if found else 'ok, all'} {len(plans)}"
     checked = verdicts(measured)
     over = [v for v in checked if not v.holds]
     yield f"{len(checked) - len(over)} of {len(checked)} targets are met" + "".join(
@@ -158,6 +174,7 @@ def _figure_json(measured: Measured) -> dict[str, Any]:
         made["scaled_ms"] = measured.scaled_ms
         made["scaled_ms_again"] = measured.again_ms
         made["peak_mb"] = measured.peak_mb
+        made["violations"] = measured.violations
     return {**made, "runs": measured.runs}
 
 

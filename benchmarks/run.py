@@ -28,7 +28,9 @@ def parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[Figure]]:
     parser.add_argument("--runs", type=int, help="how often each figure is measured (3; quick: 1)")
     parser.add_argument("--seed", type=int, help="of the workloads, in place of their own")
     parser.add_argument("--out", type=Path, help="JSON file (benchmarks/out/bench-<time>.json)")
-    parser.add_argument("--check", action="store_true", help="exit 1 when a target is not met")
+    parser.add_argument(
+        "--check", action="store_true", help="exit 1 when a target is not met or a plan is wrong"
+    )
     options = parser.parse_args(arguments)
     if options.runs is not None and options.runs < 1:
         parser.error(f"--runs: expected 1 or more, found {options.runs}")
@@ -77,7 +79,7 @@ def try_import(library: Path) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print, write; 1 when --check finds a target missed, or nothing could be measured."""
+    """Measure, print, write; 1 when --check finds a target missed or a plan wrong, or something could not be measured."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     options, figures = parse(given)
     runs = options.runs or (1 if options.quick else 3)
@@ -88,8 +90,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(text(found))
     print(f"\nWritten to {out}")
     missed = options.check and not all(verdict.holds for verdict in verdicts(found))
+    wrong = options.check and any(each.violations for each in found)
     failed = any(each.failure for each in found)
-    return int(missed or failed)
+    return int(missed or wrong or failed)
 
 
 if __name__ == "__main__":

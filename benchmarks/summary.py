@@ -69,6 +69,12 @@ class Measured:
         """The different plans of its runs: one, when all is well."""
         return {run["plan"] for run in self.runs if "plan" in run}
 
+    @property
+    def violations(self) -> list[str] | None:
+        """What is wrong with its plans; None where no plan was checked."""
+        checked = [run["violations"] for run in self.runs if "violations" in run]
+        return sorted({each for found in checked for each in found}) if checked else None
+
 
 def _ratio(run: Mapping[str, Any]) -> float:
     return float(run["cpu"]["total"]) / float(run["loop"])

@@ -4,10 +4,9 @@
 same to the plain dicts of the naive packer; what both answer, and their pictures, can be compared.
 """
 
-from fractions import Fraction
-
 import oracle
-from oracle_reading import FAMILIES, LARGE
+from oracle_facts import machine_resources, rounded
+from oracle_reading import FAMILIES
 
 from hpc.autoscale import results
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
@@ -80,23 +79,6 @@ def add_bucket(binding, description, array, bucket):
         made.last_capacity_failure = bucket["failed"]
 
 
-def machine_resources(machine):
-    """All resources of a machine that cannot be ordered, so that no default is added. `machine`: cores, and owner."""
-    cores, owner = machine
-    return {
-        **({"owner": owner} if owner else {}),
-        "ncpus": cores,
-        "pcpus": cores,
-        "ngpus": 0,
-        "nodearray": "unknown",
-        "memb": "memory::8589934592b",
-        "memkb": "memory::8388608k",
-        "memmb": "memory::8192m",
-        "memgb": "memory::8g",
-        "memtb": "memory::8t",
-    }
-
-
 class Machine(SchedulerNode):
     """A machine as the scheduler reports it, whose name is not looked up."""
 
@@ -111,26 +93,8 @@ class Machine(SchedulerNode):
 
 
 def plainly(value):
-    """A value of a node as the naive packer has it: sizes in bytes, numbers as fractions rounded to what matters."""
-    if isinstance(value, Size):
-        value = value.bytes
-    if isinstance(value, (int, float, Fraction)) and not isinstance(value, bool):
-        return float(f"{float(value):.6g}")
-    return value
-
-
-REQUEST = {
-    # how: (most on one node, all in one bucket)
-    "job-slots": (LARGE, False),
-    "job-nodes": (1, True),
-    "job-colocated": (LARGE, True),
-    "job-scatter": (1, True),
-    "slots": (LARGE, False),
-    "nodes": (1, False),
-    "whole-slots": (LARGE, True),
-    "whole-nodes": (1, True),
-    "new-slots": (LARGE, False),
-}
+    """A value of a node as the naive packer has it: sizes in bytes, numbers rounded to what matters."""
+    return rounded(value.bytes if isinstance(value, Size) else value)
 
 
 def with_pools(world, constraints):

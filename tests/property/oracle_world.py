@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 import oracle
-from engine_world import REQUEST, machine_resources, plainly
+from oracle_facts import REQUEST, machine_resources, rounded
 from oracle_reading import add_default, add_group, add_machines, read_cluster
 
 
@@ -101,7 +101,7 @@ class NaiveWorld:
                 [
                     (
                         node["name"],
-                        {k: plainly(v) for k, v in node["free"].items()},
+                        {k: rounded(v) for k, v in node["free"].items()},
                         node["assigned"],
                         node["closed"],
                         bool(node["used"] or node["assigned"] or node["props"]["keep_alive"]),
@@ -114,4 +114,4 @@ class NaiveWorld:
 
     def left_in_pools(self):
         """As of `World`."""
-        return {name: plainly(n) for (_, name), n in self.cluster["pools"].items()}
+        return {name: rounded(n) for (_, name), n in self.cluster["pools"].items()}

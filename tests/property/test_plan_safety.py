@@ -2,8 +2,9 @@
 
 from copy import deepcopy
 
-from engine_world import REQUEST, World
+from engine_world import World
 from opaque_twins import Amount, with_twins
+from oracle_facts import REQUEST
 from oracle_reading import FAMILIES, read_cluster
 from scenario_laws import for_scenarios
 from strategies import MANY, Maker

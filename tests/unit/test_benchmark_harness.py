@@ -13,6 +13,7 @@ import fresh
 import report
 import run
 import summary
+import workloads
 
 LIBRARY = fresh.library_of(fresh.ROOT)
 
@@ -40,9 +41,11 @@ def test_pass_is_measured_in_a_fresh_process():
 
 
 def test_ways_to_write_a_rule_agree():
-    """Site rules give the same plan in every way, and another one than no rules."""
+    """Site rules give the same right plan in every way, and another one than no rules."""
     ways = ("builtin", "lowered", "declared", "opaque")
-    plans = {fresh.measured(a_task(rules=way), LIBRARY)["plan"] for way in ways}
+    told = [fresh.measured(a_task(rules=way, check=True), LIBRARY) for way in ways]
+    assert [each["violations"] for each in told] == [[], [], [], []]
+    plans = {each["plan"] for each in told}
     assert len(plans) == 1
     assert fresh.measured(a_task(), LIBRARY)["plan"] not in plans
 
@@ -173,6 +176,33 @@ def test_differing_plans_are_told():
     said = report.text([base, other])
     assert "Different plans in different runs: other" in said
     assert "Another plan than what it is compared to: other" in said
+
+
+def test_plan_of_every_workload_is_checked():
+    """Once at least, and in every group but the sweeps."""
+    found = [figure for figure in figures.all_figures() if figure.task.get("check")]
+    assert {figure.workload for figure in found} == workloads.MAKERS.keys()
+    assert {figure.group for figure in found} == {"pass", "explain", "custom", "big"}
+
+
+def test_wrong_plans_are_told(monkeypatch, tmp_path, capsys):
+    """In the table, by what is wrong, and by the exit status when it is asked for."""
+    right = measured(figures.Figure("right", "pass", {}), 1.0, violations=[])
+    wrong = measured(figures.Figure("wrong", "pass", {}), 1.0, violations=["n1: overfilled"])
+    assert "plan checked: ok, all 1" in report.text([right])
+    said = report.text([right, wrong])
+    assert "1 WRONG" in said
+    assert "wrong: n1: overfilled" in said
+    assert "plan checked: violations in 1 of 2" in said
+    given = ["--only", "import", "--out", str(tmp_path / "out.json")]
+    for found, options, status in (
+        ([wrong], ["--check"], 1),
+        ([right], ["--check"], 0),
+        ([wrong], [], 0),
+    ):
+        monkeypatch.setattr(run, "measure_all", lambda figures, runs, library, f=found: f)
+        assert run.main([*given, *options]) == status
+    assert "WRONG" in capsys.readouterr().out
 
 
 def test_ratios_of_pairs():
