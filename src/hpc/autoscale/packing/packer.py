@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from hpc.autoscale.packing.draft import Delta, Probe, Want
@@ -21,6 +21,7 @@ class StalePlan(RuntimeError):
 class Packer:
     """Asks and commits. Rankings are remembered for each expression until `forget_rankings`.
 
+    `arrange`: puts stocks in the order in which they are asked, before what a demand prefers; None leaves them as declared.
     Not safe for use by several threads at once.
     """
 
@@ -28,6 +29,8 @@ class Packer:
         self.existing_first = existing_first
         self.table = ShapeTable()
         self.stocks: list[Stock] = []
+        self.arrange: Callable[[Sequence[Stock]], Sequence[Stock]] | None = None
+        self._arranged: Sequence[Stock] | None = None
         self._rankings: dict[Expr, Ranking] = {}
         self._survey: Survey | None = None
         self._outlooks: dict[Expr, Outlook] = {}
@@ -43,17 +46,24 @@ class Packer:
     def forget_rankings(self) -> None:
         """Buckets have changed: rank them anew when next asked."""
         self._survey = None
+        self._arranged = None
         self._rankings.clear()
         self._outlooks.clear()
         self._journal.clear()
         self._plan = None
+
+    def arranged(self) -> Sequence[Stock]:
+        """All stocks, in the order in which they are asked before what a demand prefers."""
+        if self._arranged is None:
+            self._arranged = self.arrange(self.stocks) if self.arrange else self.stocks
+        return self._arranged
 
     def ranking(self, expr: Expr) -> Ranking:
         """The order in which stocks are asked for an expression."""
         found = self._rankings.get(expr)
         if found is None:
             if self._survey is None:
-                self._survey = Survey(self.stocks)
+                self._survey = Survey(self.arranged())
             found = self._rankings[expr] = self._survey.rank(expr)
         return found
 

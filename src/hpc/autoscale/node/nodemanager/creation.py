@@ -12,6 +12,7 @@ from hpc.autoscale.node import operations, vm_sizes
 from hpc.autoscale.node.default_resources import definitions_from_config
 from hpc.autoscale.node.nodemanager.building import Built, build
 from hpc.autoscale.node.nodemanager.manager import NodeManager
+from hpc.autoscale.node.nodemanager.policies import configured_policy
 from hpc.autoscale.node.requests import RequestLog
 
 
@@ -24,17 +25,19 @@ def new_node_manager(
 
     System default resources are defined unless the configuration's `disable_default_resources` says otherwise; passing
     False defines them whatever it says. `existing_nodes` is accepted and not used: see `add_unmanaged_nodes`.
-    CycleCloudError when the cluster cannot be read, or when what it says contradicts itself.
+    CycleCloudError when the cluster cannot be read, or when what it says contradicts itself; ConfigurationException, before
+    anything is read, when there is no order policy of the configured name.
     """
     hpclogging.initialize_logging(config)
     definitions = definitions_from_config(config.get("default_resources") or [])
+    policy = configured_policy(config)
     vm_sizes.configure(config)
     binding = ccbindings.new_cluster_bindings(config)
     requests = RequestLog(config.get("requests_file"))
     operations.settle_lost_creates(binding, requests)
     built = read_cluster(config, binding)
     existing_first = (config.get("packing") or {}).get("order", "existing-first") != "declared"
-    manager = NodeManager(binding, built.buckets, existing_first, built.problems)
+    manager = NodeManager(binding, built.buckets, existing_first, built.problems, policy)
     manager.requests = requests
     manager._assume_hostnames = bool(config.get("assume_standalone_hostnames"))
     manager._names.reserve(built.names)

@@ -27,10 +27,12 @@ from hpc.autoscale.node.node.handle import checked_placement_group
 from hpc.autoscale.node.nodemanager.commanding import Commands
 from hpc.autoscale.node.nodemanager.naming import NameHook, Names, Proposal
 from hpc.autoscale.node.nodemanager.placing import Ask, place
+from hpc.autoscale.node.nodemanager.policies import DEFAULT, Ordered
 from hpc.autoscale.node.nodemanager.probing import Sorted, sort_out
 from hpc.autoscale.node.nodemanager.unmanaged import artificial_bucket, unmanaged_key
 from hpc.autoscale.packing.draft import Delta, Want
 from hpc.autoscale.packing.expr import UNBOUNDED
+from hpc.autoscale.packing.order import OrderPolicy
 from hpc.autoscale.packing.packer import Packer
 from hpc.autoscale.packing.stock import Stock
 from hpc.autoscale.results import AllocationResult
@@ -39,11 +41,12 @@ from hpc.autoscale.util import uuid
 _MOST_SORTINGS = 10_000
 
 
-class NodeManager(Commands):
+class NodeManager(Ordered, Commands):
     """Buckets and their nodes.
 
     `problems` says, a sentence each, what of the cluster could not be used when it was read. `existing_first`: nodes
-    with room are used before new ones are opened, across all buckets; otherwise bucket by bucket.
+    with room are used before new ones are opened, across all buckets; otherwise bucket by bucket. `policy`: in which order
+    buckets are asked; see `set_order_policy`.
     """
 
     def __init__(
@@ -52,6 +55,7 @@ class NodeManager(Commands):
         node_buckets: Sequence[NodeBucket],
         existing_first: bool = True,
         problems: Sequence[str] = (),
+        policy: str | OrderPolicy = DEFAULT,
     ) -> None:
         super().__init__(cluster_bindings)
         self.problems = list(problems)
@@ -66,6 +70,7 @@ class NodeManager(Commands):
         self._written: dict[NodeBucket, None] = {}
         for bucket in node_buckets:
             self._add_bucket(bucket)
+        self.set_order_policy(policy)
 
     # -- buckets and nodes
 
@@ -197,7 +202,8 @@ class NodeManager(Commands):
         self, compiled: Compiled, units: int, assignment_id: str
     ) -> tuple[NodeBucket, int] | Literal[False] | None:
         """Place `units` slots that one node takes, existing or new, in few steps; where it is. False: not one of them
-        fits anywhere. None: nothing was done, `_place` must be asked, which would come to the same."""
+        fits anywhere. None: nothing was done, `_place` must be asked, which would come to the same.
+        """
         if results.HANDLERS:
             return None
         if self._written:

@@ -133,6 +133,6 @@ def _ranking(manager: NodeManager, demand: Sorted) -> tuple[Ranking, list[Result
     if not demand.opaque:
         return manager._packer.ranking(demand.common), []
     with results.muted():
-        buckets, refusals = sift(manager.get_buckets(), demand.general, ask_artificial=False)
+        buckets, refusals = sift(manager._ordered_buckets(), demand.general, ask_artificial=False)
     stocks = tuple(bucket._stock for bucket in buckets if bucket._stock is not None)
     return Ranking(stocks, ()), refusals

@@ -7,13 +7,23 @@ What a policy is, and what comes of it, is `packing.order`'s. Called by `NodeMan
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale.errors import ConfigurationException, did_you_mean
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.vm_sizes import price_per_hour
-from hpc.autoscale.packing.order import Offering, OrderPolicy, PolicyError, checked, known_policies
+from hpc.autoscale.packing.order import (
+    Offering,
+    OrderPolicy,
+    PolicyError,
+    arranged,
+    checked,
+    declared,
+    known_policies,
+)
+from hpc.autoscale.packing.packer import Packer
+from hpc.autoscale.packing.stock import Stock
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -75,3 +85,34 @@ def offering_of(bucket: NodeBucket) -> Offering:
         spot_placement_score=bucket.spot_placement_score,
         ask_price=lambda: price_per_hour(location, vm_size, spot, stand_in=True),
     )
+
+
+class Ordered:
+    """The side of a `NodeManager` that knows in which order buckets are asked."""
+
+    _packer: Packer
+    _by_stock: dict[Stock, NodeBucket]
+    _order_policy: str | OrderPolicy = DEFAULT
+
+    @property
+    def order_policy(self) -> str | OrderPolicy:
+        """The policy that decides in which order buckets are asked, as it was given: a name, or a policy."""
+        return self._order_policy
+
+    def set_order_policy(self, policy: str | OrderPolicy) -> None:
+        """Ask buckets in this order from now on; what is placed stays. A name of `packing.policy`, or any function of an
+        `Offering`. ConfigurationException for a name that nobody knows, PolicyError for what is no policy.
+        """
+        found = policy_named(policy) if isinstance(policy, str) else checked(policy, repr(policy))
+        self._order_policy = policy
+        self._packer.arrange = None if found is declared else lambda s: self._arranged(found, s)
+        self._packer.forget_rankings()
+
+    def _arranged(self, policy: OrderPolicy, stocks: Sequence[Stock]) -> list[Stock]:
+        offerings = [offering_of(self._by_stock[stock]) for stock in stocks]
+        return [stocks[index] for index in arranged(policy, offerings)]
+
+    def _ordered_buckets(self) -> list[NodeBucket]:
+        """The valid buckets, in the order in which they are asked before what a job prefers."""
+        buckets = (self._by_stock[stock] for stock in self._packer.arranged())
+        return [bucket for bucket in buckets if bucket.valid]

@@ -1,0 +1,194 @@
+"""Order policies from the configuration to the plan: which buckets of a mock cluster get the jobs."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from node_kit import a_manager
+
+from hpc.autoscale.ccbindings.mock import MockClusterBinding
+from hpc.autoscale.errors import ConfigurationException
+from hpc.autoscale.job.demandcalculator import new_demand_calculator
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.node.constraints import BaseNodeConstraint
+from hpc.autoscale.node.nodehistory import NullNodeHistory
+from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.node.vm_sizes.settings import configure
+from hpc.autoscale.packing.order import PolicyError, register_policy, unregister_policy
+from hpc.autoscale.results import SatisfiedResult
+
+PRICES = {"westus2": {"Standard_F8": 0.2, "Standard_F4": 0.2, "Standard_F2": {"spot": 0.01}}}
+"""F8 is the cheapest regular one for each core."""
+
+
+def cluster(spot_limit=2, **facts):
+    """Regular F4, F16 (of which nobody knows the price here) and F8, spot F2; `facts` by size."""
+    binding = MockClusterBinding("mock")
+    binding.add_nodearray("htc", {}, location="westus2")
+    binding.add_nodearray("low", {}, location="westus2", spot=True)
+    made = {
+        size: binding.add_bucket("htc", f"Standard_{size}", 2, 2) for size in ("F4", "F16", "F8")
+    }
+    made["F2"] = binding.add_bucket("low", "Standard_F2", spot_limit, spot_limit)
+    for size, (since, score) in facts.items():
+        made[size].last_capacity_failure, made[size].spot_placement_score = since, score
+    return binding
+
+
+def calculator(binding, **packing):
+    """A demand calculator as an integration makes one."""
+    config = {"_mock_bindings": binding, "packing": packing, "vm_sizes": {"prices": PRICES}}
+    return new_demand_calculator(config, node_history=NullNodeHistory())
+
+
+def sizes(binding, jobs=8, constraints=None, **packing):
+    """The sizes that exclusive jobs get, one after another."""
+    demand = calculator(binding, **packing)
+    names = [f"j{i}" for i in range(jobs)]
+    wanted = [{"ncpus": 1, "exclusive": True}, *(constraints or ())]
+    demand.add_jobs([Job(name, wanted) for name in names])
+    by_job = {job: node for node in demand.get_demand().new_nodes for job in node.assignments}
+    return " ".join(
+        by_job[name].vm_size.removeprefix("Standard_") for name in names if name in by_job
+    )
+
+
+@pytest.fixture(autouse=True)
+def own_prices():
+    """The price list of this file is forgotten afterwards."""
+    yield
+    configure({})
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        ("declared", "F4 F4 F16 F16 F8 F8 F2 F2"),
+        ("cheapest", "F2 F2 F8 F8 F16 F16 F4 F4"),
+        ("spot-first", "F2 F2 F4 F4 F16 F16 F8 F8"),
+        ("capacity-aware", "F16 F16 F8 F8 F2 F2 F4 F4"),
+    ],
+)
+def test_each_policy(policy, expected):
+    """F4 failed ten minutes ago and spot is scarce; F16 has the packaged price, between the other two."""
+    facts = {"F4": (600.0, None), "F2": (-1.0, "Medium")}
+    assert sizes(cluster(**facts), policy=policy) == expected
+
+
+def test_the_default_is_declared():
+    """Nothing said and `declared` come to the same."""
+    assert sizes(cluster()) == sizes(cluster(), policy="declared") == "F4 F4 F16 F16 F8 F8 F2 F2"
+
+
+def test_spot_falls_back_to_regular():
+    """Beyond the spot limit, and altogether while there was no capacity."""
+    assert sizes(cluster(spot_limit=1), jobs=3, policy="spot-first") == "F2 F4 F4"
+    assert sizes(cluster(F2=(60.0, "High")), jobs=7, policy="spot-first") == (
+        "F4 F4 F16 F16 F8 F8 F2"
+    )
+
+
+def test_what_a_job_prefers_goes_before_the_policy():
+    """Earlier values of its list; the policy decides among the rest."""
+    wanted = [{"node.vm_size": ["Standard_F16", "*"]}]
+    assert sizes(cluster(), 4, wanted, policy="cheapest") == "F16 F16 F2 F2"
+
+
+class AnyBucket(BaseNodeConstraint):
+    """A constraint that the engine cannot look into."""
+
+    def satisfied_by_node(self, node):
+        return SatisfiedResult("success", self, node)
+
+    def do_decrement(self, node):
+        return True
+
+    def to_dict(self):
+        return {"any-bucket": True}
+
+    def __str__(self):
+        return "any bucket"
+
+
+def test_constraints_that_the_engine_does_not_know_follow_the_policy_too():
+    """The order is the same as without them."""
+    found = sizes(cluster(), 8, [AnyBucket()], policy="cheapest")
+    assert found == sizes(cluster(), 8, policy="cheapest") == "F2 F2 F8 F8 F16 F16 F4 F4"
+
+
+def test_order_and_policy_are_two_things():
+    """`packing.order` says whether nodes with room come first, the policy in which order buckets come."""
+    for order, expected in (("existing-first", "Standard_F4"), ("declared", "Standard_F8")):
+        binding = cluster(spot_limit=0)
+        binding.add_node("htc-1", "htc", "Standard_F4", state="Ready", hostname="ip-1")
+        demand = calculator(binding, order=order, policy="cheapest")
+        demand.add_job(Job("a", {"ncpus": 1}))
+        assert [n.vm_size for n in demand.node_mgr.get_nodes() if n.assignments] == [expected]
+
+
+def test_a_wrong_name_is_found_before_anything_is_read():
+    """No binding is asked."""
+    with pytest.raises(ConfigurationException, match="did you mean 'cheapest'"):
+        new_demand_calculator({"packing": {"policy": "cheapst"}, "_mock_bindings": object()})
+
+
+def test_a_policy_of_ones_own():
+    """By its name in the configuration."""
+    register_policy("largest", lambda offering: -offering.vcpu_count)
+    try:
+        assert sizes(cluster(), policy="largest") == "F16 F16 F8 F8 F4 F4 F2 F2"
+    finally:
+        unregister_policy("largest")
+
+
+def test_the_policy_of_a_manager():
+    """By name or as a function, when it is made or later; what is placed stays."""
+
+    def largest(offering):
+        return -offering.vcpu_count
+
+    binding = cluster()
+    given = calculator(binding).node_mgr
+    manager = NodeManager(binding, given.get_buckets(), policy=largest)
+    manager.set_system_default_resources()
+    assert manager.order_policy is largest
+    assert manager.allocate({"exclusive": True}, node_count=1).nodes[0].vm_size == "Standard_F16"
+    manager.set_order_policy("cheapest")
+    assert manager.order_policy == "cheapest"
+    new = manager.allocate({"exclusive": True}, node_count=1)
+    assert [node.vm_size for node in new.nodes] == ["Standard_F2"]
+    assert len(manager.new_nodes) == 2
+
+
+@pytest.mark.parametrize(
+    ("policy", "error"), [("chepest", ConfigurationException), (3, PolicyError)]
+)
+def test_what_is_no_policy_changes_nothing(policy, error):
+    """The manager keeps the one it has."""
+    manager = a_manager()
+    with pytest.raises(error):
+        manager.set_order_policy(policy)
+    assert manager.order_policy == "declared"
+
+
+ANY_BUCKET = st.tuples(
+    st.sampled_from(["Standard_F2", "Standard_F4", "Standard_F8", "Standard_F16"]),
+    st.integers(0, 3),
+    st.none() | st.floats(-1, 8000),
+)
+
+
+@given(st.lists(ANY_BUCKET, max_size=5, unique_by=lambda b: b[0]), st.integers(1, 20), st.data())
+def test_a_policy_does_not_decide_what_can_be_had(described, cores, data):
+    """One slot finds a place under every policy or under none, alone on the cluster; so do all of many slots together."""
+    found = []
+    for policy in ("declared", "cheapest", "spot-first", "capacity-aware"):
+        binding = MockClusterBinding("mock")
+        binding.add_nodearray("htc", {}, location="westus2")
+        for size, limit, since in described:
+            binding.add_bucket("htc", size, limit, limit).last_capacity_failure = since
+        one = a_manager(binding, packing={"policy": policy})
+        alone = one.allocate({"ncpus": cores}, slot_count=1).total_slots
+        many = a_manager(binding, packing={"policy": policy})
+        together = many.allocate({"ncpus": cores}, slot_count=1000).total_slots
+        found.append((alone, together))
+    assert len(set(found)) == 1
