@@ -23,7 +23,7 @@ class Anything(Expr):
     __slots__ = ("function",)
 
     def __init__(self, function, monotone=True):
-        super().__init__((id(function),), frozenset(), monotone)
+        super().__init__((id(function),), monotone)
         self.function = function
 
     def fit(self, view):

@@ -17,6 +17,7 @@ from hpc.autoscale.node.bucket import NodeBucket, bucket_candidates
 from hpc.autoscale.node.constraints import (
     Compiled,
     NodeConstraint,
+    compile_amounts,
     compile_constraints,
     get_constraints,
 )
@@ -64,26 +65,26 @@ class Job:
         packing_strategy: str | None = None,
         executing_hostnames: Sequence[str] | None = None,
     ) -> None:
+        # there are tens of thousands of jobs, so this does no more than it must
         name = name or str(next(_default_names))
-        _expect(name, str, "name", name)
-        _expect(iterations, int, "iterations", name)
-        _expect(node_count, int, "node_count", name)
-        _expect(colocated, (bool, int), "colocated", name)
+        given = (name, iterations, node_count, colocated)
+        if not all(map(isinstance, given, _KINDS)):
+            _refuse(*given)
         self.__name = ht.JobId(name)
         self.__iterations = iterations
         self.iterations_remaining = iterations
         self.__node_count = node_count
         self.__colocated = bool(colocated)
-        self.packing_strategy = packing_strategy or (
-            PackingStrategy.SCATTER if node_count > 0 else PackingStrategy.PACK
-        )
+        if packing_strategy:
+            self.packing_strategy = packing_strategy
+        else:
+            scatters = node_count > 0
+            self.__packing_strategy = PackingStrategy.SCATTER if scatters else PackingStrategy.PACK
         self.executing_hostnames = executing_hostnames
-        self.metadata: dict[str, Any] = {}
+        self.__metadata: dict[str, Any] | None = None
         self.__source = _as_list(constraints)
         self.__parsed: list[NodeConstraint] | None = None
-        self.__compiled = _known(self.__source)
-        if self.__compiled is None:
-            self.__compiled = self._learn()
+        self.__compiled = _known(self.__source) or self._learn()
 
     @property
     def name(self) -> ht.JobId:
@@ -119,6 +120,17 @@ class Job:
         self.__packing_strategy = value
 
     @property
+    def metadata(self) -> dict[str, Any]:
+        """Whatever the integration notes on the job: a live dict."""
+        if self.__metadata is None:
+            self.__metadata = {}
+        return self.__metadata
+
+    @metadata.setter
+    def metadata(self, value: dict[str, Any]) -> None:
+        self.__metadata = value
+
+    @property
     def _constraints(self) -> list[NodeConstraint]:
         """The constraints, each knowing the job's name where it cares; a live list."""
         if self.__parsed is None:
@@ -128,11 +140,15 @@ class Job:
 
     def _learn(self) -> Compiled:
         """Understand the constraints; remembered for other jobs that say the same, where they are nothing but values."""
+        compiled = compile_amounts(self.__source)
+        if compiled is not None:
+            _remember(self.__source, compiled)
+            return compiled
         parsed = list(get_constraints(self.__source))
         _assign(parsed, self.name)
         compiled = compile_constraints(parsed)
         if not compiled.opaque and not compiled.tolls and _is_plain(self.__source):
-            _compiled[_key(self.__source)] = compiled
+            _remember(self.__source, compiled)
         else:
             self.__parsed = parsed
         return compiled
@@ -145,7 +161,7 @@ class Job:
 
     def _compile(self) -> Compiled:
         """The constraints as the engine takes them."""
-        if self.__compiled is None or self.__parsed is not None:
+        if self.__parsed is not None:
             self.__compiled = compile_constraints(self._constraints)
         return self.__compiled
 
@@ -167,8 +183,7 @@ class Job:
         told why. False: ask `_allocate`."""
         compiled = self.__compiled
         if (
-            compiled is None
-            or self.__parsed is not None
+            self.__parsed is not None
             or self.__node_count > 0
             or self.__colocated
             or self.__packing_strategy != PackingStrategy.PACK
@@ -206,7 +221,7 @@ class Job:
             compiled = compile_constraints([*new_only, *self._constraints])
         elif node_mgr._sorted(compiled).personal is not None:
             # what is asked of nodes one by one must know whose it is; what was compiled may be another job's
-            compiled = compiled._replace(constraints=tuple(self._constraints))
+            compiled = compiled.of_job(self._constraints)
         result = node_mgr._place(compiled, want, self.name, failed_as)
         if result and self.node_count <= 0:
             self.iterations_remaining -= result.total_slots
@@ -249,11 +264,17 @@ class Job:
     __repr__ = __str__
 
 
-def _expect(value: object, kind: type | tuple[type, ...], what: str, name: object) -> None:
-    if not isinstance(value, kind):
-        kinds = kind if isinstance(kind, tuple) else (kind,)
-        said = " or ".join(k.__name__ for k in kinds)
-        raise AssertionError(f"job {name}: expected {what} to be {said}, found {value!r}")
+# bool is a kind of int
+_KINDS = (str, int, int, int)
+
+
+def _refuse(*given: object) -> None:
+    """Say which of name, iterations, node_count and colocated is of the wrong kind."""
+    names = ("name", "iterations", "node_count", "colocated")
+    for what, value, kind in zip(names, given, _KINDS, strict=True):
+        if not isinstance(value, kind):
+            said = "bool or int" if what == "colocated" else kind.__name__
+            raise AssertionError(f"job {given[0]}: expected {what} to be {said}, found {value!r}")
 
 
 def _as_list(constraints: Any) -> list[Any]:
@@ -280,23 +301,32 @@ def _known(source: list[Any]) -> Compiled | None:
         _compiled.clear()
         _compiled_with.clear()
         _compiled_with.update(_CUSTOM_PARSERS)
-    return _compiled.get(_key(source))
+    try:
+        return _compiled.get(_key(source))
+    except TypeError:  # a list among the values
+        return _compiled.get(freeze(source))
 
 
 def _key(source: list[Any]) -> object:
-    """The same for constraints that say the same in the same order: `freeze`, with a short cut for dicts of values."""
+    """The same for constraints that say the same in the same order. It cannot be hashed where values cannot be; then it
+    is `freeze` that stands for the constraints."""
+    if len(source) == 1 and source[0].__class__ is dict:
+        values = tuple(source[0].values())
+        return (tuple(source[0]), values, tuple(map(type, values)))
     parts = []
     for constraint in source:
         if constraint.__class__ is not dict:
             return freeze(source)
         values = tuple(constraint.values())
         parts.append((tuple(constraint), values, tuple(map(type, values))))
-    key = tuple(parts)
+    return tuple(parts)
+
+
+def _remember(source: list[Any], compiled: Compiled) -> None:
     try:
-        hash(key)
-    except TypeError:  # a list among the values
-        return freeze(source)
-    return key
+        _compiled[_key(source)] = compiled
+    except TypeError:
+        _compiled[freeze(source)] = compiled
 
 
 def _is_plain(source: Any) -> bool:

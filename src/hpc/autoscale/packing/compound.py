@@ -6,7 +6,7 @@ exactly-one is just that; not fits iff its child does not, and takes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from hpc.autoscale.packing.expr import (
     FITS,
@@ -15,6 +15,7 @@ from hpc.autoscale.packing.expr import (
     Expr,
     Fit,
     InPlacementGroup,
+    MinResource,
     Never,
     PropertyIs,
     ResourceIs,
@@ -33,17 +34,31 @@ class _Composite(Expr):
 
     def __init__(self, children: Iterable[Expr], monotone: bool) -> None:
         self.children = tuple(children)
-        reads = frozenset().union(*(c.reads for c in self.children))
-        super().__init__(tuple(c.key for c in self.children), reads, monotone)
+        super().__init__(self.children, monotone)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset().union(*(c.reads for c in self.children))
 
     def __str__(self) -> str:
         return "(" + f" {self.word} ".join(str(c) for c in self.children) + ")"
 
 
+def _whole_amounts(children: Sequence[Expr]) -> tuple[MinResource, ...] | None:
+    """The children, where each asks for a whole number of another resource; otherwise None."""
+    amounts = [c for c in children if isinstance(c, MinResource)]
+    names = {c.name for c in amounts}
+    if not children or len(names) != len(children):
+        return None
+    return (
+        tuple(amounts) if all(c.amount.__class__ is int and c.amount > 0 for c in amounts) else None
+    )
+
+
 class AllOf(_Composite):
     """Every child, at once: the minimum of counts and the sum of takes."""
 
-    __slots__ = ()
+    __slots__ = ("_amounts", "_take")
     word = "and"
 
     def __init__(self, children: Iterable[Expr]) -> None:
@@ -51,8 +66,14 @@ class AllOf(_Composite):
         super().__init__(children, all(c.monotone for c in children))
         self.minima = tuple(minimum for c in children for minimum in c.minima)
         self.weighs = any(c.weighs for c in children)
+        self._amounts = _whole_amounts(children)
+        self._take = tuple((c.name, c.amount) for c in self._amounts or ())
 
     def fit(self, view: View) -> Fit | Reject:
+        if self._amounts is not None:
+            found = self._fit_amounts(self._amounts, view)
+            if found is not None:
+                return found
         count = UNBOUNDED
         closes = False
         takes: dict[str, Quantity] = {}
@@ -77,6 +98,22 @@ class AllOf(_Composite):
                     return Reject("InsufficientResource", name, *amounts)
                 count = min(count, room)
         return Fit(count, tuple(takes.items()), closes)
+
+    def _fit_amounts(self, amounts: Sequence[MinResource], view: View) -> Fit | Reject | None:
+        """The same where it is a matter of whole numbers alone, as it is for most jobs; None where it is not."""
+        free, units = view.free, view.units
+        count = UNBOUNDED
+        for child in amounts:
+            name = child.name
+            available = free.get(name)
+            if available.__class__ is not int or (name in units and not child.sized):
+                return None
+            times = available // child.amount
+            if times < 1:
+                return child.fit(view)
+            if times < count:
+                count = int(times)
+        return Fit(count, self._take)
 
     def weigh(self, bucket: View, weight: float) -> float:
         for child in self.children:

@@ -82,34 +82,41 @@ FITS = Fit()
 class Expr:
     """Base of all expressions.
 
-    `reads`: names that the answer depends on (`node.X` for properties, plain for resources). `monotone`: a node that
+    `parts`: what makes it what it is; expressions of one class with equal parts are equal. `monotone`: a node that
     refuses keeps refusing while work is only added to it, so that it need not be asked again. `minima`: what a node
     must have at least to fit, as (resource, amount, whether the amount is in bytes); there may be more conditions.
     `weighs`: it may prefer one of two buckets that it fits.
     """
 
-    __slots__ = ("_hash", "key", "minima", "monotone", "reads", "weighs")
+    __slots__ = ("_hash", "minima", "monotone", "parts", "weighs")
 
-    def __init__(
-        self, key: tuple[object, ...], reads: frozenset[str], monotone: bool = True
-    ) -> None:
-        self.key = (self.__class__.__name__, *key)
-        self.reads = reads
+    minima: tuple[tuple[str, Quantity, bool], ...]
+
+    def __init__(self, parts: tuple[object, ...], monotone: bool = True) -> None:
+        self.parts = parts
         self.monotone = monotone
-        self.minima: tuple[tuple[str, Quantity, bool], ...] = ()
+        self.minima = ()
         self.weighs = type(self).weigh is not Expr.weigh
-        self._hash = hash(self.key)
+        self._hash = hash((self.__class__, parts))
 
     def __hash__(self) -> int:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
-            isinstance(other, Expr) and self._hash == other._hash and self.key == other.key
+            isinstance(other, Expr)
+            and self._hash == other._hash
+            and self.__class__ is other.__class__
+            and self.parts == other.parts
         )
 
     def __repr__(self) -> str:
-        return f"{self.__class__.__name__}{self.key[1:]!r}"
+        return f"{self.__class__.__name__}{self.parts!r}"
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Names that the answer depends on: `node.X` for properties, plain for resources."""
+        return frozenset()
 
     def fit(self, view: View) -> Fit | Reject:
         """Whether and how often this fits what is seen. Pure."""
@@ -154,11 +161,19 @@ class MinResource(Expr):
     __slots__ = ("amount", "name", "sized")
 
     def __init__(self, name: str, amount: Quantity, sized: bool = False) -> None:
-        super().__init__((name, amount.__class__, amount, sized), frozenset({name}))
+        # there may be thousands, so what the base would work out is written down
+        self.parts = parts = (name, amount.__class__, amount, sized)
+        self.monotone = True
+        self.weighs = False
+        self._hash = hash((MinResource, parts))
         self.name = name
         self.amount = amount
         self.sized = sized
         self.minima = ((name, amount, sized),)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset({self.name})
 
     def fit(self, view: View) -> Fit | Reject:
         available = view.free.get(self.name)
@@ -187,10 +202,10 @@ class _OneOf(Expr):
     __slots__ = ("name", "values")
 
     def __init__(
-        self, name: str, values: Iterable[object], reads: frozenset[str], monotone: bool
+        self, name: str, values: Iterable[object], monotone: bool, fold_case: bool = False
     ) -> None:
         self.values = tuple(values)
-        super().__init__((name, freeze(self.values)), reads, monotone)
+        super().__init__((name, freeze(self.values), fold_case), monotone)
         self.weighs = len(self.values) > 1
         self.name = name
 
@@ -222,11 +237,12 @@ class ResourceIs(_OneOf):
         values = tuple(values)
         # an amount that is wanted exactly may come to be by using some of it up; True is 1, and a size is its bytes
         settled = all(v is None or isinstance(v, str) for v in values)
-        super().__init__(name, values, frozenset({name}), settled)
+        super().__init__(name, values, settled, fold_case)
         self.fold_case = fold_case
-        if fold_case:
-            self.key = (*self.key, True)
-            self._hash = hash(self.key)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset({self.name})
 
     def fit(self, view: View) -> Fit | Reject:
         if self.name not in view.free:
@@ -250,7 +266,11 @@ class PropertyIs(_OneOf):
     __slots__ = ()
 
     def __init__(self, name: str, values: Iterable[object]) -> None:
-        super().__init__(name, values, frozenset({f"node.{name}"}), True)
+        super().__init__(name, values, True)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset({f"node.{self.name}"})
 
     def fit(self, view: View) -> Fit | Reject:
         target = view.prop(self.name)
@@ -275,8 +295,12 @@ class InPlacementGroup(Expr):
     __slots__ = ("wanted",)
 
     def __init__(self, wanted: bool = True) -> None:
-        super().__init__((wanted,), frozenset({"node.placement_group"}))
+        super().__init__((wanted,))
         self.wanted = wanted
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset({"node.placement_group"})
 
     def fit(self, view: View) -> Fit | Reject:
         group = view.prop("placement_group")
@@ -294,8 +318,12 @@ class Exclusive(Expr):
     __slots__ = ()
 
     def __init__(self) -> None:
-        super().__init__((), frozenset({"node.assignments"}))
+        super().__init__(())
         self.minima = ((VACANT, 1, False),)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset({"node.assignments"})
 
     def fit(self, view: View) -> Fit | Reject:
         return Fit(closes=True) if view.vacant else Reject("ExclusiveRequirementFailed")
@@ -310,7 +338,7 @@ class Never(Expr):
     __slots__ = ("message",)
 
     def __init__(self, message: str) -> None:
-        super().__init__((message,), frozenset())
+        super().__init__((message,))
         self.message = message
 
     def fit(self, view: View) -> Fit | Reject:
@@ -326,7 +354,7 @@ class Rested(Expr):
     __slots__ = ("seconds",)
 
     def __init__(self, seconds: float) -> None:
-        super().__init__((seconds,), frozenset())
+        super().__init__((seconds,))
         self.weighs = False
         self.seconds = seconds
 
@@ -349,7 +377,7 @@ class AnyNode(Expr):
     __slots__ = ()
 
     def __init__(self) -> None:
-        super().__init__((), frozenset())
+        super().__init__(())
 
     def fit(self, view: View) -> Fit | Reject:
         return Fit(1)

@@ -109,6 +109,8 @@ class Outlook:
             stock, position = self.stocks[index], first[index]
             shape = stock.shapes[position]
             fit = fits.get(shape)
+            if fit is None and shape is not None:
+                fit = fits[shape] = shape.fit(self._expr)
             if not isinstance(fit, Fit):
                 position, _ = self.find(index)
                 shape = stock.shapes[position]

@@ -78,7 +78,17 @@ class NodeShape:
     `closed`: takes no more work. `dormant`: using it needs a place under the limits, because no VM runs yet.
     """
 
-    __slots__ = ("_after", "_fits", "closed", "dormant", "free", "table", "template", "vacant")
+    __slots__ = (
+        "_after",
+        "_fits",
+        "_plain",
+        "closed",
+        "dormant",
+        "free",
+        "table",
+        "template",
+        "vacant",
+    )
 
     def __init__(
         self,
@@ -88,6 +98,7 @@ class NodeShape:
         vacant: bool,
         closed: bool,
         dormant: bool,
+        plain: _Plain | None = None,
     ) -> None:
         self.table = table
         self.template = template
@@ -95,6 +106,7 @@ class NodeShape:
         self.vacant = vacant
         self.closed = closed
         self.dormant = dormant
+        self._plain = plain
         self._fits: dict[Expr, Fit | Reject] = {}
         self._after: dict[tuple[Fit, int], NodeShape] = {}
 
@@ -131,11 +143,13 @@ class NodeShape:
         key = (fit, times)
         found = self._after.get(key)
         if found is None:
-            free = self.free
+            free, plain = self.free, self._plain
             if fit.take:
-                free = {**free, **{name: left(free[name], n, times) for name, n in fit.take}}
+                rest = {name: left(free[name], n, times) for name, n in fit.take}
+                free = {**free, **rest}
+                plain = plain.having(rest) if plain is not None else None
             found = self.table.shape(
-                self.template, free, vacant=False, closed=self.closed or fit.closes, dormant=False
+                self.template, free, False, self.closed or fit.closes, False, plain
             )
             self._after[key] = found
         return found
@@ -212,12 +226,14 @@ class ShapeTable:
         vacant: bool = True,
         closed: bool = False,
         dormant: bool = False,
+        plain: _Plain | None = None,
     ) -> NodeShape:
-        """The shape with these contents."""
-        key = (template, vacant, closed, dormant, _plainly(free))
+        """The shape with these contents; `plain`: those of `free` once more, where the caller has them so."""
+        plain = plain or _plainly(free)
+        key = (template, vacant, closed, dormant, freeze(free) if plain is None else plain)
         found = self._shapes.get(key)
         if found is None:
-            found = NodeShape(self, template, dict(free), vacant, closed, dormant)
+            found = NodeShape(self, template, dict(free), vacant, closed, dormant, plain)
             self._shapes[key] = found
         return found
 
@@ -225,15 +241,31 @@ class ShapeTable:
 _PLAIN = frozenset((str, int, float, bool, type(None)))
 
 
-def _plainly(values: Mapping[str, object]) -> object:
-    """As `freeze`, in fewer objects where all values are plain: there are thousands of shapes."""
+class _Plain(NamedTuple):
+    """What `freeze` makes of a mapping, in fewer objects, where all values are plain: there are thousands of shapes.
+    By name, in the order of the names, as are the kinds of the values."""
+
+    names: tuple[str, ...]
+    values: tuple[object, ...]
+    kinds: tuple[type, ...]
+
+    def having(self, amounts: Mapping[str, object]) -> _Plain:
+        """The same with other amounts for some of the names."""
+        values = list(self.values)
+        for name, amount in amounts.items():
+            values[self.names.index(name)] = amount
+        return _Plain(self.names, tuple(values), tuple(map(type, values)))
+
+
+def _plainly(values: Mapping[str, object]) -> _Plain | None:
+    """None where a value is not plain."""
     try:
         names = sorted(values)
     except TypeError:  # a name that is no text, written by hand
-        return freeze(values)
+        return None
     found = tuple([values[name] for name in names])
     kinds = tuple(map(type, found))
-    return (tuple(names), found, kinds) if _PLAIN.issuperset(kinds) else freeze(values)
+    return _Plain(tuple(names), found, kinds) if _PLAIN.issuperset(kinds) else None
 
 
 def freeze(value: object) -> object:

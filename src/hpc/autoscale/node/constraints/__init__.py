@@ -5,6 +5,7 @@ draw on. `base` is the protocol that integrations subclass, `lowered` the base o
 engine, and `compiled` what the engine is given. Names are imported from here.
 """
 
+from hpc.autoscale.node.constraints.amounts import compile_amounts as compile_amounts
 from hpc.autoscale.node.constraints.base import BaseNodeConstraint as BaseNodeConstraint
 from hpc.autoscale.node.constraints.base import Constraint as Constraint
 from hpc.autoscale.node.constraints.base import ConstraintDict as ConstraintDict

@@ -6,8 +6,8 @@ its own methods know. Called once for each distinct list of constraints; the eng
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from hpc.autoscale.packing.compound import AllOf, all_of
 from hpc.autoscale.packing.expr import AnyNode, Expr
@@ -17,16 +17,37 @@ if TYPE_CHECKING:
     from hpc.autoscale.node.constraints.shared import SharedConstraint
 
 
-class Compiled(NamedTuple):
+class Compiled:
     """A list of constraints as the engine uses it; together `expr`, `tolls` and `opaque` say what `constraints` say.
 
-    `opaque` is in the order of the list. Without any constraint `expr` is `AnyNode`: one slot per node.
+    `opaque` is in the order of the list. Without any constraint `expr` is `AnyNode`: one slot per node. `constraints` may
+    be given as a function that makes them when they are first asked for.
     """
 
-    expr: Expr
-    tolls: tuple[SharedConstraint, ...]
-    opaque: tuple[NodeConstraint, ...]
-    constraints: tuple[NodeConstraint, ...]
+    __slots__ = ("_constraints", "expr", "opaque", "tolls")
+
+    def __init__(
+        self,
+        expr: Expr,
+        tolls: tuple[SharedConstraint, ...],
+        opaque: tuple[NodeConstraint, ...],
+        constraints: tuple[NodeConstraint, ...] | Callable[[], tuple[NodeConstraint, ...]],
+    ) -> None:
+        self.expr = expr
+        self.tolls = tolls
+        self.opaque = opaque
+        self._constraints = constraints
+
+    @property
+    def constraints(self) -> tuple[NodeConstraint, ...]:
+        """The constraints themselves."""
+        if not isinstance(self._constraints, tuple):
+            self._constraints = self._constraints()
+        return self._constraints
+
+    def of_job(self, constraints: Sequence[NodeConstraint]) -> Compiled:
+        """The same with the constraint objects of one job, which say the same."""
+        return Compiled(self.expr, self.tolls, self.opaque, tuple(constraints))
 
 
 class Draft:
@@ -49,5 +70,4 @@ def conjunction(constraints: Sequence[NodeConstraint]) -> Compiled:
 
 def compile_constraints(constraints: Sequence[NodeConstraint]) -> Compiled:
     """A job's constraints, sorted. Without any, the job asks for one slot per node."""
-    compiled = conjunction(constraints)
-    return compiled if constraints else compiled._replace(expr=AnyNode())
+    return conjunction(constraints) if constraints else Compiled(AnyNode(), (), (), ())
