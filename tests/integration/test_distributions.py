@@ -4,6 +4,7 @@ import email
 import hashlib
 import importlib.metadata
 import importlib.util
+import os
 import subprocess
 import sys
 import tarfile
@@ -193,6 +194,48 @@ def test_one_after_the_other_can_be_installed(dist: Path, tmp_path: Path) -> Non
         assert done.stdout.strip() == __version__
         succeeding(*pip, "uninstall", "--yes", name)
     assert not list((tmp_path / "lib").rglob("hpc"))
+
+
+def upstream_wheel(directory: Path) -> Path:
+    """A wheel with upstream's name and some of its files, which knows nothing of us."""
+    wheel = directory / "cyclecloud_scalelib-1.0.7-py3-none-any.whl"
+    metadata = "cyclecloud_scalelib-1.0.7.dist-info"
+    files = {
+        "hpc/__init__.py": "",
+        "hpc/autoscale/__init__.py": "",
+        "hpc/autoscale/cli.py": "",
+        f"{metadata}/METADATA": f"Metadata-Version: 2.1\nName: {OTHER}\nVersion: 1.0.7\n",
+        f"{metadata}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    files[f"{metadata}/RECORD"] = "".join(f"{name},,\n" for name in files)
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return wheel
+
+
+def test_a_wheel_over_upstreams_is_noticed(dist: Path, tmp_path: Path) -> None:
+    """No installer can refuse it, so the first command does; uninstalling both as it says makes room for one."""
+    environment = tmp_path / "env"
+    pip = an_environment(environment)
+    succeeding(*pip, *installing(upstream_wheel(tmp_path)))
+    succeeding(*pip, *installing(wheel_of(OURS, dist)))
+    needed = tmp_path / "needed"
+    needed.mkdir()
+    for path in Path(pytest.__file__).parents[1].iterdir():
+        if "hpc_autoscale" not in path.name:
+            (needed / path.name).symlink_to(path)
+    variables = {**os.environ, "PYTHONPATH": str(needed)}
+    command = [environment / "bin" / "azscale", "initconfig", "--cluster-name", "c"]
+    command += ["--username", "u", "--url", "https://x"]
+    done = subprocess.run(command, capture_output=True, text=True, env=variables, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"hpc-autoscale {__version__} in {environment}" in done.stderr
+    assert f"cyclecloud-scalelib 1.0.7 in {environment}" in done.stderr
+    succeeding(*pip, "uninstall", "--yes", OURS, OTHER)
+    succeeding(*pip, *installing(wheel_of(OURS, dist)))
+    done = subprocess.run(command, capture_output=True, text=True, env=variables, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def tree_of(directory: Path) -> dict[str, str]:

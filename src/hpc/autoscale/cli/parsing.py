@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler.faults import one_line
+from hpc.autoscale.cli.installation import refuse_both
 from hpc.autoscale.config import check_config
 from hpc.autoscale.errors import MultipleInstancesError
 from hpc.autoscale.util import load_config
@@ -147,7 +148,10 @@ def run_command(
     default_config: str | None = None,
     debug: bool = False,
 ) -> None:
-    """Parse, load the configuration, call the command. Help and exit code 1 when there is no command."""
+    """Parse, load the configuration, call the command. Help and exit code 1 when there is no command.
+
+    No command is run where the library is installed under both of its names.
+    """
     parser = create_arg_parser(project_name, module, default_config)
     for hook in ("_top_level_options", "_invoke_autocomplete"):
         if hasattr(module, hook):
@@ -156,6 +160,7 @@ def run_command(
     if not hasattr(args, "func"):
         parser.print_help()
         raise SystemExit(1)
+    refuse_both()
     kwargs = {name: value for name, value in vars(args).items() if name not in _NOT_FOR_COMMANDS}
     if args.cmd != "initconfig":
         kwargs["config"] = config = _load(args, debug or debugging())

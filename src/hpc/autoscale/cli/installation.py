@@ -1,0 +1,42 @@
+"""Whether the library is installed once: under one of its two names, and not under both.
+
+Two distributions over the same files leave a mixture of both. Installers refuse that where they can (see setup.py); they
+cannot when one of the two is a wheel of upstream's, so every command looks again. Called by `parsing.run_command`.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Iterable
+
+from hpc.autoscale.errors import ConfigurationException
+
+# as installers name the directories of their metadata; listing them takes a fraction of what importlib.metadata does
+_METADATA = re.compile(
+    r"(hpc[-_.]autoscale|cyclecloud[-_.]scalelib)(?:-([^-]+))?(?:-py\d[^-]*)?\.(?:dist|egg)-info",
+    re.IGNORECASE,
+)
+
+
+def refuse_both(path: Iterable[str] | None = None) -> None:
+    """ConfigurationException when distributions of both names are on `path`, by default Python's own."""
+    found: dict[str, str] = {}
+    for directory in sys.path if path is None else path:
+        for entry in _entries(directory or os.curdir):
+            metadata = _METADATA.fullmatch(entry)
+            if metadata:
+                name = re.sub("[-_.]", "-", metadata[1].lower())
+                found.setdefault(name, f"{name} {metadata[2] or ''}".strip() + f" in {directory}")
+    if len(found) > 1:
+        raise ConfigurationException(
+            f"installed are {' and '.join(found.values())}, which are one library under two names and overwrite each"
+            f" other: run {sys.executable} -m pip uninstall {' '.join(found)}, and then install one of them"
+        )
+
+
+def _entries(directory: str) -> list[str]:
+    """The names in a directory; none where there is no directory, or a zip file."""
+    try:
+        return os.listdir(directory)
+    except OSError:
+        return []
