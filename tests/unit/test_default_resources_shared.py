@@ -7,7 +7,7 @@ from node_kit import a_cluster, a_manager, a_node
 from hpc.autoscale.hpctypes import Size
 from hpc.autoscale.node.default_resources import Defaults, MemoryDefault, definition_from
 from hpc.autoscale.node.default_resources.values import NodeIdDefault
-from hpc.autoscale.node.node.copying import stamp
+from hpc.autoscale.node.node.kind import Kind, stamp
 
 DEFINITIONS = [
     definition_from({}, "ncpus", "node.vcpu_count"),
@@ -23,6 +23,10 @@ DEFINITIONS = [
     definition_from({}, "color", "node.software_configuration.color"),
     definition_from({}, "nothing", lambda node: None),
     definition_from({}, "nothing", "node.nodearray"),
+    definition_from({}, "host", "node.hostname"),
+    definition_from({}, "host", "default"),
+    definition_from({}, "same", "node.resources.ccnodeid"),
+    definition_from({"ccnodeid": "id-2"}, "chosen", 1),
 ]
 RESOURCES = st.sampled_from(
     [{}, {"ncpus": 1}, {"ncpus": 1.0}, {"memgb": Size(1, "g")}, {"silver": None}, {"list": [1]}]
@@ -53,6 +57,13 @@ def made(index, size, cores, resources, configuration):
     )
 
 
+def of_a_kind(index, size, cores, resources, configuration):
+    """The same, made as one of a kind."""
+    sample = made(index, size, cores, resources, configuration)
+    own = {"_name": sample.name, "_node_id": f"id-{index}", "_hostname": sample.hostname}
+    return stamp(type(sample), Kind(sample).attributes, own)
+
+
 def have(node):
     """What a node has and has available, in order and with types."""
     return [
@@ -81,6 +92,20 @@ def test_together_as_alone(nodes, definitions):
         assert have(node) == have(alone)
 
 
+@given(NODES, CHOICES, CHOICES)
+def test_of_a_kind_as_alone(nodes, definitions, more):
+    """Also where what each is given is made when somebody looks, and when there are more definitions later."""
+    first, all_of_them = defaults_of(definitions), defaults_of([*definitions, *more])
+    together = [of_a_kind(*node) for node in nodes]
+    first.apply_to(together)
+    all_of_them.apply_to(together)
+    for node, drawn in zip(together, nodes, strict=True):
+        alone = made(*drawn)
+        first.apply(alone)
+        all_of_them.apply(alone)
+        assert have(node) == have(alone)
+
+
 @given(CHOICES)
 def test_copies_of_a_prototype_as_new_nodes(definitions):
     """What is left to do to each copy makes of it what a new node would be."""
@@ -88,7 +113,11 @@ def test_copies_of_a_prototype_as_new_nodes(definitions):
     prototype = a_node(name="htc-9", hostname="new")
     rest = defaults.prepare(prototype)
     for name in ("htc-1", "htc-2"):
-        copied = stamp(prototype, name, f"host-{name}", prototype.available)
+        copied = stamp(
+            type(prototype),
+            Kind(prototype).attributes,
+            {"_name": name, "_hostname": f"host-{name}"},
+        )
         if rest is not None:
             rest(copied)
         alone = a_node(name=name, hostname=f"host-{name}")

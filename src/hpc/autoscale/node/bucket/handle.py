@@ -272,8 +272,7 @@ class NodeBucket(BucketFacts):
         if stock is None or finish is None or shape is None:
             raise AutoscaleError(f"{self} has no planned node at {position}")
         shapes, links = (stock.new_shape, shape), self._links.pop(position, ())
-        node = self._mould.planned(found, util.uuid("hostname"), finish, shapes, links)
-        node._home, node._position, node._is_planned = self, position, True
+        node = self._mould.planned(found, position, finish, shapes, links)
         self._slots[position] = node
         self._unlisted.append(node)
         return node

@@ -7,15 +7,16 @@ a new node takes over the latter, and works out the former for itself, because t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.node.bucket.definition import NodeDefinition, node_from_bucket
 from hpc.autoscale.node.bucket.facts import BucketFacts
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.node.copying import same, stamp
-from hpc.autoscale.node.node.record import can_be_shared, copied
+from hpc.autoscale.node.node.copying import same
+from hpc.autoscale.node.node.kind import Kind, stamp
+from hpc.autoscale.node.node.record import copied
 from hpc.autoscale.node.node.tracked import TrackedDict
 from hpc.autoscale.packing.shape import NodeShape
 
@@ -35,13 +36,14 @@ class Finish(Protocol):
         """Give a prototype what all nodes made alike get; the rest is given to each copy by what is returned, if any."""
 
 
-class _Prototype(NamedTuple):
-    """What planned nodes are copies of, and what is still to be done to each. `amounts`: what such a node has available
-    in the shapes that were asked for; None where nodes must not share what they have."""
+class _Cast(NamedTuple):
+    """What planned nodes are copies of, and what is still to be done to each. `of_shape`: the attributes of such a node in
+    the shapes that were asked for; None where each is to be worked out by itself."""
 
-    node: Node
+    sample: Node
+    kind: Kind
     rest: FinishNode | None
-    amounts: dict[NodeShape, dict[str, Any]] | None
+    of_shape: dict[NodeShape, dict[str, Any]] | None
 
 
 class Mould:
@@ -61,7 +63,7 @@ class Mould:
         self._seen = copied(self._resources)
         self._derived: dict[str, Any] = {}
         self._cast = copied(self._resources)
-        self._prototype: _Prototype | None = None
+        self._planned: _Cast | None = None
 
     @property
     def example(self) -> Node:
@@ -80,7 +82,7 @@ class Mould:
 
     def derive(self, apply: FinishNode) -> None:
         """Give the example node the default resources that it lacks. New nodes get them too from now on."""
-        self._prototype = None
+        self._planned = None
         example = self.example
         before = dict(self._resources)
         apply(example)
@@ -101,44 +103,52 @@ class Mould:
 
     def recast(self) -> None:
         """From now on new nodes are as the bucket is now; until then they are as it was at the last call."""
-        self._prototype = None
+        self._planned = None
         self._cast = self.given()
 
     def planned(
         self,
         name: str,
-        hostname: str,
+        position: int,
         finish: Finish,
         shapes: tuple[NodeShape, NodeShape],
-        assignment_ids: Iterable[str],
+        assignment_ids: Sequence[str],
     ) -> Node:
         """A node that work was placed on before anybody looked at it. `shapes`: of a new node, and of this one.
 
-        Cost: a few dicts, where all that is new nodes have in common can be shared; else that of a new node.
+        Cost: one dict, where all that is new nodes have in common can be shared; else that of a new node.
         """
-        base, rest, amounts = self._prototype or self._new_prototype(finish)
+        sample, kind, rest, of_shape = self._planned or self._new_cast(finish)
         empty, shape = shapes
-        own_name, own_hostname = ht.NodeName(name), ht.Hostname(hostname)
-        if amounts is None:
-            node = self.new_node(name, hostname, finish)
-        elif rest is not None:
-            node = stamp(base, own_name, own_hostname, base.available)
+        own = {"_name": name, "_position": position, "_assigned": assignment_ids}
+        if of_shape is not None:
+            attributes = of_shape.get(shape)
+            if attributes is None:
+                attributes = of_shape[shape] = {
+                    **kind.attributes,
+                    "_home": self._bucket,
+                    "_is_planned": True,
+                    "_left": sample._left_in(shape.free, empty.free),
+                    "_allocated": True,
+                    "_Node__closed": shape.closed,
+                }
+            return stamp(sample.__class__, attributes, own)
+        node = stamp(sample.__class__, kind.attributes, {"_name": name})
+        if rest is not None:
             rest(node)
-        else:
-            available = amounts.get(shape)
-            if available is None:
-                available = amounts[shape] = base._left_in(shape.free, empty.free)
-            node = stamp(base, own_name, own_hostname, available)
-            node._took_work(shape.closed, assignment_ids)
-            return node
         node._placed(shape.free, empty.free, shape.closed, assignment_ids)
+        node.__dict__.update(_home=self._bucket, _position=position, _is_planned=True)
         return node
 
-    def _new_prototype(self, finish: Finish) -> _Prototype:
-        node = self.new_node(f"{self._definition.nodearray}-new", "new", None)
-        rest = finish.prepare(node)
-        self._prototype = _Prototype(node, rest, {} if can_be_shared(node._resources) else None)
-        return self._prototype
+    def _new_cast(self, finish: Finish) -> _Cast:
+        sample = self.new_node(f"{self._definition.nodearray}-new", "new", None)
+        rest = finish.prepare(sample)
+        kind = Kind(sample)
+        del kind.attributes["_hostname"]  # made up for each that is asked for it
+        shared: dict[NodeShape, dict[str, Any]] = {}
+        by_shape = rest is None and kind.can_be_shared
+        self._planned = _Cast(sample, kind, rest, shared if by_shape else None)
+        return self._planned
 
     def new_node(self, name: str, hostname: str, finish: Finish | None) -> Node:
         """A new node. `finish` gives it the default resources."""

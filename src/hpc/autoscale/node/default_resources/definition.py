@@ -5,7 +5,7 @@ Definitions apply in order and the first that gives a node a name wins; a None t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -26,6 +26,7 @@ from hpc.autoscale.node.default_resources.values import (
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.copying import same
 from hpc.autoscale.node.node.decrementing import lowered
+from hpc.autoscale.node.node.kind import Kind, given_node_id, is_untouched
 from hpc.autoscale.node.node.record import can_be_shared
 from hpc.autoscale.node.node.shaping import NodeView
 from hpc.autoscale.packing.compound import AllOf
@@ -80,6 +81,19 @@ class DefaultResource:
     def alike(self) -> bool:
         """Whether planned nodes that are made alike get the same from it, or all nothing."""
         return self.value.alike and not self._asked and not self._selected.reads_identity
+
+    @property
+    def personal(self) -> Callable[[Node], Any] | None:
+        """What says which value each node of the cluster has of its own, where every node that lacks the resource has one."""
+        plain = self.allow_none and not self.modifier
+        return self.value.personal if plain and not self._asked and not self.selects_by else None
+
+    def reads_any(self, names: Collection[str]) -> bool:
+        """Whether one of these resources says who is selected, or what the value is."""
+        value = self.value
+        if isinstance(value, FromResource) and not {value.name, value.whole}.isdisjoint(names):
+            return True
+        return not self.selects_by.isdisjoint(names)
 
     def apply(self, node: Node) -> bool:
         """Give the node the resource unless it has it, is not selected, or the value cannot be made; True when the
@@ -206,8 +220,52 @@ class Defaults:
 
     def apply_to(self, nodes: Iterable[Node]) -> None:
         """`apply` to each node. What nodes that look the same to the definitions have in common is worked out once."""
-        if not self.definitions:
-            return
+        if self.definitions:
+            self._apply_to_each(self._refine(nodes))
+
+    def _refine(self, nodes: Iterable[Node]) -> list[Node]:
+        """Apply the definitions to nodes that are as their kind made them, kind by kind; the nodes that are left."""
+        left = []
+        refined: dict[Kind, Kind | None] = {}
+        for node in nodes:
+            kind = node._kind
+            if kind is None or not is_untouched(node):
+                left.append(node)
+                continue
+            if kind not in refined:
+                refined[kind] = self._refined(kind, node.__class__)
+            finer = refined[kind]
+            if finer is None:
+                left.append(node)
+            else:
+                finer.adopt(node)
+        return left
+
+    def _refined(self, kind: Kind, cls: type[Node]) -> Kind | None:
+        """The kind of nodes with the default resources; None when each node must be asked."""
+        sample = kind.sample(cls)
+        own = dict(kind.own)
+        alike = []
+        for definition in self.definitions:
+            name, personal = definition.name, definition.personal
+            if name in own:
+                if own[name] is not given_node_id:  # the only one that every node has a value of
+                    return None
+            elif personal is not None:
+                if sample._resources.get(name) is None:
+                    own[name] = personal
+                    sample._resources[name] = sample.available[name] = None
+            elif definition.alike and not definition.value.deferred:
+                alike.append(definition)
+                definition.apply(sample)
+            else:
+                return None
+        if any(definition.reads_any(own) or definition.name in own for definition in alike):
+            return None
+        _settle(_lacking(alike, sample), sample)
+        return Kind(sample, own.items())
+
+    def _apply_to_each(self, nodes: Iterable[Node]) -> None:
         alike = list(takewhile(lambda d: d.alike and not d.value.deferred, self.definitions))
         rest = self.definitions[len(alike) :]
         attributes = sorted({name for d in alike for name in d.value.reads})

@@ -12,10 +12,13 @@ from typing import Any
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.errors import AutoscaleError, did_you_mean
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES, Node
+from hpc.autoscale.node.node.kind import given_node_id
 from hpc.autoscale.packing.shape import IDENTITY
 
 _RESOURCE = "node.resources."
 _CONFIGURATION = "node.software_configuration."
+# properties that name a node, of which it makes its resources before they change
+_NAMES = ("name", "hostname", "fqdn", "private_ip", "instance_id")
 
 
 class DefaultResourceError(AutoscaleError):
@@ -42,6 +45,11 @@ class Value:
 
     def __call__(self, node: Node) -> Any:
         raise NotImplementedError
+
+    @property
+    def personal(self) -> Callable[[Node], Any] | None:
+        """What says, at any time, what the value was for a node of the cluster when it was made; None when nothing does."""
+        return None
 
 
 class Literal(Value):
@@ -70,6 +78,10 @@ class GetFromBaseNode(Value):
 
     def __call__(self, node: Node) -> Any:
         return getattr(node, self.attr)
+
+    @property
+    def personal(self) -> Callable[[Node], Any] | None:
+        return self if self.attr in _NAMES else None
 
     def __repr__(self) -> str:
         return f"node.{self.attr}"
@@ -100,6 +112,10 @@ class NodeIdDefault(Value):
     def __call__(self, node: Node) -> Any:
         return node.delayed_node_id.node_id
 
+    @property
+    def personal(self) -> Callable[[Node], Any] | None:
+        return given_node_id
+
     def __repr__(self) -> str:
         return "node.delayed_node_id.node_id"
 
@@ -111,11 +127,12 @@ class FromResource(Value):
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.whole = name.removesuffix(".value")
 
     def __call__(self, node: Node) -> Any:
         found = node.resources.get(self.name)
-        if found is None and self.name.endswith(".value"):
-            size = node.resources.get(self.name[: -len(".value")])
+        if found is None and self.whole != self.name:
+            size = node.resources.get(self.whole)
             found = size.value if isinstance(size, ht.Size) else size
         return MISSING if found is None else found
 

@@ -10,8 +10,6 @@ from collections.abc import Mapping, MutableMapping
 from copy import copy, deepcopy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hpc.autoscale import hpctypes as ht
-from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.node.record import copied
 from hpc.autoscale.node.node.tracked import TrackedDict, TrackedSet
 
@@ -77,31 +75,6 @@ def _change(
 def same(one: object, other: object) -> bool:
     """Equal and of one class: 1, 1.0 and True are told apart."""
     return one.__class__ is other.__class__ and one == other
-
-
-def stamp(
-    prototype: Node, name: ht.NodeName, hostname: ht.Hostname, available: Mapping[str, Any]
-) -> Node:
-    """A planned node like the prototype, with names of its own and these amounts available; nothing is assigned to it.
-
-    Both the prototype's totals and `available` must be values that can be shared.
-    """
-    made = object.__new__(prototype.__class__)
-    changed = made._changed
-    made.__dict__.update(prototype.__dict__)
-    made.__dict__.update(
-        {
-            "delayed_node_id": DelayedNodeId(name),
-            "_name": name,
-            "_hostname": hostname,
-            "_resources": TrackedDict(prototype._resources, changed),
-            "_Node__available": TrackedDict(available, changed),
-            "_Node__assignments": TrackedSet((), changed),
-            "_Node__node_attribute_overrides": {},
-            "metadata": {},
-        }
-    )
-    return made
 
 
 def twin(node: Node) -> Node:

@@ -7,25 +7,25 @@ belongs to nobody works just the same, alone.
 
 from __future__ import annotations
 
-import re
 from abc import ABC
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
-from hpc.autoscale.node.node import decrementing, record
+from hpc.autoscale.node.node import decrementing, kind, record
 from hpc.autoscale.node.node.machine import Machine
+from hpc.autoscale.node.node.placement import checked_placement_group as checked_placement_group
+from hpc.autoscale.node.node.placement import escaped_placement_group
 from hpc.autoscale.node.node.shaping import NodeView, restore
 from hpc.autoscale.node.node.times import Timed
 from hpc.autoscale.node.node.tracked import (
     Home,
     ReadOnlyShellDict,
-    TrackedAttribute,
     TrackedDict,
     TrackedSet,
     TrackedShellDict,
@@ -35,18 +35,6 @@ from hpc.autoscale.util import ShellDict
 
 if TYPE_CHECKING:
     from hpc.autoscale.node.constraints import NodeConstraint
-
-_PLACEMENT_GROUP = re.compile(r"[a-zA-Z0-9_-]+")
-_NOT_IN_PLACEMENT_GROUP = re.compile(r"[^a-zA-Z0-9_-]")
-
-
-def checked_placement_group(name: str, whose: str) -> ht.PlacementGroup:
-    """The name of a placement group; RuntimeError unless it is made of letters, digits, `_` and `-`."""
-    if not _PLACEMENT_GROUP.fullmatch(name):
-        raise AutoscaleError(
-            f"expected letters, digits, _ and - in a placement group, found {name!r} ({whose})"
-        )
-    return ht.PlacementGroup(name)
 
 
 class Node(Machine, Timed, ABC):
@@ -70,16 +58,26 @@ class Node(Machine, Timed, ABC):
     # made up here: its host name is not real, and its name is a proposal
     _is_planned = False
 
+    # what it was made of, when it was made together with others like it; the second until it differs from them
+    _kind: kind.Kind | None = None
+    _alike: kind.Kind | None = None
+
+    # what its containers are made from, when they are first looked at
+    _left: Mapping[str, Any]
+    _assigned: Iterable[str] = ()
+
+    state: ht.NodeStatus = kind.lazy(kind.always_set)
+    target_state: ht.NodeStatus = kind.lazy(kind.always_set)
+    exists: bool = kind.lazy(kind.always_set)
+
     # The mangled names are part of the interface: callers' tests write `node._Node__nodearray`.
-    __nodearray = TrackedAttribute()
-    __private_ip = TrackedAttribute()
-    __placement_group = TrackedAttribute()
-    __keep_alive = TrackedAttribute()
-    __closed = TrackedAttribute()
-    _allocated = TrackedAttribute()
-    state = TrackedAttribute()
-    target_state = TrackedAttribute()
-    exists = TrackedAttribute()
+    delayed_node_id: DelayedNodeId = kind.lazy(kind.delayed_node_id)
+    _hostname: ht.Hostname | None = kind.lazy(kind.made_up_hostname)
+    _resources: dict[str, Any] = kind.lazy(kind.totals)
+    __available: TrackedDict = kind.lazy(kind.available)
+    __assignments: TrackedSet = kind.lazy(kind.assignments)
+    __node_attribute_overrides: dict[str, Any] = kind.lazy(lambda node: {})
+    metadata: dict[str, Any] = kind.lazy(lambda node: {})
 
     def __init__(
         self,
@@ -140,6 +138,20 @@ class Node(Machine, Timed, ABC):
         self.__node_attribute_overrides: dict[str, Any] = {}
         self.metadata: dict[str, Any] = {}
 
+    if not TYPE_CHECKING:  # it would allow every attribute
+
+        def __setattr__(self, name, value):
+            if name in kind.IDENTITY and self._kind is not None and self._kind.own:
+                kind.whole_state(self)
+            object.__setattr__(self, name, value)
+            if name in kind.REPORTED:
+                if self._alike is not None and name in kind.LOOKS:
+                    self._alike = None
+                self._changed()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return kind.whole_state(self)
+
     def _changed(self) -> None:
         """Tell the bucket, if any, that something was written that may change a decision."""
         if self._home is not None:
@@ -154,12 +166,12 @@ class Node(Machine, Timed, ABC):
     @property
     def nodearray(self) -> ht.NodeArrayName:
         """The nodearray it is made from."""
-        return cast(ht.NodeArrayName, self.__nodearray)
+        return self.__nodearray
 
     @property
     def private_ip(self) -> ht.IpAddress | None:
         """Private address, as text."""
-        return cast("ht.IpAddress | None", self.__private_ip)
+        return self.__private_ip
 
     @property
     def keep_alive(self) -> bool:
@@ -177,7 +189,7 @@ class Node(Machine, Timed, ABC):
     @property
     def placement_group(self) -> ht.PlacementGroup | None:
         """Placement group, if any. Letters, digits, `_` and `-`; cannot be moved once the node exists."""
-        return cast("ht.PlacementGroup | None", self.__placement_group)
+        return self.__placement_group
 
     @placement_group.setter
     def placement_group(self, value: ht.PlacementGroup | None) -> None:
@@ -193,8 +205,7 @@ class Node(Machine, Timed, ABC):
 
     def set_placement_group_escaped(self, value: str | None) -> ht.PlacementGroup | None:
         """Set the placement group with every illegal character replaced by `_`; returns what was set."""
-        escaped = _NOT_IN_PLACEMENT_GROUP.sub("_", value) if value else None
-        self.placement_group = cast("ht.PlacementGroup | None", escaped)
+        self.placement_group = escaped_placement_group(value) if value else None
         return self.placement_group
 
     @property
@@ -226,7 +237,20 @@ class Node(Machine, Timed, ABC):
     @property
     def _in_demand(self) -> bool:
         """Work was placed here, or is about to be."""
-        return bool(self._allocated or self.__assignments)
+        return bool(self._allocated or self._is_assigned)
+
+    @property
+    def _is_assigned(self) -> bool:
+        """Somebody was placed here. As `assignments`, which need not be made for it."""
+        made = self.__dict__.get("_Node__assignments")
+        return bool(self._assigned if made is None else made)
+
+    def _free(self, name: str) -> Any:
+        """`available.get(name)`, for which what is available need not be made."""
+        made_of = self._kind
+        if made_of is None or "_Node__available" in self.__dict__ or name in made_of.personal:
+            return self.available.get(name)
+        return self._left.get(name)
 
     # -- what it offers, and to whom
 
@@ -273,12 +297,15 @@ class Node(Machine, Timed, ABC):
 
     def _took_work(self, closed: bool, assignment_ids: Iterable[str]) -> None:
         """Note, without reporting it back, who was placed here, and whether that closed the node."""
-        self.__assignments.extend_quietly(assignment_ids)
-        home, self._home = self._home, None
-        self._allocated = True
+        own = self.__dict__
+        made = own.get("_Node__assignments")
+        if made is None:
+            own["_assigned"] = (*self._assigned, *assignment_ids)
+        else:
+            made.extend_quietly(assignment_ids)
+        own["_allocated"] = True
         if closed:
-            self.__closed = True
-        self._home = home
+            own["_Node__closed"] = True
 
     @property
     def node_attribute_overrides(self) -> Any:
@@ -316,31 +343,7 @@ class Node(Machine, Timed, ABC):
 
     def clone(self) -> Node:
         """An independent copy of what it is and offers; assignments and the closed flag are not copied."""
-        copied = Node(
-            node_id=self.delayed_node_id.clone(),
-            name=self.name,
-            nodearray=self.nodearray,
-            bucket_id=self.bucket_id,
-            hostname=ht.Hostname(self.hostname_or_uuid),
-            private_ip=self.private_ip,
-            instance_id=self.instance_id,
-            vm_size=self.vm_size,
-            location=self.location,
-            spot=self.spot,
-            vcpu_count=self._vcpu_count,
-            memory=self.memory,
-            infiniband=self.infiniband,
-            state=self.state,
-            target_state=self.target_state,
-            power_state=self.state,
-            exists=self.exists,
-            placement_group=self.placement_group,
-            managed=self.managed,
-            resources=self._resources,
-            software_configuration=deepcopy(dict(self.__software_configuration)),
-            keep_alive=self.keep_alive,
-            gpu_count=self._gpu_count,
-        )
+        copied = Node(**record.arguments_of(self, self.__software_configuration))
         TrackedDict.replace(copied.__available, record.copied(self.__available))
         copied.metadata = deepcopy(self.metadata)
         if not self.exists:

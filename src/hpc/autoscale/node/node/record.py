@@ -107,6 +107,35 @@ def parse(d: Mapping[str, Any]) -> Parsed:
     )
 
 
+def arguments_of(node: Node, software_configuration: Mapping[str, Any]) -> dict[str, Any]:
+    """What `Node` is called with to make another like this one with this configuration, under an id of its own."""
+    return {
+        "node_id": node.delayed_node_id.clone(),
+        "name": node.name,
+        "nodearray": node.nodearray,
+        "bucket_id": node.bucket_id,
+        "hostname": ht.Hostname(node.hostname_or_uuid),
+        "private_ip": node.private_ip,
+        "instance_id": node.instance_id,
+        "vm_size": node.vm_size,
+        "location": node.location,
+        "spot": node.spot,
+        "vcpu_count": node._vcpu_count,
+        "memory": node.memory,
+        "infiniband": node.infiniband,
+        "state": node.state,
+        "target_state": node.target_state,
+        "power_state": node.state,
+        "exists": node.exists,
+        "placement_group": node.placement_group,
+        "managed": node.managed,
+        "resources": node._resources,
+        "software_configuration": deepcopy(dict(software_configuration)),
+        "keep_alive": node.keep_alive,
+        "gpu_count": node._gpu_count,
+    }
+
+
 _UNCHANGING = (str, int, float, ht.Size, type(None))
 
 

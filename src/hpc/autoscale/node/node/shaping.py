@@ -101,7 +101,7 @@ class NodeView:
     @property
     def vacant(self) -> bool:
         """Nothing is assigned."""
-        return not self._node.assignments
+        return not self._node._is_assigned
 
     @property
     def closed(self) -> bool:
@@ -135,7 +135,7 @@ def shape_of(
     return table.shape(
         template,
         free,
-        vacant=not node.assignments,
+        vacant=not node._is_assigned,
         closed=node.closed,
         dormant=not node.exists and node.state == "Deallocated" and not node._in_demand,
     )

@@ -1,4 +1,4 @@
-"""A dict, a set and an attribute that report when they are written to.
+"""A dict and a set that report when they are written to.
 
 Integrators write into a node's `available`, `_resources` and `assignments` directly. The engine groups nodes by what
 they look like, so it must hear of such a write; these containers are how. They behave as plain ones otherwise, and
@@ -23,25 +23,6 @@ class Home(Protocol):
 
     def touched(self, node: Node) -> None:
         """Called after the node was written to."""
-
-
-class TrackedAttribute:
-    """An attribute whose every write is reported, also one by its mangled private name."""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._slot = "tracked " + name
-
-    def __get__(self, node: Any, owner: type | None = None) -> Any:
-        if node is None:
-            return self
-        try:
-            return node.__dict__[self._slot]
-        except KeyError:
-            raise AttributeError(f"{self._slot} was not set yet") from None
-
-    def __set__(self, node: Any, value: Any) -> None:
-        node.__dict__[self._slot] = value
-        node._changed()
 
 
 def _reporting(base: type, names: Iterable[str]) -> dict[str, Any]:

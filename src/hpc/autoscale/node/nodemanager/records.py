@@ -12,11 +12,24 @@ from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.node.bucket import NodeDefinition
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.node.kind import Kind, stamp
+from hpc.autoscale.packing.shape import freeze
 from hpc.autoscale.util import is_standalone_dns
 
 Record = Mapping[str, Any]
 
 _NEEDED = ("Name", "NodeId", "Template", "MachineType", "Status", "TargetState")
+_IS_TEXT = str.__instancecheck__
+# What a node's record says beside those and its names.
+_DESCRIBING = (
+    "Status",
+    "TargetState",
+    "PlacementGroupId",
+    "CoreCount",
+    "Memory",
+    "Interruptible",
+    "KeepAlive",
+)
 
 
 class NodeRecords:
@@ -36,31 +49,35 @@ class NodeRecords:
             self._add(record)
 
     def _add(self, record: Record) -> None:
-        name = record.get("Name")
+        needed: list[Any] = [record.get(key) for key in _NEEDED]
+        name, node_id, array, size, status, target = needed
         if name and isinstance(name, str):
             self.names.append(name)
-        wrong = [key for key in _NEEDED if not (record.get(key) and isinstance(record[key], str))]
-        if wrong == ["TargetState"] and not record.get("TargetState"):
-            # a node that was never given a target is ordinary
-            logging.debug("node %s has no TargetState: left alone", name)
+        if not (all(needed) and all(map(_IS_TEXT, needed))):
+            self._set_aside(record)
             return
-        if wrong:
-            self.problems.append(
-                f"node {name or '?'}: set aside, expected a text in its {', '.join(wrong)}"
-            )
+        if node_id in self._ids:
             return
-        if record["NodeId"] in self._ids:
-            return
-        self._ids.add(record["NodeId"])
-        array, size = record["Template"], record["MachineType"]
+        self._ids.add(node_id)
         self._by_array[array].append(record)
-        if _is_member(record):
+        if _is_member(status, target):
             group = record.get("PlacementGroupId") or None
             groups = self._members.setdefault((array, size), {})
             groups.setdefault(str(group) if group else None, []).append(record)
         else:
             hostname = _text(record, "Hostname") or ""
-            self.leaving |= {record["NodeId"], hostname.partition(".")[0].lower()} - {""}
+            self.leaving |= {node_id, hostname.partition(".")[0].lower()} - {""}
+
+    def _set_aside(self, record: Record) -> None:
+        wrong = [key for key in _NEEDED if not (record.get(key) and isinstance(record[key], str))]
+        name = record.get("Name")
+        if wrong == ["TargetState"] and not record.get("TargetState"):
+            # a node that was never given a target is ordinary
+            logging.debug("node %s has no TargetState: left alone", name)
+            return
+        self.problems.append(
+            f"node {name or '?'}: set aside, expected a text in its {', '.join(wrong)}"
+        )
 
     def of_nodearray(self, nodearray: str) -> Sequence[Record]:
         """All records of a nodearray."""
@@ -89,14 +106,39 @@ class NodeRecords:
         nodes: list[Node] = []
         if (array, size) in self._placed:
             return nodes
-        for record in self._members.get((array, size), {}).get(group, ()):
+        kinds: dict[object, Kind] = {}
+        for record in sorted(self._members.get((array, size), {}).get(group, ()), key=_natural):
             try:
-                nodes.append(self.node(record, definition))
+                nodes.append(self._node(record, definition, kinds))
             except (AttributeError, TypeError, ValueError, ArithmeticError, RuntimeError) as e:
                 self.problems.append(
                     f"node {record['Name']}: set aside, its record cannot be used: {e!r}"
                 )
-        return sorted(nodes, key=_natural)
+        return nodes
+
+    def _node(self, record: Record, d: NodeDefinition, kinds: dict[object, Kind]) -> Node:
+        """As `node`. Records that differ in names only are read once."""
+        configuration = record.get("Configuration")
+        key = _kind_of(record, configuration)
+        if key is None:
+            return self.node(record, d)
+        kind = kinds.get(key)
+        if kind is None:
+            kind = kinds[key] = Kind(self.node(record, d))
+        if configuration is None:
+            configuration = d.software_configuration
+        return stamp(
+            Node,
+            kind.attributes,
+            {
+                "_name": record["Name"],
+                "_node_id": record["NodeId"],
+                "_hostname": hostname_of(record, configuration, self._assume_hostnames),
+                "_Node__private_ip": _text(record, "PrivateIp"),
+                "instance_id": _text(record, "InstanceId"),
+                "_Node__software_configuration": configuration,
+            },
+        )
 
     def node(self, record: Record, d: NodeDefinition) -> Node:
         """One node from its record; the definition fills in what the record does not say."""
@@ -186,13 +228,30 @@ def _text(record: Record, key: str) -> Any:
     return found if isinstance(found, str) else None
 
 
-def _is_member(record: Mapping[str, Any]) -> bool:
+def _is_member(status: str, target: str) -> bool:
     """A node to work with: it runs or boots, or it is kept deallocated and can be started."""
-    target = record["TargetState"]
-    at_rest = target == "Deallocated" and record["Status"] == "Deallocated"
-    return at_rest or bool(target == "Started")
+    return target == "Started" or (target == "Deallocated" and status == "Deallocated")
 
 
-def _natural(node: Node) -> tuple[str, int]:
-    prefix, _, index = node.name.rpartition("-")
-    return (prefix, int(index)) if index.isdecimal() else (node.name, 0)
+def _natural(record: Record) -> tuple[str, int]:
+    name: str = record["Name"]
+    prefix, _, index = name.rpartition("-")
+    return (prefix, int(index)) if index.isdecimal() else (name, 0)
+
+
+def _kind_of(record: Record, configuration: Any) -> object:
+    """All that decides what the node is, its names aside; None where that cannot be compared."""
+    autoscale = configuration.get("autoscale") if configuration else None
+    resources = autoscale.get("resources") if autoscale else None
+    values = [record.get(key) for key in _DESCRIBING]
+    key = (
+        configuration is None,
+        (tuple(resources), freeze(resources)) if resources else None,
+        tuple(values),
+        tuple(map(type, values)),
+    )
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key

@@ -1,0 +1,203 @@
+"""Nodes that are made alike: what they have in common is held once, and what is each one's own is made when looked at.
+
+A cluster has thousands of nodes of few kinds. A `Kind` is made of one sample; each further node is a copy of its
+attributes, without containers until somebody asks for them. Which nodes are alike is for the callers to know:
+`nodemanager.records` for those of the cluster, `bucket.mould` for planned ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from hpc.autoscale import hpctypes as ht
+from hpc.autoscale import util
+from hpc.autoscale.node.delayednodeid import DelayedNodeId
+from hpc.autoscale.node.node.record import can_be_shared, copied
+from hpc.autoscale.node.node.tracked import TrackedDict, TrackedSet
+
+if TYPE_CHECKING:
+    from hpc.autoscale.node.node.handle import Node
+
+Own = tuple[str, Callable[["Node"], Any]]
+"""A resource that each node has a value of its own for, and where that comes from."""
+
+# Attributes that are made when first looked at.
+_LAZY = (
+    "delayed_node_id",
+    "_hostname",
+    "_resources",
+    "_Node__available",
+    "_Node__assignments",
+    "_Node__node_attribute_overrides",
+    "metadata",
+)
+# Attributes that only say how to make the others.
+_MAKING = ("_kind", "_alike", "_left", "_assigned", "_node_id")
+
+# Resources may be named after these: they are made before one of these changes.
+IDENTITY = frozenset(["_name", "_hostname", "_Node__private_ip", "instance_id"])
+
+# What the engine sees of a node, its amounts and assignments aside: nodes of a kind differ once it is written to.
+LOOKS = frozenset(
+    [
+        "_Node__nodearray",
+        "_Node__placement_group",
+        "_Node__keep_alive",
+        "state",
+        "target_state",
+        "exists",
+        "_bucket_id",
+        "_vm_size",
+        "_location",
+        "_spot",
+        "_vcpu_count",
+        "_memory",
+        "_infiniband",
+        "_gpu_count",
+    ]
+)
+# Attributes of which each write may change a decision.
+REPORTED = LOOKS | {"_Node__private_ip", "_Node__closed", "_allocated"}
+
+
+class _Lazy:
+    """An attribute that is made when it is first read; from then on, and where it is set first, an ordinary one."""
+
+    def __init__(self, make: Callable[[Any], Any]) -> None:
+        self._make = make
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, node: Any, owner: type | None = None) -> Any:
+        if node is None:
+            return self
+        if node._kind is None:
+            raise AttributeError(f"{self._name} was not set yet")
+        found = node.__dict__[self._name] = self._make(node)
+        return found
+
+
+def lazy(make: Callable[[Any], Any]) -> Any:
+    """An attribute of nodes that were made of a kind, made by `make(node)` when it is first read."""
+    return _Lazy(make)
+
+
+def always_set(node: Any) -> Any:
+    """What makes an attribute that every node is given: nothing. It is named in the class for those who look there."""
+    raise AttributeError("a node without its state")
+
+
+def delayed_node_id(node: Node) -> DelayedNodeId:
+    """The identity of a node that was made of a kind."""
+    return DelayedNodeId(node.name, given_node_id(node))
+
+
+def given_node_id(node: Node) -> ht.NodeId | None:
+    """The NodeId that such a node was made with."""
+    found: ht.NodeId | None = node.__dict__.get("_node_id")
+    return found
+
+
+def made_up_hostname(node: Node) -> ht.Hostname:
+    """A host name for a node that has none because it is only planned."""
+    return ht.Hostname(util.uuid("hostname"))
+
+
+def totals(node: Any) -> TrackedDict:
+    """The totals of a node that was made of a kind."""
+    return TrackedDict(node._kind.filled(node._kind.totals, node), node._changed)
+
+
+def available(node: Any) -> TrackedDict:
+    """What such a node has available."""
+    return TrackedDict(node._kind.filled(node._left, node), node._changed)
+
+
+def assignments(node: Any) -> TrackedSet:
+    """Who was placed on such a node."""
+    return TrackedSet(node._assigned, node._changed)
+
+
+def whole_state(node: Node) -> dict[str, Any]:
+    """All attributes of a node, with everything made that is made when looked at."""
+    for name in _LAZY:
+        getattr(node, name)
+    return {name: value for name, value in node.__dict__.items() if name not in _MAKING}
+
+
+def is_untouched(node: Node) -> bool:
+    """Whether a node is still as its kind made it, and nobody holds its resources."""
+    own = node.__dict__
+    kind = own.get("_alike")
+    return (
+        kind is not None
+        and own["_left"] is kind.free
+        and "_resources" not in own
+        and "_Node__available" not in own
+    )
+
+
+class Kind:
+    """What nodes that are made alike have in common, taken from a sample. `own`: resources that each node has a value of its
+    own for; the sample has something in their places."""
+
+    __slots__ = ("_plain", "attributes", "free", "own", "personal", "totals")
+
+    def __init__(self, sample: Node, own: Iterable[Own] = ()) -> None:
+        self.totals = dict(sample._resources)
+        self.free = dict(sample.available)
+        self.own = tuple(own)
+        self.personal = frozenset(name for name, _ in self.own)
+        self._plain = can_be_shared(self.totals) and can_be_shared(self.free)
+        self.attributes = {
+            # a place for each that will be set, so that a copy need not grow
+            "_name": "",
+            "_hostname": None,
+            "_node_id": None,
+            "_home": None,
+            "_position": -1,
+            **whole_state(sample),
+            "_kind": self,
+            "_alike": self,
+            "_left": self.free,
+            "_assigned": (),
+        }
+        for name in _LAZY:
+            if name != "_hostname":
+                del self.attributes[name]
+        if sample.state == "Deallocated":  # how it looks depends on whether it is in demand
+            self.attributes["_alike"] = None
+
+    @property
+    def can_be_shared(self) -> bool:
+        """Whether nodes can share values of the amounts they have."""
+        return self._plain
+
+    def filled(self, shared: Mapping[str, Any], node: Node) -> dict[str, Any]:
+        """Amounts as one node has them, which may be written to."""
+        found = dict(shared) if self._plain else copied(shared)
+        for name, value in self.own:
+            found[name] = value(node)
+        return found
+
+    def sample(self, cls: type[Node]) -> Node:
+        """A node of this kind, without what is each one's own."""
+        made = stamp(cls, self.attributes, {})
+        made._resources = TrackedDict(copied(self.totals), made._changed)
+        made.__dict__["_Node__available"] = TrackedDict(copied(self.free), made._changed)
+        return made
+
+    def adopt(self, node: Node) -> None:
+        """Make an untouched node of another kind one of this kind."""
+        node.__dict__.update(_kind=self, _alike=self, _left=self.free)
+
+
+def stamp(cls: type[Node], attributes: Mapping[str, Any], own: Mapping[str, Any]) -> Node:
+    """A node with the attributes of a kind, or some made from them, and those of its own."""
+    made = object.__new__(cls)
+    values = made.__dict__
+    values.update(attributes)
+    values.update(own)
+    return made
