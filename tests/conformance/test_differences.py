@@ -172,3 +172,27 @@ def test_a_partly_placed_job_reports_what_it_got():
     job = Job("1", {"ncpus": 1}, iterations=20)
     result = dcalc._add_job(job)
     assert (result.total_slots, job.iterations_remaining) == (8, 12)
+
+
+def test_an_alternative_is_chosen_when_the_node_is_reached():
+    """The first that the node satisfies; with the alternatives the other way round the job fits."""
+    either = {"or": [{"ncpus": 1}, {"owner": "x"}]}
+    turned = {"or": [{"owner": "x"}, {"ncpus": 1}]}
+    refused, placed = (
+        a_manager(
+            a_cluster(), default_resources=[{"select": {}, "name": "owner", "value": "x"}]
+        ).allocate([{"ncpus": 4}, alternatives], node_count=1)
+        for alternatives in (either, turned)
+    )
+    assert (bool(refused), bool(placed)) == (False, True)
+    assert any("5 is needed" in reason for reason in refused.reasons)
+
+
+@pytest.mark.parametrize("wanted", [{"node.exists": True}, {"node.state": "Ready"}])
+def test_properties_of_existing_nodes_match_nothing(wanted):
+    """The example node of a bucket does not exist and is off, so no node of the bucket is asked."""
+    cluster = a_cluster()
+    cluster.add_node("htc-1", "htc", state="Ready")
+    node_mgr = a_manager(cluster)
+    assert not node_mgr.allocate([wanted, {"ncpus": 1}], slot_count=1)
+    assert names(node_mgr.allocate({"ncpus": 1}, slot_count=1).nodes) == ["htc-1"]
