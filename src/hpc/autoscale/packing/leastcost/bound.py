@@ -1,0 +1,59 @@
+"""What no plan can cost less than, for prices that items and limits are given.
+
+With any prices for the items, what a node holds is worth at most as much as the best load of its bin. Where that is no
+more than the node costs, the worth of all items bounds the cost from below; prices that are too high for that are
+scaled down until they are not, and nodes of which there are only so many are paid for by what they could hold. With the
+duals of the linear programme over all loads this is the optimum of that programme.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hpc.autoscale.packing.leastcost.knapsack import ROUNDING
+from hpc.autoscale.packing.leastcost.problem import Problem
+
+if TYPE_CHECKING:
+    from hpc.autoscale.packing.leastcost.knapsack import Values
+    from hpc.autoscale.packing.leastcost.master import Prices
+
+
+def bound_of(problem: Problem, prices: Prices, best: Values) -> float:
+    """A lower bound on the price of placing everything. `best`: at least the value of the best load, by bin."""
+    worth = sum(price * n for price, n in zip(prices.items, problem.units, strict=True))
+    for a, limit in enumerate(problem.limits):
+        worth += prices.limit_nodes[a] * limit.nodes + prices.limit_cores[a] * limit.cores
+    scale = 1.0
+    for number, bin_ in enumerate(problem.bins):
+        value = float(best[number]) * (1 + ROUNDING)
+        charge = charge_of(problem, prices, number)
+        due = -prices.bins[number]
+        if bin_.price + charge + due <= 0 or not bin_.price:
+            due = max(0.0, value - charge)
+        elif value > 0:
+            scale = max(scale, value / (bin_.price + charge + due))
+        worth -= due * bin_.nodes
+    return max(0.0, worth / scale)
+
+
+def charge_of(problem: Problem, prices: Prices, number: int) -> float:
+    """What one more node of a bin takes from the limits, at their prices."""
+    bin_ = problem.bins[number]
+    return -sum(
+        prices.limit_nodes[a] + prices.limit_cores[a] * bin_.stock.cores for a in bin_.accounts
+    )
+
+
+def simple_bound(problem: Problem) -> float:
+    """A bound from each resource by itself: what is wanted of it, less what runs already, at the least price for which
+    it can be had. Needs nothing but the standard library."""
+    found = 0.0
+    for d in range(len(problem.dimensions)):
+        wanted = 0.0
+        for i, item in enumerate(problem.items):
+            ways = [dict(need.amounts) for profile in problem.profiles for need in profile[i]]
+            wanted += item.units * min((way.get(d, 0) for way in ways), default=0)
+        wanted -= sum(b.capacity[d] * b.nodes for b in problem.bins if not b.price)
+        having = [b.price / b.capacity[d] for b in problem.bins if b.price and b.capacity[d]]
+        found = max(found, wanted * min(having, default=0.0))
+    return found * (1 - 1e-9)

@@ -1,0 +1,152 @@
+"""Column generation: loads are added where they would lower the price, until none would or the bound is reached.
+
+The linear programme over the known loads says what a unit of each item is worth; the most valuable load of each bin at
+those prices is worth adding when it is worth more than its node. The same values give a lower bound. At the end nodes are
+made whole: what the programme says is rounded down, and the rest is planned once more, by a search over the known loads
+and by the greedy way; the cheapest is kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from hpc.autoscale.packing.leastcost.bound import bound_of, charge_of
+from hpc.autoscale.packing.leastcost.greedy import greedy
+from hpc.autoscale.packing.leastcost.knapsack import Knapsacks
+from hpc.autoscale.packing.leastcost.master import Master
+from hpc.autoscale.packing.leastcost.plan import Load, Lot, Rooms, left_over, price_of
+from hpc.autoscale.packing.leastcost.problem import Problem
+
+CLOSE_ENOUGH = 1e-5
+"""Relative gap at which the programme is as good as solved."""
+
+_WHOLE = 1e-6
+
+
+class Effort(NamedTuple):
+    """What may be spent. `seconds_left`: asked now and then; 0 or less ends the search. `rounds`: of column generation.
+    With only rounds to limit it, the same problem gets the same plan."""
+
+    seconds_left: Callable[[], float] = lambda: math.inf
+    rounds: int = 1_000
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether time is up."""
+        return self.seconds_left() <= 0
+
+
+class Found(NamedTuple):
+    """The best plan that was found and the highest bound."""
+
+    lots: list[Lot]
+    bound: float
+
+
+def generate(problem: Problem, start: Sequence[Lot], bound: float, effort: Effort) -> Found:
+    """Improve on a plan that places everything. ImportError without numpy and highspy."""
+    return _Generation(problem, start, bound, effort).run()
+
+
+class _Generation:
+    def __init__(
+        self, problem: Problem, start: Sequence[Lot], bound: float, effort: Effort
+    ) -> None:
+        self.problem = problem
+        self.effort = effort
+        self.best = list(start)
+        self.price = price_of(problem, start)
+        self.bound = bound
+        self.master = Master(problem)
+        self.tables = Knapsacks(problem)
+        self.under = self.tables if self.tables.exact else Knapsacks(problem, below=True)
+        for lot in start:
+            self.master.add(lot.bin, lot.load)
+        for number, bin_ in enumerate(problem.bins):
+            for i, item in enumerate(problem.items):
+                units = min(item.units, problem.copies(i, bin_)) if bin_.price else 0
+                if units:
+                    self.master.add(number, ((i, units),))
+
+    def run(self) -> Found:
+        nodes: list[float] = []
+        for _ in range(self.effort.rounds):
+            if self._is_best() or self.effort.is_spent:
+                break
+            solved = self.master.solve()
+            if solved is None:
+                break
+            nodes, least = solved
+            if not self._improve() or least <= self.bound * (1 + CLOSE_ENOUGH):
+                break
+        if nodes and not self._is_best():
+            self._round(nodes)
+        return Found(self.best, min(self.bound, self.price))
+
+    def _is_best(self) -> bool:
+        return self.price <= self.bound * (1 + CLOSE_ENOUGH)
+
+    def _improve(self) -> bool:
+        """Add the loads that are worth more than they cost at the prices of now; False when there are none."""
+        import numpy as np
+
+        problem, prices = self.problem, self.master.prices()
+        values = np.array(prices.items)
+        best = self.tables.fill(values)
+        wanted = [
+            number
+            for number, bin_ in enumerate(problem.bins)
+            if best[number]
+            > bin_.price + charge_of(problem, prices, number) - prices.bins[number] + 1e-9
+        ]
+        added = False
+        for number, row in zip(wanted, self.tables.loads(wanted), strict=True):
+            load = tuple((i, int(row[i])) for i in np.flatnonzero(row).tolist())
+            added = self.master.add(number, load) or added
+        if self.under is not self.tables:
+            best = self.under.fill(values)
+        self.bound = max(self.bound, bound_of(problem, prices, best))
+        return added
+
+    def _round(self, nodes: Sequence[float]) -> None:
+        """Whole numbers of nodes from parts of nodes."""
+        rooms = Rooms(self.problem)
+        lots = []
+        # loads that were added after the last solution are not in it
+        for (number, load), part in zip(self.master.columns, nodes, strict=False):
+            count = min(math.floor(part + _WHOLE), rooms.of(number))
+            if count > 0:
+                rooms.use(number, count)
+                lots.append(Lot(number, load, count))
+        rest = rooms.rest(left_over(self.problem, lots))
+        if not any(rest.units):
+            self._keep(lots)
+            return
+        self._keep([*lots, *greedy(rest)])
+        if not self._is_best() and not self.effort.is_spent:
+            self._keep([*lots, *self._search(rest)])
+
+    def _search(self, rest: Problem) -> list[Lot]:
+        """The rest, by branch and bound over the known loads."""
+        master = Master(rest)
+        columns: list[tuple[int, Load]] = []
+        for number, load in self.master.columns:
+            if rest.bins[number].nodes:
+                capped = tuple((i, min(n, rest.units[i])) for i, n in load if rest.units[i])
+                if capped and master.add(number, capped):
+                    columns.append((number, capped))
+        seconds = self.effort.seconds_left()
+        whole = master.solve_whole(seconds, 2_000, CLOSE_ENOUGH) if columns else None
+        return [
+            Lot(number, load, count)
+            for (number, load), count in zip(columns, whole or [], strict=bool(whole))
+            if count > 0
+        ]
+
+    def _keep(self, lots: list[Lot]) -> None:
+        """Remember a plan if it places everything and costs less than the best so far."""
+        price = price_of(self.problem, lots)
+        if price < self.price * (1 - 1e-9) and not any(left_over(self.problem, lots)):
+            self.best, self.price = lots, price

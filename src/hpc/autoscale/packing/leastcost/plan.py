@@ -1,0 +1,67 @@
+"""A least-cost plan: so many nodes of a bin get such a load. And what is left of a problem once part of it is planned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from hpc.autoscale.packing.leastcost.problem import Limit, Problem
+
+Load = tuple[tuple[int, int], ...]
+"""(item, units) of what one node takes, in order of items."""
+
+
+class Lot(NamedTuple):
+    """`nodes` nodes of bin `bin` that get the same load."""
+
+    bin: int
+    load: Load
+    nodes: int
+
+
+def price_of(problem: Problem, lots: Iterable[Lot]) -> float:
+    """Price per hour of the nodes that do not run yet."""
+    return sum(problem.bins[lot.bin].price * lot.nodes for lot in lots)
+
+
+def left_over(problem: Problem, lots: Iterable[Lot]) -> list[int]:
+    """Units by item that the lots do not place; they may place more than is wanted."""
+    left = problem.units
+    for lot in lots:
+        for item, units in lot.load:
+            left[item] -= units * lot.nodes
+    return [max(0, n) for n in left]
+
+
+class Rooms:
+    """How many nodes of each bin may still be used, all limits considered."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self.nodes = [bin_.nodes for bin_ in problem.bins]
+        self.limits = [[limit.nodes, limit.cores] for limit in problem.limits]
+
+    def of(self, number: int) -> int:
+        """Nodes of a bin that may still be used."""
+        bin_, room = self._problem.bins[number], self.nodes[number]
+        cores = bin_.stock.cores
+        for a in bin_.accounts:
+            nodes_left, cores_left = self.limits[a]
+            room = min(room, nodes_left, cores_left // cores if cores > 1 else cores_left)
+        return max(0, room)
+
+    def use(self, number: int, nodes: int) -> None:
+        """So many of them are used."""
+        bin_ = self._problem.bins[number]
+        self.nodes[number] -= nodes
+        for a in bin_.accounts:
+            self.limits[a][0] -= nodes
+            self.limits[a][1] -= nodes * bin_.stock.cores
+
+    def rest(self, units: Sequence[int]) -> Problem:
+        """The problem of placing `units` of the items in the room that is left."""
+        bins = [
+            bin_._replace(nodes=nodes)
+            for bin_, nodes in zip(self._problem.bins, self.nodes, strict=True)
+        ]
+        return self._problem.changed(units, bins, [Limit(*limit) for limit in self.limits])

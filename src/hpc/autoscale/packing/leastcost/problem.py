@@ -1,0 +1,295 @@
+"""What is to be placed and where it may go, as numbers: the least-cost problem.
+
+Equal demands are one `Item`, nodes that look alike and cost the same are one `Bin`, and bins for which the items mean the
+same share one `Profile`. Made from the state of the engine by `Problem.of`; nothing here changes that state, and nothing
+here decides anything.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from hpc.autoscale.packing.expr import Expr, how_many
+from hpc.autoscale.packing.leastcost.modes import Mode, Roomy, modes
+from hpc.autoscale.packing.ledger import NO_LIMIT, Account
+from hpc.autoscale.packing.shape import NodeShape, Quantity, freeze
+from hpc.autoscale.packing.stock import Stock
+
+PriceOf = Callable[[Stock], float | None]
+"""Price of an hour of a new node; None, or what is no price, is unknown."""
+
+
+class Item(NamedTuple):
+    """`units` slots of equal demands. `alone`: they are one demand's, and a node that one of them closes may hold as many
+    of them as fit."""
+
+    expr: Expr
+    units: int
+    alone: bool = False
+
+
+class Need(NamedTuple):
+    """A mode, with resources by number: (dimension, amount) each above 0."""
+
+    amounts: tuple[tuple[int, Quantity], ...]
+    closes: bool
+
+
+Profile = tuple[tuple[Need, ...], ...]
+"""By item: in which ways it may lie on a node; none for an item that may not."""
+
+
+class Bin(NamedTuple):
+    """Nodes of one stock and shape. `nodes`: how many there are, or may be opened. `price`: of an hour of one; 0 for one
+    that runs already. `accounts`: by number, where using one is charged. `positions`: of those that are there.
+    """
+
+    stock: Stock
+    shape: NodeShape
+    price: float
+    nodes: int
+    opened: bool
+    accounts: tuple[int, ...]
+    capacity: tuple[Quantity, ...]
+    profile: int
+    positions: tuple[int, ...] = ()
+
+
+class Limit(NamedTuple):
+    """What an account still bears."""
+
+    nodes: int
+    cores: int
+
+
+class Problem:
+    """Items in queue order, bins, and the limits that bins share.
+
+    `homeless`: numbers of the items for which there is no place at all. `unpriced`: stocks that are left out because the
+    price of a new node is not known.
+    """
+
+    def __init__(
+        self,
+        items: Sequence[Item],
+        bins: Sequence[Bin],
+        profiles: Sequence[Profile],
+        dimensions: Sequence[str],
+        limits: Sequence[Limit],
+        unpriced: Sequence[Stock] = (),
+        homeless: Sequence[int] = (),
+    ) -> None:
+        self.items = tuple(items)
+        self.bins = tuple(bins)
+        self.profiles = tuple(profiles)
+        self.dimensions = tuple(dimensions)
+        self.limits = tuple(limits)
+        self.unpriced = tuple(unpriced)
+        self.homeless = tuple(homeless)
+
+    @staticmethod
+    def of(
+        items: Sequence[Item],
+        ranked: Callable[[Expr], Sequence[Stock]],
+        price_of: PriceOf,
+    ) -> Problem:
+        """The problem of placing `items` as things are now. `ranked`: the stocks that may serve an expression."""
+        return _Builder(items, ranked, price_of).problem()
+
+    def changed(
+        self, units: Sequence[int], bins: Sequence[Bin] = (), limits: Sequence[Limit] = ()
+    ) -> Problem:
+        """The same items and bins with other amounts of them; bins and limits stay where none are given."""
+        items = (item._replace(units=n) for item, n in zip(self.items, units, strict=True))
+        return Problem(
+            tuple(items),
+            bins or self.bins,
+            self.profiles,
+            self.dimensions,
+            limits or self.limits,
+            self.unpriced,
+            self.homeless,
+        )
+
+    @property
+    def units(self) -> list[int]:
+        """Units by item."""
+        return [item.units for item in self.items]
+
+    def copies(self, item: int, bin_: Bin) -> int:
+        """How many units of an item go on an untouched node of a bin, at most and alone."""
+        return most(self.profiles[bin_.profile][item], bin_.capacity, self.items[item].alone)
+
+
+def most(needs: Iterable[Need], capacity: Sequence[Quantity], alone: bool) -> int:
+    """How many units go into what is free, in the best of their modes; closing ones once, unless they are `alone`."""
+    found = 0
+    for need in needs:
+        count = room_for(need, capacity)
+        if count and need.closes and not alone:
+            count = 1
+        found = max(found, count)
+    return found
+
+
+def room_for(need: Need, capacity: Sequence[Quantity]) -> int:
+    """How often a mode fits what is free."""
+    count = NO_LIMIT
+    for dimension, amount in need.amounts:
+        free = capacity[dimension]
+        times = (
+            free // amount
+            if free.__class__ is int and amount.__class__ is int
+            else how_many(free, amount)
+        )
+        if times < count:
+            count = int(times)
+    return max(count, 0)
+
+
+def known_price(price: object) -> float | None:
+    """A price as it can be counted with; None for what is none."""
+    if isinstance(price, (int, float)) and not isinstance(price, bool):
+        value = float(price)
+        return value if math.isfinite(value) and value > 0 else None
+    return None
+
+
+class _Builder:
+    """One `Problem` in the making."""
+
+    def __init__(
+        self,
+        items: Sequence[Item],
+        ranked: Callable[[Expr], Sequence[Stock]],
+        price_of: PriceOf,
+    ) -> None:
+        self.items = list(items)
+        self.serving = [frozenset(ranked(item.expr)) for item in self.items]
+        self.stocks = tuple(dict.fromkeys(s for item in self.items for s in ranked(item.expr)))
+        self.price_of = price_of
+        names = frozenset().union(*(item.expr.reads for item in self.items))
+        self.properties = sorted(n[5:] for n in names if n[:5] == "node.")
+        self.resources = sorted(n for n in names if n[:5] != "node.")
+        self.limits: list[Limit] = []
+        self.account_numbers: dict[Account, int] = {}
+        self.unpriced: list[Stock] = []
+        self.housed: set[int] = set()
+        self.read: dict[object, tuple[tuple[Mode, ...], ...]] = {}
+
+    def problem(self) -> Problem:
+        kinds = [kind for stock in self.stocks for kind in self._kinds(stock)]
+        readings = [self._reading(kind.shape) for kind in kinds]
+        every = (mode for ways in self.read.values() for way in ways for mode in way)
+        dimensions = sorted({name for mode in every for name, amount in mode.take if amount > 0})
+        number = {name: index for index, name in enumerate(dimensions)}
+        all_needs = {key: _numbered(ways, number) for key, ways in self.read.items()}
+        profiles: dict[object, int] = {}
+        kept: list[Profile] = []
+        bins = []
+        for kind, reading in zip(kinds, readings, strict=True):
+            capacity = tuple(_amount(kind.shape.free.get(name)) for name in dimensions)
+            profile = all_needs[reading]
+            barred, fits = self._judge(kind.stock, capacity, profile)
+            if fits:
+                key = (reading, barred)
+                if key not in profiles:
+                    profiles[key] = len(kept)
+                    kept.append(tuple(() if i in barred else n for i, n in enumerate(profile)))
+                bins.append(kind._replace(capacity=capacity, profile=profiles[key]))
+        homeless = [i for i in range(len(self.items)) if i not in self.housed]
+        return Problem(self.items, bins, kept, dimensions, self.limits, self.unpriced, homeless)
+
+    def _kinds(self, stock: Stock) -> list[Bin]:
+        """The bins of a stock, without what depends on the items."""
+        price = None if stock.artificial else known_price(self.price_of(stock))
+        room = min((account.room(stock.cores) for account in stock.accounts), default=NO_LIMIT)
+        room = max(0, room - stock.reserved)
+        accounts = tuple(self._account(account) for account in stock.accounts)
+        found = []
+        for shape, positions in _alike(stock).items():
+            if not shape.dormant:
+                kind = Bin(stock, shape, 0.0, len(positions), False, (), (), -1, tuple(positions))
+                found.append(kind)
+            elif price is not None and room:
+                count = min(room, len(positions))
+                kind = Bin(stock, shape, price, count, False, accounts, (), -1, tuple(positions))
+                found.append(kind)
+        if stock.artificial or stock.new_shape.unfit() is not None:
+            return found
+        if price is None:
+            self.unpriced.append(stock)
+        elif room:
+            found.append(Bin(stock, stock.new_shape, price, room, True, accounts, (), -1))
+        return found
+
+    def _account(self, account: Account) -> int:
+        number = self.account_numbers.get(account)
+        if number is None:
+            number = self.account_numbers[account] = len(self.limits)
+            nodes = max(0, account.max_nodes - account.used_nodes)
+            self.limits.append(Limit(nodes, max(0, account.max_cores - account.used_cores)))
+        return number
+
+    def _reading(self, shape: NodeShape) -> object:
+        """A key for the facts of a shape that decide the modes; they are read when it is new."""
+        facts: list[object] = [shape.last_capacity_failure]
+        for name in self.properties:
+            facts.append(shape.vacant if name == "assignments" else freeze(shape.prop(name)))
+        for name in self.resources:
+            value = shape.free.get(name)
+            amount = isinstance(value, (int, float))
+            facts.append((shape.units.get(name), None if amount else (type(value), freeze(value))))
+        key = tuple(facts)
+        if key not in self.read:
+            view = Roomy(shape)
+            self.read[key] = tuple(modes(item.expr, view) for item in self.items)
+        return key
+
+    def _judge(
+        self, stock: Stock, capacity: Sequence[Quantity], profile: Profile
+    ) -> tuple[frozenset[int], bool]:
+        """The items that would fit but that the stock may not serve, and whether there are others that fit."""
+        barred = []
+        fits = False
+        for index, item in enumerate(self.items):
+            if profile[index] and most(profile[index], capacity, item.alone):
+                if stock in self.serving[index]:
+                    fits = True
+                    self.housed.add(index)
+                else:
+                    barred.append(index)
+        return frozenset(barred), fits
+
+
+def _alike(stock: Stock) -> Mapping[NodeShape, list[int]]:
+    """The positions of nodes that take work, by shape, in order."""
+    found: dict[NodeShape, list[int]] = {}
+    for position, shape in enumerate(stock.shapes):
+        if shape is not None:
+            positions = found.get(shape)
+            if positions is None:
+                found[shape] = [position]
+            else:
+                positions.append(position)
+    return {shape: positions for shape, positions in found.items() if shape.unfit() is None}
+
+
+def _amount(value: object) -> Quantity:
+    if not isinstance(value, (int, float)) or value != value or value <= 0:
+        return 0
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else value
+    return int(value)
+
+
+def _numbered(ways: Sequence[tuple[Mode, ...]], number: Mapping[str, int]) -> Profile:
+    return tuple(
+        tuple(
+            Need(tuple((number[name], _amount(n)) for name, n in mode.take if n > 0), mode.closes)
+            for mode in each
+        )
+        for each in ways
+    )
