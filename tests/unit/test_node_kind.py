@@ -4,9 +4,15 @@ import copy
 import pickle
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from node_kit import a_cluster, a_manager, a_node
 
+from hpc.autoscale.hpctypes import Memory, Size
+from hpc.autoscale.node.node import QUERYABLE_PROPERTIES
 from hpc.autoscale.node.node.kind import LOOKS, Kind, is_untouched, stamp
+from hpc.autoscale.node.node.shaping import look_of, shape_of
+from hpc.autoscale.packing.shape import ShapeTable
 
 
 def two_of_a_kind(**kwargs):
@@ -100,3 +106,54 @@ def test_a_node_without_its_state_says_so():
     for name in ("state", "metadata", "available", "delayed_node_id"):
         with pytest.raises(AttributeError):
             getattr(node, name)
+
+
+AMOUNTS = st.sampled_from(
+    [0, 1, 1.0, True, "1", None, Size(1, "g"), Memory(1, "g"), Memory(1024, "m"), (1,), [1]]
+)
+WRITES = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(["ncpus", "memgb", "other", "who"]), AMOUNTS),
+        st.tuples(st.just("closed"), st.just(True)),
+        st.tuples(st.just("assign"), st.just("job")),
+        st.tuples(st.just("drop"), st.sampled_from(["ncpus", "memgb"])),
+    ),
+    max_size=4,
+)
+
+
+def write(node, writes):
+    """Write to a node as integrations do."""
+    for name, value in writes:
+        if name == "closed":
+            node.closed = True
+        elif name == "assign":
+            node.assign(value)
+        elif name == "drop":
+            node.available.pop(value, None)
+        else:
+            node.available[name] = value
+
+
+@given(WRITES, WRITES)
+def test_equal_looks_are_equal_shapes(first_writes, second_writes):
+    """What a shape is looked up by tells apart whatever the shape tells apart."""
+    nodes = two_of_a_kind(resources={"ncpus": 1, "memgb": Memory(1, "g")})
+    for node, writes in zip(nodes, (first_writes, second_writes), strict=True):
+        write(node, writes)
+    looks = [look_of(node, {"who"}) for node in nodes]
+    table = ShapeTable()
+    shapes = [shape_of(node, table, QUERYABLE_PROPERTIES, {"who"}) for node in nodes]
+    if looks[0] is not None and looks[0] == looks[1]:
+        assert shapes[0] is shapes[1]
+
+
+def test_a_resource_defined_later_is_seen_by_the_engine():
+    """Also on nodes that it has looked at before, and that nobody else has."""
+    cluster = a_cluster()
+    cluster.add_node("htc-1", "htc", state="Ready", hostname="ip-1")
+    manager = a_manager(cluster)
+    assert not manager.allocate({"gold": 1}, slot_count=1)
+    manager.add_default_resource({}, "gold", 3)
+    (node,) = manager.allocate({"gold": 1}, slot_count=1).nodes
+    assert (node.name, node.available["gold"]) == ("htc-1", 2)

@@ -1,7 +1,9 @@
 """The order of nodes in a calculator's queue."""
 
 import pytest
+from node_kit import a_cluster, a_manager, a_node
 
+from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.nodequeue import NodeQueue, default_early_bailout, default_prioritizer
 from hpc.autoscale.job.schedulernode import TempNode
 
@@ -28,6 +30,26 @@ def test_free_cores_decide_then_names():
     queue = queue_of(*nodes)
     assert names(queue) == ["c", "a", "b", "d"]
     assert names(queue.reversed()) == names(reversed(queue)) == ["d", "b", "a", "c"]
+
+
+def test_equals_without_a_host_name_come_last_as_pushed():
+    """A host name that is made up decides nothing, so that the order is the same each time."""
+    manager = a_manager(a_cluster())
+    planned = manager.allocate({"ncpus": 4}, slot_count=10).nodes
+    nameless = a_node(name="booting", hostname=None, resources={"ncpus": 0})
+    nodes = [*planned, nameless, TempNode("b", {"ncpus": 0}), TempNode("a", {"ncpus": 0})]
+    assert names(queue_of(*nodes)) == ["a", "b", *[f"htc-{i}" for i in range(1, 11)], "booting"]
+
+
+def test_matched_nodes_come_in_the_order_they_were_planned():
+    """Equal plans are equal lists."""
+    orders = []
+    for _ in range(2):
+        manager = a_manager(a_cluster())
+        calculator = DemandCalculator({}, manager)
+        manager.allocate({"ncpus": 4}, slot_count=10)
+        orders.append([node.name for node in calculator.get_demand().matched_nodes])
+    assert orders[0] == orders[1] == [f"htc-{i}" for i in range(1, 11)]
 
 
 def test_a_node_is_in_the_queue_once():

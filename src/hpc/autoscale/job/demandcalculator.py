@@ -51,10 +51,9 @@ class DemandCalculator:
         self.node_history = NullNodeHistory() if node_history is None else node_history
         self._node_queue = NodeQueue() if node_queue is None else node_queue
         self._singleton_lock = singleton_lock or NullSingletonLock()
-        for node in node_mgr.get_non_failed_nodes():
-            self._node_queue.push(node)
+        self._node_queue._push_all(node_mgr.get_non_failed_nodes())
         self.node_history.decorate(
-            [n for n in node_mgr.get_nodes() if n.exists and n.delayed_node_id.node_id], config
+            [node for node in node_mgr.get_nodes() if node.exists and node._has_id], config
         )
 
     # -- jobs
@@ -151,8 +150,9 @@ class DemandCalculator:
         nodes = self.node_mgr.get_non_failed_nodes()
         # a node's priority is asked when it is pushed
         self._node_queue.update()
-        for node in nodes:
-            self._node_queue.push(node)
+        self._node_queue._push_all(nodes)
+        if len(self._node_queue) == len(nodes):
+            return list(self._node_queue)
         # the queue never forgets a node
         present = {id(node) for node in nodes}
         return [node for node in self._node_queue if id(node) in present]

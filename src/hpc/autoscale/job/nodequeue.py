@@ -5,7 +5,7 @@ Integrations subclass `NodeQueue` for an order of their own. Which nodes fit a j
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.results import EarlyBailoutResult
@@ -13,8 +13,8 @@ from hpc.autoscale.results import EarlyBailoutResult
 
 def default_prioritizer(node: Node) -> float:
     """Free cores; 0 where there is no such resource, or where it is no number."""
-    cores = node.available.get("ncpus")
-    return cores if isinstance(cores, int | float) else 0
+    cores = node._free("ncpus")
+    return cores if isinstance(cores, (int, float)) else 0
 
 
 def default_early_bailout(node: Node) -> EarlyBailoutResult:
@@ -23,7 +23,8 @@ def default_early_bailout(node: Node) -> EarlyBailoutResult:
 
 
 class NodeQueue:
-    """Nodes by descending priority, equals by ascending host name (or id, where there is none).
+    """Nodes by descending priority, equals by ascending host name. Among equals those without a host name, or with one that
+    is only made up because they are planned, come last, in the order in which they were pushed.
 
     A node's priority is asked for when it is pushed and when `update` is called, not in between. Pushing a node that
     is in the queue does nothing; nodes are told apart by identity. Cost: a push is constant, an update linear, and the
@@ -50,6 +51,20 @@ class NodeQueue:
             self.__nodes[key] = node
             self.__priorities[key] = self.node_priority(node)
             self.__sorted = None
+
+    def _push_all(self, nodes: Iterable[Node]) -> None:
+        """`push` each."""
+        if type(self).push is not NodeQueue.push:
+            for node in nodes:
+                self.push(node)
+            return
+        known, priorities, priority_of = self.__nodes, self.__priorities, self.node_priority
+        for node in nodes:
+            key = id(node)
+            if key not in known:
+                known[key] = node
+                priorities[key] = priority_of(node)
+                self.__sorted = None
 
     def update(self) -> None:
         """Ask for every node's priority anew."""
@@ -78,7 +93,22 @@ class NodeQueue:
 
     def __in_order(self) -> list[Node]:
         if self.__sorted is None:
-            nodes = sorted(self.__nodes.values(), key=lambda node: node.hostname_or_uuid)
-            nodes.sort(key=lambda node: self.__priorities[id(node)], reverse=True)
-            self.__sorted = nodes
+            by_priority: dict[float, list[Node]] = {}
+            for key, node in self.__nodes.items():
+                by_priority.setdefault(self.__priorities[key], []).append(node)
+            self.__sorted = []
+            for priority in sorted(by_priority, reverse=True):
+                self.__sorted.extend(_by_hostname(by_priority[priority]))
         return self.__sorted
+
+
+def _by_hostname(nodes: list[Node]) -> list[Node]:
+    named: list[tuple[str, int]] = []
+    others: list[Node] = []
+    for index, node in enumerate(nodes):
+        hostname = None if node._is_planned else node.hostname
+        if hostname:
+            named.append((hostname, index))
+        else:
+            others.append(node)
+    return [*[nodes[index] for _, index in sorted(named)], *others]

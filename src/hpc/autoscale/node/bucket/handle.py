@@ -18,7 +18,7 @@ from hpc.autoscale.node.bucket.mould import Finish, Mould
 from hpc.autoscale.node.limits import BucketLimits, _SharedLimit
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES, Node
 from hpc.autoscale.node.node.copying import twin
-from hpc.autoscale.node.node.shaping import shape_of
+from hpc.autoscale.node.node.shaping import look_of, shape_of
 from hpc.autoscale.packing.draft import Placed
 from hpc.autoscale.packing.shape import NodeShape, ShapeTable
 from hpc.autoscale.packing.stock import Stock
@@ -62,6 +62,8 @@ class NodeBucket(BucketFacts):
         self._dirty: set[int] = set()
         self._template_dirty = True
         self._deferred: frozenset[str] = frozenset()
+        # shapes of nodes that are alike, by what `look_of` says of each
+        self._looks: dict[object, NodeShape] = {}
         self._stock: Stock | None = None
         self._finish: Finish | None = None
         self._on_write: Callable[[NodeBucket], None] | None = None
@@ -76,11 +78,8 @@ class NodeBucket(BucketFacts):
     @property
     def nodes(self) -> list[Node]:
         """The nodes, existing and planned, in order. A list of its own: add with `add_nodes`."""
-        return [
-            self._handle(i) if isinstance(slot, str) else slot
-            for i, slot in enumerate(self._slots)
-            if slot is not None
-        ]
+        self._make_planned()
+        return [slot for slot in self._slots if isinstance(slot, Node)]
 
     def add_nodes(self, nodes: Iterable[Node]) -> None:
         """Add nodes that are not here yet (by transient id and by host name); AssertionError when not valid."""
@@ -93,9 +92,10 @@ class NodeBucket(BucketFacts):
 
     def _adopt(self, node: Node) -> None:
         self._unlisted.append(node)
-        node._home, node._position = self, len(self._slots)
+        position = len(self._slots)
+        node.__dict__.update(_home=self, _position=position)
         self._slots.append(node)
-        self.touched(node)
+        self._mark((position,))
 
     def _list(self) -> None:
         for node in self._unlisted:
@@ -171,21 +171,21 @@ class NodeBucket(BucketFacts):
     def _apply_defaults(self, finish: Finish, deferred: frozenset[str]) -> None:
         """Give the bucket and the nodes that are here the default resources they lack. `deferred`: resources that
         differ from node to node, and stay out of what the engine sees."""
-        # those made now have the new resources already, and the engine does not know
-        self._mark(self._make_planned())
+        self._make_planned()
         if deferred != self._deferred:
             self._deferred = deferred
+            self._looks.clear()
             self._template_changed()
-            self._mark(range(len(self._slots)))
+        # not all that is given is reported, and those made now have it already
+        self._mark(range(len(self._slots)))
         self._mould.derive(finish.apply)
         finish.apply_to([slot for slot in self._slots if isinstance(slot, Node)])
 
-    def _make_planned(self) -> list[int]:
-        """Make the planned nodes that nobody has looked at yet, before what they are made from changes; where they are."""
-        unseen = [position for position, slot in enumerate(self._slots) if isinstance(slot, str)]
-        for position in unseen:
-            self._handle(position)
-        return unseen
+    def _make_planned(self) -> None:
+        """Make the planned nodes that nobody has looked at yet."""
+        for position, slot in enumerate(self._slots):
+            if isinstance(slot, str):
+                self._handle(position)
 
     def _bucket_shape(self, table: ShapeTable) -> NodeShape:
         return shape_of(
@@ -200,7 +200,13 @@ class NodeBucket(BucketFacts):
         return self._shape_of(self._new_node("new", "new"), table)
 
     def _shape_of(self, node: Node, table: ShapeTable) -> NodeShape:
-        return shape_of(node, table, QUERYABLE_PROPERTIES, self._deferred)
+        look = look_of(node, self._deferred)
+        found = self._looks.get(look) if look is not None else None
+        if found is None:
+            found = shape_of(node, table, QUERYABLE_PROPERTIES, self._deferred)
+            if look is not None:
+                self._looks[look] = found
+        return found
 
     def _scratch(self, position: int) -> Node:
         """A copy of the node at a position, or beyond the last a new one, to try things on."""

@@ -17,6 +17,7 @@ from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.copying import same
 from hpc.autoscale.node.node.kind import Kind, stamp
 from hpc.autoscale.node.node.record import copied
+from hpc.autoscale.node.node.shaping import left_in
 from hpc.autoscale.node.node.tracked import TrackedDict
 from hpc.autoscale.packing.shape import NodeShape
 
@@ -120,7 +121,6 @@ class Mould:
         """
         sample, kind, rest, of_shape = self._planned or self._new_cast(finish)
         empty, shape = shapes
-        own = {"_name": name, "_position": position, "_assigned": assignment_ids}
         if of_shape is not None:
             attributes = of_shape.get(shape)
             if attributes is None:
@@ -128,12 +128,13 @@ class Mould:
                     **kind.attributes,
                     "_home": self._bucket,
                     "_is_planned": True,
-                    "_left": sample._left_in(shape.free, empty.free),
+                    "_left": left_in(sample.available, shape.free, empty.free),
                     "_allocated": True,
                     "_Node__closed": shape.closed,
                 }
-            return stamp(sample.__class__, attributes, own)
-        node = stamp(sample.__class__, kind.attributes, {"_name": name})
+            own = {"_name": name, "_position": position, "_assigned": assignment_ids}
+            return stamp(Node, attributes, own)
+        node = stamp(Node, kind.attributes, {"_name": name})
         if rest is not None:
             rest(node)
         node._placed(shape.free, empty.free, shape.closed, assignment_ids)

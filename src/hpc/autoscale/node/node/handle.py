@@ -21,7 +21,7 @@ from hpc.autoscale.node.node import decrementing, kind, record
 from hpc.autoscale.node.node.machine import Machine
 from hpc.autoscale.node.node.placement import checked_placement_group as checked_placement_group
 from hpc.autoscale.node.node.placement import escaped_placement_group
-from hpc.autoscale.node.node.shaping import NodeView, restore
+from hpc.autoscale.node.node.shaping import NodeView, left_in
 from hpc.autoscale.node.node.times import Timed
 from hpc.autoscale.node.node.tracked import (
     Home,
@@ -65,6 +65,7 @@ class Node(Machine, Timed, ABC):
     # what its containers are made from, when they are first looked at
     _left: Mapping[str, Any]
     _assigned: Iterable[str] = ()
+    _node_id: ht.NodeId | None = None
 
     state: ht.NodeStatus = kind.lazy(kind.always_set)
     target_state: ht.NodeStatus = kind.lazy(kind.always_set)
@@ -228,7 +229,7 @@ class Node(Machine, Timed, ABC):
     @property
     def required(self) -> bool:
         """Something needs it: kept alive, allocated, or assigned."""
-        return bool(self.__keep_alive or self._in_demand)
+        return bool(self.__keep_alive or self._allocated or self._is_assigned)
 
     @required.setter
     def required(self, value: bool) -> None:
@@ -247,10 +248,15 @@ class Node(Machine, Timed, ABC):
 
     def _free(self, name: str) -> Any:
         """`available.get(name)`, for which what is available need not be made."""
-        made_of = self._kind
-        if made_of is None or "_Node__available" in self.__dict__ or name in made_of.personal:
+        if self._kind is None or "_Node__available" in self.__dict__ or name in self._kind.personal:
             return self.available.get(name)
         return self._left.get(name)
+
+    @property
+    def _has_id(self) -> bool:
+        """Whether the server has given it an id."""
+        is_made = self._kind is None or "delayed_node_id" in self.__dict__
+        return bool(self.delayed_node_id.node_id if is_made else self._node_id)
 
     # -- what it offers, and to whom
 
@@ -283,17 +289,8 @@ class Node(Machine, Timed, ABC):
         assignment_ids: Iterable[str],
     ) -> None:
         """Take over what the engine has placed here, without reporting it back."""
-        self.__available.replace(self._left_in(free, before))
+        self.__available.replace(left_in(self.__available, free, before))
         self._took_work(closed, assignment_ids)
-
-    def _left_in(self, free: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
-        """What will be available: amounts that went down from `before` to `free` are used up, the rest stays what it is."""
-        used = {
-            name: amount
-            for name, amount in free.items()
-            if isinstance(amount, (int, float)) and before.get(name) != amount
-        }
-        return {**self.__available, **restore(used, self.__available)}
 
     def _took_work(self, closed: bool, assignment_ids: Iterable[str]) -> None:
         """Note, without reporting it back, who was placed here, and whether that closed the node."""

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from hpc.autoscale.hpctypes import Size, magnitude_bytes
+from hpc.autoscale.hpctypes import Memory, Size, magnitude_bytes
 from hpc.autoscale.packing.shape import IDENTITY, NodeShape, ShapeTable, Unit
 
 if TYPE_CHECKING:
@@ -63,6 +63,18 @@ def restore(values: Mapping[str, Any], like: Mapping[str, Any]) -> dict[str, Any
     return restored
 
 
+def left_in(
+    available: Mapping[str, Any], free: Mapping[str, Any], before: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What will be available: amounts that went down from `before` to `free` are used up, the rest stays what it is."""
+    used = {
+        name: amount
+        for name, amount in free.items()
+        if isinstance(amount, (int, float)) and before.get(name) != amount
+    }
+    return {**available, **restore(used, available)}
+
+
 def trouble_of(node: Node) -> str | None:
     """What keeps a node from being given work, as a word or two; None when nothing does."""
     if node.state in _TROUBLED:
@@ -111,6 +123,40 @@ class NodeView:
     def prop(self, name: str) -> object:
         """The value of any node property."""
         return getattr(self._node, name)
+
+
+_PLAIN = frozenset((str, int, float, bool, type(None)))
+_SIZES = frozenset((Size, Memory))
+_MISSING = object()
+
+
+def look_of(node: Node, deferred: Collection[str]) -> object:
+    """All that decides the shape of a node that is like the others of its kind but for amounts, to look the shape up by:
+    equal for equal shapes only. None where `shape_of` must be asked. `deferred`: as there."""
+    own = node.__dict__
+    kind = own.get("_alike")
+    if kind is None:
+        return None
+    changed: list[object] = []
+    available = own.get("_Node__available", own["_left"])
+    if available is not kind.free:
+        usual = kind.free
+        if len(available) != len(usual):
+            return None
+        for name, value in available.items():
+            was = usual.get(name, _MISSING)
+            if was is value or name in deferred:
+                continue
+            if was is _MISSING:
+                return None
+            cls = value.__class__
+            if cls in _SIZES:
+                changed.append((name, cls, value.magnitude, value.bytes))
+            elif cls in _PLAIN:
+                changed.append((name, cls, value))
+            else:
+                return None
+    return kind, own["_Node__closed"], node._is_assigned, tuple(changed)
 
 
 def shape_of(
