@@ -44,6 +44,11 @@ class NotBefore:
                 return None
             return demand
 
+    def all_pending(self, now: float) -> list[tuple[tuple[str, str, str], Demand]]:
+        """Every demand that still holds at `now`, with its endpoint."""
+        with self._lock:
+            return [(e, demand) for e, demand in self._demands.items() if demand.until > now]
+
 
 PROCESS_WIDE = NotBefore()
 

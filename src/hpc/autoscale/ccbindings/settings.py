@@ -8,6 +8,7 @@ from typing import Any
 
 from hpc.autoscale.ccbindings.pacing import Pacing
 from hpc.autoscale.ccbindings.transport import LONGEST_CONNECT, Timeouts
+from hpc.autoscale.ccbindings.waits import waits_for
 from hpc.autoscale.errors import ConfigurationException
 
 
@@ -44,7 +45,7 @@ def timeouts(settings: Mapping[str, Any]) -> Timeouts:
 
 
 def pacing(settings: Mapping[str, Any]) -> Pacing:
-    """The setting `retry`: `attempts`, and `max_retry_after` in seconds."""
+    """The setting `retry`: `attempts`, and `max_retry_after` in seconds; demands are kept beside `requests_file`."""
     retry = settings.get("retry") or {}
     if not isinstance(retry, Mapping):
         raise ConfigurationException(f"retry: expected an object, found {retry!r}")
@@ -55,7 +56,7 @@ def pacing(settings: Mapping[str, Any]) -> Pacing:
             f"retry.attempts: expected a whole number above 0, found {attempts!r}"
         )
     longest = _seconds(retry, "retry.max_retry_after", default.longest_wait, least=0.0)
-    return Pacing(attempts=attempts, longest_wait=longest)
+    return Pacing(attempts=attempts, longest_wait=longest, not_before=waits_for(settings))
 
 
 def _seconds(settings: Mapping[str, Any], path: str, default: float, least: float = 1e-3) -> float:

@@ -1,0 +1,93 @@
+"""What servers have asked to wait, kept in a file for the processes that come after this one.
+
+Whoever runs one pass per process (cron) would otherwise ask again too early. The file stands beside the one of request
+ids. `settings` makes it part of a client's pacing; deciding to wait is the session's.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from hpc.autoscale import hpclogging as logging
+from hpc.autoscale.ccbindings.pacing import PROCESS_WIDE, Demand, NotBefore
+
+Clock = Callable[[], float]
+
+_by_path: dict[Path, "SavedWaits"] = {}
+
+
+def waits_for(config: Mapping[str, Any]) -> NotBefore:
+    """The memory that goes with a configuration: with a file when `requests_file` names one, else the process's."""
+    requests_file = config.get("requests_file")
+    if not requests_file or config.get("read_only"):
+        return PROCESS_WIDE
+    path = Path(requests_file).with_suffix(".waits.json").absolute()
+    if path not in _by_path:
+        _by_path[path] = SavedWaits(path)
+    return _by_path[path]
+
+
+class SavedWaits(NotBefore):
+    """Demands of servers that outlive the process. `now` is the clock of the demands, `wall_clock` Unix time.
+
+    A file that cannot be read or written costs a warning: then the memory is that of the process. When clocks were set
+    back between two processes, no wait becomes longer than the server asked for.
+    """
+
+    def __init__(
+        self, path: Path, now: Clock = time.monotonic, wall_clock: Clock = time.time
+    ) -> None:
+        super().__init__()
+        self._path = path
+        self._now = now
+        self._wall_clock = wall_clock
+        for endpoint, demand in self._read():
+            super().note(endpoint, demand)
+
+    def note(self, endpoint: tuple[str, str, str], demand: Demand) -> None:
+        """Remember a demand, also on disk."""
+        super().note(endpoint, demand)
+        self._write()
+
+    def _read(self) -> list[tuple[tuple[str, str, str], Demand]]:
+        try:
+            saved = json.loads(self._path.read_text(encoding="utf-8"))
+            return [self._decoded(entry) for entry in saved]
+        except FileNotFoundError:
+            return []
+        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+            logging.warning("%s: what servers asked to wait cannot be read: %r", self._path, error)
+            return []
+
+    def _decoded(self, entry: dict[str, Any]) -> tuple[tuple[str, str, str], Demand]:
+        left = min(float(entry["until"]) - self._wall_clock(), float(entry["seconds"]))
+        demand = Demand(self._now() + left, int(entry["status"]), str(entry["message"]))
+        return (str(entry["server"]), str(entry["method"]), str(entry["path"])), demand
+
+    def _encoded(self, endpoint: tuple[str, str, str], demand: Demand) -> dict[str, Any]:
+        server, method, path = endpoint
+        left = demand.until - self._now()
+        return {
+            "server": server,
+            "method": method,
+            "path": path,
+            "until": self._wall_clock() + left,
+            "seconds": left,
+            "status": demand.status_code,
+            "message": demand.message,
+        }
+
+    def _write(self) -> None:
+        entries = [self._encoded(*known) for known in self.all_pending(self._now())]
+        temporary = self._path.with_name(f"{self._path.name}.{os.getpid()}")
+        try:
+            temporary.write_text(json.dumps(entries), encoding="utf-8")
+            os.replace(temporary, self._path)
+        except OSError as error:
+            logging.warning("%s: what servers ask to wait cannot be kept: %s", self._path, error)
+            with suppress(OSError):
+                temporary.unlink()
