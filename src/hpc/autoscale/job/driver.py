@@ -61,7 +61,10 @@ class SchedulerDriver(ABC):
 
     @abstractmethod
     def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
-        """Ask the scheduler for the jobs that want nodes and for the nodes that it knows."""
+        """Ask the scheduler for the jobs that want nodes and for the nodes that it knows.
+
+        The Job objects must be made anew each time: a pass counts in them what it has placed.
+        """
 
     @abstractmethod
     def handle_failed_nodes(self, nodes: list[Node]) -> list[Node]:
@@ -101,7 +104,10 @@ class SchedulerDriver(ABC):
     def validate_nodes(  # noqa: B027 - optional: most schedulers have nothing to compare
         self, scheduler_nodes: list[SchedulerNode], cc_nodes: list[Node]
     ) -> None:
-        """Called before demand is calculated, to compare the nodes of the scheduler with those of CycleCloud."""
+        """Called before demand is calculated, to compare the nodes of the scheduler with those of CycleCloud.
+
+        Dry runs call it too, so it must change nothing.
+        """
 
     def preprocess_node_mgr(self, config: dict[str, Any], node_mgr: NodeManager) -> None:
         """Prepare a new node manager: the `ccnodeid` resource and spare placement groups."""
