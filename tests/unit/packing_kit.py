@@ -62,6 +62,21 @@ class Bench:
         self.packer.add(stock)
         return stock
 
+    def place_on_one(self, expr, units):
+        """Place all units on one node in the short way; the plan as `said` has it, or why there is none."""
+        outlook = self.packer.outlook(expr)
+        if outlook is None:
+            return None
+        spot = self.packer.fill_one(outlook, units)
+        opened = spot is None
+        if opened:
+            spot = outlook.new_one(units) if outlook.is_exhausted else None
+            if not spot:
+                return spot
+            self.packer.open_one(spot)
+        stock, position, _, _ = spot
+        return [(stock.name, position, position + 1, units, opened)]
+
     def place(self, expr, want):
         """Ask, commit what was answered, and return it."""
         delta = self.packer.ask(expr, want)

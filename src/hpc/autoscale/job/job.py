@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from itertools import count
+from marshal import dumps
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpctypes as ht
@@ -17,8 +18,8 @@ from hpc.autoscale.node.bucket import NodeBucket, bucket_candidates
 from hpc.autoscale.node.constraints import (
     Compiled,
     NodeConstraint,
-    compile_amounts,
     compile_constraints,
+    compile_resources,
     get_constraints,
 )
 from hpc.autoscale.node.constraints.parse import _CUSTOM_PARSERS
@@ -140,15 +141,15 @@ class Job:
 
     def _learn(self) -> Compiled:
         """Understand the constraints; remembered for other jobs that say the same, where they are nothing but values."""
-        compiled = compile_amounts(self.__source)
+        compiled = compile_resources(self.__source)
         if compiled is not None:
-            _remember(self.__source, compiled)
+            _compiled[_key(self.__source)] = compiled
             return compiled
         parsed = list(get_constraints(self.__source))
         _assign(parsed, self.name)
         compiled = compile_constraints(parsed)
         if not compiled.opaque and not compiled.tolls and _is_plain(self.__source):
-            _remember(self.__source, compiled)
+            _compiled[_key(self.__source)] = compiled
         else:
             self.__parsed = parsed
         return compiled
@@ -301,32 +302,16 @@ def _known(source: list[Any]) -> Compiled | None:
         _compiled.clear()
         _compiled_with.clear()
         _compiled_with.update(_CUSTOM_PARSERS)
-    try:
-        return _compiled.get(_key(source))
-    except TypeError:  # a list among the values
-        return _compiled.get(freeze(source))
+    return _compiled.get(_key(source))
 
 
 def _key(source: list[Any]) -> object:
-    """The same for constraints that say the same in the same order. It cannot be hashed where values cannot be; then it
-    is `freeze` that stands for the constraints."""
-    if len(source) == 1 and source[0].__class__ is dict:
-        values = tuple(source[0].values())
-        return (tuple(source[0]), values, tuple(map(type, values)))
-    parts = []
-    for constraint in source:
-        if constraint.__class__ is not dict:
-            return freeze(source)
-        values = tuple(constraint.values())
-        parts.append((tuple(constraint), values, tuple(map(type, values))))
-    return tuple(parts)
-
-
-def _remember(source: list[Any], compiled: Compiled) -> None:
+    """The same for constraints that say the same in the same order. Values through and through are told apart as bytes;
+    this form has no references, so that equal values are equal bytes."""
     try:
-        _compiled[_key(source)] = compiled
-    except TypeError:
-        _compiled[freeze(source)] = compiled
+        return dumps(source, 2)
+    except ValueError:  # an object
+        return freeze(source)
 
 
 def _is_plain(source: Any) -> bool:

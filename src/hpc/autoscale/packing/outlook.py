@@ -8,12 +8,16 @@ again before something changes. Kept by `Packer` for each expression, used by `s
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from hpc.autoscale.packing.expr import Expr, Fit
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.room import Need
 from hpc.autoscale.packing.shape import NodeShape
 from hpc.autoscale.packing.stock import Journal, Stock
+
+Spot = tuple[Stock, int, NodeShape, NodeShape]
+"""One node that takes all of a demand: its stock and position, and what it looks like before and after."""
 
 
 class Outlook:
@@ -24,6 +28,7 @@ class Outlook:
     """
 
     __slots__ = (
+        "_after_one",
         "_alive",
         "_expr",
         "_first",
@@ -43,6 +48,7 @@ class Outlook:
         self.monotone = expr.monotone
         self._expr = expr
         self._fits: dict[NodeShape | None, Fit | Reject] = {}
+        self._after_one: dict[NodeShape | None, NodeShape] = {}
         self._journal = journal
         self._read_added, self._read_reshaped = len(journal.added), len(journal.reshaped)
         # by stock: whether a node may have room, and the first that may; all before it have refused, and refuse still
@@ -100,25 +106,54 @@ class Outlook:
             yield index, self.stocks[index]
             index = self._alive.find(1, index + 1)
 
-    def spot(self) -> tuple[Stock, int, NodeShape, Fit] | None:
-        """The first node that fits, in the first stock that has one, with how it fits; None when there is none. For a
-        monotone expression."""
-        alive, first, fits = self._alive, self._first, self._fits
+    def fill_one(self, units: int) -> Spot | None:
+        """Place all `units` slots on the first node that fits, in the first stock that has one, if they fit there; None,
+        and nothing is done, otherwise. For a monotone expression, up to date with the journal."""
+        alive, first = self._alive, self._first
         index = alive.find(1)
         while index >= 0:
             stock, position = self.stocks[index], first[index]
             shape = stock.shapes[position]
-            fit = fits.get(shape)
-            if fit is None and shape is not None:
-                fit = fits[shape] = shape.fit(self._expr)
-            if not isinstance(fit, Fit):
-                position, _ = self.find(index)
-                shape = stock.shapes[position]
-                fit = fits.get(shape) if position >= 0 else None
-            if shape is not None and isinstance(fit, Fit):
-                return stock, position, shape, fit
-            index = alive.find(1, index + 1)
+            after = self._after_one.get(shape) if units == 1 else None
+            if after is None:
+                fit = self._fits.get(shape)
+                if fit is None and shape is not None:
+                    fit = self._fits[shape] = shape.fit(self._expr)
+                if not isinstance(fit, Fit):
+                    position, _ = self.find(index)
+                    if position < 0:
+                        index = alive.find(1, index + 1)
+                        continue
+                    shape = stock.shapes[position]
+                    fit = self._fits[shape]
+                if shape is None or not isinstance(fit, Fit) or fit.count < units or shape.dormant:
+                    return None
+                after = shape.after(fit, units)
+                if units == 1:
+                    self._after_one[shape] = after
+            stock.fill_one(position, after)
+            return stock, position, shape, after
         return None
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether no node that is there fits, for all that is known."""
+        return self._alive.find(1) < 0
+
+    def new_one(self, units: int) -> Spot | Literal[False] | None:
+        """The new node that would take all `units` slots, where no node that is there fits; False: not one slot fits on a
+        new node of any stock; None: a new node would take some of them only. Nothing is done."""
+        for index, stock in enumerate(self.stocks):
+            if stock.is_still_full:
+                continue
+            new = self.opening(index)
+            if not isinstance(new, Fit) or not stock.has_room_for(1):
+                continue
+            if new.count < units:
+                return None
+            shape = stock.new_shape
+            return stock, len(stock.shapes), shape, shape.after(new, units)
+        return False
 
     def may_use(self, index: int) -> bool:
         """Whether a stock may have a node with room."""

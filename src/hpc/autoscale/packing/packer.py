@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal
 
 from hpc.autoscale.packing.draft import Delta, Probe, Want
 from hpc.autoscale.packing.expr import Expr
-from hpc.autoscale.packing.outlook import Outlook
+from hpc.autoscale.packing.groups import Groups
+from hpc.autoscale.packing.outlook import Outlook, Spot
 from hpc.autoscale.packing.ranking import Ranking, Survey
 from hpc.autoscale.packing.shape import ShapeTable
 from hpc.autoscale.packing.stock import Journal, Stock
-from hpc.autoscale.packing.strategy import Spot, on_one_node, plan
+from hpc.autoscale.packing.strategy import plan
 
 
 class StalePlan(RuntimeError):
@@ -34,6 +34,7 @@ class Packer:
         self._rankings: dict[Expr, Ranking] = {}
         self._survey: Survey | None = None
         self._outlooks: dict[Expr, Outlook] = {}
+        self._groups: dict[tuple[Stock, ...], Groups] = {}
         self._journal = Journal()
         self._plan: Delta | None = None
 
@@ -49,6 +50,7 @@ class Packer:
         self._arranged = None
         self._rankings.clear()
         self._outlooks.clear()
+        self._groups.clear()
         self._journal.clear()
         self._plan = None
 
@@ -76,8 +78,19 @@ class Packer:
     ) -> Delta:
         """What placing `want` would change; nothing has changed yet. Only the newest answer can be committed."""
         outlook = self._outlook(expr) if stocks is None else Outlook(expr, stocks, Journal())
-        self._plan = plan(want, outlook, self.existing_first, probe)
+        groups = self._groups_of(expr, outlook.stocks) if want.whole and stocks is None else None
+        self._plan = plan(want, outlook, self.existing_first, probe, groups)
         return self._plan
+
+    def _groups_of(self, expr: Expr, stocks: tuple[Stock, ...]) -> Groups | None:
+        """The placement groups among the stocks of an expression; None where it does not ask the same of nodes in each."""
+        found = self._groups.get(stocks)
+        if found is None:
+            found = self._groups[stocks] = Groups(stocks, self._journal)
+        if not found.treats_alike(expr):
+            return None
+        found.catch_up()
+        return found
 
     def _outlook(self, expr: Expr) -> Outlook:
         found = self._outlooks.get(expr)
@@ -88,23 +101,22 @@ class Packer:
             found.catch_up()
         return found
 
-    def spot(self, expr: Expr, units: int) -> Spot | Literal[False] | None:
-        """The one node that would take all `units` slots, if that is what asking would come to; False if asking would
-        place nothing; None says neither. Nothing has changed yet; `take` does it, as long as nothing else has been done
-        since."""
-        if not self.existing_first or not expr.monotone:
-            return None
-        return on_one_node(units, self._outlook(expr))
+    def outlook(self, expr: Expr) -> Outlook | None:
+        """For `fill_one` and `open_one`; to be asked for anew before each. None where only a plan will do."""
+        return self._outlook(expr) if self.existing_first and expr.monotone else None
 
-    def take(self, spot: Spot) -> None:
-        """Place what `spot` was asked for."""
+    def fill_one(self, outlook: Outlook, units: int) -> Spot | None:
+        """Place all `units` slots on one node that is there, if that is what asking and committing would come to; None,
+        and nothing is done, otherwise. Most demands are of one slot, and this is all they need."""
         self._plan = None
-        stock = spot.stock
-        if spot.opened:
-            stock.charge_one()
-            stock.append(spot.after)
-        else:
-            stock.fill_one(spot.position, spot.after)
+        return outlook.fill_one(units)
+
+    def open_one(self, spot: Spot) -> None:
+        """Make what `Outlook.new_one` said true, if nothing else has been done since."""
+        self._plan = None
+        stock, _, _, after = spot
+        stock.charge_one()
+        stock.append(after)
 
     def commit(self, delta: Delta) -> None:
         """Make a plan true: all of it, or StalePlan or Overdrawn and nothing of it. The delta's `effects` are the

@@ -79,8 +79,6 @@ class NodeShape:
     """
 
     __slots__ = (
-        "_after",
-        "_fits",
         "_plain",
         "closed",
         "dormant",
@@ -107,8 +105,6 @@ class NodeShape:
         self.closed = closed
         self.dormant = dormant
         self._plain = plain
-        self._fits: dict[Expr, Fit | Reject] = {}
-        self._after: dict[tuple[Fit, int], NodeShape] = {}
 
     @property
     def units(self) -> Mapping[str, Unit]:
@@ -125,12 +121,9 @@ class NodeShape:
         return self.template.properties[name]
 
     def fit(self, expr: Expr) -> Fit | Reject:
-        """Whether and how often `expr` fits here; answered once for each expression."""
-        found = self._fits.get(expr)
-        if found is None:
-            unfit = self.unfit()  # a Reject is false
-            found = self._fits[expr] = expr.fit(self) if unfit is None else unfit
-        return found
+        """Whether and how often `expr` fits here."""
+        unfit = self.unfit() if self.closed or self.template.trouble else None
+        return expr.fit(self) if unfit is None else unfit
 
     def unfit(self) -> Reject | None:
         """Why the node takes no work at all, whatever is asked; None when it does."""
@@ -140,19 +133,13 @@ class NodeShape:
 
     def after(self, fit: Fit, times: int) -> NodeShape:
         """The shape once `fit` was taken `times` times."""
-        key = (fit, times)
-        found = self._after.get(key)
-        if found is None:
-            free, plain = self.free, self._plain
-            if fit.take:
-                rest = {name: left(free[name], n, times) for name, n in fit.take}
-                free = {**free, **rest}
-                plain = plain.having(rest) if plain is not None else None
-            found = self.table.shape(
-                self.template, free, False, self.closed or fit.closes, False, plain
-            )
-            self._after[key] = found
-        return found
+        free, plain = self.free, self._plain
+        if fit.take:
+            rest = {name: left(free[name], n, times) for name, n in fit.take}
+            free = {**free, **rest}
+            plain = plain.having(rest) if plain is not None else None
+        closed = self.closed or fit.closes
+        return self.table._interned(self.template, free, False, closed, False, plain)
 
 
 def left(available: object, amount: Quantity, times: int = 1) -> Quantity:
@@ -226,14 +213,24 @@ class ShapeTable:
         vacant: bool = True,
         closed: bool = False,
         dormant: bool = False,
-        plain: _Plain | None = None,
     ) -> NodeShape:
-        """The shape with these contents; `plain`: those of `free` once more, where the caller has them so."""
-        plain = plain or _plainly(free)
+        """The shape with these contents."""
+        return self._interned(template, dict(free), vacant, closed, dormant, _plainly(free))
+
+    def _interned(
+        self,
+        template: Template,
+        free: Mapping[str, object],
+        vacant: bool,
+        closed: bool,
+        dormant: bool,
+        plain: _Plain | None,
+    ) -> NodeShape:
+        """The same; `free` is the shape's from now on, and `plain` is what `_plainly` says of it."""
         key = (template, vacant, closed, dormant, freeze(free) if plain is None else plain)
         found = self._shapes.get(key)
         if found is None:
-            found = NodeShape(self, template, dict(free), vacant, closed, dormant, plain)
+            found = NodeShape(self, template, free, vacant, closed, dormant, plain)
             self._shapes[key] = found
         return found
 

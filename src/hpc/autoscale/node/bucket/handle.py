@@ -22,7 +22,6 @@ from hpc.autoscale.node.node.shaping import look_of, shape_of
 from hpc.autoscale.packing.draft import Placed
 from hpc.autoscale.packing.shape import NodeShape, ShapeTable
 from hpc.autoscale.packing.stock import Stock
-from hpc.autoscale.packing.strategy import Spot
 
 
 class NodeBucket(BucketFacts):
@@ -252,21 +251,24 @@ class NodeBucket(BucketFacts):
             else:
                 self._links.setdefault(position, []).append(assignment_id)
 
-    def _took_one(self, spot: Spot, name: str | None, assignment_id: str) -> None:
-        """The engine has placed something on one node; `name` is that of a newly opened one."""
-        position = spot.position
-        if name is not None:
-            self._slots.append(name)
+    def _took_one(
+        self, position: int, before: NodeShape, after: NodeShape, assignment_id: str
+    ) -> None:
+        """The engine has placed something on one node that was there."""
+        links = self._links.get(position)
+        if links is not None:
+            links.append(assignment_id)
+            return
         node = self._slots[position]
-        if isinstance(node, str):
-            links = self._links.get(position)
-            if links is None:
-                self._links[position] = [assignment_id]
-            else:
-                links.append(assignment_id)
-        elif node is not None:
-            after = spot.after
-            node._placed(after.free, spot.before.free, after.closed, (assignment_id,))
+        if isinstance(node, Node):
+            node._placed(after.free, before.free, after.closed, (assignment_id,))
+        else:
+            self._links[position] = [assignment_id]
+
+    def _opened_one(self, name: str, assignment_id: str) -> None:
+        """The engine has placed something on one new node, which has this name."""
+        self._links[len(self._slots)] = [assignment_id]
+        self._slots.append(name)
 
     def _handle(self, position: int) -> Node:
         """The node at a position, also one that is gone; made now if it was only planned."""

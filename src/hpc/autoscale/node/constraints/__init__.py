@@ -5,7 +5,6 @@ draw on. `base` is the protocol that integrations subclass, `lowered` the base o
 engine, and `compiled` what the engine is given. Names are imported from here.
 """
 
-from hpc.autoscale.node.constraints.amounts import compile_amounts as compile_amounts
 from hpc.autoscale.node.constraints.base import BaseNodeConstraint as BaseNodeConstraint
 from hpc.autoscale.node.constraints.base import Constraint as Constraint
 from hpc.autoscale.node.constraints.base import ConstraintDict as ConstraintDict
@@ -43,6 +42,7 @@ from hpc.autoscale.node.constraints.properties import (
     NodePropertyConstraint as NodePropertyConstraint,
 )
 from hpc.autoscale.node.constraints.properties import NotAllocated as NotAllocated
+from hpc.autoscale.node.constraints.quick import compile_resources as compile_resources
 from hpc.autoscale.node.constraints.resources import MinResourcePerNode as MinResourcePerNode
 from hpc.autoscale.node.constraints.resources import (
     NodeResourceConstraint as NodeResourceConstraint,

@@ -211,14 +211,23 @@ class NodeManager(Ordered, Commands):
         demand = self._sorted(compiled)
         if demand.opaque or demand.tolls or demand.personal is not None:
             return None
-        spot = self._packer.spot(demand.common, units)
+        outlook = self._packer.outlook(demand.common)
+        if outlook is None:
+            return None
+        filled = self._packer.fill_one(outlook, units)
+        if filled is not None:
+            stock, position, before, after = filled
+            bucket = self._by_stock[stock]
+            bucket._took_one(position, before, after, assignment_id)
+            return bucket, position
+        spot = outlook.new_one(units) if outlook.is_exhausted else None
         if not spot:
             return spot
-        bucket = self._by_stock[spot.stock]
-        name = self._names.take(bucket) if spot.opened else None
-        self._packer.take(spot)
-        bucket._took_one(spot, name, assignment_id)
-        return bucket, spot.position
+        bucket = self._by_stock[spot[0]]
+        name = self._names.take(bucket)
+        self._packer.open_one(spot)
+        bucket._opened_one(name, assignment_id)
+        return bucket, spot[1]
 
     def _sorted(self, compiled: Compiled) -> Sorted:
         """The constraints by who can answer for them. Worked out once for each list, while that is in use."""
