@@ -353,14 +353,46 @@ def allocate(cluster, request):
 
 
 def all_in_one(cluster, request, serving):
-    """The first bucket that takes all of it; one where nothing need be opened before all others."""
-    for may_open in (False, True) if cluster["existing_first"] else (True,):
-        for index in serving:
-            after = cluster_copy(cluster)
-            run = Run(after, request)
-            run.use(after["buckets"][index])
-            if may_open:
-                run.open(after["buckets"][index])
-            if not run.left:
-                return after, run.placed
+    """Bucket by bucket: the first that takes all of it. Existing nodes first: the first that takes all of it on nodes that
+    are there; else the first family of placement groups with one that does, which opens as little as it can.
+    """
+    if not cluster["existing_first"]:
+        choices = [[(index, True)] for index in serving]
+    else:
+        choices = [[(index, False)] for index in serving]
+        for members in families(cluster, serving):
+            choices.append(
+                [(index, True) for index in members if cluster["buckets"][index]["nodes"]]
+            )
+            choices.extend([(index, True)] for index in members)
+    for alike in choices:
+        found = [attempt(cluster, request, index, may_open) for index, may_open in alike]
+        complete = [each for each in found if each is not None]
+        if complete:
+            _, after, placed = min(complete, key=lambda each: each[0])
+            return after, placed
     return cluster, []
+
+
+def families(cluster, serving):
+    """Buckets of one nodearray and size that are in placement groups, in the order of the first; any other by itself."""
+    found = {}
+    for index in serving:
+        bucket = cluster["buckets"][index]
+        grouped = bucket["group"] and not bucket["artificial"]
+        key = (bucket["nodearray"], bucket["size"]) if grouped else index
+        found.setdefault(key, []).append(index)
+    return found.values()
+
+
+def attempt(cluster, request, index, may_open):
+    """All of it in one bucket: (nodes opened, the cluster afterwards, what was placed); None when it does not fit."""
+    after = cluster_copy(cluster)
+    bucket = after["buckets"][index]
+    run = Run(after, request)
+    run.use(bucket)
+    if may_open:
+        run.open(bucket)
+    if run.left:
+        return None
+    return len(bucket["nodes"]) - len(cluster["buckets"][index]["nodes"]), after, run.placed

@@ -42,7 +42,7 @@ def test_facts_may_be_refusals():
 FACTS = {
     "CapacityFailureBackoff": (12.5, 300.0),
     "SharedLimitReached": ("licences", "2", "3"),
-    "GangTooLarge": (4, 2, ": why"),
+    "GangTooLarge": (4, 2, "nodes", ": why"),
 }
 
 

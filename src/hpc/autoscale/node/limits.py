@@ -121,6 +121,8 @@ class _OwnLimit(Account):
             super().charge(nodes, 0)
         else:
             self.used_nodes += nodes
+            if self.told is not None:
+                self.told.append(self)
 
     def describe(self, owed_nodes: int = 0, owed_cores: int = 0) -> str:
         planned = self.used_nodes + owed_nodes

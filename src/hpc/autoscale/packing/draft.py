@@ -56,7 +56,7 @@ class Delta(NamedTuple):
     placed: tuple[Placed, ...]
     units: int
     tab: Tab
-    rejects: tuple[tuple[Stock, Reject], ...]
+    rejects: Sequence[tuple[Stock, Reject]]
     effects: tuple[Callable[[], None], ...] = ()
 
     def __bool__(self) -> bool:

@@ -1,44 +1,238 @@
 """Where demands go that are all or nothing: all of it in one stock (a bucket, or a placement group of one).
 
-Called by `strategy.plan` for a demand that is wanted whole.
+Nodes that are there come first: the first stock that takes everything on them gets it. Otherwise families of placement
+groups (see `groups`) are asked in order. In a family, groups in use come before those that would have to be opened, so
+that as few as possible are: of groups in use, the one that needs the fewest new nodes, and of equals the first. Bucket by
+bucket, it is simply the first stock that takes everything. A demand that fits nowhere is told how close each stock came,
+the closest first. Called by `strategy.plan` for a demand that is wanted whole.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, overload
+
 from hpc.autoscale.packing.draft import Delta, Draft, Probe, Want
 from hpc.autoscale.packing.expr import Fit
-from hpc.autoscale.packing.ledger import Tab
+from hpc.autoscale.packing.groups import Family, Groups, families, is_in_use
+from hpc.autoscale.packing.ledger import NO_LIMIT, Tab
 from hpc.autoscale.packing.outlook import Outlook
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.stock import Stock
 
 
-def plan_whole(want: Want, outlook: Outlook, existing_first: bool, probe: Probe | None) -> Delta:
-    """Place all that is wanted in one stock, or nothing and say of each stock how much of it fits."""
-    stocks = outlook.stocks
-    if existing_first:
-        for index, _ in outlook.in_use():
-            draft = Draft(want, outlook, probe)
+def plan_whole(
+    want: Want,
+    outlook: Outlook,
+    existing_first: bool,
+    probe: Probe | None,
+    groups: Groups | None = None,
+) -> Delta:
+    """Place all that is wanted in one stock, or nothing and say of each stock how much of it fits.
+
+    `groups`: an index of the outlook's stocks, where the expression asks the same of nodes in any group; without it the
+    same is found out by trying.
+    """
+    search = _Search(want, outlook, probe, groups if probe is None else None)
+    found = search.fewest_opened() if existing_first else search.first(range(len(outlook.stocks)))
+    if found is not None:
+        return found.delta()
+    return Delta((), 0, Tab(), search.misses(existing_first))
+
+
+class _Search:
+    """One demand on its way to a stock. `tried`: complete drafts, by the number of the stock."""
+
+    def __init__(
+        self, want: Want, outlook: Outlook, probe: Probe | None, groups: Groups | None
+    ) -> None:
+        self.want = want
+        self.outlook = outlook
+        self.probe = probe
+        self.groups = groups
+        self.tried: dict[int, Draft] = {}
+        # by number of the family: drafts that place a part on nodes that are there, by number of the stock
+        self.partly: dict[int, dict[int, Draft]] = {}
+
+    def fewest_opened(self) -> Draft | None:
+        """Nodes that are there; else groups in use; else the first group."""
+        for index, _ in self.outlook.in_use():
+            draft = Draft(self.want, self.outlook, self.probe)
             draft.use(index)
             if not draft.left:
-                return draft.delta()
+                return draft
             draft.abandon()
-    misses: dict[int, Draft] = {}
-    for index in range(len(stocks)):
-        if probe is None and not _may_hold(outlook, index, want):
-            continue
-        misses[index] = draft = _one_stock(want, outlook, index, probe)
-        if not draft.left:
-            return draft.delta()
-        draft.abandon()
-    rejects: list[tuple[Stock, Reject]] = []
-    for index, stock in enumerate(stocks):
-        # what need not be tried to find a place is tried to say how close it came
-        draft = misses.get(index) or _one_stock(want, outlook, index, probe)
+            if draft.units and self.groups is not None:
+                self.partly.setdefault(self.groups.number[index], {})[index] = draft
+        if self.groups is not None:
+            return self._fewest_by_room(self.groups)
+        for members in families(self.outlook.stocks):
+            found = self.first(members) if len(members) == 1 else self._by_trying(members)
+            if found is not None:
+                return found
+        return None
+
+    def first(self, indices: Sequence[int]) -> Draft | None:
+        """The first of some stocks that takes all."""
+        for index in indices:
+            if self.probe is None and not _may_hold(self.outlook, index, self.want):
+                continue
+            draft = self._try(index)
+            if not draft.left:
+                return draft
+            draft.abandon()
+        return None
+
+    def _try(self, index: int) -> Draft:
+        """As much as one stock takes."""
+        draft = self.tried[index] = Draft(self.want, self.outlook, self.probe)
+        draft.use(index)
+        draft.open(index)
+        return draft
+
+    def _by_trying(self, members: Sequence[int]) -> Draft | None:
+        """The group of a family to take, each of them tried."""
+        stocks = self.outlook.stocks
+        best: tuple[int, int] | None = None
+        for index in members:
+            if is_in_use(stocks[index]):
+                draft = self._try(index)
+                draft.abandon()
+                if not draft.left and (best is None or _opened(draft) < best[0]):
+                    best = (_opened(draft), index)
+        if best is not None:
+            return self._try(best[1])
+        return self.first([index for index in members if not is_in_use(stocks[index])])
+
+    def _fewest_by_room(self, groups: Groups) -> Draft | None:
+        for number, family in enumerate(groups.families):
+            if len(family.members) == 1:
+                found = self.first(family.members)
+            elif family.even:
+                found = self._by_room(family, self.partly.get(number, {}))
+            else:
+                found = self._by_trying(family.members)
+            if found is not None:
+                return found
+        return None
+
+    def _by_room(self, family: Family, partly: dict[int, Draft]) -> Draft | None:
+        """The group of a family to take, found in the index; but for those with some nodes that have room."""
+        each = self._each(family.members[0])
+        nodes = -(-self.want.units // each) if each else NO_LIMIT
+        best: tuple[int, int] | None = None
+        for index, draft in partly.items():
+            draft.open(index)
+            self.tried[index] = draft
+            if not draft.left and (best is None or (_opened(draft), index) < best):
+                best = (_opened(draft), index)
+        vacant = family.first_with_room(nodes, in_use=True)
+        if best is not None and (vacant is None or best < (nodes, vacant)):
+            return partly[best[1]]
+        if vacant is None:
+            vacant = family.first_with_room(nodes, in_use=False)
+        return None if vacant is None else self._try(vacant)
+
+    def _each(self, index: int) -> int:
+        """How many units a new node of a stock takes."""
+        fit = self.outlook.opening(index)
+        return min(fit.count, self.want.per_node) if isinstance(fit, Fit) else 0
+
+    # -- how close it came
+
+    def misses(self, existing_first: bool) -> Sequence[tuple[Stock, Reject]]:
+        """Every stock with how much of it fits, those that take most first. Of each family the closest says what kept the
+        rest out; the others are worked out when somebody reads them, from what they were."""
+        found: list[_Miss] = []
+        later: list[Callable[[], list[_Miss]]] = []
+        groups = self.groups
+        if groups is None:
+            found = [self._miss(index, existing_first) for index in range(len(self.outlook.stocks))]
+        for family in groups.families if groups is not None else ():
+            if len(family.members) == 1 or not family.even:
+                found.extend(self._miss(index, existing_first) for index in family.members)
+            else:
+                closest, others = self._closest_by_room(family)
+                found.append(self._miss(closest, existing_first))
+                later.append(others)
+        stocks, want = self.outlook.stocks, self.want
+        unit = "nodes" if want.per_node == 1 else "slots"
+
+        def said() -> list[tuple[Stock, Reject]]:
+            misses = [*found, *(miss for others in later for miss in others())]
+            misses.sort(key=lambda miss: (-miss.units, miss.number))
+            return [
+                (
+                    stocks[miss.number],
+                    Reject("GangTooLarge", want.units, miss.units, unit, miss.why),
+                )
+                for miss in misses
+            ]
+
+        return _Later(said)
+
+    def _miss(self, index: int, existing_first: bool) -> _Miss:
+        # what needed no trying to find a place is tried to say how close it came
+        draft = self.tried.get(index)
+        if draft is None:
+            draft = self._try(index)
+            draft.abandon()
         said = draft.rejects(existing_first, (index,))
-        why = f": {said[-1][1].explain()}" if said else ""
-        rejects.append((stock, Reject("GangTooLarge", want.units, draft.units, why)))
-    return Delta((), 0, Tab(), tuple(rejects))
+        return _Miss(draft.units, index, f": {said[-1][1].explain()}" if said else "")
+
+    def _closest_by_room(self, family: Family) -> tuple[int, Callable[[], list[_Miss]]]:
+        """The member of a family that takes most, and the others."""
+        members, wanted, rooms = family.members, self.want.units, family.rooms()
+        each = self._each(members[0])
+        # stocks that were not tried have no node with room
+        tried = {index: self.tried[index].units for index in members if index in self.tried}
+        roomiest = members[rooms.index(max(rooms))]
+        possible = {roomiest: min(wanted, max(rooms) * each), **tried}
+        closest = max(possible, key=lambda index: (possible[index], -index))
+
+        def others() -> list[_Miss]:
+            units = {
+                index: min(wanted, room * each) for index, room in zip(members, rooms, strict=True)
+            }
+            units.update(tried)
+            return [_Miss(units[index], index, "") for index in members if index != closest]
+
+        return closest, others
+
+
+class _Miss(NamedTuple):
+    """How many units a stock takes, its number, and what keeps the rest out."""
+
+    units: int
+    number: int
+    why: str
+
+
+class _Later(Sequence[tuple[Stock, Reject]]):
+    """Refusals that are made when they are first read."""
+
+    __slots__ = ("_made", "_make")
+
+    def __init__(self, make: Callable[[], list[tuple[Stock, Reject]]]) -> None:
+        self._make = make
+        self._made: list[tuple[Stock, Reject]] | None = None
+
+    def _all(self) -> list[tuple[Stock, Reject]]:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[Stock, Reject]: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[tuple[Stock, Reject]]: ...
+
+    def __getitem__(self, index: int | slice) -> object:
+        return self._all()[index]
 
 
 def _may_hold(outlook: Outlook, index: int, want: Want) -> bool:
@@ -51,8 +245,5 @@ def _may_hold(outlook: Outlook, index: int, want: Want) -> bool:
     return outlook.stocks[index].has_room_for(-(-want.units // min(fit.count, want.per_node)))
 
 
-def _one_stock(want: Want, outlook: Outlook, index: int, probe: Probe | None) -> Draft:
-    draft = Draft(want, outlook, probe)
-    draft.use(index)
-    draft.open(index)
-    return draft
+def _opened(draft: Draft) -> int:
+    return sum(placed.hi - placed.lo for placed in draft.placed if placed.opened)

@@ -19,10 +19,10 @@ class Overdrawn(RuntimeError):
 class Account:
     """One limit. `max_cores` and `max_nodes` bound `used_cores` and `used_nodes`; NO_LIMIT where there is no bound.
 
-    Cost of every method: constant.
+    `told`: where the account writes itself down when it was charged. Cost of every method: constant.
     """
 
-    __slots__ = ("max_cores", "max_nodes", "name", "used_cores", "used_nodes")
+    __slots__ = ("max_cores", "max_nodes", "name", "told", "used_cores", "used_nodes")
 
     def __init__(
         self,
@@ -37,6 +37,7 @@ class Account:
         self.used_cores = used_cores
         self.max_nodes = max_nodes
         self.used_nodes = used_nodes
+        self.told: list[Account] | None = None
 
     def room(self, cores: int, owed_nodes: int = 0, owed_cores: int = 0) -> int:
         """How many more nodes of `cores` each fit, beside what is owed already; never below 0."""
@@ -59,6 +60,8 @@ class Account:
             )
         self.used_nodes = max(0, self.used_nodes + nodes)
         self.used_cores = max(0, self.used_cores + cores)
+        if self.told is not None:
+            self.told.append(self)
 
     def describe(self, owed_nodes: int = 0, owed_cores: int = 0) -> str:
         """The limit with its figures, what is owed included, as in `NodeArray(htc) 100 of 100 cores in use`."""

@@ -27,7 +27,7 @@ _TEMPLATES: dict[str, str] = {
     "NodesFull": "has {0} nodes, none of which has room for it",
     "NoCapacity": "has no room for a new node: {0}",
     "InsufficientCapacity": "has room for {1} of {0}: {2}",
-    "GangTooLarge": "could take {1} of the {0} nodes that must go together{2}",
+    "GangTooLarge": "could take {1} of the {0} {2} that must go together{3}",
 }
 
 

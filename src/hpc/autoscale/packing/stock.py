@@ -22,18 +22,21 @@ Nodes = tuple["Stock", int, int]
 
 class Journal:
     """What happened to the stocks of one packer that may let them take what they refused before: nodes that were added,
-    and nodes that got another shape by other means than placing work."""
+    and nodes that got another shape by other means than placing work; and which accounts were charged, of those that
+    somebody wants to hear of."""
 
-    __slots__ = ("added", "reshaped")
+    __slots__ = ("added", "charged", "reshaped")
 
     def __init__(self) -> None:
         self.added: list[Nodes] = []
         self.reshaped: list[Nodes] = []
+        self.charged: list[Account] = []
 
     def clear(self) -> None:
         """Forget everything; whoever read it must be forgotten too."""
         self.added.clear()
         self.reshaped.clear()
+        self.charged.clear()
 
 
 class Stock:
