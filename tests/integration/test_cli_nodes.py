@@ -271,6 +271,15 @@ def test_fresh_starts(two_nodes, command, state):
     assert two_nodes.cluster.nodes["htc-2"].state == state
 
 
+@pytest.mark.parametrize("command", ["reimage_nodes", "restart_nodes"])
+def test_only_nodes_of_cyclecloud_can_start_afresh(two_nodes, command):
+    """A host that it does not know is named; with nothing else to do that is an error."""
+    assert "htc-2" in two_nodes(command, "-N", "htc-2", "-H", "strange")
+    assert "no node with the host name strange" in two_nodes.errors
+    two_nodes(command, "-H", "strange", code=1)
+    assert "no node with the host name strange" in two_nodes.errors
+
+
 def test_retrying_failed_nodes(grid):
     """Says nothing."""
     grid.cluster.add_node("htc-1", "htc", state="Failed")

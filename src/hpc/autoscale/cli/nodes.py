@@ -167,7 +167,7 @@ class NodeCommands(CommandLine):
         """Gives nodes a fresh disk and starts them again."""
         _one_of(hostnames, node_names)
         _, calculator, nodes = self._find_nodes(config, hostnames, node_names)
-        _report("Reimaging", calculator.node_mgr.reimage_nodes(nodes))
+        _report("Reimaging", calculator.node_mgr.reimage_nodes(_of_cyclecloud(nodes)))
 
     def restart_nodes_parser(self, parser: ArgumentParser) -> None:
         """Options of restart_nodes."""
@@ -179,7 +179,7 @@ class NodeCommands(CommandLine):
         """Restarts nodes."""
         _one_of(hostnames, node_names)
         _, calculator, nodes = self._find_nodes(config, hostnames, node_names)
-        _report("Restarting", calculator.node_mgr.restart_nodes(nodes))
+        _report("Restarting", calculator.node_mgr.restart_nodes(_of_cyclecloud(nodes)))
 
     def retry_failed_nodes_parser(self, parser: ArgumentParser) -> None:
         """Options of retry_failed_nodes."""
@@ -193,6 +193,17 @@ class NodeCommands(CommandLine):
 def _one_of(hostnames: Sequence[str] | None, node_names: Sequence[str] | None) -> None:
     if not hostnames and not node_names:
         raise AutoscaleError("expected host names (-H) or node names (-N), found neither")
+
+
+def _of_cyclecloud(nodes: Sequence[Node]) -> list[Node]:
+    """The nodes that CycleCloud knows; others are named on stderr. AutoscaleError when it knows none of several."""
+    known = [node for node in nodes if node.managed]
+    strangers = [node.hostname_or_uuid for node in nodes if not node.managed]
+    if strangers and not known:
+        raise AutoscaleError(f"CycleCloud has no node with the host name {', '.join(strangers)}")
+    if strangers:
+        warn("CycleCloud has no node with the host name %s", ", ".join(strangers))
+    return known
 
 
 def _refuse_those_needed(nodes: Iterable[Node]) -> None:
