@@ -4,7 +4,7 @@ import math
 
 from hypothesis import given
 from hypothesis import strategies as st
-from packing_kit import Bench, cores, said
+from packing_kit import Anything, Bench, cores, said
 
 from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.draft import Want
@@ -49,6 +49,24 @@ def test_room_that_is_given_back_is_seen():
     assert bench.place(cores(4), Want(1, whole=True))
     stock.accounts[0].charge(-1, -4)
     assert bench.place(cores(4), Want(1))
+
+
+def test_a_shape_is_asked_once():
+    """However many nodes look like it, and however many demands there are."""
+    asked = []
+
+    def fit(view):
+        asked.append(view)
+        return Fit(1, (("ncpus", 1),))
+
+    bench = Bench()
+    bench.stock("a", nodes=[4, 4, 4])
+    anything = Anything(fit)
+    bench.packer.ranking(anything)
+    asked.clear()
+    for _ in range(6):
+        assert bench.place_on_one(anything, 1)
+    assert 0 < len(asked) == len(set(map(id, asked)))
 
 
 def test_one_slot_goes_where_a_plan_would_put_it():

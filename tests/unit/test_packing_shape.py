@@ -119,13 +119,6 @@ def test_an_unusable_node_takes_nothing():
     assert bench.shape(trouble="Failed", ncpus=4).fit(cores(0)) == Reject("NodeUnusable", "Failed")
 
 
-def test_an_answer_is_kept():
-    """A shape is asked once for each expression, equal ones being the same."""
-    shape = Bench().shape(ncpus=4)
-    assert shape.fit(cores(1)) is shape.fit(cores(1))
-    assert shape.fit(cores(1)) is not shape.fit(cores(1.0))
-
-
 def test_unknown_properties_are_an_error():
     """Asking a shape for what differs from node to node is a mistake of the caller."""
     with pytest.raises(KeyError):

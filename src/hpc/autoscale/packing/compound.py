@@ -6,7 +6,7 @@ exactly-one is just that; not fits iff its child does not, and takes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from hpc.autoscale.packing.expr import (
     FITS,
@@ -39,6 +39,9 @@ class _Composite(Expr):
     @property
     def reads(self) -> frozenset[str]:
         return frozenset().union(*(c.reads for c in self.children))
+
+    def reads_any(self, names: Collection[str]) -> bool:
+        return any(c.reads_any(names) for c in self.children)
 
     def __str__(self) -> str:
         return "(" + f" {self.word} ".join(str(c) for c in self.children) + ")"

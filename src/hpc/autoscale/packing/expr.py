@@ -8,7 +8,7 @@ Expressions are compared by content, with the hash made once.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from fnmatch import fnmatch
 from typing import Protocol
 
@@ -23,6 +23,9 @@ VACANT = "node.vacant"
 
 FREE_OF_CHARGE = 2**31
 """The count of a request for nothing, as in {"ncpus": 0}."""
+
+
+_IDENTITY_NAMES = frozenset(f"node.{name}" for name in IDENTITY)
 
 
 class View(Protocol):
@@ -126,10 +129,14 @@ class Expr:
         """The weight of a bucket after this expression's preference was added; most have none."""
         return weight
 
+    def reads_any(self, names: Collection[str]) -> bool:
+        """Whether one of the names is among what the answer depends on."""
+        return any(name in names for name in self.reads)
+
     @property
     def reads_identity(self) -> bool:
         """Whether the answer differs between nodes that are otherwise alike."""
-        return any(name[:5] == "node." and name[5:] in IDENTITY for name in self.reads)
+        return self.reads_any(_IDENTITY_NAMES)
 
 
 _GIB = Unit(2**30, "g")
@@ -174,6 +181,9 @@ class MinResource(Expr):
     @property
     def reads(self) -> frozenset[str]:
         return frozenset({self.name})
+
+    def reads_any(self, names: Collection[str]) -> bool:
+        return self.name in names
 
     def fit(self, view: View) -> Fit | Reject:
         available = view.free.get(self.name)

@@ -115,7 +115,7 @@ class Outlook:
             stock, position = self.stocks[index], first[index]
             shape = stock.shapes[position]
             after = self._after_one.get(shape) if units == 1 else None
-            if after is None:
+            if after is None or shape is None:
                 fit = self._fits.get(shape)
                 if fit is None and shape is not None:
                     fit = self._fits[shape] = shape.fit(self._expr)

@@ -34,6 +34,8 @@ class Packer:
         self._rankings: dict[Expr, Ranking] = {}
         self._survey: Survey | None = None
         self._outlooks: dict[Expr, Outlook] = {}
+        # what a caller wants to find again as long as the outlooks are kept
+        self.lanes: dict[int, tuple[object, Outlook | None]] = {}
         self._groups: dict[tuple[Stock, ...], Groups] = {}
         self._journal = Journal()
         self._plan: Delta | None = None
@@ -50,6 +52,7 @@ class Packer:
         self._arranged = None
         self._rankings.clear()
         self._outlooks.clear()
+        self.lanes.clear()
         self._groups.clear()
         self._journal.clear()
         self._plan = None
@@ -102,13 +105,16 @@ class Packer:
         return found
 
     def outlook(self, expr: Expr) -> Outlook | None:
-        """For `fill_one` and `open_one`; to be asked for anew before each. None where only a plan will do."""
-        return self._outlook(expr) if self.existing_first and expr.monotone else None
+        """For `fill_one` and `open_one`. None where only a plan will do."""
+        if not self.existing_first or not expr.monotone:
+            return None
+        return self._outlook(expr)
 
     def fill_one(self, outlook: Outlook, units: int) -> Spot | None:
         """Place all `units` slots on one node that is there, if that is what asking and committing would come to; None,
         and nothing is done, otherwise. Most demands are of one slot, and this is all they need."""
         self._plan = None
+        outlook.catch_up()
         return outlook.fill_one(units)
 
     def open_one(self, spot: Spot) -> None:

@@ -28,11 +28,12 @@ from hpc.autoscale.node.nodemanager.commanding import Commands
 from hpc.autoscale.node.nodemanager.naming import NameHook, Names, Proposal
 from hpc.autoscale.node.nodemanager.placing import Ask, place
 from hpc.autoscale.node.nodemanager.policies import DEFAULT, Ordered
-from hpc.autoscale.node.nodemanager.probing import Sorted, sort_out
+from hpc.autoscale.node.nodemanager.probing import Sorted, is_personal, sort_out
 from hpc.autoscale.node.nodemanager.unmanaged import artificial_bucket, unmanaged_key
 from hpc.autoscale.packing.draft import Delta, Want
 from hpc.autoscale.packing.expr import UNBOUNDED
 from hpc.autoscale.packing.order import OrderPolicy
+from hpc.autoscale.packing.outlook import Outlook
 from hpc.autoscale.packing.packer import Packer
 from hpc.autoscale.packing.stock import Stock
 from hpc.autoscale.results import AllocationResult
@@ -208,10 +209,10 @@ class NodeManager(Ordered, Commands):
             return None
         if self._written:
             self._sync()
-        demand = self._sorted(compiled)
-        if demand.opaque or demand.tolls or demand.personal is not None:
-            return None
-        outlook = self._packer.outlook(demand.common)
+        lane = self._packer.lanes.get(id(compiled))
+        if lane is None or lane[0] is not compiled:
+            lane = self._lane(compiled)
+        outlook = lane[1]
         if outlook is None:
             return None
         filled = self._packer.fill_one(outlook, units)
@@ -228,6 +229,14 @@ class NodeManager(Ordered, Commands):
         self._packer.open_one(spot)
         bucket._opened_one(name, assignment_id)
         return bucket, spot[1]
+
+    def _lane(self, compiled: Compiled) -> tuple[Compiled, Outlook | None]:
+        """Constraints with their outlook, if the engine alone can answer for them."""
+        expr, outlook = compiled.expr, None
+        if not (compiled.opaque or compiled.tolls or is_personal(expr, self._defaults.deferred)):
+            outlook = self._packer.outlook(expr)
+        self._packer.lanes[id(compiled)] = compiled, outlook
+        return compiled, outlook
 
     def _sorted(self, compiled: Compiled) -> Sorted:
         """The constraints by who can answer for them. Worked out once for each list, while that is in use."""
@@ -283,6 +292,7 @@ class NodeManager(Ordered, Commands):
         for definition in added:
             self._defaults.add(definition)
         self._sortings.clear()  # what differs from node to node may be another now
+        self._packer.lanes.clear()
         for bucket in self._buckets:
             bucket._apply_defaults(self._defaults, self._defaults.deferred)
 
