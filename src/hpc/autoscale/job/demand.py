@@ -7,11 +7,15 @@ from collections.abc import Sequence
 from hpc.autoscale.hpctypes import BucketId
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.nodemanager.leastcost import PlanCost
 from hpc.autoscale.util import partition
 
 
 class DemandResult:
-    """Nodes by what the demand says of them. `matched_nodes` includes the new ones; the lists belong to the caller."""
+    """Nodes by what the demand says of them. `matched_nodes` includes the new ones; the lists belong to the caller.
+
+    `cost`: what the plans of the least-cost mode come to; None without that mode, and before anything was planned.
+    """
 
     def __init__(
         self,
@@ -20,12 +24,14 @@ class DemandResult:
         unmatched_nodes: Sequence[Node],
         failed_nodes: Sequence[Node],
         buckets: Sequence[NodeBucket] = (),
+        cost: PlanCost | None = None,
     ) -> None:
         self.new_nodes = list(new_nodes)
         self.matched_nodes = list(matched_nodes)
         self.unmatched_nodes = list(unmatched_nodes)
         self.failed_nodes = list(failed_nodes)
         self.buckets = list(buckets)
+        self.cost = cost
 
     @property
     def compute_nodes(self) -> list[Node]:

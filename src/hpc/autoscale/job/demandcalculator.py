@@ -12,6 +12,7 @@ from typing import Any
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.job import leastcost
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.job import Job, PackingStrategy
 from hpc.autoscale.job.nodequeue import NodeQueue
@@ -19,6 +20,7 @@ from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import NodeHistory, NullNodeHistory, SQLiteNodeHistory
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
+from hpc.autoscale.node.nodemanager.leastcost import LeastCost
 from hpc.autoscale.results import BootupResult, DeleteResult, Result
 from hpc.autoscale.util import (
     NullSingletonLock,
@@ -51,6 +53,7 @@ class DemandCalculator:
         self.node_history = NullNodeHistory() if node_history is None else node_history
         self._node_queue = NodeQueue() if node_queue is None else node_queue
         self._singleton_lock = singleton_lock or NullSingletonLock()
+        self._least_cost = LeastCost.from_config(config)
         self._node_queue._push_all(node_mgr.get_non_failed_nodes())
         self.node_history.decorate(
             [node for node in node_mgr.get_nodes() if node.exists and node._has_id], config
@@ -60,10 +63,14 @@ class DemandCalculator:
 
     def add_job(self, job: Job) -> None:
         """Place a job; what could not be placed is in `job.iterations_remaining` and in the reported results."""
-        self._add_job(job)
+        self.add_jobs([job])
 
     def add_jobs(self, jobs: Sequence[Job]) -> None:
-        """Place jobs in order, exactly as one `add_job` after another would."""
+        """Place jobs in order, exactly as one `add_job` after another would; at the least cost, where the configuration
+        asks for that, for all of them together."""
+        if self._least_cost is not None:
+            leastcost.add_jobs(self.node_mgr, self._least_cost, jobs, self._add_job)
+            return
         for job in jobs:
             if not job._allocate_quietly(self.node_mgr):
                 self._add_job(job)
@@ -135,6 +142,7 @@ class DemandCalculator:
             unmatched,
             failed,
             self.node_mgr.get_buckets(),
+            None if self._least_cost is None else self._least_cost.cost,
         )
 
     def finish(self) -> DemandResult:

@@ -16,7 +16,7 @@ from hpc.autoscale.packing.leastcost.bound import bound_of, charge_of
 from hpc.autoscale.packing.leastcost.greedy import greedy
 from hpc.autoscale.packing.leastcost.knapsack import Knapsacks
 from hpc.autoscale.packing.leastcost.master import Master
-from hpc.autoscale.packing.leastcost.plan import Load, Lot, Rooms, left_over, price_of
+from hpc.autoscale.packing.leastcost.plan import Load, Lot, Rooms, left_over, price_of, real
 from hpc.autoscale.packing.leastcost.problem import Problem
 
 CLOSE_ENOUGH = 1e-5
@@ -67,8 +67,9 @@ class _Generation:
         for number, bin_ in enumerate(problem.bins):
             for i, item in enumerate(problem.items):
                 units = min(item.units, problem.copies(i, bin_)) if bin_.price else 0
-                if units:
-                    self.master.add(number, ((i, units),))
+                load = real(problem, number, ((i, units),)) if units else ()
+                if load:
+                    self.master.add(number, load)
 
     def run(self) -> Found:
         nodes: list[float] = []
@@ -104,7 +105,7 @@ class _Generation:
         added = False
         for number, row in zip(wanted, self.tables.loads(wanted), strict=True):
             load = tuple((i, int(row[i])) for i in np.flatnonzero(row).tolist())
-            added = self.master.add(number, load) or added
+            added = self.master.add(number, real(problem, number, load)) or added
         if self.under is not self.tables:
             best = self.under.fill(values)
         self.bound = max(self.bound, bound_of(problem, prices, best))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from hpc.autoscale.packing.leastcost.plan import Load, Lot, Rooms
+from hpc.autoscale.packing.leastcost.plan import Load, Lot, Rooms, real
 from hpc.autoscale.packing.leastcost.problem import Bin, Problem, room_for
 from hpc.autoscale.packing.shape import Quantity
 
@@ -126,8 +126,9 @@ class _Greedy:
         return sum(self.worth[item] * n for item, n in load)
 
     def _best_load(self, number: int, seed: int | None) -> Load:
-        loads = self._loads(number, seed)
-        return max(loads, key=self._value, default=())
+        loads = (real(self.problem, number, load) for load in self._loads(number, seed))
+        fitting = (load for load in loads if seed is None or any(i == seed for i, _ in load))
+        return max(fitting, key=self._value, default=())
 
     def _loads(self, number: int, seed: int | None) -> Iterator[Load]:
         """Several ways to fill a node: around as many of the seed as fit, or one; by worth, or by what goes with the

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from hpc.autoscale.packing.expr import Fit
 from hpc.autoscale.packing.leastcost.problem import Limit, Problem
 
 Load = tuple[tuple[int, int], ...]
@@ -22,6 +23,28 @@ class Lot(NamedTuple):
 def price_of(problem: Problem, lots: Iterable[Lot]) -> float:
     """Price per hour of the nodes that do not run yet."""
     return sum(problem.bins[lot.bin].price * lot.nodes for lot in lots)
+
+
+def real(problem: Problem, number: int, load: Load) -> Load:
+    """What of a load the engine takes on an untouched node of a bin. Where everything has one way to lie on a node and
+    stays fit as others are added, that is all of it, and the engine is not asked."""
+    bin_ = problem.bins[number]
+    profile = problem.profiles[bin_.profile]
+    if all(len(profile[i]) == 1 and problem.items[i].expr.monotone for i, _ in load):
+        return load
+    shape, found = bin_.shape, []
+    for item, units in load:
+        taken = 0
+        while taken < units:
+            fit = shape.fit(problem.items[item].expr)
+            if not isinstance(fit, Fit):
+                break
+            times = min(units - taken, fit.count)
+            shape = shape.after(fit, times)
+            taken += times
+        if taken:
+            found.append((item, taken))
+    return tuple(found)
 
 
 def left_over(problem: Problem, lots: Iterable[Lot]) -> list[int]:

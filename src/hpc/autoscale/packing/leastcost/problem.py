@@ -21,6 +21,9 @@ PriceOf = Callable[[Stock], float | None]
 """Price of an hour of a new node; None, or what is no price, is unknown."""
 
 
+_BEYOND = 1_000.0
+
+
 class Item(NamedTuple):
     """`units` slots of equal demands. `alone`: they are one demand's, and a node that one of them closes may hold as many
     of them as fit."""
@@ -43,7 +46,8 @@ Profile = tuple[tuple[Need, ...], ...]
 
 class Bin(NamedTuple):
     """Nodes of one stock and shape. `nodes`: how many there are, or may be opened. `price`: of an hour of one; 0 for one
-    that runs already. `accounts`: by number, where using one is charged. `positions`: of those that are there.
+    that runs already. `accounts`: by number, where using one is charged. `positions`: of those that are there. `priced`:
+    where the price is not known it is so high that any other is less, and means nothing.
     """
 
     stock: Stock
@@ -51,10 +55,11 @@ class Bin(NamedTuple):
     price: float
     nodes: int
     opened: bool
-    accounts: tuple[int, ...]
-    capacity: tuple[Quantity, ...]
-    profile: int
+    accounts: tuple[int, ...] = ()
     positions: tuple[int, ...] = ()
+    priced: bool = True
+    capacity: tuple[Quantity, ...] = ()
+    profile: int = -1
 
 
 class Limit(NamedTuple):
@@ -65,11 +70,8 @@ class Limit(NamedTuple):
 
 
 class Problem:
-    """Items in queue order, bins, and the limits that bins share.
-
-    `homeless`: numbers of the items for which there is no place at all. `unpriced`: stocks that are left out because the
-    price of a new node is not known.
-    """
+    """Items in queue order, bins, and the limits that bins share. `homeless`: numbers of the items for which there is no
+    place at all."""
 
     def __init__(
         self,
@@ -78,7 +80,6 @@ class Problem:
         profiles: Sequence[Profile],
         dimensions: Sequence[str],
         limits: Sequence[Limit],
-        unpriced: Sequence[Stock] = (),
         homeless: Sequence[int] = (),
     ) -> None:
         self.items = tuple(items)
@@ -86,7 +87,6 @@ class Problem:
         self.profiles = tuple(profiles)
         self.dimensions = tuple(dimensions)
         self.limits = tuple(limits)
-        self.unpriced = tuple(unpriced)
         self.homeless = tuple(homeless)
 
     @staticmethod
@@ -109,7 +109,6 @@ class Problem:
             self.profiles,
             self.dimensions,
             limits or self.limits,
-            self.unpriced,
             self.homeless,
         )
 
@@ -175,8 +174,8 @@ class _Builder:
         self.resources = sorted(n for n in names if n[:5] != "node.")
         self.limits: list[Limit] = []
         self.account_numbers: dict[Account, int] = {}
-        self.unpriced: list[Stock] = []
         self.housed: set[int] = set()
+        self.highest: float | None = None
         self.read: dict[object, tuple[tuple[Mode, ...], ...]] = {}
 
     def problem(self) -> Problem:
@@ -200,30 +199,36 @@ class _Builder:
                     kept.append(tuple(() if i in barred else n for i, n in enumerate(profile)))
                 bins.append(kind._replace(capacity=capacity, profile=profiles[key]))
         homeless = [i for i in range(len(self.items)) if i not in self.housed]
-        return Problem(self.items, bins, kept, dimensions, self.limits, self.unpriced, homeless)
+        return Problem(self.items, bins, kept, dimensions, self.limits, homeless)
 
     def _kinds(self, stock: Stock) -> list[Bin]:
         """The bins of a stock, without what depends on the items."""
         price = None if stock.artificial else known_price(self.price_of(stock))
+        cost = self._beyond(stock) if price is None else price
         room = min((account.room(stock.cores) for account in stock.accounts), default=NO_LIMIT)
         room = max(0, room - stock.reserved)
         accounts = tuple(self._account(account) for account in stock.accounts)
         found = []
         for shape, positions in _alike(stock).items():
+            count = len(positions)
             if not shape.dormant:
-                kind = Bin(stock, shape, 0.0, len(positions), False, (), (), -1, tuple(positions))
-                found.append(kind)
-            elif price is not None and room:
-                count = min(room, len(positions))
-                kind = Bin(stock, shape, price, count, False, accounts, (), -1, tuple(positions))
-                found.append(kind)
-        if stock.artificial or stock.new_shape.unfit() is not None:
-            return found
-        if price is None:
-            self.unpriced.append(stock)
-        elif room:
-            found.append(Bin(stock, stock.new_shape, price, room, True, accounts, (), -1))
+                found.append(Bin(stock, shape, 0.0, count, False, (), tuple(positions)))
+            elif room:
+                priced, nodes = price is not None, min(room, count)
+                found.append(
+                    Bin(stock, shape, cost, nodes, False, accounts, tuple(positions), priced)
+                )
+        if room and not stock.artificial and stock.new_shape.unfit() is None:
+            priced = price is not None
+            found.append(Bin(stock, stock.new_shape, cost, room, True, accounts, (), priced))
         return found
+
+    def _beyond(self, stock: Stock) -> float:
+        """A stand-in for a price that is not known: beyond all that are, and more for more cores."""
+        if self.highest is None:
+            prices = (known_price(self.price_of(stock)) for stock in self.stocks)
+            self.highest = max((price for price in prices if price is not None), default=1.0)
+        return _BEYOND * self.highest * max(1, stock.cores)
 
     def _account(self, account: Account) -> int:
         number = self.account_numbers.get(account)

@@ -1,0 +1,99 @@
+"""A queue at the least cost: which jobs are planned together, and who goes first.
+
+Jobs that ask for slots (one or many) by constraints that the engine understands wholly are planned together, as far as
+there is room. All others (gangs, jobs that scatter, constraints that must be asked node by node or that charge pools) are
+placed one by one, as without this mode. The order of the queue holds throughout: what is planned together stands
+together in the queue, and where limits are too short for all, those who came first are served first. Called by
+`DemandCalculator`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from hpc.autoscale.job.job import Job, PackingStrategy
+from hpc.autoscale.node.nodemanager.leastcost import Demand, LeastCost, takes_part
+
+if TYPE_CHECKING:
+    from hpc.autoscale.node.nodemanager import NodeManager
+    from hpc.autoscale.packing.expr import Expr
+
+MOST_PLANS = 50
+"""Plans for one queue; what is left then is placed one by one."""
+
+
+def add_jobs(
+    manager: NodeManager,
+    least_cost: LeastCost,
+    jobs: Sequence[Job],
+    one_by_one: Callable[[Job], object],
+) -> None:
+    """Place jobs in order at the least cost. `one_by_one` places a job, or the rest of one, by itself."""
+    _Pass(manager, least_cost, one_by_one).run(jobs)
+
+
+class _Pass:
+    def __init__(
+        self, manager: NodeManager, least_cost: LeastCost, one_by_one: Callable[[Job], object]
+    ) -> None:
+        self._manager = manager
+        self._least_cost = least_cost
+        self._one_by_one = one_by_one
+        self._plans = 0
+        # expressions for which there is no room any more; there will be none later in this pass
+        self._exhausted: set[Expr] = set()
+        self._later: list[Job] = []
+
+    def run(self, jobs: Sequence[Job]) -> None:
+        start = 0
+        while start < len(jobs):
+            end = start
+            while end < len(jobs) and self._takes_part(jobs[end]):
+                end += 1
+            if end > start and self._plans < MOST_PLANS:
+                start = self._plan(jobs, start, end)
+            else:
+                self._one_by_one(jobs[start])
+                start += 1
+        for job in self._later:
+            self._one_by_one(job)
+
+    def _takes_part(self, job: Job) -> bool:
+        plain = (
+            job.node_count <= 0
+            and not job.colocated
+            and job.packing_strategy == PackingStrategy.PACK
+            and job.iterations_remaining > 0
+        )
+        return plain and takes_part(self._manager, job._compile())
+
+    def _plan(self, jobs: Sequence[Job], start: int, end: int) -> int:
+        """Plan the jobs start … end-1 as far as there is room; where to go on."""
+        self._plans += 1
+        taking, demands = [], []
+        for index in range(start, end):
+            compiled = jobs[index]._compile()
+            if self._expr(jobs[index]) not in self._exhausted:
+                taking.append(index)
+                units, name = jobs[index].iterations_remaining, jobs[index].name
+                demands.append(Demand(compiled, units, name))
+        if demands:
+            placed = self._least_cost.place(self._manager, demands)
+            for index, units in zip(taking, placed.units, strict=True):
+                jobs[index].iterations_remaining -= units
+            if placed.stopped_at is not None:
+                end = taking[placed.stopped_at] + 1
+        planned = set(taking) - {taking[number] for number in placed.homeless} if demands else set()
+        for index in range(start, end):
+            job = jobs[index]
+            if index not in planned:
+                self._later.append(job)
+            elif job.iterations_remaining:
+                self._one_by_one(job)
+                if job.iterations_remaining:
+                    self._exhausted.add(self._expr(job))
+        return end
+
+    def _expr(self, job: Job) -> Expr:
+        return self._manager._sorted(job._compile()).common

@@ -1,0 +1,210 @@
+"""Least-cost packing of whole queues: what the engine plans is carried out on the manager's buckets and nodes.
+
+Prices come from the catalogue or the user's own list, and the time that may be spent from the configuration. Which jobs
+take part and what happens to the others is the calculator's business (`job.leastcost`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hpc.autoscale import hpclogging as logging
+from hpc.autoscale import results
+from hpc.autoscale.node.constraints import Compiled
+from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.nodemanager.placing import Verdict
+from hpc.autoscale.node.nodemanager.reporting import report
+from hpc.autoscale.node.vm_sizes import price_per_hour
+from hpc.autoscale.packing.draft import Delta, Placed, Want
+from hpc.autoscale.packing.leastcost import Effort, is_plain
+from hpc.autoscale.packing.leastcost.layout import Layout, lay_out, opened_of
+from hpc.autoscale.packing.leastcost.queue import Cut, Wanted, plan_queue
+from hpc.autoscale.packing.leastcost.solve import gap_of
+from hpc.autoscale.packing.ledger import Tab
+from hpc.autoscale.packing.stock import Stock
+from hpc.autoscale.results import AllocationResult
+
+if TYPE_CHECKING:
+    from hpc.autoscale.node.nodemanager.manager import NodeManager
+
+USUAL_SECONDS = 0.25
+MOST_ROUNDS = 1_000
+
+
+class Demand(NamedTuple):
+    """`units` slots for a job that `takes_part`."""
+
+    compiled: Compiled
+    units: int
+    assignment_id: str
+
+
+class PlanCost(NamedTuple):
+    """What the nodes cost that least-cost plans add to those that run, in US dollars per hour.
+
+    `lower_bound`: no plan of the same jobs costs less, each plan taken for itself where there were several. `gap`: by how
+    much the price may be above the least, as a part of the bound; None when that is not known. `method`: "greedy", or
+    "column generation" where that found anything better. `unpriced`: nodes that no price is known of, by bucket; they
+    are in neither figure.
+    """
+
+    price_per_hour: float
+    lower_bound: float
+    gap: float | None
+    method: str
+    unpriced: Mapping[str, int]
+
+    def __str__(self) -> str:
+        gap = "by how much above the least is not known"
+        if self.gap is not None:
+            gap = f"at most {self.gap:.3%} above the least"
+        said = f"${self.price_per_hour:,.4f} per hour, {gap} ({self.method})"
+        if self.unpriced:
+            listed = ", ".join(f"{n} of {bucket}" for bucket, n in self.unpriced.items())
+            said += f"; besides, of unknown price: {listed}"
+        return said
+
+
+class Placement(NamedTuple):
+    """What came of a plan. `units` placed by demand. `stopped_at`: the number of the demand that came first of those for
+    which there was no room any more, with all after it left alone; None when the plan is for all. `homeless`: demands that
+    fit nowhere at all."""
+
+    units: list[int]
+    stopped_at: int | None
+    homeless: list[int]
+
+
+def takes_part(manager: NodeManager, compiled: Compiled) -> bool:
+    """Whether the engine understands all that a job asks for, and nodes that look alike are alike to it."""
+    demand = manager._sorted(compiled)
+    return not demand.needs_probe and not demand.tolls and is_plain(demand.common)
+
+
+class LeastCost:
+    """The least-cost mode of one calculator. `seconds` may be spent on each plan, by `clock`; `rounds`: of column
+    generation, 0 for none."""
+
+    def __init__(
+        self,
+        seconds: float = USUAL_SECONDS,
+        rounds: int = MOST_ROUNDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.seconds = seconds
+        self.rounds = rounds
+        self.clock = clock
+        self.cost: PlanCost | None = None
+
+    @staticmethod
+    def from_config(config: Mapping[str, Any]) -> LeastCost | None:
+        """As the configuration has it; None when it does not ask for the least cost."""
+        packing = config.get("packing") or {}
+        if packing.get("objective") != "cost":
+            return None
+        return LeastCost(
+            float(packing.get("optimize_seconds", USUAL_SECONDS)),
+            int(packing.get("optimize_rounds", MOST_ROUNDS)),
+        )
+
+    def place(self, manager: NodeManager, demands: Sequence[Demand]) -> Placement:
+        """Place as many demands as there is room for, in their order, at the least price. Naming a node may raise, and
+        then nothing has changed."""
+        manager._sync()
+        wanted = [Wanted(manager._sorted(d.compiled).common, d.units) for d in demands]
+        packer = manager._packer
+        cut = plan_queue(
+            wanted, lambda e: packer.ranking(e).stocks, self._price_of(manager), self._effort()
+        )
+        layout = lay_out(cut.problem, cut.solution.lots, cut.shares)
+        _carry_out(manager, layout, demands)
+        if layout.delta:
+            self._note(manager, cut, layout)
+        units = [sum(p.units for p in layout.placed.get(d, ())) for d in range(len(demands))]
+        _tell(manager, demands, layout)
+        return Placement(units, cut.stopped_at, cut.homeless)
+
+    def _effort(self) -> Effort | None:
+        if self.rounds < 1:
+            return None
+        end = self.clock() + self.seconds
+        return Effort(lambda: end - self.clock(), self.rounds)
+
+    @staticmethod
+    def _price_of(manager: NodeManager) -> Callable[[Stock], float | None]:
+        known: dict[Stock, float | None] = {}
+
+        def price(stock: Stock) -> float | None:
+            if stock not in known:
+                bucket = manager._bucket_of(stock)
+                known[stock] = price_per_hour(bucket.location, bucket.vm_size, bucket.spot)
+            return known[stock]
+
+        return price
+
+    def _note(self, manager: NodeManager, cut: Cut, layout: Layout) -> None:
+        """Add a plan to what is known of the cost, from the nodes that came of it."""
+        solution = cut.solution
+        price, unpriced = 0.0, dict(self.cost.unpriced) if self.cost else {}
+        price_of = self._price_of(manager)
+        for stock, nodes in opened_of(layout.delta.placed).items():
+            each = price_of(stock)
+            if each is None:
+                unpriced[stock.name] = unpriced.get(stock.name, 0) + nodes
+            else:
+                price += each * nodes
+        bound, method = min(solution.bound, price), solution.method
+        if self.cost is not None:
+            price, bound = price + self.cost.price_per_hour, bound + self.cost.lower_bound
+            method = max(method, self.cost.method, key=len)
+        self.cost = PlanCost(price, bound, gap_of(price, bound), method, unpriced)
+        level = logging.warning if unpriced else logging.info
+        level("Least cost: %s", self.cost)
+
+
+def _carry_out(manager: NodeManager, layout: Layout, demands: Sequence[Demand]) -> None:
+    """Make a plan true: all of it, or, when naming the new nodes fails, nothing."""
+    if not layout.delta:
+        return
+    proposal = manager._names.propose()
+    names = [
+        proposal.names(manager._bucket_of(p.stock), p.hi - p.lo) if p.opened else ()
+        for p in layout.delta.placed
+    ]
+    manager._packer._plan = layout.delta
+    manager._packer.commit(layout.delta)
+    proposal.accept()
+    for placed, fresh in zip(layout.delta.placed, names, strict=True):
+        if placed.opened:
+            # the nodes are there now, with nobody on them yet
+            manager._bucket_of(placed.stock)._took(placed._replace(hi=placed.lo), fresh, "")
+    for number, steps in layout.placed.items():
+        for placed in steps:
+            bucket = manager._bucket_of(placed.stock)
+            bucket._took(placed, (), demands[number].assignment_id)
+
+
+def _tell(manager: NodeManager, demands: Sequence[Demand], layout: Layout) -> None:
+    """Tell registered handlers what became of each demand that found room."""
+    if not results.HANDLERS:
+        return
+    for number, steps in sorted(layout.placed.items()):
+        demand = demands[number]
+        units = sum(placed.units for placed in steps)
+        ranking = manager._packer.ranking(manager._sorted(demand.compiled).common)
+        delta = Delta(tuple(steps), units, Tab(), ())
+        verdict = Verdict("success", ranking, [], delta, list)
+        report(manager, demand.compiled, Want(units), verdict)
+        AllocationResult("success", _nodes(manager, steps), units)
+
+
+def _nodes(manager: NodeManager, steps: Sequence[Placed]) -> list[Node]:
+    found: dict[int, Node] = {}
+    for placed in steps:
+        bucket = manager._bucket_of(placed.stock)
+        for position in range(placed.lo, placed.hi):
+            node = bucket._handle(position)
+            found[id(node)] = node
+    return list(found.values())

@@ -1,0 +1,142 @@
+"""From a plan to nodes and demands: which unit of which demand lies on which node, and what the nodes then look like.
+
+Every step is asked of the engine, as the node is at that moment, so what comes out is right even where the plan was made
+from a simpler picture. Units that the engine does not take where the plan has them are left out.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from hpc.autoscale.packing.draft import Delta, Placed
+from hpc.autoscale.packing.expr import Fit
+from hpc.autoscale.packing.leastcost.plan import Load, Lot
+from hpc.autoscale.packing.leastcost.problem import Bin, Problem
+from hpc.autoscale.packing.ledger import Tab
+from hpc.autoscale.packing.shape import NodeShape
+from hpc.autoscale.packing.stock import Stock
+
+
+class Share(NamedTuple):
+    """Demand number `demand` wants `units` of item `item`."""
+
+    demand: int
+    item: int
+    units: int
+
+
+class Layout(NamedTuple):
+    """`delta`: all that changes, for the engine to commit. `placed`: the same by demand, a step for each, in the order in
+    which nodes are filled; of a new node every step says that it is opened."""
+
+    delta: Delta
+    placed: dict[int, list[Placed]]
+
+
+def lay_out(problem: Problem, lots: Iterable[Lot], shares: Iterable[Share]) -> Layout:
+    """Give the nodes of a plan to demands, first come, first served. Cost: the steps."""
+    work = _Work(problem, shares)
+    for lot in lots:
+        work.lot(lot)
+    return work.layout()
+
+
+class _Work:
+    def __init__(self, problem: Problem, shares: Iterable[Share]) -> None:
+        self._problem = problem
+        self._queues: list[deque[list[int]]] = [deque() for _ in problem.items]
+        for share in shares:
+            if share.units > 0:
+                self._queues[share.item].append([share.demand, share.units])
+        self._used: dict[int, int] = {}
+        self._opened: dict[Stock, int] = {}
+        self._steps: dict[int, list[Placed]] = {}
+        self._nodes: list[Placed] = []
+        self._tab = Tab()
+
+    def lot(self, lot: Lot) -> None:
+        bin_ = self._problem.bins[lot.bin]
+        start = self._used.get(lot.bin, 0)
+        used = 0
+        for _ in range(lot.nodes):
+            if not any(self._queues[item] for item, _ in lot.load):
+                break
+            if bin_.opened:
+                position = len(bin_.stock.shapes) + self._opened.get(bin_.stock, 0)
+            else:
+                position = bin_.positions[start + used]
+            shape = self._node(bin_, position, lot.load)
+            if shape is None:
+                break  # the engine takes nothing of it, on none of these nodes
+            used += 1
+            self._done(bin_, position, shape)
+        self._used[lot.bin] = start + used
+
+    def _node(self, bin_: Bin, position: int, load: Load) -> NodeShape | None:
+        """Fill one node; what it then looks like, None when it takes nothing."""
+        shape = bin_.shape
+        took = False
+        for item, units in load:
+            queue, expr = self._queues[item], self._problem.items[item].expr
+            while units and queue:
+                fit = shape.fit(expr)
+                if not isinstance(fit, Fit):
+                    break
+                first = queue[0]
+                times = min(units, first[1], fit.count)
+                after = shape.after(fit, times)
+                self._step(first[0], bin_, position, times, shape, after)
+                shape, took = after, True
+                units -= times
+                first[1] -= times
+                if not first[1]:
+                    queue.popleft()
+        return shape if took else None
+
+    def _step(
+        self,
+        demand: int,
+        bin_: Bin,
+        position: int,
+        times: int,
+        before: NodeShape,
+        after: NodeShape,
+    ) -> None:
+        steps = self._steps.setdefault(demand, [])
+        placed = Placed(bin_.stock, position, position + 1, times, before, after, bin_.opened)
+        _extend(steps, placed)
+
+    def _done(self, bin_: Bin, position: int, shape: NodeShape) -> None:
+        stock = bin_.stock
+        if bin_.opened:
+            self._opened[stock] = self._opened.get(stock, 0) + 1
+        if bin_.opened or bin_.shape.dormant:
+            self._tab.add(stock.accounts, 1, stock.cores)
+        _extend(
+            self._nodes, Placed(stock, position, position + 1, 1, bin_.shape, shape, bin_.opened)
+        )
+
+    def layout(self) -> Layout:
+        units = sum(placed.units for steps in self._steps.values() for placed in steps)
+        return Layout(Delta(tuple(self._nodes), units, self._tab, ()), self._steps)
+
+
+def _extend(steps: list[Placed], placed: Placed) -> None:
+    """Add a step, as part of the last one where that is of the same kind and right before it."""
+    if steps:
+        last = steps[-1]
+        if last.hi == placed.lo and last[0] is placed.stock and last[3:] == placed[3:]:
+            steps[-1] = last._replace(hi=placed.hi)
+            return
+    steps.append(placed)
+
+
+def opened_of(nodes: Sequence[Placed]) -> dict[Stock, int]:
+    """How many nodes of each stock a plan adds to those that run: new ones, and deallocated ones that are started."""
+    found: dict[Stock, int] = {}
+    for placed in nodes:
+        if placed.opened or placed.before.dormant:
+            found[placed.stock] = found.get(placed.stock, 0) + placed.hi - placed.lo
+    return found

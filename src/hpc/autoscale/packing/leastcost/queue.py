@@ -1,0 +1,119 @@
+"""The longest part of a queue that can be placed wholly, at the least price.
+
+Where there is room for everything, the order of the queue does not matter and all of it is one problem. Where there is
+not, those who came first are served first: the queue is cut, within a demand if need be, so that all before the cut is
+placed and nothing more of the demand at the cut is.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+from hpc.autoscale.packing.expr import Expr
+from hpc.autoscale.packing.leastcost.generation import Effort
+from hpc.autoscale.packing.leastcost.greedy import greedy
+from hpc.autoscale.packing.leastcost.layout import Share
+from hpc.autoscale.packing.leastcost.modes import may_close
+from hpc.autoscale.packing.leastcost.plan import Lot, left_over
+from hpc.autoscale.packing.leastcost.problem import Item, PriceOf, Problem
+from hpc.autoscale.packing.leastcost.solve import Solution, solve
+from hpc.autoscale.packing.stock import Stock
+
+
+class Wanted(NamedTuple):
+    """A demand for `units` slots, with an expression that `is_plain`."""
+
+    expr: Expr
+    units: int
+
+
+class Cut(NamedTuple):
+    """A plan for a queue up to a cut. `shares`: who gets how much. `stopped_at`: the number of the demand at the cut; None
+    where all is placed. `homeless`: numbers of demands that fit nowhere, whatever else is placed; they are not planned.
+    """
+
+    problem: Problem
+    solution: Solution
+    shares: list[Share]
+    stopped_at: int | None
+    homeless: list[int]
+
+
+def plan_queue(
+    queue: Sequence[Wanted],
+    ranked: Callable[[Expr], Sequence[Stock]],
+    price_of: PriceOf,
+    effort: Effort | None,
+) -> Cut:
+    """Plan as much of a queue as there is room for, in its order. Changes nothing."""
+    items, item_of = _items(queue)
+    problem = Problem.of(items, ranked, price_of)
+    nowhere = set(problem.homeless)
+    homeless = [d for d, item in enumerate(item_of) if item in nowhere]
+    shares = [
+        Share(d, item, wanted.units)
+        for d, (item, wanted) in enumerate(zip(item_of, queue, strict=True))
+        if item not in nowhere
+    ]
+    problem = _of_shares(problem, shares)
+    lots: list[Lot] | None = greedy(problem)
+    stopped_at: int | None = None
+    if lots is not None and any(left_over(problem, lots)):
+        shares, stopped_at = _cut(problem, shares)
+        problem, lots = _of_shares(problem, shares), None
+    solution = solve(problem, effort, lots)
+    return Cut(problem, solution, shares, stopped_at, homeless)
+
+
+def _items(queue: Sequence[Wanted]) -> tuple[list[Item], list[int]]:
+    """Equal demands as one item, in the order of first appearance; the item of each demand."""
+    numbers: dict[object, int] = {}
+    units: list[int] = []
+    item_of = []
+    keys: list[tuple[Expr, bool]] = []
+    closing: dict[Expr, bool] = {}
+    for number, wanted in enumerate(queue):
+        expr = wanted.expr
+        if expr not in closing:
+            closing[expr] = may_close(expr)
+        alone = closing[expr] and wanted.units > 1
+        key = (expr, number) if alone else expr
+        item = numbers.setdefault(key, len(units))
+        if item == len(units):
+            units.append(0)
+            keys.append((expr, alone))
+        units[item] += wanted.units
+        item_of.append(item)
+    items = [Item(expr, n, alone) for (expr, alone), n in zip(keys, units, strict=True)]
+    return items, item_of
+
+
+def _of_shares(problem: Problem, shares: Sequence[Share]) -> Problem:
+    units = [0] * len(problem.items)
+    for share in shares:
+        units[share.item] += share.units
+    return problem.changed(units)
+
+
+def _cut(problem: Problem, shares: Sequence[Share]) -> tuple[list[Share], int]:
+    """The shares up to the cut, and the demand at it."""
+    ends = list(accumulate(share.units for share in shares))
+
+    def first(units: int) -> list[Share]:
+        index = bisect_left(ends, units)
+        whole = list(shares[:index])
+        rest = units - (ends[index - 1] if index else 0)
+        return [*whole, shares[index]._replace(units=rest)] if rest else whole
+
+    fits, too_many = 0, ends[-1]
+    while too_many - fits > 1:
+        middle = (fits + too_many) // 2
+        part = _of_shares(problem, first(middle))
+        if any(left_over(part, greedy(part))):
+            too_many = middle
+        else:
+            fits = middle
+    return first(fits), shares[bisect_left(ends, too_many)].demand
