@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from hpc.autoscale.job.job import Job, PackingStrategy
-from hpc.autoscale.node.nodemanager.leastcost import Demand, LeastCost, takes_part
+from hpc.autoscale.node.nodemanager.leastcost import Demand, LeastCost
 
 if TYPE_CHECKING:
     from hpc.autoscale.node.nodemanager import NodeManager
@@ -66,7 +66,7 @@ class _Pass:
             and job.packing_strategy == PackingStrategy.PACK
             and job.iterations_remaining > 0
         )
-        return plain and takes_part(self._manager, job._compile())
+        return plain and self._least_cost.takes_part(self._manager, job._compile())
 
     def _plan(self, jobs: Sequence[Job], start: int, end: int) -> int:
         """Plan the jobs start … end-1 as far as there is room; where to go on."""

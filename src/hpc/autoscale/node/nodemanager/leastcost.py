@@ -18,6 +18,7 @@ from hpc.autoscale.node.nodemanager.placing import Verdict
 from hpc.autoscale.node.nodemanager.reporting import report
 from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc.autoscale.packing.draft import Delta, Placed, Want
+from hpc.autoscale.packing.expr import Expr
 from hpc.autoscale.packing.leastcost import Effort, is_plain
 from hpc.autoscale.packing.leastcost.layout import Layout, lay_out, opened_of
 from hpc.autoscale.packing.leastcost.queue import Cut, Wanted, plan_queue
@@ -34,7 +35,7 @@ MOST_ROUNDS = 1_000
 
 
 class Demand(NamedTuple):
-    """`units` slots for a job that `takes_part`."""
+    """`units` slots for a job that `LeastCost.takes_part`."""
 
     compiled: Compiled
     units: int
@@ -77,12 +78,6 @@ class Placement(NamedTuple):
     homeless: list[int]
 
 
-def takes_part(manager: NodeManager, compiled: Compiled) -> bool:
-    """Whether the engine understands all that a job asks for, and nodes that look alike are alike to it."""
-    demand = manager._sorted(compiled)
-    return not demand.needs_probe and not demand.tolls and is_plain(demand.common)
-
-
 class LeastCost:
     """The least-cost mode of one calculator. `seconds` may be spent on each plan, by `clock`; `rounds`: of column
     generation, 0 for none."""
@@ -97,6 +92,7 @@ class LeastCost:
         self.rounds = rounds
         self.clock = clock
         self.cost: PlanCost | None = None
+        self._plain: dict[Expr, bool] = {}
 
     @staticmethod
     def from_config(config: Mapping[str, Any]) -> LeastCost | None:
@@ -108,6 +104,16 @@ class LeastCost:
             float(packing.get("optimize_seconds", USUAL_SECONDS)),
             int(packing.get("optimize_rounds", MOST_ROUNDS)),
         )
+
+    def takes_part(self, manager: NodeManager, compiled: Compiled) -> bool:
+        """Whether the engine understands all that a job asks for, and nodes that look alike are alike to it."""
+        demand = manager._sorted(compiled)
+        if demand.needs_probe or demand.tolls:
+            return False
+        plain = self._plain.get(demand.common)
+        if plain is None:
+            plain = self._plain[demand.common] = is_plain(demand.common)
+        return plain
 
     def place(self, manager: NodeManager, demands: Sequence[Demand]) -> Placement:
         """Place as many demands as there is room for, in their order, at the least price. Naming a node may raise, and

@@ -7,13 +7,11 @@ worth is what it costs on the bin that suits it best, were there nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from hpc.autoscale.packing.leastcost.plan import Load, Lot, Rooms, real
 from hpc.autoscale.packing.leastcost.problem import Bin, Problem, room_for
 from hpc.autoscale.packing.shape import Quantity
-
-Choice = Callable[["_Node", Sequence[int]], int | None]
 
 
 def greedy(problem: Problem) -> list[Lot]:
@@ -24,10 +22,10 @@ def greedy(problem: Problem) -> list[Lot]:
 class _Node:
     """One node in the making."""
 
-    def __init__(self, problem: Problem, bin_: Bin, left: Sequence[int]) -> None:
+    def __init__(self, problem: Problem, bin_: Bin, left: Sequence[int], kind: _Kind) -> None:
         self._items = problem.items
         self._profile = problem.profiles[bin_.profile]
-        self.whole = bin_.capacity
+        self._kind = kind
         self.free: list[Quantity] = list(bin_.capacity)
         self.load: dict[int, int] = {}
         self._left = left
@@ -38,16 +36,19 @@ class _Node:
         if self._closed:
             return 0
         wanted = self._left[item] - self.load.get(item, 0)
+        simple = self._kind.simple[item]
+        if simple is not None:
+            for dimension, amount in simple:
+                room = int(self.free[dimension] // amount)
+                if room < wanted:
+                    wanted = room
+            return wanted
         for need in self._profile[item] if wanted > 0 else ():
-            if need.closes:
-                if self.load:
-                    continue
-                room = room_for(need, self.free)
-                wanted = wanted if self._items[item].alone else 1
-            else:
-                room = room_for(need, self.free)
+            if need.closes and self.load:
+                continue
+            room = room_for(need, self.free)
             if room > 0:
-                return min(wanted, room)
+                return min(wanted, room, 1 if need.closes and not self._items[item].alone else room)
         return 0
 
     def put(self, item: int, units: int) -> None:
@@ -61,22 +62,49 @@ class _Node:
             self.load[item] = self.load.get(item, 0) + units
             return
 
-    def match(self, item: int) -> float:
-        """How well the shape of an item goes with the shape of what is free: 1 is like it."""
-        best = 0.0
-        for need in self._profile[item]:
-            if room_for(need, self.free) < 1:
-                continue
-            along = across = free = 0.0
-            for dimension, whole in enumerate(self.whole):
-                if whole:
-                    free += (self.free[dimension] / whole) ** 2
-            for dimension, amount in need.amounts:
-                share = amount / self.whole[dimension]
-                along += share * self.free[dimension] / self.whole[dimension]
-                across += share * share
-            best = max(best, along / (across * free) ** 0.5 if across and free else 1.0)
-        return best
+    def match(self, items: Sequence[int]) -> int:
+        """Of some items that fit, the one whose shape goes best with the shape of what is free."""
+        kind = self._kind
+        parts = [
+            f / whole if whole else 0.0 for f, whole in zip(self.free, kind.whole, strict=True)
+        ]
+
+        def alike(item: int) -> float:
+            along = 0.0
+            for dimension, share in kind.shares[item]:
+                along += share * parts[dimension]
+            return along
+
+        return max(items, key=alike)
+
+
+class _Kind:
+    """What is worked out once for the nodes of a bin. `simple`: by item, the whole amounts of one that has a single way to
+    lie on a node and leaves it open, None for others. `shares`: amounts as parts of a whole node, scaled to length 1.
+    """
+
+    def __init__(self, problem: Problem, bin_: Bin) -> None:
+        self.whole = bin_.capacity
+        whole = all(amount.__class__ is int for amount in bin_.capacity)
+        self.simple: list[tuple[tuple[int, Quantity], ...] | None] = []
+        self.shares: list[list[tuple[int, float]]] = []
+        for needs in problem.profiles[bin_.profile]:
+            first = needs[0] if needs else None
+            plain = (
+                whole
+                and len(needs) == 1
+                and first is not None
+                and not first.closes
+                and all(amount.__class__ is int for _, amount in first.amounts)
+            )
+            self.simple.append(first.amounts if plain and first is not None else None)
+            shares = [
+                (d, amount / self.whole[d])
+                for d, amount in (first.amounts if first is not None else ())
+                if self.whole[d]
+            ]
+            length = sum(share * share for _, share in shares) ** 0.5 or 1.0
+            self.shares.append([(d, share / length) for d, share in shares])
 
 
 class _Greedy:
@@ -90,6 +118,7 @@ class _Greedy:
             [b for b, bin_ in enumerate(problem.bins) if problem.copies(i, bin_)]
             for i in range(len(problem.items))
         ]
+        self.kinds: dict[int, _Kind] = {}
         self.found: list[Lot] = []
 
     def lots(self) -> list[Lot]:
@@ -134,11 +163,13 @@ class _Greedy:
         """Several ways to fill a node: around as many of the seed as fit, or one; by worth, or by what goes with the
         free rest."""
         bin_ = self.problem.bins[number]
+        if number not in self.kinds:
+            self.kinds[number] = _Kind(self.problem, bin_)
         items = [i for i in self.order if self.left[i]]
         seen: set[int] = set()
         for copies in (0, 1, 2) if seed is not None else (0,):
             for by_worth in (True, False):
-                node = _Node(self.problem, bin_, self.left)
+                node = _Node(self.problem, bin_, self.left, self.kinds[number])
                 if seed is not None:
                     most = node.room(seed)
                     units = min(most, copies or most)
@@ -146,25 +177,26 @@ class _Greedy:
                         break
                     seen.add(units)
                     node.put(seed, units)
-                self._fill(node, items, by_worth)
+                if by_worth:
+                    _fill_by_worth(node, items)
+                else:
+                    _fill_by_match(node, items)
                 yield tuple(sorted(node.load.items()))
 
-    @staticmethod
-    def _fill(node: _Node, items: Sequence[int], by_worth: bool) -> None:
-        rest = list(items)
-        while rest:
-            roomy = [(i, room) for i in rest if (room := node.room(i))]
-            if not roomy:
-                return
-            if by_worth:
-                for item, _ in roomy:
-                    room = node.room(item)
-                    if room:
-                        node.put(item, room)
-                return
-            item, room = max(roomy, key=lambda pair: node.match(pair[0]))
-            node.put(item, -(-room // 2))
-            rest = [i for i, _ in roomy]
+
+def _fill_by_worth(node: _Node, items: Sequence[int]) -> None:
+    for item in items:
+        room = node.room(item)
+        if room > 0:
+            node.put(item, room)
+
+
+def _fill_by_match(node: _Node, items: Sequence[int]) -> None:
+    rest = [item for item in items if node.room(item) > 0]
+    while rest:
+        item = node.match(rest)
+        node.put(item, -(-node.room(item) // 2))
+        rest = [item for item in rest if node.room(item) > 0]
 
 
 def worths(problem: Problem) -> list[float]:

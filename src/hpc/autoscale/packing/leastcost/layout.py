@@ -55,6 +55,7 @@ class _Work:
         self._steps: dict[int, list[Placed]] = {}
         self._nodes: list[Placed] = []
         self._tab = Tab()
+        self._taken: dict[tuple[NodeShape, int, int], tuple[int, NodeShape] | None] = {}
 
     def lot(self, lot: Lot) -> None:
         bin_ = self._problem.bins[lot.bin]
@@ -79,14 +80,13 @@ class _Work:
         shape = bin_.shape
         took = False
         for item, units in load:
-            queue, expr = self._queues[item], self._problem.items[item].expr
+            queue = self._queues[item]
             while units and queue:
-                fit = shape.fit(expr)
-                if not isinstance(fit, Fit):
-                    break
                 first = queue[0]
-                times = min(units, first[1], fit.count)
-                after = shape.after(fit, times)
+                known = self._take(shape, item, min(units, first[1]))
+                if known is None:
+                    break
+                times, after = known
                 self._step(first[0], bin_, position, times, shape, after)
                 shape, took = after, True
                 units -= times
@@ -94,6 +94,17 @@ class _Work:
                 if not first[1]:
                     queue.popleft()
         return shape if took else None
+
+    def _take(self, shape: NodeShape, item: int, units: int) -> tuple[int, NodeShape] | None:
+        """How many of some units the engine puts on a node, and what it then looks like; each question is asked once."""
+        key = (shape, item, units)
+        if key not in self._taken:
+            fit = shape.fit(self._problem.items[item].expr)
+            self._taken[key] = None
+            if isinstance(fit, Fit):
+                times = min(units, fit.count)
+                self._taken[key] = (times, shape.after(fit, times))
+        return self._taken[key]
 
     def _step(
         self,

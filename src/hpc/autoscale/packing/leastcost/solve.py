@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from hpc.autoscale.packing.leastcost.bound import simple_bound
-from hpc.autoscale.packing.leastcost.generation import Effort, generate
+from hpc.autoscale.packing.leastcost.generation import CLOSE_ENOUGH, Effort, generate
 from hpc.autoscale.packing.leastcost.greedy import greedy
 from hpc.autoscale.packing.leastcost.plan import Lot, left_over, price_of
 from hpc.autoscale.packing.leastcost.problem import Problem
@@ -54,7 +54,12 @@ def solve(
     settled = _settled(problem, lots)
     price = price_of(settled, lots)
     bound = 0.0 if any(unplaced) else simple_bound(settled)
-    if effort is not None and not any(unplaced) and price > bound and not effort.is_spent:
+    if (
+        effort is not None
+        and not any(unplaced)
+        and price > bound * (1 + CLOSE_ENOUGH)
+        and not effort.is_spent
+    ):
         try:
             better, bound = generate(settled, lots, bound, effort)
         except ImportError:
