@@ -22,7 +22,7 @@ from hpc.autoscale.packing.expr import Expr
 from hpc.autoscale.packing.leastcost import Effort, is_plain
 from hpc.autoscale.packing.leastcost.layout import Layout, lay_out, opened_of
 from hpc.autoscale.packing.leastcost.queue import Cut, Wanted, plan_queue
-from hpc.autoscale.packing.leastcost.solve import gap_of
+from hpc.autoscale.packing.leastcost.solution import gap_of
 from hpc.autoscale.packing.ledger import Tab
 from hpc.autoscale.packing.stock import Stock
 from hpc.autoscale.results import AllocationResult

@@ -9,7 +9,7 @@ from hpc.autoscale.packing.leastcost.generation import Effort
 from hpc.autoscale.packing.leastcost.modes import is_plain, may_close
 from hpc.autoscale.packing.leastcost.plan import Load, Lot, left_over
 from hpc.autoscale.packing.leastcost.problem import Bin, Item, Problem
-from hpc.autoscale.packing.leastcost.solve import COLUMNS, GREEDY, Solution, solve
+from hpc.autoscale.packing.leastcost.solution import COLUMNS, GREEDY, Solution, solve
 
 __all__ = [
     "Bin",

@@ -13,6 +13,8 @@ from hpc.autoscale.packing.leastcost.plan import Load, Lot, Rooms, real
 from hpc.autoscale.packing.leastcost.problem import Bin, Problem, room_for
 from hpc.autoscale.packing.shape import Quantity
 
+_FEWER = 1e-6
+
 
 def greedy(problem: Problem) -> list[Lot]:
     """Lots that place as much as finds room. Cost: items x bins for each load that is chosen."""
@@ -130,10 +132,12 @@ class _Greedy:
             while self.left[seed]:
                 best: tuple[float, int, Load] | None = None
                 for number in self.hosts[seed]:
-                    if self.rooms.of(number) > 0 and self.problem.bins[number].price:
+                    price = self.problem.bins[number].price
+                    if self.rooms.of(number) > 0 and price:
                         load = self._best_load(number, seed)
-                        value = self._value(load) / self.problem.bins[number].price
-                        if load and (best is None or value > best[0] * (1 + 1e-9)):
+                        # of equals the dearer, which means fewer nodes
+                        value = self._value(load) / price * (1 + _FEWER * price)
+                        if load and (best is None or value > best[0]):
                             best = (value, number, load)
                 if best is None or not self._use(best[1], best[2]):
                     break

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 from hpc.autoscale.packing.leastcost.problem import Problem
 
+_PER_NODE = 2e-5
+
 
 class Prices(NamedTuple):
     """What the rows are worth: a unit of each item (0 or more), one more node of each bin, and one more node and core
@@ -42,6 +44,7 @@ class Master:
         self.columns: list[tuple[int, tuple[tuple[int, int], ...]]] = []
         self._known: set[tuple[int, tuple[tuple[int, int], ...]]] = set()
         self._rows = 0
+        self._per_node = _PER_NODE * max((bin_.price for bin_ in problem.bins), default=0.0)
         self._item_rows = [self._row(float(n), self._infinity) for n in problem.units]
         units = sum(problem.units)
         self._bin_rows = [self._row_up_to(bin_.nodes, units) for bin_ in problem.bins]
@@ -86,7 +89,9 @@ class Master:
             if row is not None and bin_.stock.cores:
                 entries[row] = float(bin_.stock.cores)
         rows, values = list(entries), list(entries.values())
-        self._highs.addCol(bin_.price, 0.0, self._infinity, len(rows), rows, values)
+        # of plans at one price, the one of fewer nodes
+        cost = bin_.price + self._per_node if bin_.price else 0.0
+        self._highs.addCol(cost, 0.0, self._infinity, len(rows), rows, values)
         return True
 
     def solve(self) -> tuple[list[float], float] | None:

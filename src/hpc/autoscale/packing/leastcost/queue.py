@@ -19,7 +19,7 @@ from hpc.autoscale.packing.leastcost.layout import Share
 from hpc.autoscale.packing.leastcost.modes import may_close
 from hpc.autoscale.packing.leastcost.plan import Lot, left_over
 from hpc.autoscale.packing.leastcost.problem import Item, PriceOf, Problem
-from hpc.autoscale.packing.leastcost.solve import Solution, solve
+from hpc.autoscale.packing.leastcost.solution import Solution, solve
 from hpc.autoscale.packing.stock import Stock
 
 
