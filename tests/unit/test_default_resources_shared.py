@@ -7,6 +7,7 @@ from node_kit import a_cluster, a_manager, a_node
 from hpc.autoscale.hpctypes import Size
 from hpc.autoscale.node.default_resources import Defaults, MemoryDefault, definition_from
 from hpc.autoscale.node.default_resources.values import NodeIdDefault
+from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.kind import Kind, stamp
 
 DEFINITIONS = [
@@ -60,8 +61,14 @@ def made(index, size, cores, resources, configuration):
 def of_a_kind(index, size, cores, resources, configuration):
     """The same, made as one of a kind."""
     sample = made(index, size, cores, resources, configuration)
-    own = {"_name": sample.name, "_node_id": f"id-{index}", "_hostname": sample.hostname}
-    return stamp(type(sample), Kind(sample).attributes, own)
+    return a_copy_of(sample, sample.name, sample.hostname, f"id-{index}")
+
+
+def a_copy_of(sample, name, hostname, node_id=None):
+    """One more node of its kind."""
+    node, own = stamp(Node, Kind(sample).attributes)
+    own.update(_name=name, _node_id=node_id, _hostname=hostname)
+    return node
 
 
 def have(node):
@@ -113,11 +120,7 @@ def test_copies_of_a_prototype_as_new_nodes(definitions):
     prototype = a_node(name="htc-9", hostname="new")
     rest = defaults.prepare(prototype)
     for name in ("htc-1", "htc-2"):
-        copied = stamp(
-            type(prototype),
-            Kind(prototype).attributes,
-            {"_name": name, "_hostname": f"host-{name}"},
-        )
+        copied = a_copy_of(prototype, name, f"host-{name}")
         if rest is not None:
             rest(copied)
         alone = a_node(name=name, hostname=f"host-{name}")

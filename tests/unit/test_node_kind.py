@@ -10,9 +10,16 @@ from node_kit import a_cluster, a_manager, a_node
 
 from hpc.autoscale.hpctypes import Memory, Size
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES
-from hpc.autoscale.node.node.kind import LOOKS, Kind, is_untouched, stamp
+from hpc.autoscale.node.node.kind import LOOKS, Kind, stamp, untouched
 from hpc.autoscale.node.node.shaping import look_of, shape_of
 from hpc.autoscale.packing.shape import ShapeTable
+
+
+def a_node_of(kind, name):
+    """One more node of a kind."""
+    node, own = stamp(type(a_node()), kind.attributes)
+    own.update(_name=name, _node_id=f"id-{name}", _hostname=f"host-{name}")
+    return node
 
 
 def two_of_a_kind(**kwargs):
@@ -20,14 +27,12 @@ def two_of_a_kind(**kwargs):
     sample = a_node(**kwargs)
     sample._resources["who"] = sample.available["who"] = None
     kind = Kind(sample, [("who", lambda node: node.name)])
-    return [
-        stamp(
-            type(sample),
-            kind.attributes,
-            {"_name": name, "_node_id": f"id-{name}", "_hostname": f"host-{name}"},
-        )
-        for name in ("htc-1", "htc-2")
-    ]
+    return [a_node_of(kind, name) for name in ("htc-1", "htc-2")]
+
+
+def is_untouched(node):
+    """Whether it is still as its kind made it."""
+    return untouched([node]) == ({node._kind: [node]}, [])
 
 
 def test_each_has_what_is_its_own():
@@ -83,8 +88,7 @@ def test_writes_into_amounts_are_told_from_none():
 )
 def test_copies_are_whole(again):
     """A copy, deep or not, or by way of pickle, says the same and is a node like any other."""
-    sample = a_node(resources={"a": 1}, exists=False)
-    first = stamp(type(sample), Kind(sample).attributes, {"_name": "htc-1", "_hostname": "h"})
+    first = a_node_of(Kind(a_node(resources={"a": 1}, exists=False)), "htc-1")
     first.assign("job")
     copied = again(first)
     assert copied.to_dict() == first.to_dict()

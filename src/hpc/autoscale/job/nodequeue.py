@@ -5,7 +5,7 @@ Integrations subclass `NodeQueue` for an order of their own. Which nodes fit a j
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.results import EarlyBailoutResult
@@ -58,7 +58,7 @@ class NodeQueue:
             for node in nodes:
                 self.push(node)
             return
-        known, priorities, priority_of = self.__nodes, self.__priorities, self.node_priority
+        known, priorities, priority_of = self.__nodes, self.__priorities, self._priority_of()
         for node in nodes:
             key = id(node)
             if key not in known:
@@ -68,8 +68,14 @@ class NodeQueue:
 
     def update(self) -> None:
         """Ask for every node's priority anew."""
-        self.__priorities = {key: self.node_priority(node) for key, node in self.__nodes.items()}
+        priority_of = self._priority_of()
+        self.__priorities = {key: priority_of(node) for key, node in self.__nodes.items()}
         self.__sorted = None
+
+    def _priority_of(self) -> Callable[[Node], float]:
+        """`node_priority`, in one call less where it was not overridden."""
+        is_usual = type(self).node_priority is NodeQueue.node_priority
+        return default_prioritizer if is_usual else self.node_priority
 
     def empty(self) -> bool:
         """True when there is no node."""

@@ -52,13 +52,13 @@ class NodeBucket(BucketFacts):
         self._last_capacity_failure = last_capacity_failure
         self._spot_placement_score = spot_placement_score
         # by position: a node, the name of a planned one that nobody has looked at yet, or None for one that is gone
-        self._slots: list[Node | str | None] = []
+        self._slots: list[Node | str | None] = list(nodes)
         self._gone: dict[int, Node] = {}
-        self._links: dict[int, list[str]] = {}
+        self._links: dict[int, Sequence[str]] = {}
         # transient ids and host names of the nodes, but for those that are `_unlisted` so far
         self._known: set[str] = set()
-        self._unlisted: list[Node] = []
-        self._dirty: set[int] = set()
+        self._unlisted: list[Node] = list(nodes)
+        self._dirty = set(range(len(nodes)))
         self._template_dirty = True
         self._deferred: frozenset[str] = frozenset()
         # shapes of nodes that are alike, by what `look_of` says of each
@@ -67,10 +67,10 @@ class NodeBucket(BucketFacts):
         self._finish: Finish | None = None
         self._on_write: Callable[[NodeBucket], None] | None = None
         self._reserved = 0
-        self._mould = Mould(self, definition, self._template_changed)
+        self._mould = Mould(self, definition)
         self._mould.example._home = self
-        for node in nodes:
-            self._adopt(node)
+        for position, node in enumerate(nodes):
+            _settle(node, self, position)
 
     # -- its nodes
 
@@ -78,6 +78,10 @@ class NodeBucket(BucketFacts):
     def nodes(self) -> list[Node]:
         """The nodes, existing and planned, in order. A list of its own: add with `add_nodes`."""
         self._make_planned()
+        return self._made()
+
+    def _made(self) -> list[Node]:
+        """The nodes that there is a `Node` of."""
         return [slot for slot in self._slots if isinstance(slot, Node)]
 
     def add_nodes(self, nodes: Iterable[Node]) -> None:
@@ -92,7 +96,7 @@ class NodeBucket(BucketFacts):
     def _adopt(self, node: Node) -> None:
         self._unlisted.append(node)
         position = len(self._slots)
-        node.__dict__.update(_home=self, _position=position)
+        _settle(node, self, position)
         self._slots.append(node)
         self._mark((position,))
 
@@ -178,13 +182,14 @@ class NodeBucket(BucketFacts):
         # not all that is given is reported, and those made now have it already
         self._mark(range(len(self._slots)))
         self._mould.derive(finish.apply)
-        finish.apply_to([slot for slot in self._slots if isinstance(slot, Node)])
+        finish.apply_to(self._made())
 
     def _make_planned(self) -> None:
         """Make the planned nodes that nobody has looked at yet."""
-        for position, slot in enumerate(self._slots):
-            if isinstance(slot, str):
-                self._handle(position)
+        if any(issubclass(kind, str) for kind in set(map(type, self._slots))):
+            for position, slot in enumerate(self._slots):
+                if isinstance(slot, str):
+                    self._handle(position)
 
     def _bucket_shape(self, table: ShapeTable) -> NodeShape:
         return shape_of(
@@ -243,27 +248,36 @@ class NodeBucket(BucketFacts):
     def _took(self, placed: Placed, names: Sequence[str], assignment_id: str) -> None:
         """The engine has placed something here; `names` are those of newly opened nodes."""
         self._slots.extend(names)
+        before, after, ids = placed.before, placed.after, (assignment_id,)
         for position in range(placed.lo, placed.hi):
             node = self._slots[position]
             if isinstance(node, Node):
-                after = placed.after
-                node._placed(after.free, placed.before.free, after.closed, (assignment_id,))
+                node._placed(after.free, before.free, after.closed, ids)
+            elif position in self._links:
+                self._link(position, assignment_id)
             else:
-                self._links.setdefault(position, []).append(assignment_id)
+                self._links[position] = ids
 
     def _took_one(
         self, position: int, before: NodeShape, after: NodeShape, assignment_id: str
     ) -> None:
         """The engine has placed something on one node that was there."""
-        links = self._links.get(position)
-        if links is not None:
-            links.append(assignment_id)
+        if position in self._links:
+            self._link(position, assignment_id)
             return
         node = self._slots[position]
         if isinstance(node, Node):
             node._placed(after.free, before.free, after.closed, (assignment_id,))
         else:
             self._links[position] = [assignment_id]
+
+    def _link(self, position: int, assignment_id: str) -> None:
+        """Add to those who were placed on a planned node."""
+        links = self._links[position]
+        if isinstance(links, list):
+            links.append(assignment_id)
+        else:  # nodes share it
+            self._links[position] = [*links, assignment_id]
 
     def _opened_one(self, name: str, assignment_id: str) -> None:
         """The engine has placed something on one new node, which has this name."""
@@ -305,3 +319,8 @@ class NodeBucket(BucketFacts):
 
     def __repr__(self) -> str:
         return f"{str(self)[:-1]}, available={self.available_count})"
+
+
+def _settle(node: Node, bucket: NodeBucket, position: int) -> None:
+    own = node.__dict__
+    own["_home"], own["_position"] = bucket, position

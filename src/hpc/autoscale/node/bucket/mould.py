@@ -48,18 +48,16 @@ class _Cast(NamedTuple):
 
 
 class Mould:
-    """The new nodes of one bucket. `changed` is called after each write into its resources."""
+    """The new nodes of one bucket. A write into its resources is reported as one to the example node."""
 
-    def __init__(
-        self, bucket: BucketFacts, definition: NodeDefinition, changed: Callable[[], None]
-    ) -> None:
+    def __init__(self, bucket: BucketFacts, definition: NodeDefinition) -> None:
         self._bucket = bucket
         self._definition = definition
-        self._resources = definition.resources = TrackedDict(definition.resources, changed)
         self._example = node_from_bucket(
             bucket, ht.NodeName(f"{definition.nodearray}-0"), exists=False, hostname=None
         )
-        self._example._resources = self._resources
+        self._resources = TrackedDict(definition.resources, self._example)
+        self._example._resources = definition.resources = self._resources
         # what the example node's available amounts were last brought in line with
         self._seen = copied(self._resources)
         self._derived: dict[str, Any] = {}
@@ -132,20 +130,21 @@ class Mould:
                     "_allocated": True,
                     "_Node__closed": shape.closed,
                 }
-            own = {"_name": name, "_position": position, "_assigned": assignment_ids}
-            return stamp(Node, attributes, own)
-        node = stamp(Node, kind.attributes, {"_name": name})
+            made, own = stamp(Node, attributes)
+            own["_name"], own["_position"], own["_assigned"] = name, position, assignment_ids
+            return made
+        node, own = stamp(Node, kind.attributes)
+        own["_name"] = name
         if rest is not None:
             rest(node)
         node._placed(shape.free, empty.free, shape.closed, assignment_ids)
-        node.__dict__.update(_home=self._bucket, _position=position, _is_planned=True)
+        own["_home"], own["_position"], own["_is_planned"] = self._bucket, position, True
         return node
 
     def _new_cast(self, finish: Finish) -> _Cast:
         sample = self.new_node(f"{self._definition.nodearray}-new", "new", None)
         rest = finish.prepare(sample)
         kind = Kind(sample)
-        del kind.attributes["_hostname"]  # made up for each that is asked for it
         shared: dict[NodeShape, dict[str, Any]] = {}
         by_shape = rest is None and kind.can_be_shared
         self._planned = _Cast(sample, kind, rest, shared if by_shape else None)

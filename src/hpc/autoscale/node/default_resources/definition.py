@@ -26,7 +26,7 @@ from hpc.autoscale.node.default_resources.values import (
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.copying import same
 from hpc.autoscale.node.node.decrementing import lowered
-from hpc.autoscale.node.node.kind import Kind, given_node_id, is_untouched
+from hpc.autoscale.node.node.kind import Kind, given_node_id, untouched
 from hpc.autoscale.node.node.record import can_be_shared
 from hpc.autoscale.node.node.shaping import NodeView
 from hpc.autoscale.packing.compound import AllOf
@@ -225,20 +225,13 @@ class Defaults:
 
     def _refine(self, nodes: Iterable[Node]) -> list[Node]:
         """Apply the definitions to nodes that are as their kind made them, kind by kind; the nodes that are left."""
-        left = []
-        refined: dict[Kind, Kind | None] = {}
-        for node in nodes:
-            kind = node._kind
-            if kind is None or not is_untouched(node):
-                left.append(node)
-                continue
-            if kind not in refined:
-                refined[kind] = self._refined(kind, node.__class__)
-            finer = refined[kind]
+        by_kind, left = untouched(nodes)
+        for kind, members in by_kind.items():
+            finer = self._refined(kind, members[0].__class__)
             if finer is None:
-                left.append(node)
+                left.extend(members)
             else:
-                finer.adopt(node)
+                finer.adopt(members)
         return left
 
     def _refined(self, kind: Kind, cls: type[Node]) -> Kind | None:

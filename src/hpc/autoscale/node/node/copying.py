@@ -84,9 +84,9 @@ def twin(node: Node) -> Node:
     made.delayed_node_id = node.delayed_node_id.clone()
     made.delayed_node_id.transient_id = node.delayed_node_id.transient_id
     fresh: dict[str, Any] = {
-        "_resources": TrackedDict(copied(node._resources), made._changed),
-        "_Node__available": TrackedDict(copied(node.available), made._changed),
-        "_Node__assignments": TrackedSet(node.assignments, made._changed),
+        "_resources": TrackedDict(copied(node._resources), made),
+        "_Node__available": TrackedDict(copied(node.available), made),
+        "_Node__assignments": TrackedSet(node.assignments, made),
         "metadata": deepcopy(node.metadata),
     }
     for name in ("_Node__node_attribute_overrides", "_Node__software_configuration"):

@@ -8,7 +8,7 @@ belongs to nobody works just the same, alone.
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -64,7 +64,7 @@ class Node(Machine, Timed, ABC):
 
     # what its containers are made from, when they are first looked at
     _left: Mapping[str, Any]
-    _assigned: Iterable[str] = ()
+    _assigned: Sequence[str] = ()
     _node_id: ht.NodeId | None = None
 
     state: ht.NodeStatus = kind.lazy(kind.always_set)
@@ -132,9 +132,9 @@ class Node(Machine, Timed, ABC):
         self.exists = exists
         self.managed = managed
         # totals are copied: nodes of one bucket must not share them
-        self._resources: dict[str, Any] = TrackedDict(record.copied(resources), self._changed)
-        self.__available: TrackedDict = TrackedDict(record.copied(resources), self._changed)
-        self.__assignments = TrackedSet((), self._changed)
+        self._resources: dict[str, Any] = TrackedDict(record.copied(resources), self)
+        self.__available: TrackedDict = TrackedDict(record.copied(resources), self)
+        self.__assignments = TrackedSet((), self)
         self.__software_configuration = software_configuration
         self.__node_attribute_overrides: dict[str, Any] = {}
         self.metadata: dict[str, Any] = {}
@@ -286,18 +286,19 @@ class Node(Machine, Timed, ABC):
         free: Mapping[str, Any],
         before: Mapping[str, Any],
         closed: bool,
-        assignment_ids: Iterable[str],
+        assignment_ids: Sequence[str],
     ) -> None:
         """Take over what the engine has placed here, without reporting it back."""
         self.__available.replace(left_in(self.__available, free, before))
         self._took_work(closed, assignment_ids)
 
-    def _took_work(self, closed: bool, assignment_ids: Iterable[str]) -> None:
+    def _took_work(self, closed: bool, assignment_ids: Sequence[str]) -> None:
         """Note, without reporting it back, who was placed here, and whether that closed the node."""
         own = self.__dict__
         made = own.get("_Node__assignments")
         if made is None:
-            own["_assigned"] = (*self._assigned, *assignment_ids)
+            known = self._assigned
+            own["_assigned"] = (*known, *assignment_ids) if known else assignment_ids
         else:
             made.extend_quietly(assignment_ids)
         own["_allocated"] = True
@@ -353,8 +354,8 @@ class Node(Machine, Timed, ABC):
 
     def shellify(self) -> None:
         """Make resources, available and metadata readable as attributes, for the interactive shell."""
-        self._resources = TrackedShellDict(self._resources, self._changed)
-        self.__available = TrackedShellDict(self.__available, self._changed)
+        self._resources = TrackedShellDict(self._resources, self)
+        self.__available = TrackedShellDict(self.__available, self)
         self.metadata = ShellDict(self.metadata)
 
     def to_dict(self) -> dict[str, Any]:

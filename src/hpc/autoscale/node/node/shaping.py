@@ -172,6 +172,7 @@ def shape_of(
     free, units = split_sizes(node.available)
     for name in deferred:
         free.pop(name, None)
+        units.pop(name, None)
     template = table.template(
         {name: getattr(node, name) for name in properties if name not in IDENTITY},
         units,

@@ -7,7 +7,7 @@ copying or pickling them gives plain ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hpc.autoscale.util import ShellDict
@@ -15,7 +15,12 @@ from hpc.autoscale.util import ShellDict
 if TYPE_CHECKING:
     from hpc.autoscale.node.node.handle import Node
 
-Changed = Callable[[], None]
+
+class Owner(Protocol):
+    """Whoever hears of writes."""
+
+    def _changed(self) -> None:
+        """Called after each."""
 
 
 class Home(Protocol):
@@ -26,7 +31,7 @@ class Home(Protocol):
 
 
 def _reporting(base: type, names: Iterable[str]) -> dict[str, Any]:
-    """For each named method of `base`, one that does the same and then calls `self.changed`."""
+    """For each named method of `base`, one that does the same and then tells `self.owner`."""
 
     def reporting(name: str) -> Any:
         method = getattr(base, name)
@@ -35,7 +40,7 @@ def _reporting(base: type, names: Iterable[str]) -> dict[str, Any]:
             try:
                 return method(self, *args, **kwargs)
             finally:
-                self.changed()
+                self.owner._changed()
 
         call.__name__, call.__doc__ = name, method.__doc__
         return call
@@ -44,12 +49,12 @@ def _reporting(base: type, names: Iterable[str]) -> dict[str, Any]:
 
 
 class TrackedDict(dict[str, Any]):
-    """A dict that calls `changed` after each write through it."""
+    """A dict that tells its owner of each write through it."""
 
-    __slots__ = ("changed",)
+    __slots__ = ("owner",)
 
-    def __init__(self, contents: Any, changed: Changed) -> None:
-        self.changed: Changed = changed
+    def __init__(self, contents: Any, owner: Owner) -> None:
+        self.owner = owner
         dict.__init__(self, contents)
 
     def replace(self, contents: Any) -> None:
@@ -67,10 +72,10 @@ class TrackedDict(dict[str, Any]):
 class TrackedShellDict(TrackedDict, ShellDict):
     """The same with items that are attributes as well."""
 
-    def __init__(self, contents: Mapping[str, Any], changed: Changed) -> None:
+    def __init__(self, contents: Mapping[str, Any], owner: Owner) -> None:
         ShellDict.__init__(self, contents)
         # last: an item may have the name of this attribute
-        self.changed = changed
+        self.owner = owner
 
 
 class ReadOnlyShellDict(ShellDict):
@@ -84,12 +89,12 @@ class ReadOnlyShellDict(ShellDict):
 
 
 class TrackedSet(set[str]):
-    """A set that calls `changed` after each write through it."""
+    """A set that tells its owner of each write through it."""
 
-    __slots__ = ("changed",)
+    __slots__ = ("owner",)
 
-    def __init__(self, contents: Iterable[str], changed: Changed) -> None:
-        self.changed: Changed = changed
+    def __init__(self, contents: Iterable[str], owner: Owner) -> None:
+        self.owner = owner
         set.__init__(self, contents)
 
     def __repr__(self) -> str:

@@ -7,6 +7,7 @@ are never lost sight of: those that fit no usable bucket are in one that takes n
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -33,6 +34,8 @@ _GARBLED = (
     AssertionError,
     RuntimeError,
 )
+# What decides whether a node takes a place, and of how many cores.
+_PLACE = ("TargetState", "Status", "Template", "MachineType", "CoreCount", "Region")
 
 
 class Built(NamedTuple):
@@ -64,7 +67,7 @@ class _Builder:
         listed = _records(status.nodes or (), on_prem)
         self.cluster = _SharedLimit(
             "Cluster",
-            sum(self._vcpus_of(r) for r in listed if _takes_place(r)),
+            self._in_use(listed)[0],
             self._limit(status.max_core_count, "cluster: maxCoreCount"),
         )
 
@@ -89,13 +92,13 @@ class _Builder:
 
     def _nodearray(self, array: ClusterNodearrayStatus) -> Iterable[NodeBucket]:
         record = array.nodearray if isinstance(array.nodearray, Mapping) else {}
-        members = [r for r in self.records.of_nodearray(array.name) if _takes_place(r)]
+        cores, count = self._in_use(self.records.of_nodearray(array.name))
         where = f"nodearray {array.name}"
         limit = _SharedLimit(
             f"NodeArray({array.name})",
-            sum(self._vcpus_of(r) for r in members),
+            cores,
             self._limit(array.max_core_count, f"{where}: maxCoreCount"),
-            len(members),
+            count,
             self._limit(array.max_count, f"{where}: maxCount"),
         )
         priority = 1000 * self._figure(record.get("Priority"), 1, f"{where}: Priority")
@@ -223,6 +226,15 @@ class _Builder:
                     continue  # reported when the bucket is built
         return found
 
+    def _in_use(self, records: Sequence[Record]) -> tuple[int, int]:
+        """The cores and the number of those that take a place."""
+        cores = nodes = 0
+        for record, count in _alike(records):
+            if _takes_place(record):
+                nodes += count
+                cores += count * self._vcpus_of(record)
+        return cores, nodes
+
     def _vcpus_of(self, record: Record) -> int:
         size = record.get("MachineType") or ""
         try:
@@ -251,6 +263,15 @@ def _records(records: Iterable[Any], on_prem: set[str]) -> list[Record]:
     """Records that are any, without the nodes that are to be taken for machines on premises."""
     found = [r for r in records if isinstance(r, Mapping)]
     return [r for r in found if not on_prem or r.get("Name") not in on_prem]
+
+
+def _alike(records: Sequence[Record]) -> Iterable[tuple[Record, int]]:
+    """One record of each sort of those that take the same place, and how many there are."""
+    try:
+        found = Counter(tuple(map(record.get, _PLACE)) for record in records)
+    except TypeError:  # a value that cannot be compared
+        return [(record, 1) for record in records]
+    return [(dict(zip(_PLACE, values, strict=True)), count) for values, count in found.items()]
 
 
 def _why(e: BaseException) -> str:

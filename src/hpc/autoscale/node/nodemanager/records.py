@@ -17,6 +17,7 @@ from hpc.autoscale.packing.shape import freeze
 from hpc.autoscale.util import is_standalone_dns
 
 Record = Mapping[str, Any]
+_ByGroup = dict[str | None, list[Record]]
 
 _NEEDED = ("Name", "NodeId", "Template", "MachineType", "Status", "TargetState")
 _IS_TEXT = str.__instancecheck__
@@ -26,9 +27,9 @@ _DESCRIBING = (
     "TargetState",
     "PlacementGroupId",
     "CoreCount",
-    "Memory",
     "Interruptible",
     "KeepAlive",
+    "Memory",
 )
 
 
@@ -42,31 +43,31 @@ class NodeRecords:
         self.names: list[str] = []
         self.leaving: set[str] = set()
         self._by_array: dict[str, list[Record]] = defaultdict(list)
-        self._members: dict[tuple[str, str], dict[str | None, list[Record]]] = {}
-        self._ids: set[str] = set()
+        self._members: dict[tuple[str, str], _ByGroup] = defaultdict(lambda: defaultdict(list))
         self._placed: set[tuple[str, str]] = set()
-        for record in records:
-            self._add(record)
+        self._sort(records)
 
-    def _add(self, record: Record) -> None:
-        needed: list[Any] = [record.get(key) for key in _NEEDED]
-        name, node_id, array, size, status, target = needed
-        if name and isinstance(name, str):
-            self.names.append(name)
-        if not (all(needed) and all(map(_IS_TEXT, needed))):
-            self._set_aside(record)
-            return
-        if node_id in self._ids:
-            return
-        self._ids.add(node_id)
-        self._by_array[array].append(record)
-        if _is_member(status, target):
-            group = record.get("PlacementGroupId") or None
-            groups = self._members.setdefault((array, size), {})
-            groups.setdefault(str(group) if group else None, []).append(record)
-        else:
-            hostname = _text(record, "Hostname") or ""
-            self.leaving |= {node_id, hostname.partition(".")[0].lower()} - {""}
+    def _sort(self, records: Iterable[Record]) -> None:
+        ids: set[str] = set()
+        for record in records:
+            needed: tuple[Any, ...] = tuple(map(record.get, _NEEDED))
+            name, node_id, array, size, status, target = needed
+            if name and isinstance(name, str):
+                self.names.append(name)
+            if not (all(needed) and all(map(_IS_TEXT, needed))):
+                self._set_aside(record)
+                continue
+            if node_id in ids:
+                continue
+            ids.add(node_id)
+            self._by_array[array].append(record)
+            if target == "Started" or target == status == "Deallocated":
+                # a node to work with: it runs or boots, or it is kept deallocated and can be started
+                group = record.get("PlacementGroupId") or None
+                self._members[array, size][str(group) if group else None].append(record)
+            else:
+                hostname = _text(record, "Hostname") or ""
+                self.leaving |= {node_id, hostname.partition(".")[0].lower()} - {""}
 
     def _set_aside(self, record: Record) -> None:
         wrong = [key for key in _NEEDED if not (record.get(key) and isinstance(record[key], str))]
@@ -119,26 +120,22 @@ class NodeRecords:
     def _node(self, record: Record, d: NodeDefinition, kinds: dict[object, Kind]) -> Node:
         """As `node`. Records that differ in names only are read once."""
         configuration = record.get("Configuration")
-        key = _kind_of(record, configuration)
-        if key is None:
+        key = _description(record, configuration)
+        try:
+            kind = kinds.get(key)
+        except TypeError:  # a value that cannot be compared
             return self.node(record, d)
-        kind = kinds.get(key)
         if kind is None:
             kind = kinds[key] = Kind(self.node(record, d))
         if configuration is None:
             configuration = d.software_configuration
-        return stamp(
-            Node,
-            kind.attributes,
-            {
-                "_name": record["Name"],
-                "_node_id": record["NodeId"],
-                "_hostname": hostname_of(record, configuration, self._assume_hostnames),
-                "_Node__private_ip": _text(record, "PrivateIp"),
-                "instance_id": _text(record, "InstanceId"),
-                "_Node__software_configuration": configuration,
-            },
-        )
+        node, own = stamp(Node, kind.attributes)
+        own["_name"], own["_node_id"] = record["Name"], record["NodeId"]
+        own["_hostname"] = hostname_of(record, configuration, self._assume_hostnames)
+        own["_Node__private_ip"] = _text(record, "PrivateIp")
+        own["instance_id"] = _text(record, "InstanceId")
+        own["_Node__software_configuration"] = configuration
+        return node
 
     def node(self, record: Record, d: NodeDefinition) -> Node:
         """One node from its record; the definition fills in what the record does not say."""
@@ -177,8 +174,9 @@ class NodeRecords:
 
 def hostname_of(record: Record, configuration: Any, assume_hostnames: bool) -> Any:
     """The host name in a record; with `assume_hostnames` and standalone DNS the one that follows from its address."""
-    address, hostname = _text(record, "PrivateIp"), _text(record, "Hostname")
-    if assume_hostnames and address and is_standalone_dns(_Configured(configuration)):
+    hostname = _text(record, "Hostname")
+    address = _text(record, "PrivateIp") if assume_hostnames else None
+    if address and is_standalone_dns(_Configured(configuration)):
         try:
             return f"ip-{int(IPv4Address(address)):08X}"
         except AddressValueError:
@@ -228,30 +226,16 @@ def _text(record: Record, key: str) -> Any:
     return found if isinstance(found, str) else None
 
 
-def _is_member(status: str, target: str) -> bool:
-    """A node to work with: it runs or boots, or it is kept deallocated and can be started."""
-    return target == "Started" or (target == "Deallocated" and status == "Deallocated")
-
-
 def _natural(record: Record) -> tuple[str, int]:
     name: str = record["Name"]
     prefix, _, index = name.rpartition("-")
     return (prefix, int(index)) if index.isdecimal() else (name, 0)
 
 
-def _kind_of(record: Record, configuration: Any) -> object:
-    """All that decides what the node is, its names aside; None where that cannot be compared."""
+def _description(record: Record, configuration: Any) -> object:
+    """All that decides what the node is, its names aside."""
     autoscale = configuration.get("autoscale") if configuration else None
     resources = autoscale.get("resources") if autoscale else None
-    values = [record.get(key) for key in _DESCRIBING]
-    key = (
-        configuration is None,
-        (tuple(resources), freeze(resources)) if resources else None,
-        tuple(values),
-        tuple(map(type, values)),
-    )
-    try:
-        hash(key)
-    except TypeError:
-        return None
-    return key
+    values = tuple(map(record.get, _DESCRIBING))
+    offered = (tuple(resources), freeze(resources)) if resources else None
+    return values, values[-1].__class__, configuration is None, offered
