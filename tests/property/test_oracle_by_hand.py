@@ -128,6 +128,39 @@ def test_a_group_that_was_filled_leaves_less_for_its_bucket():
     assert pair.room() == [8, 8, 8]
 
 
+def gang(pair, count):
+    """The placement groups that a gang of exclusive nodes gets."""
+    before = {node.name for node in pair.world.manager.get_nodes()}
+    wanted = {"node.nodearray": "hpc", "exclusive": True, "in-a-placement-group": True}
+    placed = {name for name, _ in pair.ask(count, wanted, how="whole-nodes")}
+    nodes = pair.world.manager.get_nodes()
+    return {n.placement_group for n in nodes if n.name in placed}, len(placed - before)
+
+
+def test_gangs_open_as_few_groups_as_they_can():
+    """Groups of ten: six, five and four fill two of them, although all three are there."""
+    groups = ["pg0", "pg1", "pg2"]
+    pair = Pair(cluster(array("hpc", ("Standard_F4", 100), groups=groups, group_size=10)))
+    found = [gang(pair, count) for count in (6, 5, 4, 5, 11)]
+    assert found == [({"pg0"}, 6), ({"pg1"}, 5), ({"pg0"}, 4), ({"pg1"}, 5), (set(), 0)]
+
+
+def test_a_gang_goes_where_the_fewest_nodes_are_missing():
+    """A group in use before an empty one, and of those in use the one with more idle nodes."""
+    groups = ["pg0", "pg1", "pg2"]
+    hpc = array("hpc", ("Standard_F4", 100), groups=groups, group_size=10)
+    idle = {"slot": 0, "state": "Ready", "used": 0, "keep": False}
+    nodes = [{**idle, "group": group} for group in ("pg1", "pg2", "pg2")]
+    pair = Pair(cluster(hpc, nodes=nodes))
+    assert [gang(pair, count) for count in (3, 2, 9, 7, 7)] == [
+        ({"pg2"}, 1),
+        ({"pg1"}, 1),
+        ({"pg0"}, 9),
+        ({"pg1"}, 7),
+        ({"pg2"}, 7),
+    ]
+
+
 def test_a_nodearray_counts_nodes_and_its_family_cores():
     """At most eight nodes and sixteen cores; one node of four cores leaves seven, six or three."""
     description = cluster(array("htc", ("Standard_F2", 8), ("Standard_F4", 8), max_nodes=8))
