@@ -75,6 +75,7 @@ def _connected(config: Mapping[str, Any], credentials: Credentials) -> Connectio
         raise _Unusable(f"the installed `cyclecloud` client cannot be set up: {said}") from None
     if not given["verify_certificates"]:
         warn_unverified(credentials.url)
+    logging.debug("%s: using the client of the package `cyclecloud`", credentials.url)
     return Connection(session, client, clusters_module)
 
 
@@ -106,11 +107,12 @@ def _said(error: Exception, password: str = "") -> str:
 
 def _settings_for(config: Mapping[str, Any], credentials: Credentials) -> dict[str, Any]:
     """The configuration in that client's terms: as a copy, certificates verified unless it says otherwise, one timeout."""
+    timeout = settings.timeouts(config).read
     return {
         **config,
         **vars(credentials),
         "verify_certificates": settings.flag(config, "verify_certificates", default=True),
-        "timeout": settings.timeouts(config).read,
+        "timeout": int(timeout) if timeout.is_integer() else timeout,
     }
 
 
