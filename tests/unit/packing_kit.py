@@ -68,12 +68,13 @@ class Bench:
         if outlook is None:
             return None
         spot = self.packer.fill_one(outlook, units)
-        opened = spot is None
+        opened = spot is False
         if opened:
-            spot = outlook.new_one(units) if outlook.is_exhausted else None
-            if not spot:
-                return spot
-            self.packer.open_one(spot)
+            spot = outlook.new_one(units)
+            if spot:
+                self.packer.open_one(spot)
+        if not spot:
+            return spot
         stock, position, _, _ = spot
         return [(stock.name, position, position + 1, units, opened)]
 

@@ -14,12 +14,7 @@ from hpc.autoscale.packing.expr import (
     AnyNode,
     Expr,
     Fit,
-    InPlacementGroup,
     MinResource,
-    Never,
-    PropertyIs,
-    ResourceIs,
-    Rested,
     View,
     how_many,
     shown,
@@ -34,7 +29,8 @@ class _Composite(Expr):
 
     def __init__(self, children: Iterable[Expr], monotone: bool) -> None:
         self.children = tuple(children)
-        super().__init__(self.children, monotone)
+        settled = all(c.settled for c in self.children)
+        super().__init__(self.children, monotone or settled, settled)
 
     @property
     def reads(self) -> frozenset[str]:
@@ -47,17 +43,6 @@ class _Composite(Expr):
         return "(" + f" {self.word} ".join(str(c) for c in self.children) + ")"
 
 
-def _whole_amounts(children: Sequence[Expr]) -> tuple[MinResource, ...] | None:
-    """The children, where each asks for a whole number of another resource; otherwise None."""
-    amounts = [c for c in children if isinstance(c, MinResource)]
-    names = {c.name for c in amounts}
-    if not children or len(names) != len(children):
-        return None
-    return (
-        tuple(amounts) if all(c.amount.__class__ is int and c.amount > 0 for c in amounts) else None
-    )
-
-
 class AllOf(_Composite):
     """Every child, at once: the minimum of counts and the sum of takes."""
 
@@ -65,11 +50,22 @@ class AllOf(_Composite):
     word = "and"
 
     def __init__(self, children: Iterable[Expr]) -> None:
-        children = tuple(children)
-        super().__init__(children, all(c.monotone for c in children))
-        self.minima = tuple(minimum for c in children for minimum in c.minima)
-        self.weighs = any(c.weighs for c in children)
-        self._amounts = _whole_amounts(children)
+        # there may be thousands, so what the base would work out is written down
+        self.children = self.parts = children = tuple(children)
+        self._hash = hash((AllOf, children))
+        self.monotone, self.settled, self.weighs = True, True, False
+        minima: list[tuple[str, Quantity, bool]] = []
+        amounts: dict[str, MinResource] = {}
+        for child in children:
+            self.monotone = self.monotone and child.monotone
+            self.settled = self.settled and child.settled
+            self.weighs = self.weighs or child.weighs
+            minima.extend(child.minima)
+            if isinstance(child, MinResource) and child.amount.__class__ is int and child.amount:
+                amounts[child.name] = child
+        self.minima = tuple(minima)
+        # the children, where each asks for a whole number of another resource
+        self._amounts = tuple(amounts.values()) if len(amounts) == len(children) > 0 else None
         self._take = tuple((c.name, c.amount) for c in self._amounts or ())
 
     def fit(self, view: View) -> Fit | Reject:
@@ -181,10 +177,6 @@ class Negation(_Composite):
 
     def __init__(self, child: Expr) -> None:
         super().__init__((child,), False)
-        # what never changes while work is added keeps its answer when it is turned round
-        self.monotone = isinstance(child, (PropertyIs, InPlacementGroup, Never, Rested)) or (
-            isinstance(child, ResourceIs) and child.monotone
-        )
 
     def fit(self, view: View) -> Fit | Reject:
         child = self.children[0]

@@ -86,18 +86,22 @@ class Expr:
     """Base of all expressions.
 
     `parts`: what makes it what it is; expressions of one class with equal parts are equal. `monotone`: a node that
-    refuses keeps refusing while work is only added to it, so that it need not be asked again. `minima`: what a node
+    refuses keeps refusing while work is only added to it, so that it need not be asked again. `settled`: nor does a node
+    that fits stop doing so. `minima`: what a node
     must have at least to fit, as (resource, amount, whether the amount is in bytes); there may be more conditions.
     `weighs`: it may prefer one of two buckets that it fits.
     """
 
-    __slots__ = ("_hash", "minima", "monotone", "parts", "weighs")
+    __slots__ = ("_hash", "minima", "monotone", "parts", "settled", "weighs")
 
     minima: tuple[tuple[str, Quantity, bool], ...]
 
-    def __init__(self, parts: tuple[object, ...], monotone: bool = True) -> None:
+    def __init__(
+        self, parts: tuple[object, ...], monotone: bool = True, settled: bool = False
+    ) -> None:
         self.parts = parts
         self.monotone = monotone
+        self.settled = settled
         self.minima = ()
         self.weighs = type(self).weigh is not Expr.weigh
         self._hash = hash((self.__class__, parts))
@@ -170,8 +174,7 @@ class MinResource(Expr):
     def __init__(self, name: str, amount: Quantity, sized: bool = False) -> None:
         # there may be thousands, so what the base would work out is written down
         self.parts = parts = (name, amount.__class__, amount, sized)
-        self.monotone = True
-        self.weighs = False
+        self.monotone, self.settled, self.weighs = True, False, False
         self._hash = hash((MinResource, parts))
         self.name = name
         self.amount = amount
@@ -212,10 +215,10 @@ class _OneOf(Expr):
     __slots__ = ("name", "values")
 
     def __init__(
-        self, name: str, values: Iterable[object], monotone: bool, fold_case: bool = False
+        self, name: str, values: Iterable[object], settled: bool, fold_case: bool = False
     ) -> None:
         self.values = tuple(values)
-        super().__init__((name, freeze(self.values), fold_case), monotone)
+        super().__init__((name, freeze(self.values), fold_case), settled, settled)
         self.weighs = len(self.values) > 1
         self.name = name
 
@@ -305,7 +308,7 @@ class InPlacementGroup(Expr):
     __slots__ = ("wanted",)
 
     def __init__(self, wanted: bool = True) -> None:
-        super().__init__((wanted,))
+        super().__init__((wanted,), settled=True)
         self.wanted = wanted
 
     @property
@@ -348,7 +351,7 @@ class Never(Expr):
     __slots__ = ("message",)
 
     def __init__(self, message: str) -> None:
-        super().__init__((message,))
+        super().__init__((message,), settled=True)
         self.message = message
 
     def fit(self, view: View) -> Fit | Reject:
@@ -364,7 +367,7 @@ class Rested(Expr):
     __slots__ = ("seconds",)
 
     def __init__(self, seconds: float) -> None:
-        super().__init__((seconds,))
+        super().__init__((seconds,), settled=True)
         self.weighs = False
         self.seconds = seconds
 

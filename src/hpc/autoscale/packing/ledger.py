@@ -58,8 +58,9 @@ class Account:
             raise Overdrawn(
                 f"OutOfCapacity: {self.describe()} cannot bear {nodes} nodes, {cores} cores more"
             )
-        self.used_nodes = max(0, self.used_nodes + nodes)
-        self.used_cores = max(0, self.used_cores + cores)
+        used_nodes, used_cores = self.used_nodes + nodes, self.used_cores + cores
+        self.used_nodes = used_nodes if used_nodes > 0 else 0
+        self.used_cores = used_cores if used_cores > 0 else 0
         if self.told is not None:
             self.told.append(self)
 

@@ -12,9 +12,8 @@ from typing import Literal
 
 from hpc.autoscale.packing.expr import Expr, Fit
 from hpc.autoscale.packing.reject import Reject
-from hpc.autoscale.packing.room import Need
 from hpc.autoscale.packing.shape import NodeShape
-from hpc.autoscale.packing.stock import Journal, Stock
+from hpc.autoscale.packing.stock import Journal, Needs, Stock
 
 Spot = tuple[Stock, int, NodeShape, NodeShape]
 """One node that takes all of a demand: its stock and position, and what it looks like before and after."""
@@ -58,7 +57,7 @@ class Outlook:
             for stock, alive in zip(stocks, self._alive, strict=True)
         ]
         self._new: list[Fit | Reject | None] = [None] * len(self.stocks)
-        self._needs: list[list[Need] | None] = [None] * len(self.stocks)
+        self._needs: list[Needs | None] = [None] * len(self.stocks)
         self._where: dict[Stock, int] | None = None
 
     def catch_up(self) -> None:
@@ -106,18 +105,18 @@ class Outlook:
             yield index, self.stocks[index]
             index = self._alive.find(1, index + 1)
 
-    def fill_one(self, units: int) -> Spot | None:
-        """Place all `units` slots on the first node that fits, in the first stock that has one, if they fit there; None,
-        and nothing is done, otherwise. For a monotone expression, up to date with the journal."""
+    def fill_one(self, units: int) -> Spot | Literal[False] | None:
+        """Place all `units` slots on the first node that fits, in the first stock that has one, and say where. False: no
+        node that is there fits. None: ask `strategy.plan`. To be up to date with the journal."""
         alive, first = self._alive, self._first
         index = alive.find(1)
         while index >= 0:
             stock, position = self.stocks[index], first[index]
             shape = stock.shapes[position]
-            after = self._after_one.get(shape) if units == 1 else None
+            after = self._after_one.get(shape) if units == 1 and self.monotone else None
             if after is None or shape is None:
-                fit = self._fits.get(shape)
-                if fit is None and shape is not None:
+                fit = self._fits.get(shape) if self.monotone else None
+                if fit is None and shape is not None and self.monotone:
                     fit = self._fits[shape] = shape.fit(self._expr)
                 if not isinstance(fit, Fit):
                     position, _ = self.find(index)
@@ -133,12 +132,7 @@ class Outlook:
                     self._after_one[shape] = after
             stock.fill_one(position, after)
             return stock, position, shape, after
-        return None
-
-    @property
-    def is_exhausted(self) -> bool:
-        """Whether no node that is there fits, for all that is known."""
-        return self._alive.find(1) < 0
+        return False
 
     def new_one(self, units: int) -> Spot | Literal[False] | None:
         """The new node that would take all `units` slots, where no node that is there fits; False: not one slot fits on a

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 from hpc.autoscale.packing.draft import Delta, Probe, Want
 from hpc.autoscale.packing.expr import Expr
@@ -36,7 +37,7 @@ class Packer:
         self._outlooks: dict[Expr, Outlook] = {}
         # what a caller wants to find again as long as the outlooks are kept
         self.lanes: dict[int, tuple[object, Outlook | None]] = {}
-        self._groups: dict[tuple[Stock, ...], Groups] = {}
+        self._groups: dict[int, Groups] = {}
         self._journal = Journal()
         self._plan: Delta | None = None
 
@@ -87,9 +88,10 @@ class Packer:
 
     def _groups_of(self, expr: Expr, stocks: tuple[Stock, ...]) -> Groups | None:
         """The placement groups among the stocks of an expression; None where it does not ask the same of nodes in each."""
-        found = self._groups.get(stocks)
+        # most expressions have one tuple of stocks, which takes long to hash
+        found = self._groups.get(id(stocks))
         if found is None:
-            found = self._groups[stocks] = Groups(stocks, self._journal)
+            found = self._groups[id(stocks)] = Groups(stocks, self._journal)
         if not found.treats_alike(expr):
             return None
         found.catch_up()
@@ -106,13 +108,12 @@ class Packer:
 
     def outlook(self, expr: Expr) -> Outlook | None:
         """For `fill_one` and `open_one`. None where only a plan will do."""
-        if not self.existing_first or not expr.monotone:
-            return None
-        return self._outlook(expr)
+        return self._outlook(expr) if self.existing_first else None
 
-    def fill_one(self, outlook: Outlook, units: int) -> Spot | None:
-        """Place all `units` slots on one node that is there, if that is what asking and committing would come to; None,
-        and nothing is done, otherwise. Most demands are of one slot, and this is all they need."""
+    def fill_one(self, outlook: Outlook, units: int) -> Spot | Literal[False] | None:
+        """Place all `units` slots on one node that is there, if that is what asking and committing would come to. False:
+        no node that is there fits; see `Outlook.new_one`. None, and nothing is done: ask. Most demands are of one slot,
+        and this is all they need."""
         self._plan = None
         outlook.catch_up()
         return outlook.fill_one(units)
@@ -121,8 +122,7 @@ class Packer:
         """Make what `Outlook.new_one` said true, if nothing else has been done since."""
         self._plan = None
         stock, _, _, after = spot
-        stock.charge_one()
-        stock.append(after)
+        stock.open_one(after)
 
     def commit(self, delta: Delta) -> None:
         """Make a plan true: all of it, or StalePlan or Overdrawn and nothing of it. The delta's `effects` are the

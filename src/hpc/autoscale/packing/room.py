@@ -46,7 +46,8 @@ class RoomTree:
     def track(self, name: str, reading: Reading, shapes: Sequence[NodeShape | None]) -> None:
         """Take a resource into the tree; `shapes` are those of all positions."""
         self._catch_up()
-        self._grow(len(shapes))
+        if len(shapes) > self._capacity:
+            self._grow(len(shapes))
         self._readings[name] = reading
         tree = [-math.inf] * (2 * self._capacity)
         tree[self._capacity : self._capacity + len(shapes)] = [reading(s) for s in shapes]
@@ -58,7 +59,8 @@ class RoomTree:
         """Positions lo … hi-1 have this shape now."""
         if not self._readings:
             return
-        self._grow(hi)
+        if hi > self._capacity:
+            self._grow(hi)
         if hi - lo == 1:
             self._late[lo] = shape
             return
@@ -81,10 +83,11 @@ class RoomTree:
             self._late[position] = shape
 
     def _catch_up(self) -> None:
+        trees = [(self._maxima[name], reading) for name, reading in self._readings.items()]
         for position, shape in self._late.items():
             leaf = self._capacity + position
-            for name, reading in self._readings.items():
-                tree, most, node = self._maxima[name], reading(shape), leaf
+            for tree, reading in trees:
+                most, node = reading(shape), leaf
                 while node and tree[node] != most:
                     tree[node] = most
                     beside = tree[node ^ 1]
@@ -121,8 +124,6 @@ class RoomTree:
             node += 1
 
     def _grow(self, size: int) -> None:
-        if size <= self._capacity:
-            return
         old = self._capacity
         while self._capacity < size:
             self._capacity *= 2

@@ -9,7 +9,7 @@ are not here: they decide nothing, except for constraints that say so (`IDENTITY
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from hpc.autoscale.packing.reject import Reject
@@ -135,9 +135,15 @@ class NodeShape:
         """The shape once `fit` was taken `times` times."""
         free, plain = self.free, self._plain
         if fit.take:
-            rest = {name: left(free[name], n, times) for name, n in fit.take}
-            free = {**free, **rest}
-            plain = plain.having(rest) if plain is not None else None
+            rest = dict(free)
+            for name, amount in fit.take:
+                available = free[name]
+                if available.__class__ is amount.__class__ is int:
+                    rest[name] = available - amount * times
+                else:
+                    rest[name] = left(available, amount, times)
+            plain = plain.having(rest, fit.take) if plain is not None else None
+            free = rest
         closed = self.closed or fit.closes
         return self.table._interned(self.template, free, False, closed, False, plain)
 
@@ -246,12 +252,16 @@ class _Plain(NamedTuple):
     values: tuple[object, ...]
     kinds: tuple[type, ...]
 
-    def having(self, amounts: Mapping[str, object]) -> _Plain:
-        """The same with other amounts for some of the names."""
+    def having(self, amounts: Mapping[str, object], which: Iterable[tuple[str, object]]) -> _Plain:
+        """The same with other amounts for some of the names; `which` begin with these."""
+        names, kinds = self.names, self.kinds
         values = list(self.values)
-        for name, amount in amounts.items():
-            values[self.names.index(name)] = amount
-        return _Plain(self.names, tuple(values), tuple(map(type, values)))
+        for name, _ in which:
+            index = names.index(name)
+            values[index] = amount = amounts[name]
+            if amount.__class__ is not kinds[index]:
+                kinds = tuple(map(type, values))
+        return _Plain(names, tuple(values), kinds)
 
 
 def _plainly(values: Mapping[str, object]) -> _Plain | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from hpc.autoscale.packing.expr import VACANT, Expr
 from hpc.autoscale.packing.ledger import Account, Tab
@@ -37,6 +38,9 @@ class Journal:
         self.added.clear()
         self.reshaped.clear()
         self.charged.clear()
+
+
+_NEAR = 12
 
 
 class Stock:
@@ -105,14 +109,12 @@ class Stock:
                 return False
         return True
 
-    def charge_one(self) -> None:
-        """Charge a new node to all limits; Overdrawn, and nothing charged, where there is no room for one."""
+    def open_one(self, shape: NodeShape) -> None:
+        """A new node that is used at once, charged to all limits; the caller has asked `has_room_for` just before."""
         cores = self.cores
         for account in self.accounts:
-            if not account.bears(1, cores):
-                account.charge(1, cores)
-        for account in self.accounts:
             account.charge(1, cores)
+        self.append(shape)
 
     def nodes_full(self) -> Reject:
         """That no node has room."""
@@ -142,15 +144,28 @@ class Stock:
                 return other
         return end
 
-    def next_meeting(self, needs: Sequence[Need], start: int) -> int:
+    def next_meeting(self, needs: Needs, start: int) -> int:
         """The first position from `start` on that may have what an expression needs, as `needs` has it; -1 when none
         has."""
-        size = len(self.shapes)
+        shapes = self.shapes
+        size = len(shapes)
         if start >= size:
             return -1
-        if not needs:
+        if not needs.trees:
             return start
-        found = self._room.first(start, needs)
+        # most often it is one of the next few, and then the tree need not be brought up to date
+        near = min(size, start + _NEAR)
+        for position in range(start, near):
+            shape = shapes[position]
+            for reading, amount in needs.readings:
+                has = reading.known.get(shape)
+                if (reading(shape) if has is None else has) < amount:
+                    break
+            else:
+                return position
+        if near == size:
+            return -1
+        found = self._room.first(near, needs.trees)
         return found if found < size else -1
 
     def may_meet(self, expr: Expr) -> bool:
@@ -165,14 +180,16 @@ class Stock:
                 return False
         return True
 
-    def needs(self, expr: Expr) -> list[Need]:
+    def needs(self, expr: Expr) -> Needs:
         """What an expression takes at least, for `next_meeting`; stays right whatever happens to the stock."""
-        needs = []
+        needs = Needs([], [])
         for name, amount, sized in expr.minima:
             reading = self._readings.get(name) or self._read(name)
             needed = amount if sized else amount * reading.factor
-            # less than the rounding that `how_many` forgives: the tree may offer too much, never too little
-            needs.append((self._room.maxima(name), needed - abs(needed) * 2e-9))
+            # less than the rounding that `how_many` forgives: too much may be offered, never too little
+            needed -= abs(needed) * 2e-9
+            needs.trees.append((self._room.maxima(name), needed))
+            needs.readings.append((reading, needed))
         return needs
 
     def _read(self, name: str) -> _Reading:
@@ -207,23 +224,30 @@ class Stock:
         return f"Stock({self.name}, {len(self.shapes)} nodes)"
 
 
+class Needs(NamedTuple):
+    """What an expression takes at least of each resource, for one stock: to look it up in the trees, and in one node."""
+
+    trees: list[Need]
+    readings: list[tuple[_Reading, float]]
+
+
 class _Reading:
     """How much a node has of one resource, in the unit that new nodes had it in when it was first asked for."""
 
-    __slots__ = ("_known", "_name", "factor", "unit")
+    __slots__ = ("_name", "factor", "known", "unit")
 
     def __init__(self, name: str, unit: Unit | None) -> None:
         self._name = name
         self.factor = 1 if unit is None else unit.factor
         self.unit = unit
-        self._known: dict[NodeShape, float] = {}
+        self.known: dict[NodeShape | None, float] = {}
 
     def __call__(self, shape: NodeShape | None) -> float:
         if shape is None:
             return -math.inf
-        found = self._known.get(shape)
+        found = self.known.get(shape)
         if found is None:
-            found = self._known[shape] = self._read(shape)
+            found = self.known[shape] = self._read(shape)
         return found
 
     def _read(self, shape: NodeShape) -> float:

@@ -149,7 +149,7 @@ def _constraint(attr: str, value: Any, reading: Reading) -> NodeConstraint:
             return KEYWORDS[attr](attr, value, reading)
         if attr.startswith("node."):
             return _property(attr, value, reading)
-        return _resource(attr, value, reading)
+        return read_resource(attr, value, reading)
 
 
 def _checked(made: Any, reading: Reading) -> NodeConstraint:
@@ -165,7 +165,8 @@ def _property(attr: str, value: Any, reading: Reading) -> NodeConstraint:
     return NodePropertyConstraint(attr.removeprefix("node."), values)
 
 
-def _resource(attr: str, value: Any, reading: Reading) -> NodeConstraint:
+def read_resource(attr: str, value: Any, reading: Reading) -> NodeConstraint:
+    """What `{attr: value}` stands for when `attr` is the name of a resource."""
     if isinstance(value, str) and SIZE_TEXT.match(value):
         return MinResourcePerNode(attr, _size(value, reading))
     if value is None or isinstance(value, (str, bool)):

@@ -11,8 +11,13 @@ from typing import Any
 
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node.constraints.compiled import Compiled
-from hpc.autoscale.node.constraints.parse import _CUSTOM_PARSERS, KEYWORDS, get_constraints
-from hpc.autoscale.node.constraints.resources import MinResourcePerNode, NodeResourceConstraint
+from hpc.autoscale.node.constraints.parse import (
+    _CUSTOM_PARSERS,
+    KEYWORDS,
+    Reading,
+    get_constraints,
+    read_resource,
+)
 from hpc.autoscale.packing.compound import all_of
 from hpc.autoscale.packing.expr import Expr
 
@@ -45,10 +50,8 @@ def _learn(name: Any, value: Any) -> Expr | None:
     if not isinstance(name, str) or name in KEYWORDS or name.startswith("node."):
         return None
     try:
-        (constraint,) = get_constraints([{name: value}])
+        constraint = read_resource(name, value, Reading())
     except AutoscaleError:
-        return None
-    if type(constraint) not in (MinResourcePerNode, NodeResourceConstraint):
         return None
     expr = constraint.lower()
     if expr is not None:

@@ -216,12 +216,14 @@ class NodeManager(Ordered, Commands):
         if outlook is None:
             return None
         filled = self._packer.fill_one(outlook, units)
-        if filled is not None:
+        if filled is None:
+            return None
+        if filled:
             stock, position, before, after = filled
             bucket = self._by_stock[stock]
             bucket._took_one(position, before, after, assignment_id)
             return bucket, position
-        spot = outlook.new_one(units) if outlook.is_exhausted else None
+        spot = outlook.new_one(units)
         if not spot:
             return spot
         bucket = self._by_stock[spot[0]]

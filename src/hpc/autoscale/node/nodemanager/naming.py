@@ -66,10 +66,11 @@ class Proposal:
     def names(self, bucket: NodeBucket, count: int) -> list[str]:
         """`count` free names for new nodes of a bucket. A hook is asked with index 1 and, when its answer is taken, with
         the next index that was not tried before; what it raises goes to the caller."""
-        choose = self._hooked if self._names.hook else self._lowest
+        if self._names.hook is None:
+            return self._lowest(bucket.nodearray, count)
         found = []
         for _ in range(count):
-            name = choose(bucket)
+            name = self._hooked(bucket)
             self._chosen.add(name)
             found.append(name)
         return found
@@ -83,13 +84,18 @@ class Proposal:
     def _is_free(self, name: str) -> bool:
         return name not in self._names.used and name not in self._chosen
 
-    def _lowest(self, bucket: NodeBucket) -> str:
-        nodearray = bucket.nodearray
+    def _lowest(self, nodearray: str, count: int) -> list[str]:
         index = self._next.get(nodearray) or self._names._next.get(nodearray, 1)
-        while not self._is_free(name := f"{nodearray}-{index}"):
+        used, chosen = self._names.used, self._chosen
+        found: list[str] = []
+        while len(found) < count:
+            name = f"{nodearray}-{index}"
             index += 1
+            if name not in used and name not in chosen:
+                found.append(name)
+        chosen.update(found)
         self._next[nodearray] = index
-        return name
+        return found
 
     def _hooked(self, bucket: NodeBucket) -> str:
         hook = self._names.hook
