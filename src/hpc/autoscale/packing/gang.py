@@ -57,6 +57,8 @@ class _Search:
     def fewest_opened(self) -> Draft | None:
         """Nodes that are there; else groups in use; else the first group."""
         for index, _ in self.outlook.in_use():
+            if self.probe is None and self.outlook.find(index)[0] < 0:
+                continue
             draft = Draft(self.want, self.outlook, self.probe)
             draft.use(index)
             if not draft.left:
@@ -127,11 +129,16 @@ class _Search:
             if not draft.left and (best is None or (_opened(draft), index) < best):
                 best = (_opened(draft), index)
         vacant = family.first_with_room(nodes, in_use=True)
-        if best is not None and (vacant is None or best < (nodes, vacant)):
+        if best is not None and (vacant is None or best <= (nodes, vacant)):
             return partly[best[1]]
         if vacant is None:
             vacant = family.first_with_room(nodes, in_use=False)
-        return None if vacant is None else self._try(vacant)
+        if vacant is None:
+            return None
+        # nodes with room were looked for before
+        draft = Draft(self.want, self.outlook, None)
+        draft.open(vacant)
+        return draft
 
     def _each(self, index: int) -> int:
         """How many units a new node of a stock takes."""

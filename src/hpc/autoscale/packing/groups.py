@@ -106,9 +106,19 @@ def _are_alike(stocks: Sequence[Stock]) -> bool:
 class Groups:
     """The families of some stocks, kept up with what happens to them. Cost of `catch_up`: what is new in the journal."""
 
-    __slots__ = ("_even", "_holders", "_journal", "_places", "_read", "families", "number")
+    __slots__ = (
+        "_even",
+        "_holders",
+        "_journal",
+        "_places",
+        "_read",
+        "families",
+        "number",
+        "stocks",
+    )
 
     def __init__(self, stocks: Sequence[Stock], journal: Journal) -> None:
+        self.stocks = stocks
         self.families: list[Family] = []
         # by number of a stock: that of its family
         self.number = [0] * len(stocks)
