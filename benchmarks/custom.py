@@ -87,6 +87,7 @@ class DeclaredSeats(OpaqueSeats):
     """The same, saying what it looks at."""
 
     reads = frozenset({"resources.seats"})
+    monotone = True
 
 
 class LoweredSeats(OpaqueSeats):

@@ -1,6 +1,7 @@
 """Each built-in constraint once more, as an integration would write it: a subclass with methods of its own.
 
-They know nodes by the published attributes only, so that the engine cannot look into them and has to ask.
+They know nodes by the published attributes only, so that the engine cannot look into them and has to ask. There are three
+levels of each: opaque, declared (it says what it reads), and lowered (it says what it means).
 """
 
 from fnmatch import fnmatch
@@ -11,7 +12,7 @@ from engine_world import pooled, with_pools
 from strategies import entangled, leaf_kind
 
 from hpc.autoscale.hpctypes import Size
-from hpc.autoscale.node.constraints import BaseNodeConstraint
+from hpc.autoscale.node.constraints import BaseNodeConstraint, get_constraint
 from hpc.autoscale.results import SatisfiedResult
 
 
@@ -178,14 +179,63 @@ TWINS = {
 }
 
 
-def with_twins(seed, share):
-    """A way to express constraints in which a share of the leaves are twins: the same ones each time.
+LEVELS = ("opaque", "declared", "lowered")
+
+
+def reads_of(key):
+    """What a twin reads, as it declares it."""
+    if key.startswith("node."):
+        return frozenset({key})
+    if key == "in-a-placement-group":
+        return frozenset({"node.placement_group"})
+    if key.startswith("exclusive"):
+        return frozenset(
+            {"node.assignments", "node.closed"}
+        )  # the engine does not know whose it is
+    if key in ("never", "capacity-failure-backoff"):
+        return frozenset()
+    return frozenset({f"resources.{key}"})
+
+
+def lowered(twin):
+    """The class of a twin with a meaning: that of the built-in constraint."""
+
+    def lower(self):
+        return get_constraint({self.key: self.value}).lower()
+
+    return type(f"Lowered{twin.__name__}", (twin,), {"lower": lower})
+
+
+def declared(twin):
+    """The class of a twin that says what it reads."""
+
+    def __init__(self, key, value):
+        twin.__init__(self, key, value)
+        self.reads = reads_of(key)
+
+    more = {"__init__": __init__, "monotone": twin is Amount}
+    return type(f"Declared{twin.__name__}", (twin,), more)
+
+
+TWINS_OF = {
+    "opaque": TWINS,
+    "declared": {kind: declared(twin) for kind, twin in TWINS.items()},
+    "lowered": {kind: lowered(twin) for kind, twin in TWINS.items()},
+}
+
+
+def with_twins(seed, share, level="opaque"):
+    """A way to express constraints in which a share of the leaves are twins: the same ones each time. `level`: one of
+    LEVELS, or "mixed".
 
     None where the published protocol does not say the same as the engine; see `entangled`.
     """
 
     def choose(key, value):
-        return Random(f"{seed} {key} {value}").random() < share
+        random = Random(f"{seed} {key} {value}")
+        if random.random() >= share:
+            return {}
+        return TWINS_OF[random.choice(LEVELS) if level == "mixed" else level]
 
     def express(world, constraints):
         if entangled(constraints):
@@ -207,8 +257,6 @@ def replaced(choose, constraint, given):
         elif key == "not":
             made[key] = replaced(choose, value, given[key])
         else:
-            kind = leaf_kind(key, value)
-            made[key] = (
-                TWINS[kind](key, value) if kind in TWINS and choose(key, value) else given[key]
-            )
+            twin = choose(key, value).get(leaf_kind(key, value))
+            made[key] = given[key] if twin is None else twin(key, value)
     return made

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from engine_world import World
-from opaque_twins import with_twins
+from opaque_twins import TWINS_OF, with_twins
 from oracle_world import NaiveWorld
 from scenario_laws import for_scenarios, tell
 from strategies import (
@@ -16,6 +16,8 @@ from strategies import (
     kinds_of,
     scenario,
 )
+
+from hpc.autoscale.node.constraints import declared
 
 
 @for_scenarios(times=8)
@@ -44,12 +46,11 @@ def test_same_placements(scenario):
     assert world.left_in_pools() == naive.left_in_pools()
 
 
-@for_scenarios(times=5)
-def test_opaque_twins_place_alike(scenario):
-    """Constraints that only their own methods understand end on the same nodes as those the engine knows."""
+def place_alike(scenario, level):
+    """Constraints that are written on a level of their own end on the same nodes as the built-in ones."""
     share = 1 if scenario["look"] else 0.3
     known = World(scenario["cluster"])
-    unknown = World(scenario["cluster"], with_twins(scenario["seed"], share))
+    unknown = World(scenario["cluster"], with_twins(scenario["seed"], share, level))
     for index, event in enumerate(scenario["events"]):
         name = f"job{index}"
         if event["do"] != "request":
@@ -62,6 +63,61 @@ def test_opaque_twins_place_alike(scenario):
             assert answers[0] == answers[1]
             assert known.picture() == unknown.picture()
     assert known.left_in_pools() == unknown.left_in_pools()
+
+
+@for_scenarios(times=4)
+def test_opaque_twins_place_alike(scenario):
+    """Classes of which the engine knows nothing but their methods."""
+    place_alike(scenario, "opaque")
+
+
+@for_scenarios(times=4)
+def test_declared_twins_place_alike(scenario):
+    """Classes that say what they read; and what they say is believed to the end."""
+    place_alike(scenario, "declared")
+    assert believed_in(TWINS_OF["declared"].values())
+
+
+@for_scenarios(times=2)
+def test_lowered_twins_place_alike(scenario):
+    """Classes that say what they mean."""
+    place_alike(scenario, "lowered")
+
+
+@for_scenarios(times=3)
+def test_twins_of_all_levels_place_alike(scenario):
+    """Side by side in one demand."""
+    place_alike(scenario, "mixed")
+
+
+def believed_in(classes):
+    """Whether none of the classes has been found to read or do more than it says."""
+    return not declared._disbelieved.intersection(classes)
+
+
+def test_declared_twins_are_expressions():
+    """Or the test above would say nothing: but for those that must know who is on a node."""
+    known = {
+        kind: declared.declared(twin(*A_LEAF[kind])) is not None
+        for kind, twin in TWINS_OF["declared"].items()
+    }
+    assert {kind for kind, is_known in known.items() if not is_known} == {
+        "exclusive",
+        "exclusive-task",
+    }
+
+
+A_LEAF = {
+    "number": ("ncpus", 1),
+    "size": ("memgb", "memory::1g"),
+    "resource": ("owner", "ann"),
+    "property": ("node.vm_size", "Standard_F4"),
+    "exclusive": ("exclusive", True),
+    "exclusive-task": ("exclusive-task", True),
+    "in-a-placement-group": ("in-a-placement-group", True),
+    "never": ("never", "today"),
+    "capacity-failure-backoff": ("capacity-failure-backoff", 60),
+}
 
 
 EXPECTED = {

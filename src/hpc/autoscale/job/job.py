@@ -148,7 +148,7 @@ class Job:
         parsed = list(get_constraints(self.__source))
         _assign(parsed, self.name)
         compiled = compile_constraints(parsed)
-        if not compiled.opaque and not compiled.tolls and _is_plain(self.__source):
+        if compiled.is_common and _is_plain(self.__source):
             _compiled[_key(self.__source)] = compiled
         else:
             self.__parsed = parsed
@@ -220,9 +220,9 @@ class Job:
         if not allow_existing:
             new_only = get_constraints([{"node.exists": False}])
             compiled = compile_constraints([*new_only, *self._constraints])
-        elif node_mgr._sorted(compiled).personal is not None:
+        elif self.__parsed is None and node_mgr._sorted(compiled).needs_probe:
             # what is asked of nodes one by one must know whose it is; what was compiled may be another job's
-            compiled = compiled.of_job(self._constraints)
+            compiled = compile_constraints(self._constraints)
         result = node_mgr._place(compiled, want, self.name, failed_as)
         if result and self.node_count <= 0:
             self.iterations_remaining -= result.total_slots

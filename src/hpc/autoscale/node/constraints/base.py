@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar, NewType
+from typing import TYPE_CHECKING, Any, NewType
 
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.node import Node
@@ -49,9 +49,16 @@ class NodeConstraint(ABC):
     no longer says what the subclass does.
     """
 
-    reads: ClassVar[frozenset[str] | None] = None
-    """What `satisfied_by_node` of an opaque class depends on (`resources.<name>`, `node.<property>`), so that its answer
-    may be kept for all nodes alike in these; None: on anything."""
+    reads: frozenset[str] | None = None
+    """What the methods of an opaque class look at and change: `resources.<name>` (in `node.available`) and
+    `node.<property>`. Their answers are then kept for all nodes alike in these, and for all constraints of the class with
+    equal attributes; they see a stand-in for the node that has nothing else. A class whose answers depend on more, or
+    whose `do_decrement` does other things than to take the same amounts each time and to close the node, is found out,
+    with a warning, and asked about each node. None: it may look at anything."""
+
+    monotone: bool = False
+    """Beside `reads`: whether a node that was refused stays refused however much is taken from it, as with any amount that
+    must be there. Nodes that are full need not be asked again then."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from hpc.autoscale.node.constraints.declared import declared
 from hpc.autoscale.packing.compound import AllOf, all_of
 from hpc.autoscale.packing.expr import AnyNode, Expr
 
@@ -45,9 +46,10 @@ class Compiled:
             self._constraints = self._constraints()
         return self._constraints
 
-    def of_job(self, constraints: Sequence[NodeConstraint]) -> Compiled:
-        """The same with the constraint objects of one job, which say the same."""
-        return Compiled(self.expr, self.tolls, self.opaque, tuple(constraints))
+    @property
+    def is_common(self) -> bool:
+        """Whether it does for every job that says the same: all are expressions, or declare what they read."""
+        return not self.tolls and all(declared(each) is not None for each in self.opaque)
 
 
 class Draft:

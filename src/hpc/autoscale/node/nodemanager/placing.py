@@ -54,8 +54,7 @@ def place(manager: NodeManager, ask: Ask) -> AllocationResult:
             bucket, position = placed
             return AllocationResult("success", lambda: [bucket._handle(position)], want.units)
     manager._sync()
-    demand = manager._sorted(ask.compiled)
-    verdict = _decide(manager, demand, ask)
+    verdict = _decide(manager, ask)
     delta = verdict.delta
     if results.HANDLERS:
         report(manager, ask.compiled, ask.want, verdict)
@@ -74,8 +73,9 @@ def place(manager: NodeManager, ask: Ask) -> AllocationResult:
     return AllocationResult("success", nodes, delta.units, reasons=verdict.reasons)
 
 
-def _decide(manager: NodeManager, demand: Sorted, ask: Ask) -> Verdict:
+def _decide(manager: NodeManager, ask: Ask) -> Verdict:
     want = ask.want
+    demand = manager._sorted(ask.compiled)
     # with an opaque constraint the probe asks all of them together, tolls included
     tolls = () if demand.opaque else demand.tolls
     room = toll_room(tolls) if tolls else want.units
@@ -85,6 +85,8 @@ def _decide(manager: NodeManager, demand: Sorted, ask: Ask) -> Verdict:
             "NoAllocationSelected", nobody, [], None, lambda: unpayable(demand, want, tolls)
         )
     ranking, refusals = _ranking(manager, demand)
+    if not demand.may_be_believed():
+        return _decide_anew(manager, ask)
     if not ranking.stocks:
         said = [str(refusal) for refusal in refusals]
         return Verdict(
@@ -92,6 +94,8 @@ def _decide(manager: NodeManager, demand: Sorted, ask: Ask) -> Verdict:
         )
     payable = want._replace(units=min(room, want.units))
     delta = _ask(manager, demand, payable, ranking, ask.assignment_id)
+    if not demand.may_be_believed():
+        return _decide_anew(manager, ask)
     if not delta:
 
         def why() -> list[str]:
@@ -111,11 +115,17 @@ def _decide(manager: NodeManager, demand: Sorted, ask: Ask) -> Verdict:
     return Verdict("success", ranking, refusals, delta, why_not_all)
 
 
+def _decide_anew(manager: NodeManager, ask: Ask) -> Verdict:
+    """Decide once more, after a class has turned out to be not what it declares. Each time it is one class less."""
+    manager._sortings.clear()
+    return _decide(manager, ask)
+
+
 def _ask(
     manager: NodeManager, demand: Sorted, want: Want, ranking: Ranking, assignment_id: str
 ) -> Delta:
     if not demand.needs_probe:
-        return manager._packer.ask(demand.common, want)
+        return manager._packer.ask(demand.common, want, ranking.stocks if demand.ranks else None)
     probe = HandleProbe(manager._packer.table, manager._bucket_of, demand, assignment_id)
     delta: Delta | None = None
     try:
@@ -130,7 +140,7 @@ def _ranking(manager: NodeManager, demand: Sorted) -> tuple[Ranking, list[Result
     """The stocks to ask, in order; through the constraints' own methods where the engine does not know them all. A
     personal constraint has no say in it: it may hold for some nodes of a bucket and not for others.
     """
-    if not demand.opaque:
+    if not demand.ranks:
         return manager._packer.ranking(demand.common), []
     with results.muted():
         buckets, refusals = sift(manager._ordered_buckets(), demand.general, ask_artificial=False)

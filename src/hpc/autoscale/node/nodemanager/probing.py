@@ -2,7 +2,8 @@
 
 A constraint may read what differs from node to node (a name, a NodeId), or be a class of somebody else's that only its
 own methods understand. The first kind is asked of each node directly; the second is tried on a copy of each node, all
-constraints in order, as the published protocol has it. Either way only for nodes that the rest has let through.
+constraints in order, as the published protocol has it. Either way only for nodes that the rest has let through. A class
+that declares what it reads is neither, as long as it keeps to that.
 """
 
 from __future__ import annotations
@@ -12,14 +13,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hpc.autoscale import results
 from hpc.autoscale.node.constraints import And, Compiled, NodeConstraint, SharedConstraint
+from hpc.autoscale.node.constraints.declared import DeclaredExpr, believed, declared
 from hpc.autoscale.node.node.copying import Memento, carry_over, saved
 from hpc.autoscale.node.node.decrementing import shared
 from hpc.autoscale.node.node.shaping import NodeView
 from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.draft import Trial
-from hpc.autoscale.packing.expr import Expr
+from hpc.autoscale.packing.expr import Expr, PropertyIs, ResourceIs
 from hpc.autoscale.packing.reject import Reject
-from hpc.autoscale.packing.shape import IDENTITY, NodeShape, ShapeTable
+from hpc.autoscale.packing.shape import NodeShape, ShapeTable
 from hpc.autoscale.packing.stock import Stock
 
 if TYPE_CHECKING:
@@ -29,32 +31,39 @@ Effects = tuple[Callable[[], None], ...]
 
 
 class Sorted(NamedTuple):
-    """Constraints by who can answer for them. `common`: the engine, for all nodes that look alike. `personal`: each
-    node for itself. `opaque`: their own methods. `tolls`: the pools. `general` are those not in `personal`.
+    """Constraints by who can answer for them. `common`: the engine, for all nodes that look alike; `declared` are those in
+    it that ask methods of somebody else's. `personal`: each node for itself. `opaque`: their own methods. `tolls`: the
+    pools. `general` are those not in `personal`. `ranks`: whether buckets must be asked by the published methods.
     """
 
     common: Expr
     personal: Expr | None
     opaque: tuple[NodeConstraint, ...]
-    declared: frozenset[int]
+    declared: tuple[DeclaredExpr, ...]
     tolls: tuple[SharedConstraint, ...]
     general: tuple[NodeConstraint, ...]
     constraints: tuple[NodeConstraint, ...]
+    ranks: bool
 
     @property
     def needs_probe(self) -> bool:
         """Whether nodes must be looked at one by one."""
         return self.personal is not None or bool(self.opaque)
 
+    def may_be_believed(self) -> bool:
+        """Whether what declared constraints have said may be acted on; if not, the demand must be sorted out anew."""
+        return not self.declared or all(believed(expr) for expr in self.declared)
+
 
 def sort_out(compiled: Compiled, deferred: Collection[str]) -> Sorted:
     """The constraints sorted; `deferred` are resources that are not in the shapes."""
     if not compiled.opaque and not is_personal(compiled.expr, deferred):
         given = compiled.constraints
-        return Sorted(compiled.expr, None, (), frozenset(), compiled.tolls, given, given)
+        return Sorted(compiled.expr, None, (), (), compiled.tolls, given, given, False)
     common: list[Expr] = []
     personal: list[Expr] = []
     opaque: list[NodeConstraint] = []
+    known: list[DeclaredExpr] = []
     tolls: list[SharedConstraint] = []
     general: list[NodeConstraint] = []
     for constraint in _flat(compiled.constraints):
@@ -65,33 +74,52 @@ def sort_out(compiled: Compiled, deferred: Collection[str]) -> Sorted:
         general.append(constraint)
         if isinstance(constraint, SharedConstraint):
             tolls.append(constraint)
-        elif expr is None:
-            opaque.append(constraint)
-        else:
+        elif expr is not None:
             common.append(expr)
+        elif (told := declared(constraint, deferred)) is not None:
+            known.append(told)
+        else:
+            opaque.append(constraint)
+    alone = [expr for expr in known if _stands_alone(expr, [*common, *known])]
+    opaque += [expr.constraint for expr in known if expr not in alone]
+    ranks = bool(opaque) or any(expr.ranks for expr in alone)
     return Sorted(
-        AllOf(common),
+        AllOf([*common, *alone]),
         AllOf(personal) if personal else None,
         tuple(opaque),
-        frozenset(id(constraint) for constraint in opaque if _is_declared(constraint, deferred)),
+        tuple(alone),
         tuple(tolls),
         tuple(general),
         compiled.constraints,
+        ranks,
     )
 
 
 def is_personal(expr: Expr, deferred: Collection[str]) -> bool:
     """Whether an answer differs between nodes that look alike."""
-    return expr.reads_identity or any(name in deferred for name in expr.reads)
+    return expr.reads_identity or (bool(deferred) and expr.reads_any(deferred))
 
 
-def _is_declared(constraint: NodeConstraint, deferred: Collection[str]) -> bool:
-    """Whether an opaque constraint says what it reads, and that is in the shapes."""
-    if constraint.reads is None:
-        return False
-    properties = {name[5:] for name in constraint.reads if name.startswith("node.")}
-    resources = {name.removeprefix("resources.") for name in constraint.reads}
-    return properties.isdisjoint(IDENTITY) and resources.isdisjoint(deferred)
+def _stands_alone(expr: DeclaredExpr, others: Sequence[Expr]) -> bool:
+    """Whether what a declared constraint says does not depend on what the others take meanwhile. Only then is the least of
+    their counts what they come to together."""
+    return not any(
+        expr.reads & _takes(other) or (expr.takes and _takes(expr) & _takes(other))
+        for other in others
+        if other is not expr
+    )
+
+
+def _takes(expr: Expr) -> frozenset[str]:
+    """Resources that an expression may use up."""
+    if isinstance(expr, DeclaredExpr):
+        return expr.reads if expr.takes else frozenset()
+    if isinstance(expr, (ResourceIs, PropertyIs)):
+        return frozenset()
+    children: tuple[Expr, ...] | None = getattr(expr, "children", None)
+    if children is None:
+        return expr.reads
+    return frozenset().union(*(_takes(child) for child in children))
 
 
 def _flat(constraints: Sequence[NodeConstraint]) -> Iterator[NodeConstraint]:
@@ -125,7 +153,6 @@ class HandleProbe:
         self._shared = list(shared(demand.constraints)) if demand.opaque else []
         self._before = [constraint.saved() for constraint in self._shared]
         self._tried: list[tuple[NodeBucket, int, Memento, Memento]] = []
-        self._refused: dict[tuple[int, NodeShape | None], Reject] = {}
 
     def __call__(self, stock: Stock, position: int, units: int) -> Trial | Reject:
         bucket = self._bucket_of(stock)
@@ -141,25 +168,18 @@ class HandleProbe:
                 if trial is not None:
                     return trial
         if not is_new:
-            refused = self._refusal(bucket, position, stock.shapes[position])
+            refused = self._refusal(bucket, position)
             if refused is not None:
                 return refused
         return self._by_trying(bucket, position, units)
 
-    def _refusal(self, bucket: NodeBucket, position: int, shape: NodeShape | None) -> Reject | None:
+    def _refusal(self, bucket: NodeBucket, position: int) -> Reject | None:
         """The refusal of an opaque constraint, asked before anything is copied."""
         for constraint in self._demand.opaque:
-            is_declared = id(constraint) in self._demand.declared
-            known = self._refused.get((id(constraint), shape)) if is_declared else None
-            if known is None:
-                with results.muted():
-                    answer = constraint.satisfied_by_node(bucket._handle(position))
-                if answer:
-                    continue
-                known = Reject("NodeRejected", *answer.reasons)
-                if is_declared:
-                    self._refused[id(constraint), shape] = known
-            return known
+            with results.muted():
+                answer = constraint.satisfied_by_node(bucket._handle(position))
+            if not answer:
+                return Reject("NodeRejected", *answer.reasons)
         return None
 
     def _by_shape(

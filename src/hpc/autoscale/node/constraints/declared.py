@@ -1,0 +1,355 @@
+"""Constraints of integrations that say what they read: asked once for all nodes that are alike in that.
+
+A class with `reads` (see `NodeConstraint.reads`) keeps its published methods. `declared` makes an expression of the engine
+of it: the methods are called on a stand-in that has what is declared and nothing else, and what they say, and take, is
+remembered by what they were shown. A class that turns out to look further, or to do what no expression can say, is not
+believed from then on, and is opaque like any other. Called by `nodemanager.probing` for each distinct demand.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, MutableMapping
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+
+from hpc.autoscale import hpclogging as logging
+from hpc.autoscale import results
+from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.hpctypes import Memory, Size
+from hpc.autoscale.node.constraints.base import BaseNodeConstraint, NodeConstraint
+from hpc.autoscale.node.node import QUERYABLE_PROPERTIES
+from hpc.autoscale.packing.expr import UNBOUNDED, Expr, Fit, View
+from hpc.autoscale.packing.reject import Reject
+from hpc.autoscale.packing.shape import IDENTITY, Quantity, Unit, freeze, left
+
+if TYPE_CHECKING:
+    from hpc.autoscale.node.node import Node
+
+_PROPERTIES = frozenset(QUERYABLE_PROPERTIES) - IDENTITY
+_BUCKET_ANSWERS = ("satisfied_by_bucket", "weight_buckets")
+MISSING = object()
+_MOST_STEPS = 10_000
+_MOST_KNOWN = 10_000
+
+_disbelieved: set[type] = set()
+_known: dict[tuple[object, ...], DeclaredExpr] = {}
+
+
+class Strayed(AutoscaleError):
+    """A constraint looked at, or did, what it had not declared. Raised into its methods; nobody else sees it."""
+
+
+def declared(constraint: NodeConstraint, deferred: Collection[str] = ()) -> DeclaredExpr | None:
+    """The constraint as an expression; None when its class declares nothing, declares what differs from node to node
+    (`deferred` resources do), is told whose job it belongs to, is made of others, or is no longer believed.
+    """
+    reads = constraint.reads
+    if reads is None or type(constraint) in _disbelieved or hasattr(constraint, "assignment_id"):
+        return None
+    properties = {name[5:] for name in reads if name.startswith("node.")}
+    resources = _resources(reads)
+    if not properties <= _PROPERTIES or not resources.isdisjoint(deferred):
+        return None
+    if any(True for _ in constraint.get_children()) or hasattr(constraint, "saved"):
+        return None
+    key = (type(constraint), reads, _state_of(constraint))
+    found = _known.get(key)
+    if found is None:
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        found = _known[key] = DeclaredExpr(constraint, key)
+    return found
+
+
+def believed(expr: DeclaredExpr) -> bool:
+    """Whether the class behind an expression has kept to what it declares so far."""
+    return type(expr.constraint) not in _disbelieved
+
+
+def _resources(reads: Collection[str]) -> frozenset[str]:
+    return frozenset(n.removeprefix("resources.") for n in reads if not n.startswith("node."))
+
+
+def _state_of(constraint: NodeConstraint) -> object:
+    """All that tells one object of a class from another, so that equal ones share their answers."""
+    state = dict(getattr(constraint, "__dict__", {}))
+    for cls in type(constraint).__mro__:
+        slots = cls.__dict__.get("__slots__", ())
+        for slot in (slots,) if isinstance(slots, str) else slots:
+            if hasattr(constraint, slot):
+                state[slot] = getattr(constraint, slot)
+    return freeze(state)
+
+
+class DeclaredExpr(Expr):
+    """What a declared constraint says, as an expression. `takes`: whether it may use something up. `ranks`: whether it has
+    its own say about buckets, which then must be asked by the published methods."""
+
+    __slots__ = (
+        "_answers",
+        "_names",
+        "_properties",
+        "_reads",
+        "_steps",
+        "constraint",
+        "ranks",
+        "takes",
+    )
+
+    def __init__(self, constraint: NodeConstraint, key: tuple[object, ...]) -> None:
+        cls, reads = type(constraint), constraint.reads or ()
+        names = sorted(_resources(reads))
+        # what the engine does to a node while it places work does not change its properties
+        super().__init__(key, monotone=constraint.monotone or not names)
+        self.constraint = constraint
+        self.takes = cls.do_decrement is not BaseNodeConstraint.do_decrement
+        self.ranks = any(
+            getattr(cls, n) is not getattr(BaseNodeConstraint, n) for n in _BUCKET_ANSWERS
+        )
+        self._names = names
+        self._properties = sorted(name[5:] for name in reads if name[:5] == "node.")
+        self._reads = frozenset((*names, *(f"node.{name}" for name in self._properties)))
+        self._answers: dict[object, Fit | Reject] = {}
+        self._steps: dict[object, _Step | None] = {}
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return self._reads
+
+    def fit(self, view: View) -> Fit | Reject:
+        shown = self._shown(view)
+        found = self._answers.get(shown.key)
+        if found is None:
+            try:
+                found = self._ask(shown)
+            except Strayed as error:
+                self._disbelieve(str(error))
+                found = Reject("NodeRejected", f"{self.constraint} is not what it declares")
+            self._answers[shown.key] = found
+        return found
+
+    def _shown(self, view: View) -> _Shown:
+        free, units = view.free, view.units
+        return _Shown(
+            {name: free.get(name, MISSING) for name in self._names},
+            {name: units[name] for name in self._names if name in units},
+            {name: view.prop(name) for name in self._properties},
+        )
+
+    def _ask(self, shown: _Shown) -> Fit | Reject:
+        """The answer of the methods, asked as `Node.decrement` would. Strayed when that is no answer to remember."""
+        glimpse = Glimpse(shown)
+        constraint, node = self.constraint, cast("Node", glimpse)
+        with results.muted():
+            answer = constraint.satisfied_by_node(node)
+            space = constraint.minimum_space(node) if answer else 0
+            reasons = () if answer else answer.reasons
+        glimpse.check(untouched=True)
+        self._check_unchanged()
+        if not answer:
+            return Reject("NodeRejected", *reasons)
+        if space == 0:
+            raise Strayed("says that a node will do on which it then has no room")
+        most = UNBOUNDED if space < 0 else space
+        if not self.takes:
+            return Fit(most)
+        count, step = self._walk(shown, most)
+        return Fit(count, step.take, step.closes)
+
+    def _walk(self, shown: _Shown, most: int) -> tuple[int, _Step]:
+        """How often it takes the same again, up to a number, and what that is."""
+        first = self._step(shown)
+        if first is None:
+            raise Strayed("says that a node will do, and then takes nothing from it")
+        if not first.take:
+            return most, first
+        count, current, step = 0, shown, cast("_Step | None", first)
+        while step is not None and count < most:
+            if not step.takes_like(first):
+                raise Strayed("takes another amount the next time")
+            count += 1
+            if count > _MOST_STEPS:
+                raise Strayed(f"takes so little that it would fit more than {_MOST_STEPS} times")
+            current = step.after
+            step = self._step(current)
+        return count, first
+
+    def _step(self, shown: _Shown) -> _Step | None:
+        """What the next iteration takes; None when it is refused."""
+        key = shown.key
+        if key not in self._steps:
+            glimpse = Glimpse(shown)
+            with results.muted():
+                done = self.constraint.do_decrement(cast("Node", glimpse))
+            glimpse.check(untouched=not done)
+            self._check_unchanged()
+            self._steps[key] = glimpse.step() if done else None
+        return self._steps[key]
+
+    def _check_unchanged(self) -> None:
+        if _state_of(self.constraint) != self.parts[2]:
+            raise Strayed("changes itself when it is asked")
+
+    def _disbelieve(self, why: str) -> None:
+        cls = type(self.constraint)
+        if cls not in _disbelieved:
+            _disbelieved.add(cls)
+            logging.warning(
+                "%s declares that it reads %s, but %s; it is asked about one node after another",
+                cls.__name__,
+                ", ".join(sorted(self._reads)) or "nothing",
+                why,
+            )
+
+    def __str__(self) -> str:
+        return str(self.constraint)
+
+
+class _Shown:
+    """What a constraint is shown of a node: resources (sizes in bytes, MISSING ones too) with their units, properties, and
+    whether the node was closed while it took its part."""
+
+    __slots__ = ("closed", "free", "key", "props", "units")
+
+    def __init__(
+        self,
+        free: dict[str, object],
+        units: dict[str, Unit],
+        props: dict[str, object],
+        closed: bool = False,
+    ) -> None:
+        self.free = free
+        self.units = units
+        self.props = props
+        self.closed = closed
+        self.key = (
+            tuple([(value.__class__, freeze(value)) for value in free.values()]),
+            tuple(units.items()),
+            tuple([(value.__class__, freeze(value)) for value in props.values()]),
+            closed,
+        )
+
+    def value(self, name: str) -> object:
+        """A resource as a node has it. KeyError when it has none."""
+        amount, unit = self.free[name], self.units.get(name)
+        if amount is MISSING:
+            raise KeyError(name)
+        if unit is None:
+            return amount
+        kind = Memory if name.startswith("mem") else Size
+        return kind(0, unit.suffix).with_bytes(cast("float", amount))
+
+
+class _Step:
+    """What one iteration took, whether it closed the node, and what is left."""
+
+    __slots__ = ("after", "closes", "take")
+
+    def __init__(self, take: tuple[tuple[str, Quantity], ...], closes: bool, after: _Shown) -> None:
+        self.take = take
+        self.closes = closes
+        self.after = after
+
+    def takes_like(self, other: _Step) -> bool:
+        """Whether it is the same again, but for the rounding of floats."""
+        mine, others = dict(self.take), dict(other.take)
+        return (
+            self.closes == other.closes
+            and mine.keys() == others.keys()
+            and all(math.isclose(mine[name], others[name], rel_tol=1e-9) for name in mine)
+        )
+
+
+class Glimpse:
+    """A stand-in for a node that has what a constraint declares and nothing else. What is written to it is kept here."""
+
+    def __init__(self, shown: _Shown) -> None:
+        fields = {"_shown": shown, "_strayed": None, "_closed": shown.closed}
+        self.__dict__.update(fields, available=_Available(shown, self.stray))
+
+    def stray(self, what: str) -> NoReturn:
+        """The constraint went too far. Noted, in case that it catches what is raised."""
+        self.__dict__["_strayed"] = what
+        raise Strayed(what)
+
+    def check(self, untouched: bool) -> None:
+        """Strayed when it went too far, or when something was written that should not have been."""
+        if self._strayed is not None:
+            raise Strayed(self._strayed)
+        if untouched and (self._closed != self._shown.closed or self.available.written):
+            raise Strayed("changes a node that it is only asked about, or refuses")
+
+    def step(self) -> _Step:
+        """What was taken. Strayed where that is not a matter of amounts."""
+        take: list[tuple[str, Quantity]] = []
+        free = dict(self._shown.free)
+        for name, value in self.available.written.items():
+            before, after = free[name], self._plain(name, value)
+            if not _is_number(before) or not _is_number(after) or before < after:
+                raise Strayed(f"makes {value!r} of {name}")
+            if before != after:
+                # as the engine will take it: what is left of floats is rounded
+                taken = left(before, after)
+                take.append((name, taken))
+                free[name] = left(before, taken)
+        after_it = _Shown(free, self._shown.units, self._shown.props, self._closed)
+        return _Step(tuple(take), self._closed, after_it)
+
+    def _plain(self, name: str, value: object) -> Any:
+        """A value that was written, sizes as bytes."""
+        unit = self._shown.units.get(name)
+        if not isinstance(value, Size):
+            return value if unit is None else None
+        return value.bytes if unit is not None and unit.suffix == value.magnitude else None
+
+    def __getattr__(self, name: str) -> Any:
+        shown: _Shown = self.__dict__["_shown"]
+        if name in shown.props:
+            return shown.props[name]
+        if name == "closed":
+            return self._closed
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self.stray(f"reads node.{name} too")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name != "closed" or not isinstance(value, bool):
+            self.stray(f"writes node.{name}")
+        self.__dict__["_closed"] = value
+
+    def __str__(self) -> str:
+        return "the node"
+
+
+class _Available(MutableMapping[str, Any]):
+    """The declared resources of a stand-in."""
+
+    def __init__(self, shown: _Shown, stray: Any) -> None:
+        self._shown = shown
+        self._stray = stray
+        self.written: dict[str, object] = {}
+
+    def _check(self, name: object) -> None:
+        if name not in self._shown.free:
+            self._stray(f"reads resources.{name} too")
+
+    def __getitem__(self, name: str) -> Any:
+        self._check(name)
+        return self.written[name] if name in self.written else self._shown.value(name)
+
+    def __setitem__(self, name: str, value: object) -> None:
+        self._check(name)
+        self.written[name] = value
+
+    def __delitem__(self, name: str) -> None:
+        self._stray(f"removes resources.{name}")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._stray("reads all resources"))
+
+    def __len__(self) -> int:
+        return len(self._stray("counts resources"))
+
+
+def _is_number(value: object) -> Any:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
