@@ -49,20 +49,21 @@ class Scan:
 
 
 def filled(steps, track_at):
-    """A tree and a scan after the same steps; the tree learns of its resources after some of them."""
+    """A tree, its maxima by resource, and a scan after the same steps; the tree learns of its resources after some."""
     tree, scan = RoomTree(), Scan()
+    maxima = {}
     for index, (lo, count, amounts) in enumerate(steps):
         for name, when in zip(NAMES, track_at, strict=True):
             if when == index:
-                tree.track(name, reading(name), scan.shapes)
+                maxima[name] = tree.track(reading(name), scan.shapes)
         lo = min(lo, len(scan.shapes))  # new positions come after the last
         shape = scan.shape(amounts)
         scan.set(lo, lo + count, shape)
         tree.set(lo, lo + count, shape)
     for name, when in zip(NAMES, track_at, strict=True):
         if when >= len(steps):
-            tree.track(name, reading(name), scan.shapes)
-    return tree, scan
+            maxima[name] = tree.track(reading(name), scan.shapes)
+    return tree, maxima, scan
 
 
 @given(
@@ -73,17 +74,17 @@ def filled(steps, track_at):
 )
 def test_finds_what_a_scan_finds(steps, track_at, start, needs):
     """The tree's candidate is where all needs of a scan are met, wherever the search begins."""
-    tree, scan = filled(steps, track_at)
-    found = tree.first(start, [(tree.maxima(name), amount) for name, amount in needs])
+    tree, maxima, scan = filled(steps, track_at)
+    found = tree.first(start, [(maxima[name], amount) for name, amount in needs])
     assert found == scan.first(start, needs)
 
 
 @given(STEPS, st.integers(1, 5))
 def test_finds_all_in_order(steps, amount):
     """Asked again behind each answer, it names every position with room once, from first to last."""
-    tree, scan = filled(steps, (0, 0))
+    tree, maxima, scan = filled(steps, (0, 0))
     found, position = [], 0
-    needs = [(tree.maxima("x"), amount)]
+    needs = [(maxima["x"], amount)]
     while (position := tree.first(position, needs)) >= 0:
         found.append(position)
         position += 1
@@ -96,6 +97,6 @@ def test_finds_all_in_order(steps, amount):
 def test_an_empty_tree_has_no_room():
     """Nothing is found where there is nothing, nor behind the last."""
     tree = RoomTree()
-    tree.track("x", reading("x"), [])
-    assert tree.first(0, [(tree.maxima("x"), 1)]) == -1
-    assert tree.first(7, [(tree.maxima("x"), 1)]) == -1
+    needs = [(tree.track(reading("x"), []), 1)]
+    assert tree.first(0, needs) == -1
+    assert tree.first(7, needs) == -1

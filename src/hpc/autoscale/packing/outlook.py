@@ -51,11 +51,13 @@ class Outlook:
         self._journal = journal
         self._read_added, self._read_reshaped = len(journal.added), len(journal.reshaped)
         # by stock: whether a node may have room, and the first that may; all before it have refused, and refuse still
-        self._alive = bytearray([stock.may_meet(expr) for stock in stocks])
-        self._first = [
-            0 if alive else len(stock.shapes)
-            for stock, alive in zip(stocks, self._alive, strict=True)
-        ]
+        self._alive = bytearray(len(self.stocks))
+        self._first = [0] * len(self.stocks)
+        for index, stock in enumerate(self.stocks):
+            if stock.may_meet(expr):
+                self._alive[index] = 1
+            else:
+                self._first[index] = len(stock.shapes)
         self._new: list[Fit | Reject | None] = [None] * len(self.stocks)
         self._needs: list[Needs | None] = [None] * len(self.stocks)
         self._where: dict[Stock, int] | None = None

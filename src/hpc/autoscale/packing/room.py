@@ -23,51 +23,40 @@ class RoomTree:
     for one position only is taken into the tree when it is next asked, once however often it was set, in O(log n).
     first: O(log n) where nodes are alike in what they lack."""
 
-    __slots__ = ("_capacity", "_late", "_maxima", "_readings")
+    __slots__ = ("_capacity", "_late", "_trees")
 
     def __init__(self) -> None:
         self._capacity = 1
-        self._maxima: dict[str, list[float]] = {}
-        self._readings: dict[str, Reading] = {}
+        self._trees: list[tuple[list[float], Reading]] = []
         # by position: shapes that are not in the tree yet
         self._late: dict[int, NodeShape | None] = {}
 
-    def maxima(self, name: str) -> list[float]:
-        """The tree of one resource, to be handed back in a `Need`; it stays the same list."""
-        return self._maxima[name]
-
-    def most(self) -> Callable[[str], float]:
-        """Says the most of a resource that any position has."""
-        if self._late:
-            self._catch_up()
-        maxima = self._maxima
-        return lambda name: maxima[name][1]
-
-    def track(self, name: str, reading: Reading, shapes: Sequence[NodeShape | None]) -> None:
-        """Take a resource into the tree; `shapes` are those of all positions."""
-        self._catch_up()
+    def track(self, reading: Reading, shapes: Sequence[NodeShape | None]) -> list[float]:
+        """Take a resource into the tree; `shapes` are those of all positions. Returned is the tree of that resource, whose
+        item 1 is the most of all positions, to be handed back in a `Need`; it stays the same list, and is to be used
+        right after `catch_up`."""
+        self.catch_up()
         if len(shapes) > self._capacity:
             self._grow(len(shapes))
-        self._readings[name] = reading
         tree = [-math.inf] * (2 * self._capacity)
         tree[self._capacity : self._capacity + len(shapes)] = [reading(s) for s in shapes]
         for node in range(self._capacity - 1, 0, -1):
             tree[node] = max(tree[2 * node], tree[2 * node + 1])
-        self._maxima[name] = tree
+        self._trees.append((tree, reading))
+        return tree
 
     def set(self, lo: int, hi: int, shape: NodeShape | None) -> None:
         """Positions lo … hi-1 have this shape now."""
-        if not self._readings:
+        if not self._trees:
             return
         if hi > self._capacity:
             self._grow(hi)
         if hi - lo == 1:
             self._late[lo] = shape
             return
-        self._catch_up()
+        self.catch_up()
         capacity = self._capacity
-        for name, reading in self._readings.items():
-            tree = self._maxima[name]
+        for tree, reading in self._trees:
             tree[capacity + lo : capacity + hi] = [reading(shape)] * (hi - lo)
             first, last = (capacity + lo) >> 1, (capacity + hi - 1) >> 1
             while first:
@@ -79,14 +68,16 @@ class RoomTree:
 
     def set_one(self, position: int, shape: NodeShape | None) -> None:
         """`set` for a position that is there already."""
-        if self._readings:
+        if self._trees:
             self._late[position] = shape
 
-    def _catch_up(self) -> None:
-        trees = [(self._maxima[name], reading) for name, reading in self._readings.items()]
+    def catch_up(self) -> None:
+        """Take in what was set for single positions."""
+        if not self._late:
+            return
         for position, shape in self._late.items():
             leaf = self._capacity + position
-            for tree, reading in trees:
+            for tree, reading in self._trees:
                 most, node = reading(shape), leaf
                 while node and tree[node] != most:
                     tree[node] = most
@@ -100,8 +91,7 @@ class RoomTree:
 
         Each turn descends one level or leaves a subtree for the one to its right, so it ends.
         """
-        if self._late:
-            self._catch_up()
+        self.catch_up()
         capacity = self._capacity
         if start >= capacity:
             return -1
@@ -127,7 +117,7 @@ class RoomTree:
         old = self._capacity
         while self._capacity < size:
             self._capacity *= 2
-        for tree in self._maxima.values():
+        for tree, _ in self._trees:
             leaves = tree[old:]
             grown = [-math.inf] * (2 * self._capacity)
             grown[self._capacity : self._capacity + old] = leaves

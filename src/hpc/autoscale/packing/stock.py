@@ -172,11 +172,11 @@ class Stock:
         """Whether, for all that is known of each resource alone, some node may have what an expression takes at least."""
         if not self.shapes:
             return False
-        most = self._room.most()
+        self._room.catch_up()
         for name, amount, sized in expr.minima:
             reading = self._readings.get(name) or self._read(name)
             needed = amount if sized else amount * reading.factor
-            if most(name) < needed - abs(needed) * 2e-9:
+            if reading.tree[1] < needed - abs(needed) * 2e-9:
                 return False
         return True
 
@@ -188,13 +188,13 @@ class Stock:
             needed = amount if sized else amount * reading.factor
             # less than the rounding that `how_many` forgives: too much may be offered, never too little
             needed -= abs(needed) * 2e-9
-            needs.trees.append((self._room.maxima(name), needed))
+            needs.trees.append((reading.tree, needed))
             needs.readings.append((reading, needed))
         return needs
 
     def _read(self, name: str) -> _Reading:
         reading = self._readings[name] = _Reading(name, self.new_shape.units.get(name))
-        self._room.track(name, reading, self.shapes)
+        reading.tree = self._room.track(reading, self.shapes)
         return reading
 
     def append(self, shape: NodeShape | None, count: int = 1) -> None:
@@ -234,10 +234,11 @@ class Needs(NamedTuple):
 class _Reading:
     """How much a node has of one resource, in the unit that new nodes had it in when it was first asked for."""
 
-    __slots__ = ("_name", "factor", "known", "unit")
+    __slots__ = ("_name", "factor", "known", "tree", "unit")
 
     def __init__(self, name: str, unit: Unit | None) -> None:
         self._name = name
+        self.tree: list[float] = []
         self.factor = 1 if unit is None else unit.factor
         self.unit = unit
         self.known: dict[NodeShape | None, float] = {}
