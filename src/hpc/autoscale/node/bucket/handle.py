@@ -158,16 +158,13 @@ class NodeBucket(BucketFacts):
         self._finish = finish
         self._on_write = on_write
         self._mould.recast()
+        # the shapes are made by the first `_sync`, when default resources are defined
+        blank = table.shape(table.template({}, {}), {})
         self._stock = Stock(
-            str(self),
-            self._bucket_shape(table),
-            self._new_shape(table),
-            max(1, self.vcpu_count),
-            self.accounts,
-            self._artificial,
+            str(self), blank, blank, max(1, self.vcpu_count), self.accounts, self._artificial
         )
         self._stock.reserved = self._reserved
-        self._template_dirty = False
+        self._template_dirty = True
         self._mark(range(len(self._slots)))
         return self._stock
 
