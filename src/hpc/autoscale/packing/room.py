@@ -21,7 +21,8 @@ Need = tuple[list[float], float]
 class RoomTree:
     """Maxima over positions. track: O(n) once for each resource. set: O(range) for each tracked resource; what is set
     for one position only is taken into the tree when it is next asked, once however often it was set, in O(log n).
-    first: O(log n) where nodes are alike in what they lack."""
+    first: O(log n) where nodes are alike in what they lack. Positions beyond the tree cannot serve: it grows when one
+    can."""
 
     __slots__ = ("_capacity", "_late", "_trees")
 
@@ -38,10 +39,7 @@ class RoomTree:
         self.catch_up()
         if len(shapes) > self._capacity:
             self._grow(len(shapes))
-        tree = [-math.inf] * (2 * self._capacity)
-        tree[self._capacity : self._capacity + len(shapes)] = [reading(s) for s in shapes]
-        for node in range(self._capacity - 1, 0, -1):
-            tree[node] = max(tree[2 * node], tree[2 * node + 1])
+        tree = _tree([reading(s) for s in shapes], self._capacity)
         self._trees.append((tree, reading))
         return tree
 
@@ -49,12 +47,14 @@ class RoomTree:
         """Positions lo … hi-1 have this shape now."""
         if not self._trees:
             return
-        if hi > self._capacity:
-            self._grow(hi)
         if hi - lo == 1:
             self._late[lo] = shape
             return
         self.catch_up()
+        if not self._covers(hi - 1, shape):
+            hi = self._capacity
+            if lo >= hi:
+                return
         capacity = self._capacity
         for tree, reading in self._trees:
             tree[capacity + lo : capacity + hi] = [reading(shape)] * (hi - lo)
@@ -76,6 +76,8 @@ class RoomTree:
         if not self._late:
             return
         for position, shape in self._late.items():
+            if not self._covers(position, shape):
+                continue
             leaf = self._capacity + position
             for tree, reading in self._trees:
                 most, node = reading(shape), leaf
@@ -113,14 +115,25 @@ class RoomTree:
                 return -1
             node += 1
 
+    def _covers(self, position: int, shape: NodeShape | None) -> bool:
+        """Whether a position is in the tree, which grows where a node of this shape could serve there."""
+        if position >= self._capacity:
+            if all(reading(shape) == -math.inf for _, reading in self._trees):
+                return False
+            self._grow(position + 1)
+        return True
+
     def _grow(self, size: int) -> None:
         old = self._capacity
-        while self._capacity < size:
-            self._capacity *= 2
+        self._capacity = 1 << (size - 1).bit_length()
         for tree, _ in self._trees:
-            leaves = tree[old:]
-            grown = [-math.inf] * (2 * self._capacity)
-            grown[self._capacity : self._capacity + old] = leaves
-            for node in range(self._capacity - 1, 0, -1):
-                grown[node] = max(grown[2 * node], grown[2 * node + 1])
-            tree[:] = grown
+            tree[:] = _tree(tree[old:], self._capacity)
+
+
+def _tree(leaves: Sequence[float], capacity: int) -> list[float]:
+    """The maxima over leaves, of which there may be fewer than `capacity`: item i is the greater of items 2i and 2i + 1."""
+    levels = [[*leaves, *[-math.inf] * (capacity - len(leaves))]]
+    while len(levels[-1]) > 1:
+        level = levels[-1]
+        levels.append(list(map(max, level[::2], level[1::2])))
+    return [-math.inf, *(most for level in reversed(levels) for most in level)]
