@@ -67,28 +67,30 @@ class Outlook:
         added, reshaped = self._journal.added, self._journal.reshaped
         if self._read_reshaped != len(reshaped):
             for stock, lo, _ in reshaped[self._read_reshaped :]:
-                index = self._number(stock)
+                index = self._numbers().get(stock)
                 if index is not None:
                     self._first[index] = min(lo, self._first[index])
                     self._alive[index] = 1
             self._read_reshaped = len(reshaped)
         new = len(added) - self._read_added
-        if new:
-            if new > len(self.stocks):
-                for index, stock in enumerate(self.stocks):
-                    if not self._alive[index]:
-                        self._revive(index, len(stock.shapes))
-            else:
-                for stock, _, hi in added[-new:]:
-                    index = self._number(stock)
-                    if index is not None and not self._alive[index]:
-                        self._revive(index, hi)
-            self._read_added = len(added)
+        if not new:
+            return
+        self._read_added = len(added)
+        if new > len(self.stocks):
+            for index, stock in enumerate(self.stocks):
+                if not self._alive[index]:
+                    self._revive(index, len(stock.shapes))
+            return
+        alive, where = self._alive, self._numbers()
+        for stock, _, hi in added[-new:]:
+            index = where.get(stock)
+            if index is not None and not alive[index]:
+                self._revive(index, hi)
 
-    def _number(self, stock: Stock) -> int | None:
+    def _numbers(self) -> dict[Stock, int]:
         if self._where is None:
             self._where = {stock: index for index, stock in enumerate(self.stocks)}
-        return self._where.get(stock)
+        return self._where
 
     def _revive(self, index: int, size: int) -> None:
         """Ask a stock again that had refused on all nodes, if it has `size` nodes now and one of the new ones may fit.
