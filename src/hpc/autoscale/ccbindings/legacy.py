@@ -4,6 +4,7 @@ It speaks through a `clusters` module and a session: ours (`ccbindings.clusters`
 CycleCloud's own client or of a test, which have the same shape. `new_cluster_bindings` makes it; the node manager calls it.
 """
 
+import json
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from hpc.autoscale.ccbindings.replies import M
 from hpc.autoscale.ccbindings.selection import SelectingBinding, Selection
 from hpc.autoscale.ccbindings.session import Session, path_of
 from hpc.autoscale.errors import ConfigurationException, ReadOnlyModeException
+from hpc.autoscale.redaction import redact
 
 if TYPE_CHECKING:
     from hpc.autoscale.node.node import Node
@@ -216,6 +218,16 @@ class ClusterBinding(SelectingBinding):
 
 def _log(function: str, model: Model) -> None:
     if _logger.isEnabledFor(logging.FINE):
-        _logger.log(logging.FINE, "%s: %s", function, model.json_encode())
+        shown = json.dumps(redact(model.to_dict()), default=str)
+        _logger.log(logging.FINE, "%s: %s", function, shown)
     elif _logger.isEnabledFor(logging.DEBUG):
-        _logger.debug("%s: %.100r", function, model)
+        _logger.debug("%s: %s%.100r", function, type(model).__name__, redact(_beginning(model)))
+
+
+def _beginning(value: Any) -> Any:
+    """A model as a dict, with the first item of each list alone: a log line has no room for thousands of nodes."""
+    if isinstance(value, Model):
+        return {name: _beginning(part) for name, part in vars(value).items()}
+    if isinstance(value, list):
+        return [_beginning(item) for item in value[:1]]
+    return value

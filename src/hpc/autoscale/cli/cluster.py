@@ -19,6 +19,7 @@ from hpc.autoscale.node.constraints import get_constraints
 from hpc.autoscale.node.limits import BucketLimits
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.redaction import redact
 from hpc.autoscale.util import json_dump
 
 _BUCKET_COLUMNS = [
@@ -95,9 +96,9 @@ class ClusterCommands(CommandLine):
         parser.add_argument("--nodes", action="store_true", help="with all nodes")
 
     def debug_cluster_status(self, config: Config, nodes: bool = False) -> None:
-        """Prints the status of the cluster as CycleCloud gives it."""
+        """Prints the status of the cluster as CycleCloud gives it, without its secrets."""
         status = new_cluster_bindings(config).get_cluster_status(nodes)
-        json_dump(status.to_dict(), sys.stdout)
+        json_dump(redact(status.to_dict()), sys.stdout)
         print()
 
     def validate_constraint_parser(self, parser: ArgumentParser) -> None:

@@ -23,6 +23,7 @@ from hpc.autoscale.job.demandprinter.columns import all_column_names
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES, Node
 from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.redaction import redact
 from hpc.autoscale.util import json_dump, load_config
 
 Completer = Callable[..., list[str]]
@@ -99,7 +100,7 @@ class Completion(Hooks):
     def _write_cache(self, path: str) -> None:
         """Replace the cache in one step, for the owner's eyes only."""
         content: dict[str, Any] = {
-            "example-nodes": [node.to_dict() for node in self.example_nodes],
+            "example-nodes": [_without_secrets(node) for node in self.example_nodes],
             "node-names": self.node_names,
             "hostnames": self.hostnames,
         }
@@ -181,6 +182,12 @@ class Completion(Hooks):
         resources = {name for node in nodes for name in node.resources}
         names = [*(f"node.{prop}" for prop in QUERYABLE_PROPERTIES), *sorted(resources)]
         return [f"{name}=" for name in names]
+
+
+def _without_secrets(node: Node) -> dict[str, Any]:
+    """The JSON form of a node, without the secrets of its configuration."""
+    known = node.to_dict()
+    return {**known, "software-configuration": redact(known["software-configuration"])}
 
 
 def _values_of(name: str, nodes: Iterable[Node]) -> list[str]:

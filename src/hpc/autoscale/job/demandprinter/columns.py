@@ -19,6 +19,7 @@ from typing import Any
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES, Node
+from hpc.autoscale.redaction import redact
 
 _COLUMN = re.compile(
     r"(?:(?P<header>[^@]+)@)?(?P<mark>[*/]?)(?P<name>[^\[\]:@]+)(?P<slice>\[[^\]]*\])?(?::(?P<default>.*))?",
@@ -28,6 +29,8 @@ _SLICE = re.compile(r"\[\s*(-?\d+)?\s*(:)?\s*(-?\d+)?\s*(?::\s*(-?\d+)?\s*)?\]")
 _MISSING = object()
 # What nodes have as plain attributes, of which the class itself knows nothing.
 _ATTRIBUTES = ("delayed_node_id", "managed", "marked_for_deletion", "metadata")
+# What people configure clusters with, passwords included; printed demand goes to logs.
+_CONFIGURATIONS = frozenset({"software_configuration", "node_attribute_overrides"})
 
 
 @dataclass(frozen=True)
@@ -99,8 +102,13 @@ def value_of(
     buckets: Mapping[Any, Sequence[NodeBucket]],
     whole: bool = False,
 ) -> Any:
-    """The value to print; `whole` ignores the slice. The column's default, or None, where there is no value."""
+    """The value to print; `whole` ignores the slice. The column's default, or None, where there is no value.
+
+    Of configurations the secrets are left out.
+    """
     value = _look_up(column, node, buckets)
+    if column.name in _CONFIGURATIONS:
+        value = redact(value)
     if value is None:
         return column.default
     if column.part is not None and not whole:
