@@ -9,7 +9,7 @@ are not here: they decide nothing, except for constraints that say so (`IDENTITY
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from hpc.autoscale.packing.reject import Reject
@@ -79,7 +79,8 @@ class NodeShape:
     """
 
     __slots__ = (
-        "_plain",
+        "_frame",
+        "_values",
         "closed",
         "dormant",
         "free",
@@ -93,18 +94,16 @@ class NodeShape:
         table: ShapeTable,
         template: Template,
         free: Mapping[str, object],
-        vacant: bool,
-        closed: bool,
-        dormant: bool,
-        plain: _Plain | None = None,
+        occupied: _Occupied,
+        frame: _Frame | None = None,
+        values: tuple[object, ...] = (),
     ) -> None:
         self.table = table
         self.template = template
         self.free = free
-        self.vacant = vacant
-        self.closed = closed
-        self.dormant = dormant
-        self._plain = plain
+        self.vacant, self.closed, self.dormant = occupied
+        self._frame = frame
+        self._values = values
 
     @property
     def units(self) -> Mapping[str, Unit]:
@@ -133,19 +132,15 @@ class NodeShape:
 
     def after(self, fit: Fit, times: int) -> NodeShape:
         """The shape once `fit` was taken `times` times."""
-        free, plain = self.free, self._plain
-        if fit.take:
-            rest = dict(free)
-            for name, amount in fit.take:
-                available = free[name]
-                if available.__class__ is amount.__class__ is int:
-                    rest[name] = available - amount * times
-                else:
-                    rest[name] = left(available, amount, times)
-            plain = plain.having(rest, fit.take) if plain is not None else None
-            free = rest
         closed = self.closed or fit.closes
-        return self.table._interned(self.template, free, False, closed, False, plain)
+        if self._frame is not None:
+            found = self._frame.after(self, fit.take, times, closed)
+            if found is not None:
+                return found
+        free = self.free
+        if fit.take:
+            free = {**free, **{name: left(free[name], n, times) for name, n in fit.take}}
+        return self.table.shape(self.template, free, False, closed, False)
 
 
 def left(available: object, amount: Quantity, times: int = 1) -> Quantity:
@@ -166,15 +161,17 @@ def left(available: object, amount: Quantity, times: int = 1) -> Quantity:
 class ShapeTable:
     """Hands out one `Template` and one `NodeShape` object for equal contents."""
 
-    __slots__ = ("_as_given", "_shapes", "_templates")
+    __slots__ = ("_as_given", "_frames", "_shapes", "_templates")
 
     def __init__(self) -> None:
         self._templates: dict[object, Template] = {}
         self._as_given: dict[object, Template] = {}
+        self._frames: dict[object, _Frame] = {}
+        # those with values that are not plain
         self._shapes: dict[object, NodeShape] = {}
 
     def __len__(self) -> int:
-        return len(self._shapes)
+        return len(self._shapes) + sum(map(len, self._frames.values()))
 
     def template(
         self,
@@ -221,58 +218,109 @@ class ShapeTable:
         dormant: bool = False,
     ) -> NodeShape:
         """The shape with these contents."""
-        return self._interned(template, dict(free), vacant, closed, dormant, _plainly(free))
-
-    def _interned(
-        self,
-        template: Template,
-        free: Mapping[str, object],
-        vacant: bool,
-        closed: bool,
-        dormant: bool,
-        plain: _Plain | None,
-    ) -> NodeShape:
-        """The same; `free` is the shape's from now on, and `plain` is what `_plainly` says of it."""
-        key = (template, vacant, closed, dormant, freeze(free) if plain is None else plain)
+        occupied = (vacant, closed, dormant)
+        plain = _plainly(free)
+        if plain is not None:
+            names, values, kinds = plain
+            return self._frame(template, occupied, names, kinds).shape(values, free)
+        key = (template, occupied, freeze(free))
         found = self._shapes.get(key)
         if found is None:
-            found = NodeShape(self, template, free, vacant, closed, dormant, plain)
-            self._shapes[key] = found
+            found = self._shapes[key] = NodeShape(self, template, dict(free), occupied)
+        return found
+
+    def _frame(
+        self,
+        template: Template,
+        occupied: _Occupied,
+        names: tuple[str, ...],
+        kinds: tuple[type, ...],
+    ) -> _Frame:
+        key = (template, occupied, names, kinds)
+        found = self._frames.get(key)
+        if found is None:
+            found = self._frames[key] = _Frame(self, template, occupied, names, kinds)
+        return found
+
+
+_Occupied = tuple[bool, bool, bool]
+"""Vacant, closed, dormant."""
+
+
+class _Frame:
+    """Shapes that differ in amounts alone; `names` and `kinds` of the values, in the order of the names. There may be
+    thousands of shapes, and this is what makes one from another in few steps."""
+
+    __slots__ = ("_next", "_shapes", "_table", "_where", "kinds", "names", "occupied", "template")
+
+    def __init__(
+        self,
+        table: ShapeTable,
+        template: Template,
+        occupied: _Occupied,
+        names: tuple[str, ...],
+        kinds: tuple[type, ...],
+    ) -> None:
+        self._table = table
+        self.template = template
+        self.occupied = occupied
+        self.names = names
+        self.kinds = kinds
+        self._where = {name: index for index, name in enumerate(names)}
+        self._shapes: dict[tuple[object, ...], NodeShape] = {}
+        # of nodes that have work, and take more, or not
+        self._next: list[_Frame | None] = [None, None]
+
+    def __len__(self) -> int:
+        return len(self._shapes)
+
+    def shape(self, values: tuple[object, ...], free: Mapping[str, object]) -> NodeShape:
+        """The shape with these values; `free` has them by name."""
+        found = self._shapes.get(values)
+        if found is None:
+            args = (self._table, self.template, dict(free), self.occupied, self, values)
+            found = self._shapes[values] = NodeShape(*args)
+        return found
+
+    def after(
+        self, shape: NodeShape, take: Sequence[tuple[str, Quantity]], times: int, closed: bool
+    ) -> NodeShape | None:
+        """One of these shapes with something taken from it; None where that is not a matter of whole numbers."""
+        values = list(shape._values)
+        for name, amount in take:
+            index = self._where[name]
+            available = values[index]
+            if available.__class__ is not int or amount.__class__ is not int:
+                return None
+            values[index] = available - amount * times
+        target = self._next[closed]
+        if target is None:
+            target = self._table._frame(
+                self.template, (False, closed, False), self.names, self.kinds
+            )
+            self._next[closed] = target
+        key = tuple(values)
+        found = target._shapes.get(key)
+        if found is None:
+            free = {**shape.free, **{name: values[self._where[name]] for name, _ in take}}
+            found = target.shape(key, free)
         return found
 
 
 _PLAIN = frozenset((str, int, float, bool, type(None)))
 
 
-class _Plain(NamedTuple):
-    """What `freeze` makes of a mapping, in fewer objects, where all values are plain: there are thousands of shapes.
-    By name, in the order of the names, as are the kinds of the values."""
-
-    names: tuple[str, ...]
-    values: tuple[object, ...]
-    kinds: tuple[type, ...]
-
-    def having(self, amounts: Mapping[str, object], which: Iterable[tuple[str, object]]) -> _Plain:
-        """The same with other amounts for some of the names; `which` begin with these."""
-        names, kinds = self.names, self.kinds
-        values = list(self.values)
-        for name, _ in which:
-            index = names.index(name)
-            values[index] = amount = amounts[name]
-            if amount.__class__ is not kinds[index]:
-                kinds = tuple(map(type, values))
-        return _Plain(names, tuple(values), kinds)
-
-
-def _plainly(values: Mapping[str, object]) -> _Plain | None:
-    """None where a value is not plain."""
+def _plainly(
+    values: Mapping[str, object],
+) -> tuple[tuple[str, ...], tuple[object, ...], tuple[type, ...]] | None:
+    """Names in order, values and kinds of values by name; None where a value is not plain."""
     try:
         names = sorted(values)
     except TypeError:  # a name that is no text, written by hand
         return None
     found = tuple([values[name] for name in names])
     kinds = tuple(map(type, found))
-    return _Plain(tuple(names), found, kinds) if _PLAIN.issuperset(kinds) else None
+    return (tuple(names), found, kinds) if _PLAIN.issuperset(kinds) else None
 
 
 def freeze(value: object) -> object:
