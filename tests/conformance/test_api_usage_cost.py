@@ -108,9 +108,9 @@ def costs(tmp_path, monkeypatch):
             "url": url,
             "username": "u",
             "password": "p",
-            "cost": {"cache_root": str(tmp_path / "cache")},
+            "cost": {"cache_root": str(tmp_path / "cache"), "prices_url": url},
         }
-        made = azurecost(config, prices_url=url)
+        made = azurecost(config)
         made.asked = handler.asked
         yield made
         server.shutdown()

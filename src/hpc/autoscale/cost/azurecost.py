@@ -48,8 +48,9 @@ _GRANULARITIES = ("total", "daily", "hourly")
 class azurecost:
     """Costs of the cluster `cluster_name` of the configuration; ClusterNameMissing (a ValueError) without one.
 
-    `cost.cache_root` says where answers of the price service are kept, instead of the user's cache directory. `prices_url`
-    is another price service than Azure's, for a mirror or a test; `pacing` is how patiently servers are asked.
+    `cost.cache_root` says where answers of the price service are kept, instead of the user's cache directory. `prices_url`,
+    or `cost.prices_url` of the configuration, is another price service than Azure's, for a mirror or a test; `pacing` is
+    how patiently servers are asked.
     """
 
     def __init__(
@@ -61,8 +62,9 @@ class azurecost:
         self.config = config
         self.cluster_name = _cluster_name(config)
         self._pacing = pacing
-        directory = default_directory(_cache_root(config))
-        self._prices = RetailPrices(ResponseCache(directory), prices_url or API, pacing=pacing)
+        directory = default_directory(_setting(config, "cache_root", "a directory"))
+        url = prices_url or _setting(config, "prices_url", "an address") or API
+        self._prices = RetailPrices(ResponseCache(directory), url, pacing=pacing)
         self._client: Client | None = None
         self._reported_outage: PriceServiceUnavailable | None = None
 
@@ -221,14 +223,15 @@ def _cluster_name(config: Mapping[str, Any]) -> str:
     return name
 
 
-def _cache_root(config: Mapping[str, Any]) -> str | None:
+def _setting(config: Mapping[str, Any], key: str, expected: str) -> str | None:
+    """A text in the section `cost` of the configuration, if it is there."""
     section = config.get("cost") or {}
     if not isinstance(section, Mapping):
         raise ConfigurationException(f"cost: expected an object, found {section!r}")
-    root = section.get("cache_root")
-    if root is not None and not isinstance(root, str):
-        raise ConfigurationException(f"cost.cache_root: expected a directory, found {root!r}")
-    return root
+    found = section.get(key)
+    if found is not None and not isinstance(found, str):
+        raise ConfigurationException(f"cost.{key}: expected {expected}, found {found!r}")
+    return found
 
 
 def _name(value: object, expected: str) -> str:
