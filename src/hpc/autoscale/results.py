@@ -69,6 +69,9 @@ def muted() -> Iterator[None]:
 
 def fire_result_handlers(result: "Result") -> None:
     """Call each handler with the result; what a handler raises reaches whoever made the result."""
+    if len(HANDLERS) == 1:
+        HANDLERS[0](result)
+        return
     for handler in tuple(HANDLERS):
         handler(result)
 
@@ -108,9 +111,8 @@ class Result(ABC):
     def result_id(self) -> str:
         """A unique id of this result."""
         if self._result_id is None:
-            from uuid import (
-                uuid4,
-            )  # asks the platform when imported, and few results are asked for their id
+            # asks the platform when imported, and few results are asked for their id
+            from uuid import uuid4
 
             self._result_id = str(uuid4())
         return self._result_id
@@ -184,14 +186,27 @@ class AllocationResult(Result):
 class MatchResult(Result):
     """Came of putting tasks on one node; `total_slots` is how many fit, after a failure how many were asked for."""
 
-    def __init__(self, status: str, node: "Node", slots: int, reasons: Later[str] = None) -> None:
+    def __init__(
+        self,
+        status: str,
+        node: "Node | Callable[[], Node]",
+        slots: int,
+        reasons: Later[str] = None,
+    ) -> None:
         Result.__init__(self, status, reasons)
-        self.node = node
+        self._node = node
         self.total_slots = slots
         if isinstance(reasons, list) and not all(isinstance(r, str) for r in reasons):
             raise InvalidResultError(f"expected reasons to be a list of texts, found {reasons!r}")
         if HANDLERS:
             fire_result_handlers(self)
+
+    @property
+    def node(self) -> "Node":
+        """The node; one that was given as a function is made now."""
+        if callable(self._node):
+            self._node = self._node()
+        return self._node
 
     def __str__(self) -> str:
         if self:

@@ -13,6 +13,7 @@ from marshal import dumps
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpctypes as ht
+from hpc.autoscale import results
 from hpc.autoscale.hpctypes import Size
 from hpc.autoscale.node.bucket import NodeBucket, bucket_candidates
 from hpc.autoscale.node.constraints import (
@@ -196,6 +197,9 @@ class Job:
             return False
         if placed:
             self.iterations_remaining = 0
+            if results.HANDLERS:
+                bucket, position = placed
+                AllocationResult("success", lambda: [bucket._handle(position)], units)
         return True
 
     def _allocate(

@@ -29,6 +29,7 @@ from hpc.autoscale.node.nodemanager.naming import NameHook, Names, Proposal
 from hpc.autoscale.node.nodemanager.placing import Ask, place
 from hpc.autoscale.node.nodemanager.policies import DEFAULT, Ordered
 from hpc.autoscale.node.nodemanager.probing import Sorted, is_personal, sort_out
+from hpc.autoscale.node.nodemanager.reporting import report_placed
 from hpc.autoscale.node.nodemanager.unmanaged import artificial_bucket, unmanaged_key
 from hpc.autoscale.packing.draft import Delta, Want
 from hpc.autoscale.packing.expr import UNBOUNDED
@@ -205,32 +206,32 @@ class NodeManager(Ordered, Commands):
         """Place `units` slots that one node takes, existing or new, in few steps; where it is. False: not one of them
         fits anywhere. None: nothing was done, `_place` must be asked, which would come to the same.
         """
-        if results.HANDLERS:
-            return None
         if self._written:
             self._sync()
         lane = self._packer.lanes.get(id(compiled))
         if lane is None or lane[0] is not compiled:
             lane = self._lane(compiled)
         outlook = lane[1]
-        if outlook is None:
-            return None
-        filled = self._packer.fill_one(outlook, units)
-        if filled is None:
+        filled = self._packer.fill_one(outlook, units) if outlook is not None else None
+        if outlook is None or filled is None:
             return None
         if filled:
             stock, position, before, after = filled
             bucket = self._by_stock[stock]
             bucket._took_one(position, before, after, assignment_id)
-            return bucket, position
-        spot = outlook.new_one(units)
-        if not spot:
-            return spot
-        bucket = self._by_stock[spot[0]]
-        name = self._names.take(bucket)
-        self._packer.open_one(spot)
-        bucket._opened_one(name, assignment_id)
-        return bucket, spot[1]
+        else:
+            spot = outlook.new_one(units)
+            if not spot:
+                # somebody wants to hear why
+                return None if results.HANDLERS else spot
+            stock, position, _, _ = spot
+            bucket = self._by_stock[stock]
+            name = self._names.take(bucket)
+            self._packer.open_one(spot)
+            bucket._opened_one(name, assignment_id)
+        if results.HANDLERS:
+            report_placed(self, outlook.stocks, bucket, position, units)
+        return bucket, position
 
     def _lane(self, compiled: Compiled) -> tuple[Compiled, Outlook | None]:
         """Constraints with their outlook, if the engine alone can answer for them."""

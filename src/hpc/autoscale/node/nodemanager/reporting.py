@@ -8,6 +8,7 @@ but for the sentences, and those only when somebody reads them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hpc.autoscale.node.bucket import NodeBucket
@@ -46,7 +47,15 @@ def report(manager: NodeManager, compiled: Compiled, want: Want, verdict: Verdic
     for placed in delta.placed if delta is not None else ():
         bucket = manager._bucket_of(placed.stock)
         for position in range(placed.lo, placed.hi):
-            MatchResult("success", bucket._handle(position), placed.times)
+            MatchResult("success", partial(bucket._handle, position), placed.times)
+
+
+def report_placed(
+    manager: NodeManager, candidates: Sequence[Stock], bucket: NodeBucket, position: int, units: int
+) -> None:
+    """Tell the handlers of a demand that one node took."""
+    CandidatesResult("success", candidates=[manager._bucket_of(stock) for stock in candidates])
+    MatchResult("success", partial(bucket._handle, position), units)
 
 
 def _refusals(manager: NodeManager, compiled: Compiled, verdict: Verdict) -> list[Result]:
