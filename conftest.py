@@ -1,6 +1,7 @@
 """Settings that every test shares, and a process that no test leaves changed behind."""
 
 import os
+import textwrap
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -15,6 +16,15 @@ settings.register_profile(
     "thorough", deadline=None, max_examples=1000, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Tell how often what was made up for the tests, where a test has counted it."""
+    for report in terminalreporter.stats.get("passed", []):
+        for name, told in getattr(report, "user_properties", ()):
+            if name == "occurrences":
+                terminalreporter.section(report.nodeid.rpartition("::")[2], sep="-")
+                terminalreporter.write_line(textwrap.fill(told, 120))
 
 
 @pytest.fixture(autouse=True)

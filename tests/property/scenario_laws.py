@@ -4,8 +4,9 @@ Reduced piece by piece, that is, until no piece of it could be left out: a small
 """
 
 from hypothesis import Phase, given, note, settings
+from hypothesis import event as occurred
 from hypothesis import strategies as st
-from strategies import scenario
+from strategies import kinds_of, scenario
 
 
 def smaller(scenario):
@@ -74,12 +75,17 @@ def tell(scenario, text):
         note(text)
 
 
-def for_scenarios(times=1, make=scenario):
-    """A test that a law holds of many scenarios, `times` as many as the profile says; `make` makes one of a number."""
+def for_scenarios(times=1, make=scenario, kinds=kinds_of):
+    """A test that a law holds of many scenarios, `times` as many as the profile says; `make` makes one of a number.
+
+    `kinds` are counted, for `pytest --hypothesis-show-statistics`.
+    """
 
     def decorate(law):
         def test(seed):
             found = make(seed)
+            for kind in sorted(set(kinds(found))):
+                occurred(kind)
             if breaks(law, found):
                 found = reduced(law, found)
                 note(f"{found}")

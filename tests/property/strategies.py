@@ -7,6 +7,7 @@ A scenario is made of one number, which Hypothesis draws (see `scenario_laws`): 
 small and alike, and few of such scenarios reach a limit or use two alternatives.
 """
 
+from collections import Counter
 from random import Random
 
 from oracle_reading import FAMILIES
@@ -317,13 +318,21 @@ def hidden(constraint, prefix):
 
 
 def entangled(constraints):
-    """Whether a choice may depend on what is taken: a name stands in several leaves, or an alternative closes the node.
+    """Whether a condition may depend on what is taken meanwhile: an alternative closes the node, or a resource stands in an
+    alternative or is compared, and stands elsewhere too.
 
     What only its own methods understand is asked again for each slot, after the rest has taken its part. The published
     protocol has it so; then the order in which constraints stand decides, and there is nothing to hold the engine to.
+    Amounts of one resource that must all be there are no such case.
     """
-    names = [key for key, _ in leaves_of(constraints)]
-    return len(set(names)) < len(names) or any(hidden(c, "exclusive") for c in constraints)
+    if any(hidden(constraint, "exclusive") for constraint in constraints):
+        return True
+    counts = Counter(key for key, _ in leaves_of(constraints) if not key.startswith("node."))
+    conditions = {
+        key for key, value in leaves_of(constraints) if leaf_kind(key, value) == "resource"
+    }
+    conditions |= {key for key in counts if any(hidden(each, key) for each in constraints)}
+    return any(counts[key] > 1 for key in conditions)
 
 
 def leaf_kind(key, value):

@@ -1,21 +1,9 @@
 """The engine places work where the naive packer does: same nodes, same slots, same order, same limits left."""
 
-from collections import Counter
-
 from engine_world import World
 from opaque_twins import TWINS_OF, with_twins
 from oracle_world import NaiveWorld
 from scenario_laws import for_scenarios, tell
-from strategies import (
-    COMPOSITE_KINDS,
-    EVENT_KINDS,
-    LEAF_KINDS,
-    LIMIT_KINDS,
-    NODE_STATES,
-    REQUEST_KINDS,
-    kinds_of,
-    scenario,
-)
 
 from hpc.autoscale.node.constraints import declared
 
@@ -118,50 +106,3 @@ A_LEAF = {
     "never": ("never", "today"),
     "capacity-failure-backoff": ("capacity-failure-backoff", 60),
 }
-
-
-EXPECTED = {
-    *(f"leaf {kind}" for kind in LEAF_KINDS),
-    *(f"composite {kind}" for kind in COMPOSITE_KINDS),
-    *(f"stopped by {kind}" for kind in LIMIT_KINDS),
-    *(f"request {kind}" for kind in REQUEST_KINDS),
-    *(f"whole {kind}" for kind in ("yes", "no")),
-    *(f"placed {kind}" for kind in ("all", "part", "nothing", "on several nodes", "on a machine")),
-    *(f"event {kind}" for kind in EVENT_KINDS),
-    *(f"node {kind}" for kind in NODE_STATES),
-    "machine",
-    "order declared",
-    "order existing-first",
-}
-
-
-def outcomes_of(scenario):
-    """What comes of the requests of a scenario, and which limits stand in the way."""
-    naive = NaiveWorld(World(scenario["cluster"]), scenario["cluster"])
-    for index, event in enumerate(scenario["events"]):
-        if event["do"] != "request":
-            naive.happen(event, naive.named(event))
-            continue
-        placed = naive.request(event, f"job{index}")
-        count = sum(slots for _, slots in placed)
-        yield "placed " + (
-            "nothing" if not placed else "all" if count == event["units"] else "part"
-        )
-        if "whole" in event["how"] or event["how"] == "job-colocated":
-            yield f"whole {'yes' if placed else 'no'}"
-        if len(placed) > 1:
-            yield "placed on several nodes"
-        if any(name.startswith("onprem") for name, _ in placed):
-            yield "placed on a machine"
-    yield from (f"stopped by {name.split(':')[0]}" for name in naive.cluster["stopped"])
-
-
-def test_every_kind_occurs():
-    """Of two hundred scenarios every kind of constraint, limit, request and outcome is in more than one in a hundred."""
-    counts = Counter()
-    for seed in range(200):
-        found = scenario(seed)
-        counts.update({*kinds_of(found), *outcomes_of(found)})
-    rare = {kind: counts[kind] for kind in EXPECTED if counts[kind] <= 2}
-    assert not rare
-    assert set(counts) <= EXPECTED

@@ -1,12 +1,11 @@
 """Many jobs at once: `add_jobs` does exactly what `add_job` does for each in turn, and what the naive packer does."""
 
-from collections import Counter
 from contextlib import contextmanager
 
 from engine_world import World
 from opaque_twins import with_twins
 from oracle_world import NaiveWorld
-from queues import FEATURES, features_of, jobs_in, queue
+from queues import features_of, jobs_in, queue
 from scenario_laws import for_scenarios, tell
 
 from hpc.autoscale import results
@@ -95,19 +94,19 @@ def hold_alike(scenario, express):
     assert demand_of(worlds[0]) == demand_of(worlds[1])
 
 
-@for_scenarios(times=4, make=queue)
+@for_scenarios(times=4, make=queue, kinds=features_of)
 def test_jobs_together_are_jobs_in_turn(scenario):
     """Placements, assignments, what is left of each job, what handlers hear, and the demand."""
     hold_alike(scenario, World.__init__.__defaults__[0])
 
 
-@for_scenarios(make=queue)
+@for_scenarios(make=queue, kinds=features_of)
 def test_jobs_together_are_jobs_in_turn_for_classes_of_others(scenario):
     """The same where some constraints are such that only their own methods understand them."""
     hold_alike(scenario, with_twins(scenario["seed"], 0.3))
 
 
-@for_scenarios(times=3, make=queue)
+@for_scenarios(times=3, make=queue, kinds=features_of)
 def test_queues_are_placed_as_the_naive_packer_does(scenario):
     """Each job of a queue that comes in one call ends up where the naive packer puts it."""
     world = World(scenario["cluster"])
@@ -128,27 +127,3 @@ def test_queues_are_placed_as_the_naive_packer_does(scenario):
             assert world.picture() == naive.picture()
     assert world.picture() == naive.picture()
     assert world.left_in_pools() == naive.left_in_pools()
-
-
-def outcomes_of(scenario):
-    """How the runs of equal neighbours of a queue went, by what the naive packer says."""
-    naive = NaiveWorld(World(scenario["cluster"]), scenario["cluster"])
-    for number, event in enumerate(scenario["events"]):
-        if event["do"] != "jobs":
-            naive.happen(event, naive.named(event))
-            continue
-        last = None
-        for name, spec in jobs_in(event, number):
-            placed = sum(slots for _, slots in naive.request(spec, name))
-            if last == (spec, True) and placed < spec["units"]:
-                yield "a limit reached half-way"
-            last = spec, placed == spec["units"]
-
-
-def test_every_feature_occurs():
-    """Of a hundred queues each feature is in five or more, and so are limits reached half-way."""
-    counts = Counter()
-    for seed in range(100):
-        found = queue(seed)
-        counts.update({*features_of(found), *outcomes_of(found)})
-    assert {f for f in (*FEATURES, "a limit reached half-way") if counts[f] < 5} == set()
