@@ -51,13 +51,15 @@ class DemandCalculator:
         self.config = config
         self.node_mgr = node_mgr
         self.node_history = NullNodeHistory() if node_history is None else node_history
+        # one of our own is filled when it is first needed
         self._node_queue = NodeQueue() if node_queue is None else node_queue
         self._singleton_lock = singleton_lock or NullSingletonLock()
         self._least_cost = LeastCost.from_config(config)
-        self._node_queue._push_all(node_mgr.get_non_failed_nodes())
-        self.node_history.decorate(
-            [node for node in node_mgr.get_nodes() if node.exists and node._has_id], config
-        )
+        if node_queue is not None:
+            node_queue._push_all(node_mgr.get_non_failed_nodes())
+        if type(self.node_history).decorate is not NullNodeHistory.decorate:
+            known = [node for node in node_mgr.get_nodes() if node.exists and node._has_id]
+            self.node_history.decorate(known, config)
 
     # -- jobs
 

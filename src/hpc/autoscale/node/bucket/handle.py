@@ -15,9 +15,11 @@ from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node.bucket.definition import NodeDefinition
 from hpc.autoscale.node.bucket.facts import BucketFacts
 from hpc.autoscale.node.bucket.mould import Finish, Mould
+from hpc.autoscale.node.bucket.unseen import Unseen
 from hpc.autoscale.node.limits import BucketLimits, _SharedLimit
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES, Node
 from hpc.autoscale.node.node.copying import twin
+from hpc.autoscale.node.node.kind import Kind
 from hpc.autoscale.node.node.shaping import look_of, shape_of
 from hpc.autoscale.packing.draft import Placed
 from hpc.autoscale.packing.shape import NodeShape, ShapeTable
@@ -36,7 +38,7 @@ class NodeBucket(BucketFacts):
         definition: NodeDefinition,
         limits: BucketLimits,
         max_placement_group_size: int,
-        nodes: Sequence[Node],
+        nodes: Sequence[Node] | Unseen,
         artificial: bool = False,
         priority: int = 0,
         last_capacity_failure: float | None = -1.0,
@@ -51,13 +53,14 @@ class NodeBucket(BucketFacts):
         self._artificial = artificial
         self._last_capacity_failure = last_capacity_failure
         self._spot_placement_score = spot_placement_score
-        # by position: a node, the name of a planned one that nobody has looked at yet, or None for one that is gone
-        self._slots: list[Node | str | None] = list(nodes)
+        # by position: a node, the name of a planned one that nobody has looked at yet, what knows an existing one that
+        # nobody has looked at yet, or None for one that is gone
+        self._slots: list[Node | str | Unseen | None]
         self._gone: dict[int, Node] = {}
         self._links: dict[int, Sequence[str]] = {}
         # transient ids and host names of the nodes, but for those that are `_unlisted` so far
         self._known: set[str] = set()
-        self._unlisted: list[Node] = list(nodes)
+        self._unlisted: list[Node] = []
         self._dirty = set(range(len(nodes)))
         self._template_dirty = True
         self._deferred: frozenset[str] = frozenset()
@@ -69,15 +72,21 @@ class NodeBucket(BucketFacts):
         self._reserved = 0
         self._mould = Mould(self, definition)
         self._mould.example._home = self
-        for position, node in enumerate(nodes):
-            _settle(node, self, position)
+        self._unseen: Unseen | None = None
+        if isinstance(nodes, Sequence):
+            self._slots = []
+            for node in nodes:
+                self._adopt(node)
+        else:
+            self._unseen = nodes
+            self._slots = [nodes] * len(nodes)
 
     # -- its nodes
 
     @property
     def nodes(self) -> list[Node]:
         """The nodes, existing and planned, in order. A list of its own: add with `add_nodes`."""
-        self._make_planned()
+        self._make(planned_only=False)
         return self._made()
 
     def _made(self) -> list[Node]:
@@ -88,17 +97,23 @@ class NodeBucket(BucketFacts):
         """Add nodes that are not here yet (by transient id and by host name); AssertionError when not valid."""
         if not self.valid:
             raise AssertionError(f"nodes cannot be added to {self}: the bucket is not valid")
+        self._make(planned_only=False)
         for node in nodes:
             self._list()
             if not {node.delayed_node_id.transient_id, node.hostname_or_uuid} & self._known:
                 self._adopt(node)
 
     def _adopt(self, node: Node) -> None:
-        self._unlisted.append(node)
         position = len(self._slots)
-        _settle(node, self, position)
         self._slots.append(node)
+        self._take_in(node, position)
         self._mark((position,))
+
+    def _take_in(self, node: Node, position: int) -> Node:
+        own = node.__dict__
+        own["_home"], own["_position"] = self, position
+        self._unlisted.append(node)
+        return node
 
     def _list(self) -> None:
         for node in self._unlisted:
@@ -106,11 +121,13 @@ class NodeBucket(BucketFacts):
         self._unlisted.clear()
 
     def _names(self) -> list[str]:
-        return [
-            slot.name if isinstance(slot, Node) else slot
-            for slot in self._slots
-            if slot is not None
-        ]
+        names = [] if self._unseen is None else list(self._unseen.names())
+        for slot in self._slots:
+            if isinstance(slot, Node):
+                names.append(slot.name)
+            elif isinstance(slot, str):
+                names.append(slot)
+        return names
 
     def clone_with_placement_group(self, placement_group: ht.PlacementGroup) -> NodeBucket:
         """The same bucket within a placement group: no nodes yet, all other limits shared with this one."""
@@ -171,7 +188,7 @@ class NodeBucket(BucketFacts):
     def _apply_defaults(self, finish: Finish, deferred: frozenset[str]) -> None:
         """Give the bucket and the nodes that are here the default resources they lack. `deferred`: resources that
         differ from node to node, and stay out of what the engine sees."""
-        self._make_planned()
+        self._make()
         if deferred != self._deferred:
             self._deferred = deferred
             self._looks.clear()
@@ -179,14 +196,18 @@ class NodeBucket(BucketFacts):
         # not all that is given is reported, and those made now have it already
         self._mark(range(len(self._slots)))
         self._mould.derive(finish.apply)
+        if self._unseen is not None and not self._unseen.refine(finish.refined):
+            self._make(planned_only=False)
         finish.apply_to(self._made())
 
-    def _make_planned(self) -> None:
-        """Make the planned nodes that nobody has looked at yet."""
-        if any(issubclass(kind, str) for kind in set(map(type, self._slots))):
+    def _make(self, planned_only: bool = True) -> None:
+        """Make the nodes that nobody has looked at yet."""
+        if any(not issubclass(kind, Node) for kind in set(map(type, self._slots))):
             for position, slot in enumerate(self._slots):
-                if isinstance(slot, str):
+                if isinstance(slot, str) or (slot is self._unseen and not planned_only):
                     self._handle(position)
+        if not planned_only:
+            self._unseen = None
 
     def _bucket_shape(self, table: ShapeTable) -> NodeShape:
         return shape_of(
@@ -209,6 +230,12 @@ class NodeBucket(BucketFacts):
                 self._looks[look] = found
         return found
 
+    def _shape_of_unseen(self, kind: Kind, table: ShapeTable) -> NodeShape:
+        found = self._looks.get(kind)
+        if found is None:
+            found = self._looks[kind] = self._shape_of(kind.sample(Node), table)
+        return found
+
     def _scratch(self, position: int) -> Node:
         """A copy of the node at a position, or beyond the last a new one, to try things on."""
         if position >= len(self._slots):
@@ -229,6 +256,8 @@ class NodeBucket(BucketFacts):
                     shape = self._shape_of(node, table)
                 elif isinstance(node, str):
                     continue
+                elif node is not None:
+                    shape = self._shape_of_unseen(node.kinds[position], table)
                 if position < len(stock.shapes):
                     stock.reshape(position, position + 1, shape)
                 else:
@@ -237,7 +266,7 @@ class NodeBucket(BucketFacts):
         if not self._template_dirty:
             return False
         self._template_dirty = False
-        self._make_planned()
+        self._make()
         self._mould.recast()
         stock.bucket_shape, stock.new_shape = self._bucket_shape(table), self._new_shape(table)
         return True
@@ -247,7 +276,7 @@ class NodeBucket(BucketFacts):
         self._slots.extend(names)
         before, after, ids = placed.before, placed.after, (assignment_id,)
         for position in range(placed.lo, placed.hi):
-            node = self._slots[position]
+            node = self._seen(position)
             if isinstance(node, Node):
                 node._placed(after.free, before.free, after.closed, ids)
             elif position in self._links:
@@ -262,7 +291,7 @@ class NodeBucket(BucketFacts):
         if position in self._links:
             self._link(position, assignment_id)
             return
-        node = self._slots[position]
+        node = self._seen(position)
         if isinstance(node, Node):
             node._placed(after.free, before.free, after.closed, (assignment_id,))
         else:
@@ -281,9 +310,17 @@ class NodeBucket(BucketFacts):
         self._links[len(self._slots)] = [assignment_id]
         self._slots.append(name)
 
-    def _handle(self, position: int) -> Node:
-        """The node at a position, also one that is gone; made now if it was only planned."""
+    def _seen(self, position: int) -> Node | str | None:
+        """What is at a position; an existing node is made now if nobody has looked at it yet."""
         found = self._slots[position]
+        if found is None or isinstance(found, (Node, str)):
+            return found
+        node = self._slots[position] = self._take_in(found.node(position), position)
+        return node
+
+    def _handle(self, position: int) -> Node:
+        """The node at a position, also one that is gone; made now if nobody has looked at it yet."""
+        found = self._seen(position)
         if not isinstance(found, str):
             return self._gone[position] if found is None else found
         stock, finish = self._stock, self._finish
@@ -316,8 +353,3 @@ class NodeBucket(BucketFacts):
 
     def __repr__(self) -> str:
         return f"{str(self)[:-1]}, available={self.available_count})"
-
-
-def _settle(node: Node, bucket: NodeBucket, position: int) -> None:
-    own = node.__dict__
-    own["_home"], own["_position"] = bucket, position

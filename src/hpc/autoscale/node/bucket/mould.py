@@ -33,6 +33,9 @@ class Finish(Protocol):
     def apply_to(self, nodes: Iterable[Node]) -> None:
         """Give each of many nodes everything."""
 
+    def refined(self, kind: Kind) -> Kind | None:
+        """What nodes of a kind become; None when each node must be asked."""
+
     def prepare(self, prototype: Node) -> FinishNode | None:
         """Give a prototype what all nodes made alike get; the rest is given to each copy by what is returned, if any."""
 

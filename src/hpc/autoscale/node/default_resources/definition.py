@@ -227,15 +227,17 @@ class Defaults:
         """Apply the definitions to nodes that are as their kind made them, kind by kind; the nodes that are left."""
         by_kind, left = untouched(nodes)
         for kind, members in by_kind.items():
-            finer = self._refined(kind, members[0].__class__)
+            finer = self.refined(kind, members[0].__class__)
             if finer is None:
                 left.extend(members)
             else:
                 finer.adopt(members)
         return left
 
-    def _refined(self, kind: Kind, cls: type[Node]) -> Kind | None:
-        """The kind of nodes with the default resources; None when each node must be asked."""
+    def refined(self, kind: Kind, cls: type[Node] = Node) -> Kind | None:
+        """The kind that nodes of a kind are with the default resources; None when each node must be asked."""
+        if not self.definitions:
+            return kind
         sample = kind.sample(cls)
         own = dict(kind.own)
         alike = []

@@ -22,7 +22,8 @@ from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket, NodeDefinition
 from hpc.autoscale.node.limits import BucketLimits, _SharedLimit, null_bucket_limits
 from hpc.autoscale.node.nodemanager.quotas import UNLIMITED, Quotas, number
-from hpc.autoscale.node.nodemanager.records import NodeRecords, Record, with_sizes
+from hpc.autoscale.node.nodemanager.records import NodeRecords
+from hpc.autoscale.node.nodemanager.roster import Record, with_sizes
 
 # What reading a garbled reply may raise. AutoscaleError, for sizes that are none, is a RuntimeError.
 _GARBLED = (
@@ -67,7 +68,7 @@ class _Builder:
         listed = _records(status.nodes or (), on_prem)
         self.cluster = _SharedLimit(
             "Cluster",
-            self._in_use(listed)[0],
+            self._in_use(_alike(listed))[0],
             self._limit(status.max_core_count, "cluster: maxCoreCount"),
         )
 
@@ -148,7 +149,7 @@ class _Builder:
                 _in_group(definition, group),
                 _group_limits(limits, group, group_size * vcpus, used_cores),
                 group_size,
-                self.records.nodes(definition, group),
+                self.records.roster(definition, group),
                 priority=priority,
                 last_capacity_failure=bucket.last_capacity_failure,
                 valid=bucket.valid is not False,
@@ -160,10 +161,10 @@ class _Builder:
     def _leftovers(self, array: ClusterNodearrayStatus) -> Iterable[NodeBucket]:
         """Buckets for nodes that belong to none of the usable ones: they run, but nothing is placed on them."""
         record = array.nodearray if isinstance(array.nodearray, Mapping) else {}
-        for size, group, members in self.records.leftovers(array.name):
+        for size, group, first in self.records.leftovers(array.name):
             try:
-                definition = _as_recorded(array.name, record, size, members[0])
-                nodes = self.records.nodes(definition, group)
+                definition = _as_recorded(array.name, record, size, first)
+                nodes = self.records.roster(definition, group)
                 limits = null_bucket_limits(len(nodes), max(1, definition.vcpu_count))
                 yield NodeBucket(_in_group(definition, group), limits, 0, nodes, valid=False)
             except _GARBLED as e:
@@ -226,10 +227,10 @@ class _Builder:
                     continue  # reported when the bucket is built
         return found
 
-    def _in_use(self, records: Sequence[Record]) -> tuple[int, int]:
-        """The cores and the number of those that take a place."""
+    def _in_use(self, sorts: Iterable[tuple[Record, int]]) -> tuple[int, int]:
+        """The cores and the number of those that take a place, of so many records of each sort."""
         cores = nodes = 0
-        for record, count in _alike(records):
+        for record, count in sorts:
             if _takes_place(record):
                 nodes += count
                 cores += count * self._vcpus_of(record)
