@@ -9,8 +9,15 @@ from typing import Any
 import pytest
 from binding_contract import ROOM, BindingContract, created, planned
 from foreign_package import importable, write_package
+from scripted_server import FakeTime
 
-from hpc.autoscale.ccbindings import ClusterBindingInterface, clusters, errors, new_cluster_bindings
+from hpc.autoscale.ccbindings import (
+    ClusterBindingInterface,
+    clusters,
+    errors,
+    new_cluster_bindings,
+    settings,
+)
 from hpc.autoscale.ccbindings.client import Client
 from hpc.autoscale.ccbindings.session import Session
 from hpc.autoscale.errors import ConfigurationException
@@ -46,6 +53,14 @@ def installed(packages: Path) -> Any:
     """The package is there; its module `client`."""
     write_package(packages)
     return importlib.import_module("cyclecloud.client")
+
+
+@pytest.fixture
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
+    """Pauses take no time."""
+    time = FakeTime()
+    monkeypatch.setattr(settings, "pacing", lambda config: time.pacing())
+    return time
 
 
 @pytest.fixture
@@ -159,10 +174,23 @@ def test_a_create_whose_reply_is_lost(installed: Any, simulator: Simulator) -> N
     assert len(simulator.cluster("c.1").nodes()) == 2
 
 
-def test_a_create_that_nobody_can_be_asked_about(installed: Any, simulator: Simulator) -> None:
+def test_reads_are_tried_again(installed: Any, simulator: Simulator, no_waiting: FakeTime) -> None:
+    """As long as no answer comes, with pauses, as our own client does."""
+    binding = new_cluster_bindings(simulator.connection("c.1"))
+    simulator.faults.add("no_reply", endpoint="get_cluster_status", times=3)
+    assert binding.get_cluster_status().nodearrays[0].name == "htc"
+    assert no_waiting.slept == [0.5, 1.0, 2.0]
+    simulator.faults.add("no_reply", endpoint="get_nodes", times=4)
+    with pytest.raises(errors.CycleCloudUnreachable, match=r"cluster c\.1: get_nodes: no answer"):
+        binding.get_nodes()
+
+
+def test_a_create_that_nobody_can_be_asked_about(
+    installed: Any, simulator: Simulator, no_waiting: FakeTime
+) -> None:
     """It stays unconfirmed, with its id, for the next pass to find out."""
     simulator.faults.add("lost_reply", endpoint="create_nodes", calls=[1])
-    simulator.faults.add("lost_reply", endpoint="get_nodes", calls=[1])
+    simulator.faults.add("lost_reply", endpoint="get_nodes", times=4)
     binding = new_cluster_bindings(simulator.connection("c.1"))
     with pytest.raises(errors.MutationUnconfirmed) as raised:
         binding.create_nodes(planned(binding, "htc-1"), "the-id")

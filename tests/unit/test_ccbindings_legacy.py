@@ -19,7 +19,7 @@ from hpc.autoscale.hpctypes import Memory
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.node import Node
 
-CONFIG = {"cluster_name": "c", "password": "hunter2"}
+CONFIG = {"cluster_name": "c", "password": "hunter2", "retry": {"attempts": 1}}
 ACTIONS = ["start", "deallocate", "remove", "shutdown", "reimage", "restart", "terminate"]
 
 
@@ -192,7 +192,9 @@ def test_our_session_goes_with_our_functions() -> None:
 def test_no_exception_of_another_client_gets_out(kind: type[Exception]) -> None:
     """Reads raise our error with the cluster's name; of changes it is unknown whether they happened."""
     binding = new_binding(FakeClusters(kind("hunter2 " * 1000)))
-    with pytest.raises(errors.CycleCloudError, match=f"cluster c: get_nodes: {kind.__name__}") as e:
+    with pytest.raises(
+        errors.CycleCloudError, match=f"cluster c: get_nodes: .*{kind.__name__}"
+    ) as e:
         binding.get_nodes()
     assert "hunter2" not in str(e.value) and len(str(e.value)) < 4000
     with pytest.raises(errors.MutationUnconfirmed) as raised:

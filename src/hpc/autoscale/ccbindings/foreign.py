@@ -2,7 +2,7 @@
 
 That client is not ours to ship and nothing here imports it unless a caller's session needs it. It reports a refusal as an
 exception whose text is the body of the reply; its class has no public name. It sends a request once and knows of no
-recovery, so that is done here. Used by `legacy` alone.
+recovery, so asking again is done here. Used by `legacy` alone.
 """
 
 import re
@@ -13,6 +13,7 @@ from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.ccbindings import errors
 from hpc.autoscale.ccbindings.models import NodeList
 from hpc.autoscale.ccbindings.mutation import answers
+from hpc.autoscale.ccbindings.pacing import Pacing
 from hpc.autoscale.ccbindings.replies import NEVER_HAPPENED, server_message
 from hpc.autoscale.errors import AutoscaleError, ConfigurationException
 
@@ -46,7 +47,21 @@ def guarded(
         text = str(error)
         if isinstance(password, str) and password:
             text = text.replace(password, "***")
-        raise _ours(where, type(error).__name__, text, request_id) from None
+        said = f"{type(error).__name__}: {text}"
+        raise _ours(where, said, request_id, isinstance(error, OSError)) from None
+
+
+def patiently(call: Callable[[], T], pacing: Pacing) -> T:
+    """The result of a read, tried again while no answer comes."""
+    for attempt in range(pacing.attempts - 1):
+        try:
+            return call()
+        except errors.CertificateError:
+            raise
+        except errors.CycleCloudUnreachable as error:
+            logging.info("%s; asking again", error)
+            pacing.back_off(attempt)
+    return call()
 
 
 def carried_out_once(
@@ -83,14 +98,17 @@ def _listing_for(action: str, request_id: str, ask: Callable[[], NodeList]) -> N
     return listing
 
 
-def _ours(where: str, kind: str, text: str, request_id: str | None) -> errors.CycleCloudError:
-    message = server_message(text)
-    if message is None and re.search(r"certificate[ _]verify[ _]failed", text, re.IGNORECASE):
-        return errors.CertificateError(where, f"{kind}: {text}")
+def _ours(where: str, said: str, request_id: str | None, lost: bool) -> errors.CycleCloudError:
+    """Our error for what an exception said; `lost` when the connection is to blame."""
+    message = server_message(said.partition(": ")[2])
+    if message is None and re.search(r"certificate[ _]verify[ _]failed", said, re.IGNORECASE):
+        return errors.CertificateError(where, said)
     if message is None and request_id:
-        return errors.MutationUnconfirmed(where, request_id, f"{kind}: {text}")
+        return errors.MutationUnconfirmed(where, request_id, said)
+    if message is None and lost:
+        return errors.CycleCloudUnreachable(where, said)
     if message is None:
-        return errors.CycleCloudError(errors.shorten(f"{where}: {kind}: {text}"))
+        return errors.CycleCloudError(errors.shorten(f"{where}: {said}"))
     if NEVER_HAPPENED in message.lower():
         return errors.OperationNotFound(where, 404, message)
     return errors.CycleCloudError(errors.shorten(f"{where}: {message}"))

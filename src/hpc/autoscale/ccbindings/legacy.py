@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpclogging as logging
-from hpc.autoscale.ccbindings import clusters, creation, errors, foreign, recovery
+from hpc.autoscale.ccbindings import clusters, creation, errors, foreign, recovery, settings
 from hpc.autoscale.ccbindings.dryrun import DryRun
 from hpc.autoscale.ccbindings.models import (
     ClusterStatus,
@@ -111,7 +111,7 @@ class ClusterBinding(SelectingBinding):
 
     def get_cluster_status(self, nodes: bool = False) -> ClusterStatus:
         """Nodearrays, buckets and limits; with `nodes` also the nodes that are in use, those of the dry run included."""
-        status = self._call("get_cluster_status", ClusterStatus, nodes)
+        status = self._read("get_cluster_status", ClusterStatus, nodes)
         if nodes:
             status.nodes = [*(status.nodes or []), *self._dry_run.records.values()]
         return status
@@ -121,14 +121,14 @@ class ClusterBinding(SelectingBinding):
         if self._dry_run.records:
             return self._dry_run.listing(operation_id, request_id)
         try:
-            return self._call("get_nodes", NodeList, operation_id, request_id)
+            return self._read("get_nodes", NodeList, operation_id, request_id)
         except errors.OperationNotFound:
             raise
         except errors.CycleCloudError:
             if self._is_ours or not operation_id or request_id:
                 raise
             # the operation of a lost reply goes by its request id; ours looks it up by itself
-            return self._call("get_nodes", NodeList, None, operation_id)
+            return self._read("get_nodes", NodeList, None, operation_id)
 
     def scale(
         self,
@@ -179,11 +179,18 @@ class ClusterBinding(SelectingBinding):
             return self._call(f"{action}_nodes", model, request, request_id=request_id)
 
         def ask() -> NodeList:
-            return self._call("get_nodes", NodeList, None, request_id)
+            return self._read("get_nodes", NodeList, None, request_id)
 
         if self._is_ours:
             return call()
         return foreign.carried_out_once(call, action, request_id, ask, recover)
+
+    def _read(self, function: str, model: type[M], *args: Any) -> M:
+        """A read, which may be repeated. Our functions see to that themselves."""
+        if self._is_ours:
+            return self._call(function, model, *args)
+        pacing = settings.pacing(self.config)
+        return foreign.patiently(lambda: self._call(function, model, *args), pacing)
 
     @property
     def _is_ours(self) -> bool:
