@@ -38,6 +38,16 @@ def test_many_changes_are_as_one():
     assert said(bench.place(cores(1), Want(1))) == [("b", 0, 1, 1, False)]
 
 
+def test_nodes_that_were_added_together_may_differ_by_now():
+    """The first one of them was closed by somebody else meanwhile; the others still have room."""
+    bench = Bench()
+    stock = bench.stock("a", limit=0)
+    assert not bench.place(cores(2), Want(1))
+    stock.append(bench.shape("a", ncpus=4), 3)
+    stock.fill(0, 1, bench.shape("a", ncpus=4, closed=True))
+    assert said(bench.place(cores(2), Want(3))) == [("a", 1, 2, 2, False), ("a", 2, 3, 1, False)]
+
+
 def test_room_that_is_given_back_is_seen():
     """A limit that was short is asked again each time."""
     bench = Bench()

@@ -79,28 +79,30 @@ class Outlook:
         if new > len(self.stocks):
             for index, stock in enumerate(self.stocks):
                 if not self._alive[index]:
-                    self._revive(index, len(stock.shapes))
+                    self._revive(index, len(stock.shapes) - 1, len(stock.shapes))
             return
         alive, where = self._alive, self._numbers()
-        for stock, _, hi in added[-new:]:
+        for stock, lo, hi in added[-new:]:
             index = where.get(stock)
             if index is not None and not alive[index]:
-                self._revive(index, hi)
+                self._revive(index, lo, hi)
 
     def _numbers(self) -> dict[Stock, int]:
         if self._where is None:
             self._where = {stock: index for index, stock in enumerate(self.stocks)}
         return self._where
 
-    def _revive(self, index: int, size: int) -> None:
-        """Ask a stock again that had refused on all nodes, if it has `size` nodes now and one of the new ones may fit.
-        Most nodes are opened for somebody else, who fills them."""
-        first = self._first[index]
-        fit = self._fits.get(self.stocks[index].shapes[first]) if size - first == 1 else None
-        if isinstance(fit, Reject) and self.monotone:
-            self._first[index] = size
-        else:
-            self._alive[index] = size > first
+    def _revive(self, index: int, lo: int, hi: int) -> None:
+        """Ask a stock again that had refused on all nodes, if it has `hi` nodes now, those from `lo` on new, and one of
+        the new ones may fit. Most nodes are opened for somebody else, who fills them."""
+        first, stock = self._first[index], self.stocks[index]
+        if self.monotone and lo <= first < hi:
+            shape = stock.shapes[first]
+            refused = shape is None or shape.closed or isinstance(self._fits.get(shape), Reject)
+            if refused and stock.alike(first, hi - first) == hi:
+                self._first[index] = hi
+                return
+        self._alive[index] = hi > first
 
     def in_use(self) -> Iterator[tuple[int, Stock]]:
         """The stocks that may have a node with room, each with its number here."""
