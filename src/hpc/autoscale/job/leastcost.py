@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from hpc.autoscale.node.nodemanager import NodeManager
     from hpc.autoscale.packing.expr import Expr
 
-MOST_PLANS = 50
-"""Plans for one queue; what is left then is placed one by one."""
+MOST_PLANNED = 4_000
+"""Different constraints in all plans for one queue together; what is left then is placed one by one."""
+_PLAN = 50  # what a plan costs besides, in the same measure
 
 
 def add_jobs(
@@ -40,7 +41,7 @@ class _Pass:
         self._manager = manager
         self._least_cost = least_cost
         self._one_by_one = one_by_one
-        self._plans = 0
+        self._planned = 0
         # expressions for which there is no room any more; there will be none later in this pass
         self._exhausted: set[Expr] = set()
         self._later: list[Job] = []
@@ -51,7 +52,7 @@ class _Pass:
             end = start
             while end < len(jobs) and self._takes_part(jobs[end]):
                 end += 1
-            if end > start and self._plans < MOST_PLANS:
+            if end > start and self._planned < MOST_PLANNED:
                 start = self._plan(jobs, start, end)
             else:
                 self._one_by_one(jobs[start])
@@ -70,7 +71,6 @@ class _Pass:
 
     def _plan(self, jobs: Sequence[Job], start: int, end: int) -> int:
         """Plan the jobs start … end-1 as far as there is room; where to go on."""
-        self._plans += 1
         taking, demands = [], []
         for index in range(start, end):
             compiled = jobs[index]._compile()
@@ -79,6 +79,7 @@ class _Pass:
                 units, name = jobs[index].iterations_remaining, jobs[index].name
                 demands.append(Demand(compiled, units, name))
         if demands:
+            self._planned += len({self._expr(jobs[index]) for index in taking}) + _PLAN
             placed = self._least_cost.place(self._manager, demands)
             for index, units in zip(taking, placed.units, strict=True):
                 jobs[index].iterations_remaining -= units

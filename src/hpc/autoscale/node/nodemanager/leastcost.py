@@ -79,14 +79,15 @@ class Placement(NamedTuple):
 
 
 class LeastCost:
-    """The least-cost mode of one calculator. `seconds` may be spent on each plan, by `clock`; `rounds`: of column
-    generation, 0 for none."""
+    """The least-cost mode of one calculator. `seconds` may be spent on improving each plan, by `clock`, which is the CPU
+    time of the thread: a busy machine makes no worse plans. `rounds`: of column generation, 0 for none.
+    """
 
     def __init__(
         self,
         seconds: float = USUAL_SECONDS,
         rounds: int = MOST_ROUNDS,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = time.thread_time,
     ) -> None:
         self.seconds = seconds
         self.rounds = rounds

@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hpc.autoscale.packing.leastcost.knapsack import ROUNDING
-from hpc.autoscale.packing.leastcost.problem import Problem
+from hpc.autoscale.packing.leastcost.master import Master
+from hpc.autoscale.packing.leastcost.problem import Need, Problem
 
 if TYPE_CHECKING:
     from hpc.autoscale.packing.leastcost.knapsack import Values
@@ -48,12 +49,38 @@ def simple_bound(problem: Problem) -> float:
     """A bound from each resource by itself: what is wanted of it, less what runs already, at the least price for which
     it can be had. Needs nothing but the standard library."""
     found = 0.0
-    for d in range(len(problem.dimensions)):
-        wanted = 0.0
-        for i, item in enumerate(problem.items):
-            ways = [dict(need.amounts) for profile in problem.profiles for need in profile[i]]
-            wanted += item.units * min((way.get(d, 0) for way in ways), default=0)
+    for d, wanted in enumerate(_wanted(problem)):
         wanted -= sum(b.capacity[d] * b.nodes for b in problem.bins if not b.price)
         having = [b.price / b.capacity[d] for b in problem.bins if b.price and b.capacity[d]]
         found = max(found, wanted * min(having, default=0.0))
     return found * (1 - 1e-9)
+
+
+def resource_bound(problem: Problem) -> float:
+    """A bound from all resources together: the price of parts of nodes that have what is wanted, within all limits.
+    ImportError without highspy."""
+    wanted = _wanted(problem)
+    largest = [
+        max((float(b.capacity[d]) for b in problem.bins), default=0.0) for d in range(len(wanted))
+    ]
+    used = [d for d, n in enumerate(wanted) if n > 0 and largest[d] > 0]
+    master = Master(problem, [wanted[d] / largest[d] for d in used])
+    for number, bin_ in enumerate(problem.bins):
+        load = [(row, bin_.capacity[d] / largest[d]) for row, d in enumerate(used)]
+        master.add_amounts(number, [(row, amount) for row, amount in load if amount])
+    solved = master.solve()
+    return 0.0 if solved is None else max(0.0, solved[1] * (1 - 1e-6))
+
+
+def _wanted(problem: Problem) -> list[float]:
+    """What is wanted of each resource at least."""
+    found = [0.0] * len(problem.dimensions)
+    for i, item in enumerate(problem.items):
+        ways = [dict(need.amounts) for needs in _ways(problem, i) for need in needs]
+        for d in range(len(found)):
+            found[d] += item.units * min((way.get(d, 0) for way in ways), default=0)
+    return found
+
+
+def _ways(problem: Problem, item: int) -> set[tuple[Need, ...]]:
+    return {profile[item] for profile in problem.profiles}

@@ -13,10 +13,11 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import NamedTuple
 
-from hpc.autoscale.packing.leastcost.bound import bound_of, charge_of
+from hpc.autoscale.packing.leastcost.bound import bound_of, charge_of, resource_bound
 from hpc.autoscale.packing.leastcost.greedy import greedy
 from hpc.autoscale.packing.leastcost.knapsack import Knapsacks
 from hpc.autoscale.packing.leastcost.master import Master
+from hpc.autoscale.packing.leastcost.merged import is_merged, plan_merged
 from hpc.autoscale.packing.leastcost.plan import Load, Lot, Rooms, left_over, price_of, real
 from hpc.autoscale.packing.leastcost.problem import Problem
 
@@ -24,14 +25,18 @@ CLOSE_ENOUGH = 1e-5
 """Relative gap at which the programme is as good as solved."""
 
 _WHOLE = 1e-6
+_MOST_NODES = 50
+"""Of the search tree."""
 
 
 class Effort(NamedTuple):
     """What may be spent. `seconds_left`: asked now and then; 0 or less ends the search. `rounds`: of column generation.
-    With only rounds to limit it, the same problem gets the same plan."""
+    With only rounds to limit it, the same problem gets the same plan. `roughly`: the result is one of several
+    steps, and need be no better than to a thousandth."""
 
     seconds_left: Callable[[], float] = lambda: math.inf
     rounds: int = 1_000
+    roughly: bool = False
 
     @property
     def is_spent(self) -> bool:
@@ -48,12 +53,35 @@ class Found(NamedTuple):
 
 def generate(problem: Problem, start: Sequence[Lot], bound: float, effort: Effort) -> Found:
     """Improve on a plan that places everything. ImportError without numpy and highspy; loading them is not counted."""
+    effort = _loaded(effort)
+    bound = max(bound, resource_bound(problem))
+    if price_of(problem, start) <= bound * (1 + CLOSE_ENOUGH):
+        return Found(list(start), bound)
+    if not is_merged(problem):
+        return _Generation(problem, start, bound, effort).run()
+    lots = plan_merged(problem, lambda classes: _improved(classes, effort))
+    best = [list(start)]
+    if not any(left_over(problem, lots)):
+        best.append(lots)
+    return Found(min(best, key=lambda each: price_of(problem, each)), bound)
+
+
+def _improved(classes: Problem, effort: Effort) -> list[Lot]:
+    lots = greedy(classes)
+    if effort.is_spent or any(left_over(classes, lots)):
+        return lots
+    return _Generation(classes, lots, 0.0, effort._replace(roughly=True)).run().lots
+
+
+def _loaded(effort: Effort) -> Effort:
+    """The same effort once the solver is loaded."""
     before = effort.seconds_left()
     import_module("numpy")
     import_module("highspy")
     lost = before - effort.seconds_left()
-    spendable = Effort(lambda: effort.seconds_left() + lost, effort.rounds)
-    return _Generation(problem, start, bound, spendable if math.isfinite(lost) else effort).run()
+    if not math.isfinite(lost):
+        return effort
+    return effort._replace(seconds_left=lambda: effort.seconds_left() + lost)
 
 
 class _Generation:
@@ -79,6 +107,7 @@ class _Generation:
 
     def run(self) -> Found:
         nodes: list[float] = []
+        close = 1e-3 if self.effort.roughly else CLOSE_ENOUGH
         for _ in range(self.effort.rounds):
             if self._is_best() or self.effort.is_spent:
                 break
@@ -86,7 +115,7 @@ class _Generation:
             if solved is None:
                 break
             nodes, least = solved
-            if not self._improve() or least <= self.bound * (1 + CLOSE_ENOUGH):
+            if not self._improve() or least <= self.bound * (1 + close):
                 break
         if nodes and not self._is_best():
             self._round(nodes)
@@ -132,7 +161,7 @@ class _Generation:
             self._keep(lots)
             return
         self._keep([*lots, *greedy(rest)])
-        if not self._is_best() and not self.effort.is_spent:
+        if not self.effort.roughly and not self._is_best() and not self.effort.is_spent:
             self._keep([*lots, *self._search(rest)])
 
     def _search(self, rest: Problem) -> list[Lot]:
@@ -145,7 +174,9 @@ class _Generation:
                 if capped and master.add(number, capped):
                     columns.append((number, capped))
         seconds = self.effort.seconds_left()
-        whole = master.solve_whole(seconds, 2_000, CLOSE_ENOUGH) if columns else None
+        # the rest is a small part of the price, and need be found no better than the whole
+        gap = CLOSE_ENOUGH * max(1.0, self.price / max(price_of(rest, greedy(rest)), 1e-9))
+        whole = master.solve_whole(seconds, _MOST_NODES, gap) if columns else None
         return [
             Lot(number, load, count)
             for (number, load), count in zip(columns, whole or [], strict=bool(whole))

@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from hpc.autoscale.packing.leastcost.plan import Load
 from hpc.autoscale.packing.leastcost.problem import Problem
 
 _PER_NODE = 2e-5
@@ -29,7 +30,9 @@ class Prices(NamedTuple):
 class Master:
     """Columns are added and never taken away; `solve` goes on from where it was."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, wanted: Sequence[float] | None = None) -> None:
+        """`wanted`: of what a column may hold, in place of the units of the problem's items; nodes then go to what they
+        cost alone."""
         import highspy
 
         self._problem = problem
@@ -41,11 +44,13 @@ class Master:
         self._optimal = highspy.HighsModelStatus.kOptimal
         self._integer = highspy.HighsVarType.kInteger
         self._continuous = highspy.HighsVarType.kContinuous
-        self.columns: list[tuple[int, tuple[tuple[int, int], ...]]] = []
-        self._known: set[tuple[int, tuple[tuple[int, int], ...]]] = set()
+        self.columns: list[tuple[int, Load]] = []
+        self._known: set[tuple[int, object]] = set()
         self._rows = 0
-        self._per_node = _PER_NODE * max((bin_.price for bin_ in problem.bins), default=0.0)
-        self._item_rows = [self._row(float(n), self._infinity) for n in problem.units]
+        highest = max((bin_.price for bin_ in problem.bins), default=0.0)
+        self._per_node = _PER_NODE * highest if wanted is None else 0.0
+        amounts = problem.units if wanted is None else wanted
+        self._item_rows = [self._row(float(n), self._infinity) for n in amounts]
         units = sum(problem.units)
         self._bin_rows = [self._row_up_to(bin_.nodes, units) for bin_ in problem.bins]
         most_cores = [0] * len(problem.limits)
@@ -69,13 +74,20 @@ class Master:
     def _row_up_to(self, limit: int, most: int) -> int | None:
         return self._row(-self._infinity, float(limit)) if limit < most else None
 
-    def add(self, number: int, load: Sequence[tuple[int, int]]) -> bool:
-        """A column for bin `number`; `load` is (item, units) in order of items. False when it is known already."""
-        column = (number, tuple(load))
-        if column in self._known:
+    def add(self, number: int, load: Load) -> bool:
+        """A column for bin `number`. False when it is known already."""
+        if (number, load) in self._known:
             return False
-        self._known.add(column)
-        self.columns.append(column)
+        self._known.add((number, load))
+        self.columns.append((number, load))
+        self._add(number, load)
+        return True
+
+    def add_amounts(self, number: int, amounts: Sequence[tuple[int, float]]) -> None:
+        """A column that holds parts; only for a master that does not hold loads."""
+        self._add(number, amounts)
+
+    def _add(self, number: int, load: Sequence[tuple[int, float]]) -> None:
         bin_ = self._problem.bins[number]
         entries = {self._item_rows[i]: float(n) for i, n in load}
         row = self._bin_rows[number]
@@ -92,7 +104,6 @@ class Master:
         # of plans at one price, the one of fewer nodes
         cost = bin_.price + self._per_node if bin_.price else 0.0
         self._highs.addCol(cost, 0.0, self._infinity, len(rows), rows, values)
-        return True
 
     def solve(self) -> tuple[list[float], float] | None:
         """Nodes by column, and what they cost; None when the rows cannot all be met."""

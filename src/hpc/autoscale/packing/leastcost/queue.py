@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from hpc.autoscale.packing.expr import Expr
 from hpc.autoscale.packing.leastcost.generation import Effort
-from hpc.autoscale.packing.leastcost.greedy import greedy
 from hpc.autoscale.packing.leastcost.layout import Share
+from hpc.autoscale.packing.leastcost.merged import greedy_lots
 from hpc.autoscale.packing.leastcost.modes import may_close
 from hpc.autoscale.packing.leastcost.plan import Lot, left_over
 from hpc.autoscale.packing.leastcost.problem import Item, PriceOf, Problem
@@ -59,7 +59,7 @@ def plan_queue(
         if item not in nowhere
     ]
     problem = _of_shares(problem, shares)
-    lots: list[Lot] | None = greedy(problem)
+    lots: list[Lot] | None = greedy_lots(problem, effort is not None)
     stopped_at: int | None = None
     if lots is not None and any(left_over(problem, lots)):
         shares, stopped_at = _cut(problem, shares)
@@ -112,7 +112,7 @@ def _cut(problem: Problem, shares: Sequence[Share]) -> tuple[list[Share], int]:
     while too_many - fits > 1:
         middle = (fits + too_many) // 2
         part = _of_shares(problem, first(middle))
-        if any(left_over(part, greedy(part))):
+        if any(left_over(part, greedy_lots(part, roughly=True))):
             too_many = middle
         else:
             fits = middle

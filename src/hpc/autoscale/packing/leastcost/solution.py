@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from hpc.autoscale.packing.leastcost.bound import simple_bound
 from hpc.autoscale.packing.leastcost.generation import CLOSE_ENOUGH, Effort, generate
-from hpc.autoscale.packing.leastcost.greedy import greedy
+from hpc.autoscale.packing.leastcost.merged import greedy_lots
 from hpc.autoscale.packing.leastcost.plan import Lot, left_over, price_of
 from hpc.autoscale.packing.leastcost.problem import Problem
 
@@ -49,17 +49,12 @@ def solve(
     `effort` None: greedily. With effort, and numpy and highspy installed, a plan that places everything is improved by
     column generation.
     """
-    lots, method = list(greedy(problem) if start is None else start), GREEDY
+    lots, method = list(start or greedy_lots(problem, effort is not None)), GREEDY
     unplaced = tuple(left_over(problem, lots))
     settled = _settled(problem, lots)
     price = price_of(settled, lots)
     bound = 0.0 if any(unplaced) else simple_bound(settled)
-    if (
-        effort is not None
-        and not any(unplaced)
-        and price > bound * (1 + CLOSE_ENOUGH)
-        and not effort.is_spent
-    ):
+    if effort is not None and not any(unplaced) and price > bound * (1 + CLOSE_ENOUGH):
         try:
             better, bound = generate(settled, lots, bound, effort)
         except ImportError:

@@ -1,0 +1,76 @@
+"""Plans for more different items than can be told apart all the time: by classes, in several turns.
+
+Each turn plans the classes of what is left and keeps the nodes that come out well filled with the items themselves; what
+is asked of a node goes down from turn to turn, until all that can be placed is. What is left at the end is planned item by
+item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import chain, repeat
+
+from hpc.autoscale.packing.leastcost.greedy import greedy
+from hpc.autoscale.packing.leastcost.merging import merge, sizes_of, tell_apart
+from hpc.autoscale.packing.leastcost.plan import Lot, Rooms, left_over
+from hpc.autoscale.packing.leastcost.problem import Problem
+
+MOST_ITEMS = 200
+"""Up to so many items are planned each by itself."""
+
+_CLASSES = 60
+_FULL_AS_PLANNED = (0.98, 0.97, 0.95, 0.9)
+_AT_ONCE = 100
+
+Way = Callable[[Problem], list[Lot]]
+"""A way to plan the classes."""
+
+
+def is_merged(problem: Problem) -> bool:
+    """Whether a problem has too many items to plan each by itself."""
+    return sum(item.units > 0 for item in problem.items) > MOST_ITEMS
+
+
+def greedy_lots(problem: Problem, roughly: bool = False) -> list[Lot]:
+    """The greedy plan of any problem. `roughly`: in one turn, where there are classes."""
+    if not is_merged(problem):
+        return greedy(problem)
+    return plan_merged(problem, greedy, () if roughly else _FULL_AS_PLANNED)
+
+
+def plan_merged(
+    problem: Problem, plan: Way, full_as_planned: Sequence[float] = _FULL_AS_PLANNED
+) -> list[Lot]:
+    """Lots of single nodes that place as much as finds room, by plans of classes."""
+    sizes = sizes_of(problem)
+    lots: list[Lot] = []
+    rest = problem
+    for at_least in chain(full_as_planned, repeat(0.0)):
+        if not any(rest.units):
+            return lots
+        classes = merge(rest, _CLASSES, sizes)
+        found = tell_apart(rest, classes, plan(classes.problem), at_least)
+        if not found and not at_least:
+            break
+        lots += found
+        rest = _rest(problem, lots)
+    return [*lots, *_one_by_one(problem, lots)]
+
+
+def _rest(problem: Problem, lots: list[Lot]) -> Problem:
+    rooms = Rooms(problem)
+    for lot in lots:
+        rooms.use(lot.bin, lot.nodes)
+    return rooms.rest(left_over(problem, lots))
+
+
+def _one_by_one(problem: Problem, lots: list[Lot]) -> list[Lot]:
+    """What else finds room, some items at a time."""
+    found: list[Lot] = []
+    wanted = [i for i, units in enumerate(left_over(problem, lots)) if units]
+    for start in range(0, len(wanted), _AT_ONCE):
+        rest = _rest(problem, [*lots, *found])
+        some = frozenset(wanted[start : start + _AT_ONCE])
+        units = [n if i in some else 0 for i, n in enumerate(rest.units)]
+        found += greedy(rest.changed(units))
+    return found
