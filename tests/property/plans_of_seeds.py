@@ -1,0 +1,61 @@
+"""Prints a digest of what becomes of some scenarios: to be run in a process of its own, see `test_plan_repeats`.
+
+`python plans_of_seeds.py FIRST LAST`. Names, placements, assignments and what is left are in it; ids that are made up are not.
+"""
+
+import hashlib
+import logging
+import sys
+
+from engine_world import World
+from opaque_twins import with_twins
+from queues import jobs_in, queue
+from strategies import scenario
+from test_queues_match_oracle import job_of
+
+
+def settled(value):
+    """The same without the order in which sets happen to be."""
+    if isinstance(value, (set, frozenset)):
+        return sorted(value)
+    if isinstance(value, dict):
+        return sorted((name, settled(each)) for name, each in value.items())
+    if isinstance(value, (list, tuple)):
+        return [settled(each) for each in value]
+    return value
+
+
+def story_of(scenario, level):
+    """All that comes of a scenario, in order."""
+    world = World(
+        scenario["cluster"], with_twins(scenario["seed"], 0.3 if level else 0, level or "opaque")
+    )
+    for number, event in enumerate(scenario["events"]):
+        if event["do"] == "jobs":
+            jobs = [job_of(world, name, spec) for name, spec in jobs_in(event, number)]
+            world.calculator.add_jobs(jobs)
+            yield [job.iterations_remaining for job in jobs]
+        elif event["do"] == "request":
+            yield world.request(event, f"job{number}")
+        else:
+            world.happen(event, world.named(event))
+    demand = world.calculator.get_demand()
+    yield [node.name for node in demand.new_nodes]
+    yield sorted(node.name for node in demand.matched_nodes)
+    yield world.picture()
+    yield world.left_in_pools()
+
+
+def digest(first, last):
+    """Of the scenarios and queues of some seeds."""
+    hashed = hashlib.sha256()
+    for seed in range(first, last):
+        for found in (scenario(seed), queue(seed)):
+            for level in (None, "mixed"):
+                hashed.update(repr(settled(list(story_of(found, level)))).encode())
+    return hashed.hexdigest()
+
+
+if __name__ == "__main__":
+    logging.disable(logging.CRITICAL)
+    print(digest(int(sys.argv[1]), int(sys.argv[2])))
