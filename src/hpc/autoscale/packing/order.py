@@ -78,18 +78,18 @@ class OrderPolicy(Protocol):
         """
 
 
-def declared(offering: Offering) -> Key:
+def declared(offering: Offering) -> float:
     """As the cluster declares them."""
     return 0
 
 
-def cheapest(offering: Offering) -> Key:
+def cheapest(offering: Offering) -> tuple[float, float]:
     """By the price per hour of a node for each of its vCPUs; buckets of unknown price last."""
     price = offering.price_per_hour
     return (1, 0) if price is None else (0, price / max(1, offering.vcpu_count))
 
 
-def spot_first(offering: Offering) -> Key:
+def spot_first(offering: Offering) -> float:
     """Spot before regular; a spot bucket that had no capacity recently after regular ones, so that work does not wait for
     what cannot be had."""
     if not offering.spot:
@@ -97,7 +97,7 @@ def spot_first(offering: Offering) -> Key:
     return 2 if _failed_recently(offering) else 0
 
 
-def capacity_aware(offering: Offering) -> Key:
+def capacity_aware(offering: Offering) -> float:
     """The less capacity seems to be short, the earlier: what recent capacity failures and the spot placement score weigh,
     added up. No bucket is left out."""
     score = str(offering.spot_placement_score or "").lower()
