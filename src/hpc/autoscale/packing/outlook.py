@@ -76,15 +76,17 @@ class Outlook:
         if not new:
             return
         self._read_added = len(added)
+        alive, first = self._alive, self._first
         if new > len(self.stocks):
             for index, stock in enumerate(self.stocks):
-                if not self._alive[index]:
-                    self._revive(index, len(stock.shapes) - 1, len(stock.shapes))
+                size = len(stock.shapes)
+                if not alive[index] and size > first[index]:
+                    self._revive(index, size - 1, size)
             return
-        alive, where = self._alive, self._numbers()
+        where = self._numbers()
         for stock, lo, hi in added[-new:]:
-            index = where.get(stock)
-            if index is not None and not alive[index]:
+            index = where.get(stock, -1)
+            if index >= 0 and not alive[index]:
                 self._revive(index, lo, hi)
 
     def _numbers(self) -> dict[Stock, int]:
@@ -152,7 +154,12 @@ class Outlook:
             if new.count < units:
                 return None
             shape = stock.new_shape
-            return stock, len(stock.shapes), shape, shape.after(new, units)
+            after = self._after_one.get(shape) if units == 1 else None
+            if after is None:
+                after = shape.after(new, units)
+                if units == 1:
+                    self._after_one[shape] = after
+            return stock, len(stock.shapes), shape, after
         return False
 
     def may_use(self, index: int) -> bool:

@@ -104,7 +104,7 @@ class Stock:
         if tight is not None and tight.room(cores) < nodes:
             return False
         for account in self.accounts:
-            if account.room(cores) < nodes:
+            if account is not tight and account.room(cores) < nodes:
                 self._tight = account
                 return False
         return True
