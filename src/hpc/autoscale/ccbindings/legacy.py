@@ -122,7 +122,7 @@ class ClusterBinding(SelectingBinding):
             return self._dry_run.listing(operation_id, request_id)
         try:
             return self._read("get_nodes", NodeList, operation_id, request_id)
-        except errors.OperationNotFound:
+        except (errors.OperationNotFound, errors.CycleCloudUnreachable):
             raise
         except errors.CycleCloudError:
             if self._is_ours or not operation_id or request_id:
