@@ -7,7 +7,15 @@ from hypothesis import strategies as st
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES
 from hpc.autoscale.node.node.shaping import shape_of
 from hpc.autoscale.packing.compound import AllOf, AnyOf, ExactlyOne, Negation, all_of
-from hpc.autoscale.packing.expr import FITS, FREE_OF_CHARGE, UNBOUNDED, AnyNode, Fit, how_many
+from hpc.autoscale.packing.expr import (
+    FITS,
+    FREE_OF_CHARGE,
+    UNBOUNDED,
+    AnyNode,
+    Fit,
+    MinResource,
+    how_many,
+)
 from hpc.autoscale.packing.shape import ShapeTable, left
 
 exprs = constraints.map(lambda constraint: constraint.lower())
@@ -132,6 +140,31 @@ def test_refusals_of_monotone_expressions_stay(asked, placed, shape, times):
     fit = placed.fit(shape)
     if isinstance(fit, Fit):
         assert not fits(asked, shape.after(fit, min(times, fit.count)))
+
+
+few = st.builds(MinResource, st.sampled_from(["ncpus", "ngpus"]), st.integers(1, 3))
+choices = st.lists(st.lists(few, max_size=2).map(AllOf), min_size=2, max_size=3).map(AnyOf)
+tangled = st.lists(few | choices, min_size=2, max_size=3).map(AllOf)
+tangled = tangled | st.lists(tangled | few, min_size=1, max_size=2).map(AllOf)
+tight = st.fixed_dictionaries({"ncpus": st.integers(0, 6), "ngpus": st.integers(0, 6)})
+
+
+@given(tangled, tight, st.integers(0, 6), st.integers(0, 6))
+def test_refusals_stay_where_a_choice_is_among_amounts(asked, free, cpus, gpus):
+    """An alternative that no longer fits may leave more to the others: such an expression is not monotone."""
+    table = ShapeTable()
+    template = table.template({}, {})
+    less = {"ncpus": max(0, free["ncpus"] - cpus), "ngpus": max(0, free["ngpus"] - gpus)}
+    if asked.monotone and not fits(asked, table.shape(template, free)):
+        assert not fits(asked, table.shape(template, less))
+
+
+def test_choice_that_stands_alone_is_monotone():
+    """Most alternatives have nothing to do with the amounts beside them."""
+    alone = AnyOf([MinResource("ngpus", 1), AllOf([MinResource("ngpus", 2)])])
+    assert AllOf([MinResource("ncpus", 1), alone]).monotone
+    assert not AllOf([MinResource("ngpus", 1), alone]).monotone
+    assert not AllOf([MinResource("ngpus", 1), AllOf([MinResource("ncpus", 1), alone])]).monotone
 
 
 @given(exprs, exprs, shapes, st.integers(1, 5))

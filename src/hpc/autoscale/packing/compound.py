@@ -64,6 +64,8 @@ class AllOf(_Composite):
             if isinstance(child, MinResource) and child.amount.__class__ is int and child.amount:
                 amounts[child.name] = child
         self.minima = tuple(minima)
+        if self.monotone and not self.settled and _is_choice_in_the_way(children):
+            self.monotone = False
         # the children, where each asks for a whole number of another resource
         self._amounts = tuple(amounts.values()) if len(amounts) == len(children) > 0 else None
         self._take = tuple((c.name, c.amount) for c in self._amounts or ())
@@ -205,6 +207,25 @@ class _Said:
 
     def __hash__(self) -> int:
         return hash(len(self.rejects))
+
+
+def _is_choice_in_the_way(children: Sequence[Expr]) -> bool:
+    """Whether what one child chooses to take decides if there is enough for another. Less of it may then do: the choice
+    falls on an alternative that takes something else."""
+    for child in children:
+        if _chooses(child):
+            names = [name for name in child.reads if name[:5] != "node."]
+            if any(other.reads_any(names) for other in children if other is not child):
+                return True
+    return False
+
+
+def _chooses(expr: Expr) -> bool:
+    return (
+        isinstance(expr, _Composite)
+        and not expr.settled
+        and (isinstance(expr, AnyOf) or any(_chooses(child) for child in expr.children))
+    )
 
 
 def all_of(children: Iterable[Expr]) -> Expr:
