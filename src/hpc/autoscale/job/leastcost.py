@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hpc.autoscale.node.nodemanager import NodeManager
     from hpc.autoscale.packing.expr import Expr
 
-MOST_PLANNED = 4_000
+MOST_PLANNED = 2_000
 """Different constraints in all plans for one queue together; what is left then is placed one by one."""
 _PLAN = 50  # what a plan costs besides, in the same measure
 
@@ -47,12 +47,13 @@ class _Pass:
         self._later: list[Job] = []
 
     def run(self, jobs: Sequence[Job]) -> None:
+        takes_part = [self._takes_part(job) for job in jobs]
         start = 0
         while start < len(jobs):
-            end = start
-            while end < len(jobs) and self._takes_part(jobs[end]):
-                end += 1
-            if end > start and self._planned < MOST_PLANNED:
+            if takes_part[start] and self._planned < MOST_PLANNED:
+                end = start + 1
+                while end < len(jobs) and takes_part[end]:
+                    end += 1
                 start = self._plan(jobs, start, end)
             else:
                 self._one_by_one(jobs[start])

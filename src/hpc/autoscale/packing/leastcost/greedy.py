@@ -17,8 +17,14 @@ _FEWER = 1e-6
 
 
 def greedy(problem: Problem) -> list[Lot]:
-    """Lots that place as much as finds room. Cost: items x bins for each load that is chosen."""
-    return _Greedy(problem).lots()
+    """Lots that place as much as finds room. Cost: items with units x bins for each load that is chosen."""
+    wanted = [i for i, item in enumerate(problem.items) if item.units]
+    if len(wanted) == len(problem.items):
+        return _Greedy(problem).lots()
+    return [
+        lot._replace(load=tuple((wanted[i], n) for i, n in lot.load))
+        for lot in _Greedy(problem.only(wanted)).lots()
+    ]
 
 
 class _Node:

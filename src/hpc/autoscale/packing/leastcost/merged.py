@@ -20,7 +20,8 @@ MOST_ITEMS = 200
 
 _CLASSES = 60
 _FULL_AS_PLANNED = (0.98, 0.97, 0.95, 0.9)
-_AT_ONCE = 100
+_WITHOUT_ROOM = 0.9  # where so much of what a turn was to place is left after it, limits are short
+_AT_ONCE, _MOST_LEFT = 100, 500
 
 Way = Callable[[Problem], list[Lot]]
 """A way to plan the classes."""
@@ -35,13 +36,17 @@ def greedy_lots(problem: Problem, roughly: bool = False) -> list[Lot]:
     """The greedy plan of any problem. `roughly`: in one turn, where there are classes."""
     if not is_merged(problem):
         return greedy(problem)
-    return plan_merged(problem, greedy, () if roughly else _FULL_AS_PLANNED)
+    return plan_merged(problem, greedy, () if roughly else _FULL_AS_PLANNED, not roughly)
 
 
 def plan_merged(
-    problem: Problem, plan: Way, full_as_planned: Sequence[float] = _FULL_AS_PLANNED
+    problem: Problem,
+    plan: Way,
+    full_as_planned: Sequence[float] = _FULL_AS_PLANNED,
+    to_the_end: bool = True,
 ) -> list[Lot]:
-    """Lots of single nodes that place as much as finds room, by plans of classes."""
+    """Lots of single nodes that place as much as finds room, by plans of classes. `to_the_end`: what is left is planned
+    item by item."""
     sizes = sizes_of(problem)
     lots: list[Lot] = []
     rest = problem
@@ -50,11 +55,12 @@ def plan_merged(
             return lots
         classes = merge(rest, _CLASSES, sizes)
         found = tell_apart(rest, classes, plan(classes.problem), at_least)
-        if not found and not at_least:
-            break
+        before = sum(rest.units)
         lots += found
         rest = _rest(problem, lots)
-    return [*lots, *_one_by_one(problem, lots)]
+        if not at_least and sum(rest.units) > before * _WITHOUT_ROOM:
+            break
+    return [*lots, *_one_by_one(problem, lots)] if to_the_end else lots
 
 
 def _rest(problem: Problem, lots: list[Lot]) -> Problem:
@@ -65,10 +71,10 @@ def _rest(problem: Problem, lots: list[Lot]) -> Problem:
 
 
 def _one_by_one(problem: Problem, lots: list[Lot]) -> list[Lot]:
-    """What else finds room, some items at a time."""
+    """What else finds room, some items at a time. With very many left there is no room, rather than bad luck."""
     found: list[Lot] = []
     wanted = [i for i, units in enumerate(left_over(problem, lots)) if units]
-    for start in range(0, len(wanted), _AT_ONCE):
+    for start in range(0, min(len(wanted), _MOST_LEFT), _AT_ONCE):
         rest = _rest(problem, [*lots, *found])
         some = frozenset(wanted[start : start + _AT_ONCE])
         units = [n if i in some else 0 for i, n in enumerate(rest.units)]

@@ -112,6 +112,12 @@ class Problem:
             self.homeless,
         )
 
+    def only(self, wanted: Sequence[int]) -> Problem:
+        """The same for some of the items, which are numbered anew."""
+        profiles = [tuple(profile[i] for i in wanted) for profile in self.profiles]
+        items = [self.items[i] for i in wanted]
+        return Problem(items, self.bins, profiles, self.dimensions, self.limits)
+
     @property
     def units(self) -> list[int]:
         """Units by item."""

@@ -15,12 +15,14 @@ from typing import NamedTuple
 from hpc.autoscale.packing.expr import Expr
 from hpc.autoscale.packing.leastcost.generation import Effort
 from hpc.autoscale.packing.leastcost.layout import Share
-from hpc.autoscale.packing.leastcost.merged import greedy_lots
+from hpc.autoscale.packing.leastcost.merged import greedy_lots, is_merged
 from hpc.autoscale.packing.leastcost.modes import may_close
 from hpc.autoscale.packing.leastcost.plan import Lot, left_over
 from hpc.autoscale.packing.leastcost.problem import Item, PriceOf, Problem
 from hpc.autoscale.packing.leastcost.solution import Solution, solve
 from hpc.autoscale.packing.stock import Stock
+
+_PARTS = 100
 
 
 class Wanted(NamedTuple):
@@ -109,11 +111,13 @@ def _cut(problem: Problem, shares: Sequence[Share]) -> tuple[list[Share], int]:
         return [*whole, shares[index]._replace(units=rest)] if rest else whole
 
     fits, too_many = 0, ends[-1]
-    while too_many - fits > 1:
+    # to the unit, but for queues that take long to plan
+    near_enough = too_many // _PARTS if is_merged(problem) else 1
+    while too_many - fits > max(1, near_enough):
         middle = (fits + too_many) // 2
         part = _of_shares(problem, first(middle))
         if any(left_over(part, greedy_lots(part, roughly=True))):
             too_many = middle
         else:
             fits = middle
-    return first(fits), shares[bisect_left(ends, too_many)].demand
+    return first(fits), shares[bisect_left(ends, fits + 1)].demand
