@@ -14,16 +14,19 @@ from hpc.autoscale import util
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node.bucket.definition import NodeDefinition
 from hpc.autoscale.node.bucket.facts import BucketFacts
-from hpc.autoscale.node.bucket.mould import Finish, Mould
+from hpc.autoscale.node.bucket.mould import Finish, FinishNode, Mould
 from hpc.autoscale.node.bucket.unseen import Unseen
 from hpc.autoscale.node.limits import BucketLimits, _SharedLimit
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES, Node
 from hpc.autoscale.node.node.copying import twin
 from hpc.autoscale.node.node.kind import Kind
-from hpc.autoscale.node.node.shaping import look_of, shape_of
+from hpc.autoscale.node.node.shaping import in_group, look_of, shape_of
 from hpc.autoscale.packing.draft import Placed
 from hpc.autoscale.packing.shape import NodeShape, ShapeTable
 from hpc.autoscale.packing.stock import Stock
+
+Twins = dict[object, NodeShape]
+"""Shapes of new nodes, by all that decides them but for the placement group."""
 
 
 class NodeBucket(BucketFacts):
@@ -185,9 +188,12 @@ class NodeBucket(BucketFacts):
         self._mark(range(len(self._slots)))
         return self._stock
 
-    def _apply_defaults(self, finish: Finish, deferred: frozenset[str]) -> None:
+    def _apply_defaults(
+        self, finish: Finish, deferred: frozenset[str], apply: FinishNode | None = None
+    ) -> None:
         """Give the bucket and the nodes that are here the default resources they lack. `deferred`: resources that
-        differ from node to node, and stay out of what the engine sees."""
+        differ from node to node, and stay out of what the engine sees. `apply`: does the same as `finish.apply`.
+        """
         self._make()
         if deferred != self._deferred:
             self._deferred = deferred
@@ -195,7 +201,7 @@ class NodeBucket(BucketFacts):
             self._template_changed()
         # not all that is given is reported, and those made now have it already
         self._mark(range(len(self._slots)))
-        self._mould.derive(finish.apply)
+        self._mould.derive(apply or finish.apply)
         if self._unseen is not None and not self._unseen.refine(finish.refined):
             self._make(planned_only=False)
         finish.apply_to(self._made())
@@ -218,8 +224,15 @@ class NodeBucket(BucketFacts):
             self.last_capacity_failure,
         )
 
-    def _new_shape(self, table: ShapeTable) -> NodeShape:
-        return self._shape_of(self._new_node("new", "new"), table)
+    def _new_shape(self, table: ShapeTable, twins: Twins | None) -> NodeShape:
+        if twins is None or not self.placement_group:
+            return self._shape_of(self._new_node("new", "new"), table)
+        key = self._mould.looks_but_for_group()
+        found = twins.get(key)
+        if found is None:
+            twins[key] = self._shape_of(self._new_node("new", "new"), table)
+            return twins[key]
+        return in_group(found, self.placement_group)
 
     def _shape_of(self, node: Node, table: ShapeTable) -> NodeShape:
         look = look_of(node, self._deferred)
@@ -243,8 +256,10 @@ class NodeBucket(BucketFacts):
             return self._new_node(f"{self.nodearray}-new", util.uuid("hostname"))
         return twin(self._handle(position))
 
-    def _sync(self, table: ShapeTable) -> bool:
-        """Give the engine what was written through handles; True when the bucket itself looks different now."""
+    def _sync(self, table: ShapeTable, twins: Twins | None = None) -> bool:
+        """Give the engine what was written through handles; True when the bucket itself looks different now. `twins`: what
+        new nodes of others look like that are in placement groups, where that differs by the group alone.
+        """
         stock = self._stock
         if stock is None:
             raise AutoscaleError(f"{self} does not belong to a node manager")
@@ -268,7 +283,8 @@ class NodeBucket(BucketFacts):
         self._template_dirty = False
         self._make()
         self._mould.recast()
-        stock.bucket_shape, stock.new_shape = self._bucket_shape(table), self._new_shape(table)
+        stock.bucket_shape = self._bucket_shape(table)
+        stock.new_shape = self._new_shape(table, twins)
         return True
 
     def _took(self, placed: Placed, names: Sequence[str], assignment_id: str) -> None:

@@ -19,7 +19,7 @@ from hpc.autoscale.node.node.kind import Kind, stamp
 from hpc.autoscale.node.node.record import copied
 from hpc.autoscale.node.node.shaping import left_in
 from hpc.autoscale.node.node.tracked import TrackedDict
-from hpc.autoscale.packing.shape import NodeShape
+from hpc.autoscale.packing.shape import NodeShape, freeze
 
 FinishNode = Callable[[Node], None]
 
@@ -107,6 +107,14 @@ class Mould:
         """From now on new nodes are as the bucket is now; until then they are as it was at the last call."""
         self._planned = None
         self._cast = self.given()
+
+    def looks_but_for_group(self) -> object:
+        """All that new nodes are made from, but for the placement group and default resources: the same for buckets whose
+        new nodes differ by these alone."""
+        d = self._definition
+        place = (d.nodearray, d.bucket_id, d.vm_size, d.location, d.spot, d.subnet)
+        size = (d.vcpu_count, d.gpu_count, d.memory)
+        return (*place, *size, id(d.software_configuration), freeze(self._cast))
 
     def planned(
         self,

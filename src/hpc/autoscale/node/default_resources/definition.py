@@ -43,6 +43,12 @@ MODIFIERS: Mapping[str, Modify] = {
     "divide_floor": lambda value, by: value // by,
 }
 
+_OF_GROUPS = frozenset(
+    name
+    for attribute in ("placement_group", "colocated", "infiniband")
+    for name in (attribute, f"node.{attribute}")
+)
+
 
 class DefaultResource:
     """One definition. DefaultResourceError for a step that is unknown or whose magnitude is none; AssertionError for a
@@ -187,11 +193,14 @@ def _number(text: str) -> int | float:
 
 
 class Defaults:
-    """All definitions, in order. `deferred`: names whose values differ from node to node by definition."""
+    """All definitions, in order. `deferred`: names whose values differ from node to node by definition. `ignore_groups`:
+    what the engine sees of a new node's default resources is the same in whatever placement group it is.
+    """
 
     def __init__(self) -> None:
         self.definitions: list[DefaultResource] = []
         self.deferred: frozenset[str] = frozenset()
+        self.ignore_groups = True
 
     def add(self, definition: DefaultResource) -> None:
         """Another definition, after all others."""
@@ -200,6 +209,11 @@ class Defaults:
         refers_to_one = isinstance(value, FromResource) and value.name in self.deferred
         if value.deferred or refers_to_one or definition.name == NODE_ID:
             self.deferred |= {definition.name}
+        self.ignore_groups = all(
+            d.name in self.deferred
+            or (d.alike and _OF_GROUPS.isdisjoint(d.value.reads | d.selects_by))
+            for d in self.definitions
+        )
 
     def apply(self, node: Node) -> None:
         """Apply all definitions, again while one of them makes another apply that came before it."""
@@ -221,7 +235,9 @@ class Defaults:
     def apply_to(self, nodes: Iterable[Node]) -> None:
         """`apply` to each node. What nodes that look the same to the definitions have in common is worked out once."""
         if self.definitions:
-            self._apply_to_each(self._refine(nodes))
+            apply = self.applier()
+            for node in self._refine(nodes):
+                apply(node)
 
     def _refine(self, nodes: Iterable[Node]) -> list[Node]:
         """Apply the definitions to nodes that are as their kind made them, kind by kind; the nodes that are left."""
@@ -260,13 +276,16 @@ class Defaults:
         _settle(_lacking(alike, sample), sample)
         return Kind(sample, own.items())
 
-    def _apply_to_each(self, nodes: Iterable[Node]) -> None:
+    def applier(self) -> Finish:
+        """`apply` for many nodes, one after another. What nodes that look the same to the definitions have in common is
+        worked out once, as long as no definition is added."""
         alike = list(takewhile(lambda d: d.alike and not d.value.deferred, self.definitions))
         rest = self.definitions[len(alike) :]
         attributes = sorted({name for d in alike for name in d.value.reads})
         selecting = sorted({name for d in alike for name in d.selects_by})
         known: dict[object, tuple[dict[str, Any], Finish]] = {}
-        for node in nodes:
+
+        def apply(node: Node) -> None:
             key = _looks(node, attributes, selecting)
             found = known.get(key) if key is not None else None
             if found is not None:
@@ -274,7 +293,7 @@ class Defaults:
                 node._resources.update(given)
                 node.available.update(given)
                 finish(node)
-                continue
+                return
             before = dict(node._resources)
             for definition in alike:
                 definition.apply(node)
@@ -283,6 +302,8 @@ class Defaults:
             if key is not None and can_be_shared(given):
                 known[key] = (given, finish)
             finish(node)
+
+        return apply
 
     def withdraw_identity(self, node: Node) -> None:
         """Take back what the node was given because of its identity, which is about to change; `apply` gives it anew."""

@@ -15,6 +15,7 @@ from hpc.autoscale import results
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node.bucket import NodeBucket
+from hpc.autoscale.node.bucket.handle import Twins
 from hpc.autoscale.node.constraints import Compiled, compile_constraints, get_constraints
 from hpc.autoscale.node.default_resources import (
     SYSTEM_DEFAULTS,
@@ -139,9 +140,11 @@ class NodeManager(Ordered, Commands):
 
     def _sync(self) -> None:
         """Let the engine know what was written through handles since it was last asked."""
+        # thousands of buckets may be one in as many placement groups
+        twins: Twins | None = {} if self._written and self._defaults.ignore_groups else None
         while self._written:
             bucket, _ = self._written.popitem()
-            if bucket._sync(self._packer.table):
+            if bucket._sync(self._packer.table, twins):
                 self._packer.forget_rankings()
 
     def _carry_out(self, delta: Delta, assignment_id: str) -> None:
@@ -296,8 +299,9 @@ class NodeManager(Ordered, Commands):
             self._defaults.add(definition)
         self._sortings.clear()  # what differs from node to node may be another now
         self._packer.lanes.clear()
+        apply = self._defaults.applier()
         for bucket in self._buckets:
-            bucket._apply_defaults(self._defaults, self._defaults.deferred)
+            bucket._apply_defaults(self._defaults, self._defaults.deferred, apply)
 
     def example_node(self, location: ht.Location, vm_size: ht.VMSize) -> Node:
         """What a node of a size would look like, whether there is a bucket for it or not."""
