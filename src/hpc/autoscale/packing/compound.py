@@ -46,7 +46,7 @@ class _Composite(Expr):
 class AllOf(_Composite):
     """Every child, at once: the minimum of counts and the sum of takes."""
 
-    __slots__ = ("_amounts", "_take")
+    __slots__ = ("_take", "amounts")
     word = "and"
 
     def __init__(self, children: Iterable[Expr]) -> None:
@@ -67,12 +67,12 @@ class AllOf(_Composite):
         if self.monotone and not self.settled and _is_choice_in_the_way(children):
             self.monotone = False
         # the children, where each asks for a whole number of another resource
-        self._amounts = tuple(amounts.values()) if len(amounts) == len(children) > 0 else None
-        self._take = tuple((c.name, c.amount) for c in self._amounts or ())
+        self.amounts = tuple(amounts.values()) if len(amounts) == len(children) > 0 else None
+        self._take = tuple((c.name, c.amount) for c in self.amounts or ())
 
     def fit(self, view: View) -> Fit | Reject:
-        if self._amounts is not None:
-            found = self._fit_amounts(self._amounts, view)
+        if self.amounts is not None:
+            found = self._fit_amounts(self.amounts, view)
             if found is not None:
                 return found
         count = UNBOUNDED
@@ -120,6 +120,17 @@ class AllOf(_Composite):
         for child in self.children:
             weight = child.weigh(bucket, weight)
         return weight
+
+
+def whole_amounts(expr: Expr) -> tuple[tuple[str, int, bool], ...] | None:
+    """What an expression takes, as (resource, amount, whether it is in bytes), where it asks for whole numbers of some
+    resources and nothing else; None for any other."""
+    amounts = expr.amounts if isinstance(expr, AllOf) else [expr]
+    found = []
+    for part in amounts or ():
+        if isinstance(part, MinResource) and part.amount.__class__ is int and part.amount:
+            found.append((part.name, int(part.amount), part.sized))
+    return tuple(found) or None
 
 
 class AnyOf(_Composite):

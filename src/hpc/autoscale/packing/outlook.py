@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
+from hpc.autoscale.packing.compound import whole_amounts
 from hpc.autoscale.packing.expr import Expr, Fit
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.shape import NodeShape
@@ -29,6 +30,7 @@ class Outlook:
     __slots__ = (
         "_after_one",
         "_alive",
+        "_amounts",
         "_expr",
         "_first",
         "_fits",
@@ -47,7 +49,9 @@ class Outlook:
         self.monotone = expr.monotone
         self._expr = expr
         self._fits: dict[NodeShape | None, Fit | Reject] = {}
-        self._after_one: dict[NodeShape | None, NodeShape] = {}
+        self._amounts = whole_amounts(expr)
+        # what shapes look like after one slot; None where it does not fit
+        self._after_one: dict[NodeShape | None, NodeShape | None] = {}
         self._journal = journal
         self._read_added, self._read_reshaped = len(journal.added), len(journal.reshaped)
         # by stock: whether a node may have room, and the first that may; all before it have refused, and refuse still
@@ -100,7 +104,12 @@ class Outlook:
         first, stock = self._first[index], self.stocks[index]
         if self.monotone and lo <= first < hi:
             shape = stock.shapes[first]
-            refused = shape is None or shape.closed or isinstance(self._fits.get(shape), Reject)
+            refused = (
+                shape is None
+                or shape.closed
+                or isinstance(self._fits.get(shape), Reject)
+                or (shape in self._after_one and self._after_one[shape] is None)
+            )
             if refused and stock.alike(first, hi - first) == hi:
                 self._first[index] = hi
                 return
@@ -116,31 +125,72 @@ class Outlook:
     def fill_one(self, units: int) -> Spot | Literal[False] | None:
         """Place all `units` slots on the first node that fits, in the first stock that has one, and say where. False: no
         node that is there fits. None: ask `strategy.plan`. To be up to date with the journal."""
-        alive, first = self._alive, self._first
-        index = alive.find(1)
+        if units == 1 and self.monotone:
+            return self._fill_slot()
+        index = self._alive.find(1)
         while index >= 0:
-            stock, position = self.stocks[index], first[index]
-            shape = stock.shapes[position]
-            after = self._after_one.get(shape) if units == 1 and self.monotone else None
-            if after is None or shape is None:
-                fit = self._fits.get(shape) if self.monotone else None
-                if fit is None and shape is not None and self.monotone:
-                    fit = self._fits[shape] = shape.fit(self._expr)
-                if not isinstance(fit, Fit):
-                    position, _ = self.find(index)
-                    if position < 0:
-                        index = alive.find(1, index + 1)
-                        continue
-                    shape = stock.shapes[position]
-                    fit = self._fits[shape]
-                if shape is None or not isinstance(fit, Fit) or fit.count < units or shape.dormant:
-                    return None
-                after = shape.after(fit, units)
-                if units == 1:
-                    self._after_one[shape] = after
+            position, _ = self.find(index)
+            stock = self.stocks[index]
+            shape = stock.shapes[position] if position >= 0 else None
+            if shape is None:
+                index = self._alive.find(1, index + 1)
+                continue
+            fit = self.fit(shape)
+            if not isinstance(fit, Fit) or fit.count < units or shape.dormant:
+                return None
+            after = shape.after(fit, units)
             stock.fill_one(position, after)
             return stock, position, shape, after
         return False
+
+    def _fill_slot(self) -> Spot | Literal[False] | None:
+        """`fill_one` for one slot of a monotone expression, as most jobs are."""
+        alive, known = self._alive, self._after_one
+        index = alive.find(1)
+        while index >= 0:
+            stock, position = self.stocks[index], self._first[index]
+            shape = stock.shapes[position]
+            after = known[shape] if shape in known else self._one_more(shape)
+            if after is None:
+                position = self._next_slot(index, position)
+                if position < 0:
+                    index = alive.find(1, index + 1)
+                    continue
+                shape = stock.shapes[position]
+                after = known[shape]
+            if shape is None or after is None or shape.dormant:
+                return None
+            stock.fill_one(position, after)
+            return stock, position, shape, after
+        return False
+
+    def _next_slot(self, index: int, position: int) -> int:
+        """The first position of a stock behind one that refuses that takes a slot; -1, and the stock need not be asked
+        again, when there is none."""
+        stock, known = self.stocks[index], self._after_one
+        shapes = stock.shapes
+        while True:
+            position = self.next_with_room(index, stock.alike(position, len(shapes)))
+            if position < 0:
+                self._alive[index] = 0
+                self._first[index] = len(shapes)
+                return -1
+            shape = shapes[position]
+            if (known[shape] if shape in known else self._one_more(shape)) is not None:
+                self._first[index] = position
+                return position
+
+    def _one_more(self, shape: NodeShape | None) -> NodeShape | None:
+        """What a node looks like after one slot; None where none fits."""
+        after: NodeShape | None = None
+        if shape is not None:
+            less = shape.less(self._amounts) if self._amounts else False
+            if less is not False:
+                after = less
+            elif isinstance(fit := self.fit(shape), Fit):
+                after = shape.after(fit, 1)
+        self._after_one[shape] = after
+        return after
 
     def new_one(self, units: int) -> Spot | Literal[False] | None:
         """The new node that would take all `units` slots, where no node that is there fits; False: not one slot fits on a

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from hpc.autoscale.packing.reject import Reject
 
@@ -141,6 +141,15 @@ class NodeShape:
         if fit.take:
             free = {**free, **{name: left(free[name], n, times) for name, n in fit.take}}
         return self.table.shape(self.template, free, False, closed, False)
+
+    def less(self, amounts: Sequence[tuple[str, int, bool]]) -> NodeShape | Literal[False] | None:
+        """The shape once amounts (resource, amount, whether it is in bytes) were taken from it; None where they are not
+        there. False: it is not a matter of whole numbers; see `fit` and `after`."""
+        if self._frame is None:
+            return False
+        if self.closed or self.template.trouble:
+            return None
+        return self._frame.less(self, amounts)
 
 
 def left(available: object, amount: Quantity, times: int = 1) -> Quantity:
@@ -287,24 +296,45 @@ class _Frame:
     ) -> NodeShape | None:
         """One of these shapes with something taken from it; None where that is not a matter of whole numbers."""
         values = list(shape._values)
+        rest = {}
         for name, amount in take:
             index = self._where[name]
             available = values[index]
             if available.__class__ is not int or amount.__class__ is not int:
                 return None
-            values[index] = available - amount * times
+            rest[name] = values[index] = available - amount * times
+        return self._with_work(shape, values, rest, closed)
+
+    def less(
+        self, shape: NodeShape, amounts: Sequence[tuple[str, int, bool]]
+    ) -> NodeShape | Literal[False] | None:
+        """`NodeShape.less` for one of these shapes."""
+        values = list(shape._values)
+        rest = {}
+        for name, amount, sized in amounts:
+            index = self._where.get(name)
+            if index is None:
+                return None
+            available = values[index]
+            if available.__class__ is not int or not (sized or name not in self.template.units):
+                return False
+            if available < amount:
+                return None
+            rest[name] = values[index] = available - amount
+        return self._with_work(shape, values, rest, False)
+
+    def _with_work(
+        self, shape: NodeShape, values: list[object], rest: Mapping[str, object], closed: bool
+    ) -> NodeShape:
+        """The shape with these values of a node that work was placed on; `rest` are those that differ from `shape`'s."""
         target = self._next[closed]
         if target is None:
-            target = self._table._frame(
-                self.template, (False, closed, False), self.names, self.kinds
-            )
+            occupied = (False, closed, False)
+            target = self._table._frame(self.template, occupied, self.names, self.kinds)
             self._next[closed] = target
         key = tuple(values)
         found = target._shapes.get(key)
-        if found is None:
-            free = {**shape.free, **{name: values[self._where[name]] for name, _ in take}}
-            found = target.shape(key, free)
-        return found
+        return target.shape(key, {**shape.free, **rest}) if found is None else found
 
 
 _PLAIN = frozenset((str, int, float, bool, type(None)))
