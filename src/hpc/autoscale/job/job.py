@@ -69,9 +69,12 @@ class Job:
     ) -> None:
         # there are tens of thousands of jobs, so this does no more than it must
         name = name or str(next(_default_names))
-        given = (name, iterations, node_count, colocated)
-        if not all(map(isinstance, given, _KINDS)):
-            _refuse(*given)
+        if not (
+            name.__class__ is str
+            and iterations.__class__ is node_count.__class__ is int
+            and colocated.__class__ is bool
+        ):
+            _check(name, iterations, node_count, colocated)
         self.__name = ht.JobId(name)
         self.__iterations = iterations
         self.iterations_remaining = iterations
@@ -84,7 +87,8 @@ class Job:
             self.__packing_strategy = PackingStrategy.SCATTER if scatters else PackingStrategy.PACK
         self.executing_hostnames = executing_hostnames
         self.__metadata: dict[str, Any] | None = None
-        self.__source = _as_list(constraints)
+        is_list = constraints.__class__ is list
+        self.__source = list(constraints) if is_list else _as_list(constraints)
         self.__parsed: list[NodeConstraint] | None = None
         self.__compiled = _known(self.__source) or self._learn()
 
@@ -273,8 +277,8 @@ class Job:
 _KINDS = (str, int, int, int)
 
 
-def _refuse(*given: object) -> None:
-    """Say which of name, iterations, node_count and colocated is of the wrong kind."""
+def _check(*given: object) -> None:
+    """AssertionError, with which it is, where one of name, iterations, node_count and colocated is of the wrong kind."""
     names = ("name", "iterations", "node_count", "colocated")
     for what, value, kind in zip(names, given, _KINDS, strict=True):
         if not isinstance(value, kind):

@@ -54,11 +54,13 @@ class Account:
 
     def charge(self, nodes: int, cores: int) -> None:
         """Use up `nodes` with `cores` in all; negative numbers give back. Overdrawn when they do not fit."""
-        if (nodes > 0 or cores > 0) and not self.bears(nodes, cores):
+        used_nodes, used_cores = self.used_nodes + nodes, self.used_cores + cores
+        if (nodes > 0 or cores > 0) and (
+            used_nodes > self.max_nodes or used_cores > self.max_cores
+        ):
             raise Overdrawn(
                 f"OutOfCapacity: {self.describe()} cannot bear {nodes} nodes, {cores} cores more"
             )
-        used_nodes, used_cores = self.used_nodes + nodes, self.used_cores + cores
         self.used_nodes = used_nodes if used_nodes > 0 else 0
         self.used_cores = used_cores if used_cores > 0 else 0
         if self.told is not None:
