@@ -4,8 +4,11 @@ A process is fresh so that nothing is warm that a user's first pass would find c
 process that starts it stays small: it never imports the library.
 """
 
+import atexit
+import functools
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -39,8 +42,9 @@ def measured(task: Mapping[str, Any], library: Path) -> dict[str, Any]:
     else:
         arguments = ["measure.py", json.dumps(task)]
     command = [sys.executable, str(HERE / arguments[0]), *filter(None, arguments[1:])]
-    environment = {**os.environ, "PYTHONPATH": str(library)}
-    environment.pop("AUTOSCALE_LOG_CONFIG", None)
+    environment = {**os.environ, "PYTHONPATH": str(library), "PYTHONPYCACHEPREFIX": _bytecode()}
+    for name in ("AUTOSCALE_LOG_CONFIG", "PYTHONDONTWRITEBYTECODE"):
+        environment.pop(name, None)
     # in a directory of its own, because the library may read or leave files in the working directory
     with tempfile.TemporaryDirectory(prefix="hpc-autoscale-bench-") as directory:
         try:
@@ -60,3 +64,12 @@ def measured(task: Mapping[str, Any], library: Path) -> dict[str, Any]:
         raise MeasurementFailed(said[-1])
     figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return figures
+
+
+@functools.cache
+def _bytecode() -> str:
+    """A directory of this run for bytecode, so that what was imported once is read and not compiled, as for a user of an
+    installed library; in the checkout it may be stale, or not be wanted."""
+    directory = tempfile.mkdtemp(prefix="hpc-autoscale-bytecode-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return directory
