@@ -6,7 +6,6 @@ The published exception types of other modules (ConfigurationException, Multiple
 """
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from reprlib import Repr
 
 # what was found may be large, or nested too deeply for repr
@@ -60,5 +59,7 @@ class CycleCloudError(AutoscaleError):
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """`; did you mean 'x'?` for the closest of the known words, or nothing when none is close."""
+    from difflib import get_close_matches
+
     close = get_close_matches(word, list(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""

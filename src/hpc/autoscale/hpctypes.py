@@ -7,10 +7,12 @@ configuration. Everybody imports this module; it imports nothing but the error t
 
 import operator
 from collections.abc import Callable
-from fractions import Fraction
-from typing import Any, ClassVar, Literal, NewType, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NewType, Self, cast
 
 from hpc.autoscale.errors import AutoscaleError, did_you_mean
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 BucketId = NewType("BucketId", str)
 ClusterName = NewType("ClusterName", str)
@@ -83,8 +85,10 @@ def _unknown_unit(suffix: object) -> str:
     )
 
 
-def _decimal(number: int | float) -> Fraction:
+def _decimal(number: int | float) -> "Fraction":
     """The number as people mean it: 0.1 is one tenth, and the noise of a float's last digit is dropped."""
+    from fractions import Fraction
+
     if isinstance(number, int):
         return Fraction(number)
     try:
@@ -112,11 +116,13 @@ def _comparable(ticks: int) -> int:
     """
     if not ticks % _TICKS_PER_BYTE:
         return ticks
+    from fractions import Fraction
+
     grid: int = min(_TICKS_PER_BYTE, 10 ** max(0, len(str(abs(ticks))) - _COMPARED_DIGITS))
     return round(Fraction(ticks, grid)) * grid
 
 
-def _floor(ratio: Fraction) -> int:
+def _floor(ratio: "Fraction") -> int:
     """Largest whole number not above the ratio, where a ratio one part in 10^12 below a whole number counts as it."""
     nearest = round(ratio)
     if abs(ratio - nearest) * 10**_COMPARED_DIGITS <= abs(nearest):
@@ -283,9 +289,11 @@ class Size:
         """As `/`, rounded down to a whole number of this unit."""
         if (ratio := self._ratio(other)) is None:
             return NotImplemented
-        return self._in_own_unit(Fraction(_floor(ratio)))
+        return self._in_own_unit(_floor(ratio))
 
-    def _ratio(self, other: object) -> Fraction | None:
+    def _ratio(self, other: object) -> "Fraction | None":
+        from fractions import Fraction
+
         if isinstance(other, Size):
             return Fraction(self._ticks, other._ticks)
         if isinstance(other, (int, float)):
@@ -293,7 +301,7 @@ class Size:
             return Fraction(self._ticks, unit) / _decimal(other)
         return None
 
-    def _in_own_unit(self, value: Fraction) -> Self:
+    def _in_own_unit(self, value: "Fraction | int") -> Self:
         unit = _BYTES_PER[self._magnitude] * _TICKS_PER_BYTE
         return self._of_ticks(round(value * unit), self._magnitude)
 

@@ -11,17 +11,16 @@ from typing import Any
 
 HIDDEN = "***"
 
-_SECRET_KEY = re.compile(
+_SECRET_KEY = (
     r"passw(or)?d|passphrase|secret|token|(api|access|private|account|shared)[-_]?key"
-    r"|credential(?!s?[-_]?file)|authorization|cookie",
-    re.IGNORECASE,
+    r"|credential(?!s?[-_]?file)|authorization|cookie"
 )
-_URL_PASSWORD = re.compile(r"(?<=://)([^/?#@\s:]*):[^/?#\s]*@")
+_URL_PASSWORD = r"(?<=://)([^/?#@\s:]*):[^/?#\s]*@"
 
 
 def is_secret(key: object) -> bool:
     """Whether a value under this key must not be shown; `credentials_file` is a path and may be."""
-    return isinstance(key, str) and _SECRET_KEY.search(key) is not None
+    return isinstance(key, str) and re.search(_SECRET_KEY, key, re.IGNORECASE) is not None
 
 
 def redact(value: Any) -> Any:
@@ -35,7 +34,7 @@ def redact(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [redact(v) for v in value]
     if isinstance(value, str):
-        return _URL_PASSWORD.sub(rf"\1:{HIDDEN}@", value)
+        return re.sub(_URL_PASSWORD, rf"\1:{HIDDEN}@", value)
     return value
 
 

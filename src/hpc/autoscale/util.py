@@ -4,7 +4,6 @@ Published as one module, so it stays one; nothing new belongs here. Reading and 
 `hpc.autoscale.config` and is only offered here under its published names.
 """
 
-import json
 import os
 import re
 import sys
@@ -83,13 +82,13 @@ class IncrementingUUID:
         return f"{prefix}{number}"
 
 
-def _random_uuid(prefix: str = "") -> str:
+def random_uuid(prefix: str = "") -> str:
     """A random (version 4) UUID; `uuid.uuid4` takes four times as long, and asks the platform when imported."""
     h = os.urandom(16).hex()
     return f"{h[:8]}-{h[8:12]}-4{h[13:16]}-{'89ab'[int(h[16], 16) & 3]}{h[17:20]}-{h[20:]}"
 
 
-_uuid_func: Callable[[str], str] = _random_uuid
+_uuid_func: Callable[[str], str] = random_uuid
 
 
 def set_uuid_func(func: Callable[[str], str]) -> None:
@@ -290,6 +289,8 @@ class ShellDict(dict[str, Any]):
 
 def json_dump(obj: Any, writer: TextIO | None = None) -> None:
     """Write JSON, indented by 2, to the writer or stdout; objects say what they are by `to_json` or `to_dict`."""
+    import json
+
     json.dump(obj, writer or sys.stdout, indent=2, default=_to_json)
 
 
@@ -321,7 +322,7 @@ class _Named(_Configured, Protocol):
     def hostname(self) -> str | None: ...
 
 
-_STANDALONE_HOSTNAME = re.compile(r"ip-[0-9A-Za-z]{8}")
+_STANDALONE_HOSTNAME = r"ip-[0-9A-Za-z]{8}"
 
 
 def is_standalone_dns(node_or_bucket: _Configured) -> bool:
@@ -345,8 +346,8 @@ def is_valid_hostname(config: Mapping[str, Any], node: _Named) -> bool:
         expected = [patterns] if isinstance(patterns, str) else list(patterns)
         valid = any(_begins(pattern, hostname) for pattern in expected)
     else:
-        expected = [_STANDALONE_HOSTNAME.pattern]
-        valid = not is_standalone_dns(node) or bool(_STANDALONE_HOSTNAME.fullmatch(hostname))
+        expected = [_STANDALONE_HOSTNAME]
+        valid = not is_standalone_dns(node) or bool(re.fullmatch(_STANDALONE_HOSTNAME, hostname))
     if not valid:
         _log.warning("Hostname %r is not valid: expected one of %s", hostname, expected)
     return valid

@@ -5,7 +5,6 @@ The models themselves are in `models`; nothing here knows an endpoint or a trans
 is what makes the declared types true.
 """
 
-import json
 import math
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -271,6 +270,8 @@ class Model:
     @classmethod
     def json_decode(cls, text: str) -> Self:
         """The model in a JSON text. Raises InvalidModel when it is not JSON or not an object."""
+        import json
+
         try:
             data = json.loads(text)
         except ValueError as error:
@@ -288,6 +289,8 @@ class Model:
 
     def json_encode(self) -> str:
         """JSON text of `to_dict`."""
+        import json
+
         return json.dumps(self.to_dict(), default=_json_default)
 
     def validate(self) -> None:

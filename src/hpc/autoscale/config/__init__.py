@@ -4,10 +4,26 @@ What the settings do belongs to those who use them. `load_config`, `check_config
 what the rest of the library and integrations call.
 """
 
-from hpc.autoscale.config.check import check_config, config_schema
+from typing import TYPE_CHECKING
+
 from hpc.autoscale.config.load import load_config, merge
-from hpc.autoscale.config.secrets import Credentials, redact, resolve_secrets
 from hpc.autoscale.config.timeouts import parse_boot_timeout, parse_idle_timeout, parse_timeout
+from hpc.autoscale.lazily import offered
+from hpc.autoscale.redaction import redact
+
+if TYPE_CHECKING:
+    from hpc.autoscale.config.check import check_config, config_schema
+    from hpc.autoscale.config.secrets import Credentials, resolve_secrets
+else:
+    __getattr__ = offered(
+        __name__,
+        {
+            "Credentials": "secrets",
+            "check_config": "check",
+            "config_schema": "check",
+            "resolve_secrets": "secrets",
+        },
+    )
 
 __all__ = [
     "Credentials",

@@ -4,7 +4,6 @@ The result is a plain dict. Whether it makes sense does not belong here (`check`
 command line and by integrations.
 """
 
-import json
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -51,6 +50,8 @@ def _merged(left: Any, right: Any) -> Any:
 def _read(path: str, chain: tuple[str, ...]) -> dict[str, Any]:
     if path in chain:
         raise CircularIncludeError(" ---> ".join([*chain, path]))
+    import json
+
     chain = (*chain, path)
     try:
         with open(path, encoding="utf-8") as file:

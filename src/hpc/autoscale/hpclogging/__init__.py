@@ -8,7 +8,6 @@ Importing it names the levels and installs the record factory behind the two fie
 and the handlers of the process stay as they are.
 """
 
-import configparser
 import logging
 import os
 import sys
@@ -241,6 +240,7 @@ def _configure(section: Mapping[str, Any]) -> None:
 
 
 def _configure_from_file(path: str, origin: str) -> None:
+    from configparser import Error
     from logging.config import fileConfig
 
     try:
@@ -248,7 +248,7 @@ def _configure_from_file(path: str, origin: str) -> None:
             fileConfig(conf, disable_existing_loggers=False)
     except OSError as e:
         sys.stderr.write(f"{origin} {path!r} cannot be used, logging is not configured: {e}\n")
-    except (configparser.Error, RuntimeError, *_UNUSABLE) as e:
+    except (Error, RuntimeError, *_UNUSABLE) as e:
         raise ConfigurationException(f"{origin} {path!r} cannot be used: {_with_cause(e)}") from e
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from hpc.autoscale.hpctypes import BucketId
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.nodemanager.leastcost import PlanCost
 from hpc.autoscale.util import partition
+
+if TYPE_CHECKING:
+    from hpc.autoscale.node.nodemanager.leastcost import PlanCost
 
 
 class DemandResult:

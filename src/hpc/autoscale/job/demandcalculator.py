@@ -6,21 +6,19 @@ Idle and boot policy is here; acting on it is the caller's decision.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.errors import AutoscaleError
-from hpc.autoscale.job import leastcost
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.job import Job, PackingStrategy
 from hpc.autoscale.job.nodequeue import NodeQueue
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.nodehistory import NodeHistory, NullNodeHistory, SQLiteNodeHistory
+from hpc.autoscale.node.nodehistory import NodeHistory, NullNodeHistory
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
-from hpc.autoscale.node.nodemanager.leastcost import LeastCost
 from hpc.autoscale.results import BootupResult, DeleteResult, Result
 from hpc.autoscale.util import (
     NullSingletonLock,
@@ -29,6 +27,9 @@ from hpc.autoscale.util import (
     new_singleton_lock,
     partition,
 )
+
+if TYPE_CHECKING:
+    from hpc.autoscale.node.nodemanager.leastcost import LeastCost
 
 AtLeast = float | Callable[[Node], float]
 """Seconds, for all nodes or for each."""
@@ -54,7 +55,7 @@ class DemandCalculator:
         # one of our own is filled when it is first needed
         self._node_queue = NodeQueue() if node_queue is None else node_queue
         self._singleton_lock = singleton_lock or NullSingletonLock()
-        self._least_cost = LeastCost.from_config(config)
+        self._least_cost = _least_cost(config)
         if node_queue is not None:
             node_queue._push_all(node_mgr.get_non_failed_nodes())
         if type(self.node_history).decorate is not NullNodeHistory.decorate:
@@ -71,6 +72,8 @@ class DemandCalculator:
         """Place jobs in order, exactly as one `add_job` after another would; at the least cost, where the configuration
         asks for that, for all of them together."""
         if self._least_cost is not None:
+            from hpc.autoscale.job import leastcost
+
             leastcost.add_jobs(self.node_mgr, self._least_cost, jobs, self._add_job)
             return
         for job in jobs:
@@ -234,6 +237,15 @@ class DemandCalculator:
     __repr__ = __str__
 
 
+def _least_cost(config: Mapping[str, Any]) -> LeastCost | None:
+    if (config.get("packing") or {}).get("objective") != "cost":
+        return None
+    # most never ask for it, and it takes long to import
+    from hpc.autoscale.node.nodemanager.leastcost import LeastCost
+
+    return LeastCost.from_config(config)
+
+
 def _joined(
     snode: Node,
     by_id: dict[Any, Node],
@@ -276,8 +288,11 @@ def new_demand_calculator(
             node_mgr.set_system_default_resources()
     if singleton_lock is None:
         singleton_lock = new_singleton_lock(loaded)
-    history = SQLiteNodeHistory() if node_history is None else node_history
-    calculator = DemandCalculator(loaded, node_mgr, history, node_queue, singleton_lock)
+    if node_history is None:
+        from hpc.autoscale.node.nodehistory import SQLiteNodeHistory
+
+        node_history = SQLiteNodeHistory()
+    calculator = DemandCalculator(loaded, node_mgr, node_history, node_queue, singleton_lock)
     if existing_nodes:
         calculator.update_scheduler_nodes(existing_nodes)
     return calculator

@@ -6,16 +6,15 @@ name. Also `TempNode`, a node made up for a question.
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Mapping
 from typing import Any
-from uuid import uuid4
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.record import parse
+from hpc.autoscale.util import random_uuid
 
 
 def _as_reported(
@@ -27,7 +26,7 @@ def _as_reported(
         "node_id": DelayedNodeId(ht.NodeName(hostname)),
         "name": ht.NodeName(hostname),
         "nodearray": ht.NodeArrayName("unknown"),
-        "bucket_id": ht.BucketId(bucket_id or str(uuid4())),
+        "bucket_id": ht.BucketId(bucket_id or random_uuid()),
         "hostname": ht.Hostname(hostname),
         "private_ip": None,
         "instance_id": None,
@@ -107,6 +106,8 @@ class SchedulerNode(Node):
 def _look_up(hostname: str | None) -> ht.IpAddress | None:
     if not hostname:
         return None
+    import socket
+
     try:
         return ht.IpAddress(socket.gethostbyname(hostname))
     except (OSError, UnicodeError) as error:  # the latter for what cannot be a host name

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from typing import cast
-from uuid import uuid4
 
 from hpc.autoscale.hpctypes import NodeId, NodeName, OperationId
+from hpc.autoscale.util import random_uuid
 
 
 class DelayedNodeId:
@@ -32,7 +32,7 @@ class DelayedNodeId:
         """Unique for each object; made when first asked for."""
         found = self.__dict__.get("_transient_id")
         if found is None:
-            found = self.__dict__["_transient_id"] = str(uuid4())
+            found = self.__dict__["_transient_id"] = random_uuid()
         return cast(str, found)
 
     @transient_id.setter

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
-from uuid import uuid4
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.ccbindings.errors import OperationNotFound
@@ -18,6 +17,7 @@ from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 from hpc.autoscale.errors import CycleCloudError
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.requests import RequestLog
+from hpc.autoscale.util import random_uuid
 
 Record = Mapping[str, Any]
 
@@ -117,7 +117,7 @@ def manage(
     request_id: str | None = None,
 ) -> Managed:
     """Make one management call for nodes that have a NodeId, and read back what has become of them."""
-    request_id = request_id or str(uuid4())
+    request_id = request_id or random_uuid()
     result = call(nodes=list(nodes), request_id=request_id)
     by_id: dict[Any, Node] = {node.delayed_node_id.node_id: node for node in nodes}
     by_name: dict[Any, Node] = {node.name: node for node in nodes}

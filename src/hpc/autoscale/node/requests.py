@@ -7,14 +7,16 @@ server carries out one id once. Without a path the memory lasts as long as the o
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
-from uuid import uuid4
+from typing import TYPE_CHECKING
 
 from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.util import random_uuid
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 NewId = Callable[[], str]
 
@@ -32,8 +34,12 @@ class RequestLog:
     def __init__(
         self, path: str | os.PathLike[str] | None = None, new_id: NewId | None = None
     ) -> None:
-        self._path = Path(path) if path else None
-        self._new_id = new_id or (lambda: str(uuid4()))
+        self._path: Path | None = None
+        if path:
+            from pathlib import Path
+
+            self._path = Path(path)
+        self._new_id = new_id or random_uuid
         self._unsettled = self._read()
         self._reusable: list[str] = []
 
@@ -65,6 +71,8 @@ class RequestLog:
     def _read(self) -> list[str]:
         if self._path is None:
             return []
+        import json
+
         try:
             found = json.loads(self._path.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -81,6 +89,8 @@ class RequestLog:
 
     def _write(self, unsettled: list[str]) -> None:
         if self._path is not None:
+            import json
+
             temporary = self._path.with_name(f"{self._path.name}.{os.getpid()}")
             try:
                 with open(temporary, "w", encoding="utf-8") as f:

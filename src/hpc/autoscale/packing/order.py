@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from hpc.autoscale.errors import AutoscaleError
 
@@ -40,8 +39,7 @@ def _unknown_price() -> float | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class Offering:
+class Offering(NamedTuple):
     """What a policy knows of a bucket.
 
     `last_capacity_failure`: seconds since Azure had no capacity there; None for never, or not known. `spot_placement_score`:

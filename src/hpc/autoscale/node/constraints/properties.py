@@ -7,7 +7,6 @@ the like, or by integrations.
 from __future__ import annotations
 
 from typing import Any
-from uuid import uuid4
 
 from hpc.autoscale.errors import did_you_mean
 from hpc.autoscale.node.bucket import NodeBucket
@@ -21,6 +20,7 @@ from hpc.autoscale.packing import expr as engine
 from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.results import SatisfiedResult
+from hpc.autoscale.util import random_uuid
 
 _IN_USE = Reject("ExclusiveRequirementFailed")
 
@@ -99,7 +99,7 @@ class ExclusiveNode(LoweredConstraint):
     ) -> None:
         self.is_exclusive = is_exclusive
         self.job_exclusive = job_exclusive
-        self.assignment_id = assignment_id or str(uuid4())
+        self.assignment_id = assignment_id or random_uuid()
 
     def expression(self) -> engine.Expr:
         """A vacant node, which is then closed."""

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.errors import AutoscaleError
@@ -31,7 +30,7 @@ from hpc.autoscale.node.node.tracked import (
     TrackedShellDict,
 )
 from hpc.autoscale.results import MatchResult
-from hpc.autoscale.util import ShellDict
+from hpc.autoscale.util import ShellDict, random_uuid
 
 if TYPE_CHECKING:
     from hpc.autoscale.node.constraints import NodeConstraint
@@ -337,7 +336,7 @@ class Node(Machine, Timed, ABC):
 
         All or nothing within what fits: a refusal leaves no trace.
         """
-        return decrementing.decrement(self, constraints, iterations, assignment_id or str(uuid4()))
+        return decrementing.decrement(self, constraints, iterations, assignment_id or random_uuid())
 
     def clone(self) -> Node:
         """An independent copy of what it is and offers; assignments and the closed flag are not copied."""

@@ -5,8 +5,10 @@ The figures are set by the node history, in seconds and in seconds since the epo
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 
 class Timed:
@@ -45,14 +47,20 @@ class Timed:
     @property
     def create_time(self) -> datetime:
         """When it was first seen; local time."""
-        return datetime.fromtimestamp(self.create_time_unix)
+        return _local(self.create_time_unix)
 
     @property
     def last_match_time(self) -> datetime:
         """When work last needed it; local time."""
-        return datetime.fromtimestamp(self.last_match_time_unix)
+        return _local(self.last_match_time_unix)
 
     @property
     def delete_time(self) -> datetime:
         """When it was last found gone (the epoch: it is not gone); local time."""
-        return datetime.fromtimestamp(self.delete_time_unix or 0)
+        return _local(self.delete_time_unix or 0)
+
+
+def _local(seconds: float) -> datetime:
+    from datetime import datetime
+
+    return datetime.fromtimestamp(seconds)

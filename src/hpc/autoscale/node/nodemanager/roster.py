@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from ipaddress import AddressValueError, IPv4Address
 from typing import Any
 
 from hpc.autoscale import hpctypes as ht
@@ -146,6 +145,8 @@ def hostname_of(record: Record, configuration: Any, assume_hostnames: bool) -> A
     hostname = text(record, "Hostname")
     address = text(record, "PrivateIp") if assume_hostnames else None
     if address and is_standalone_dns(_Configured(configuration)):
+        from ipaddress import AddressValueError, IPv4Address
+
         try:
             return f"ip-{int(IPv4Address(address)):08X}"
         except AddressValueError:

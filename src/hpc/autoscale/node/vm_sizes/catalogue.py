@@ -6,11 +6,11 @@ how an override file is written in `overrides`; prices are elsewhere.
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.node.vm_sizes.records import UNKNOWN_FAMILY, Compact, Record, expand, shell
@@ -19,15 +19,14 @@ RESOURCE_FILE: str = os.path.join(os.path.dirname(os.path.dirname(__file__)), "v
 """Path of the size table that comes with the package."""
 
 
-@dataclass(frozen=True)
-class Facts:
+class Facts(NamedTuple):
     """A size table as a file gives it. `sizes` hold in every location; `records` in one, and are in published form
     but for what the file leaves out."""
 
-    sizes: Mapping[str, Compact] = field(default_factory=dict)
+    sizes: Mapping[str, Compact] = MappingProxyType({})
     locations: frozenset[str] = frozenset()
-    proxies: Mapping[str, str] = field(default_factory=dict)
-    records: Mapping[str, Mapping[str, Record]] = field(default_factory=dict)
+    proxies: Mapping[str, str] = MappingProxyType({})
+    records: Mapping[str, Mapping[str, Record]] = MappingProxyType({})
 
 
 NOTHING = Facts()
@@ -35,6 +34,8 @@ NOTHING = Facts()
 
 def read_packaged(path: str) -> Facts:
     """The table in the package. One that cannot be read is logged and gives an empty table: sizes are then unknown."""
+    import json
+
     try:
         with open(path, encoding="utf-8") as stream:
             data = json.load(stream)

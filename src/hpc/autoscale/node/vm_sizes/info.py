@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from difflib import get_close_matches
 from functools import cached_property, lru_cache
 from os import PathLike
 from typing import Any
@@ -126,5 +125,7 @@ def suggest_vm_size(name: str) -> str | None:
     for candidate in (usual.lower(), f"standard_{usual.lower()}"):
         if candidate in by_case:
             return by_case[candidate]
+    from difflib import get_close_matches
+
     close = get_close_matches(usual.lower(), by_case, n=1)
     return by_case[close[0]] if close else None

@@ -7,7 +7,6 @@ one line that says where.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,6 +39,8 @@ def load_user_data(source: Any, what: str) -> tuple[Any, str]:
     """
     if not isinstance(source, str | PathLike):
         return source, what
+    import json
+
     path = os.path.expanduser(os.fspath(source))
     name = f"{what} {path}"
     try:

@@ -7,8 +7,6 @@ usage and bills are not looked at here.
 
 from __future__ import annotations
 
-import gzip
-import json
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -51,6 +49,9 @@ class PriceList:
 
     def _load(self) -> dict[str, int]:
         if self._columns is None:
+            import gzip
+            import json
+
             try:
                 with gzip.open(self.path, "rt", encoding="utf-8") as stream:
                     data = json.load(stream)
