@@ -272,8 +272,8 @@ def test_root_gives_log_files_to_their_owner(tmp_path, monkeypatch):
     monkeypatch.setattr(logging, "_GID", 456)
     handler = RotatingFileHandler(tmp_path / "a.log", maxBytes=10, backupCount=1)
     logging.make_chown_handler(handler)
-    handler.emit(stdlib.makeLogRecord({"msg": "0123456789"}))
-    handler.doRollover()
+    for _ in range(2):  # at once, and not by length: Python 3.13 leaves an empty file as it is
+        handler.doRollover()
     handler.close()
     assert chowned == [(123, 456)] * 3
 
