@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from hpc.autoscale.packing.draft import Delta, Probe, Want
-from hpc.autoscale.packing.expr import Expr
+from hpc.autoscale.packing.expr import AnyNode, Expr
 from hpc.autoscale.packing.groups import Groups
 from hpc.autoscale.packing.outlook import Outlook, Spot
 from hpc.autoscale.packing.ranking import Ranking, Survey
@@ -39,6 +39,8 @@ class Packer:
         self.lanes: dict[int, tuple[object, Outlook | None]] = {}
         self._groups: dict[int, Groups] = {}
         self._journal = Journal()
+        # where an expression has no stock to be asked, whatever it is
+        self._nowhere = Outlook(AnyNode(), (), self._journal)
         self._plan: Delta | None = None
 
     def add(self, stock: Stock) -> None:
@@ -100,7 +102,8 @@ class Packer:
     def _outlook(self, expr: Expr) -> Outlook:
         found = self._outlooks.get(expr)
         if found is None:
-            found = Outlook(expr, self.ranking(expr).stocks, self._journal)
+            stocks = self.ranking(expr).stocks
+            found = Outlook(expr, stocks, self._journal) if stocks else self._nowhere
             self._outlooks[expr] = found
         else:
             found.catch_up()
@@ -123,6 +126,10 @@ class Packer:
         self._plan = None
         stock, _, _, after = spot
         stock.open_one(after)
+
+    def adopt(self, delta: Delta) -> None:
+        """Take a plan that was made from the state as it is by other means than `ask`; it can be committed now."""
+        self._plan = delta
 
     def commit(self, delta: Delta) -> None:
         """Make a plan true: all of it, or StalePlan or Overdrawn and nothing of it. The delta's `effects` are the

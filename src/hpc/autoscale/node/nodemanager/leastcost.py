@@ -180,7 +180,7 @@ def _carry_out(manager: NodeManager, layout: Layout, demands: Sequence[Demand]) 
         proposal.names(manager._bucket_of(p.stock), p.hi - p.lo) if p.opened else ()
         for p in layout.delta.placed
     ]
-    manager._packer._plan = layout.delta
+    manager._packer.adopt(layout.delta)
     manager._packer.commit(layout.delta)
     proposal.accept()
     for placed, fresh in zip(layout.delta.placed, names, strict=True):
