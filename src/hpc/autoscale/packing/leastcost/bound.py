@@ -32,7 +32,8 @@ def bound_of(problem: Problem, prices: Prices, best: Values) -> float:
         if bin_.price + charge + due <= 0 or not bin_.price:
             due = max(0.0, value - charge)
         elif value > 0:
-            scale = max(scale, value / (bin_.price + charge + due))
+            # all prices go down together, what is due and charged too: only the node's own price stays
+            scale = max(scale, (value - charge - due) / bin_.price)
         worth -= due * bin_.nodes
     return max(0.0, worth / scale)
 
