@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hpc.autoscale.packing.leastcost.plan import Load, Lot, Rooms, real
+from hpc.autoscale.packing.leastcost.plan import Load, Lot, Rooms, left_over, real
 from hpc.autoscale.packing.leastcost.problem import Bin, Problem, room_for
 from hpc.autoscale.packing.shape import Quantity
 
@@ -17,14 +17,32 @@ _FEWER = 1e-6
 
 
 def greedy(problem: Problem) -> list[Lot]:
-    """Lots that place as much as finds room. Cost: items with units x bins for each load that is chosen."""
+    """Lots that place as much as finds room. Cost: items with units x bins for each load that is chosen.
+
+    Where the cheapest way uses the limits up, what spares them is tried, and the one that leaves less is taken.
+    """
     wanted = [i for i, item in enumerate(problem.items) if item.units]
-    if len(wanted) == len(problem.items):
-        return _Greedy(problem).lots()
-    return [
-        lot._replace(load=tuple((wanted[i], n) for i, n in lot.load))
-        for lot in _Greedy(problem.only(wanted)).lots()
-    ]
+    some = problem if len(wanted) == len(problem.items) else problem.only(wanted)
+    lots = _Greedy(some, [bin_.price for bin_ in some.bins]).lots()
+    left = sum(left_over(some, lots))
+    if left and some.limits:
+        sparing = _Greedy(some, _shares(some)).lots()
+        if sum(left_over(some, sparing)) < left:
+            lots = sparing
+    if some is problem:
+        return lots
+    return [lot._replace(load=tuple((wanted[i], n) for i, n in lot.load)) for lot in lots]
+
+
+def _shares(problem: Problem) -> list[float]:
+    """By bin: the greatest part of any limit that one node takes; 0 for what runs already."""
+    found = []
+    for bin_ in problem.bins:
+        share = 1 / max(1, bin_.nodes) if bin_.price else 0.0
+        for limit in (problem.limits[a] for a in bin_.accounts if bin_.price):
+            share = max(share, 1 / max(1, limit.nodes), bin_.stock.cores / max(1, limit.cores))
+        found.append(share)
+    return found
 
 
 class _Node:
@@ -116,8 +134,11 @@ class _Kind:
 
 
 class _Greedy:
-    def __init__(self, problem: Problem) -> None:
+    """`costs`: what a node of each bin is taken to cost."""
+
+    def __init__(self, problem: Problem, costs: Sequence[float]) -> None:
         self.problem = problem
+        self.costs = costs
         self.rooms = Rooms(problem)
         self.left = problem.units
         self.worth = worths(problem)
@@ -138,11 +159,11 @@ class _Greedy:
             while self.left[seed]:
                 best: tuple[float, int, Load] | None = None
                 for number in self.hosts[seed]:
-                    price = self.problem.bins[number].price
-                    if self.rooms.of(number) > 0 and price:
+                    cost = self.costs[number]
+                    if self.rooms.of(number) > 0 and cost:
                         load = self._best_load(number, seed)
                         # of equals the dearer, which means fewer nodes
-                        value = self._value(load) / price * (1 + _FEWER * price)
+                        value = self._value(load) / cost * (1 + _FEWER * cost)
                         if load and (best is None or value > best[0]):
                             best = (value, number, load)
                 if best is None or not self._use(best[1], best[2]):
