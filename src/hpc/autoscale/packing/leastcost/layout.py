@@ -29,7 +29,7 @@ class Share(NamedTuple):
 
 class Layout(NamedTuple):
     """`delta`: all that changes, for the engine to commit. `placed`: the same by demand, a step for each, in the order in
-    which nodes are filled; of a new node every step says that it is opened."""
+    which nodes are filled, as if the new ones were there already."""
 
     delta: Delta
     placed: dict[int, list[Placed]]
@@ -116,7 +116,7 @@ class _Work:
         after: NodeShape,
     ) -> None:
         steps = self._steps.setdefault(demand, [])
-        placed = Placed(bin_.stock, position, position + 1, times, before, after, bin_.opened)
+        placed = Placed(bin_.stock, position, position + 1, times, before, after, False)
         _extend(steps, placed)
 
     def _done(self, bin_: Bin, position: int, shape: NodeShape) -> None:

@@ -101,8 +101,9 @@ class Master:
             if row is not None and bin_.stock.cores:
                 entries[row] = float(bin_.stock.cores)
         rows, values = list(entries), list(entries.values())
-        # of plans at one price, the one of fewer nodes
-        cost = bin_.price + self._per_node if bin_.price else 0.0
+        # of plans at one price, the one of fewer nodes, and then of those that come first
+        later = number / len(self._problem.bins)
+        cost = bin_.price + self._per_node * (1 + later) if bin_.price else 0.0
         self._highs.addCol(cost, 0.0, self._infinity, len(rows), rows, values)
 
     def solve(self) -> tuple[list[float], float] | None:
