@@ -8,7 +8,8 @@ import argparse
 import inspect
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -20,7 +21,9 @@ DOCUMENTS = (
     "docs/lifecycle.md",
     "docs/writing-an-integration.md",
     "docs/compatibility.md",
+    "docs/performance.md",
 )
+FIGURES = ROOT / "docs" / "figures.json"
 DIFFERENCES = ROOT / "tests" / "conformance" / "differences.json"
 
 # Properties that are plain attributes of a node, and so have no docstring of their own.
@@ -57,7 +60,8 @@ def node_properties() -> str:
 
 def _kind(prop: property) -> str:
     """The type of a property in JSON's words."""
-    hint = get_type_hints(prop.fget).get("return")
+    # the library imports this one for type checkers only
+    hint = get_type_hints(prop.fget, localns={"datetime": datetime}).get("return")
     options = getattr(hint, "__args__", None) or (hint,)
     return ", ".join(_type_name(option) for option in options)
 
@@ -169,6 +173,54 @@ def kept_behaviour() -> str:
     return _differences(kept=True)
 
 
+def figures() -> str:
+    """What the benchmarks measured last, as kept by `--figures`."""
+    kept = json.loads(FIGURES.read_text(encoding="utf-8"))
+    rows = [
+        (
+            each["name"],
+            _amount(each["cpu_ms"]),
+            _amount(each["scaled_ms"]),
+            _amount(each["at_most_ms"]),
+            _amount(each["peak_mb"]),
+        )
+        for each in kept["figures"]
+    ]
+    grown = [(g["name"], f"{g['exponent']:.2f}", f"{g['at_most']:g}") for g in kept["growth"]]
+    machine = f"{kept['cores']} cores, Python {kept['python']}, the loop in {kept['loop_s']:.3f} s"
+    parts = [
+        f"On {machine}.",
+        table(("", "CPU ms", "scaled", "at most", "peak MB"), rows),
+        table(("growth", "exponent", "at most"), grown),
+    ]
+    return "\n\n".join(parts)
+
+
+def _amount(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
+
+
+def keep_figures(path: Path) -> None:
+    """Keep what a JSON file of the benchmarks says, for `figures`. The single runs are left out."""
+    measured = json.loads(path.read_text(encoding="utf-8"))
+    names = ("name", "cpu_ms", "scaled_ms", "at_most_ms", "peak_mb")
+    told = [f for f in measured["figures"] if "cpu_ms" in f and not f["sweep"]]
+    loops = sorted(each["loop_s"] for each in told)
+    kept = {
+        "python": measured["machine"]["python"],
+        "cores": measured["machine"]["cores"],
+        "loop_s": loops[len(loops) // 2],
+        "figures": [{name: each[name] for name in names} for each in told],
+        "growth": [
+            {name: each[name] for name in ("name", "exponent", "at_most")}
+            for each in measured["growth"]
+        ],
+    }
+    FIGURES.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+
+
 TABLES: Mapping[str, Callable[[], str]] = {
     "node-properties": node_properties,
     "configuration-keys": configuration_keys,
@@ -177,10 +229,11 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "promises": promises,
     "differences": differences,
     "kept": kept_behaviour,
+    "figures": figures,
 }
 
 
-def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     """A Markdown table."""
     lines = (head, tuple("---" for _ in head), *rows)
     cells = ([cell.replace("|", r"\|") for cell in line] for line in lines)
@@ -207,7 +260,16 @@ def main(arguments: list[str]) -> int:
     """Write, or with --check only compare; exit code 1 when something differs."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="change nothing, fail on differences")
-    check = parser.parse_args(arguments).check
+    parser.add_argument(
+        "--figures",
+        metavar="FILE",
+        type=Path,
+        help="take over what this run of the benchmarks says",
+    )
+    options = parser.parse_args(arguments)
+    check = options.check
+    if options.figures:
+        keep_figures(options.figures)
     stale = []
     for name in DOCUMENTS:
         path = ROOT / name
