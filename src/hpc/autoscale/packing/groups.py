@@ -78,7 +78,9 @@ class Family:
         rooms = self._used if in_use else self._unused
         place = rooms.first(nodes, 0)
         # nodes promised elsewhere are not in the index
-        while place >= 0 and not self._stocks[place].has_room_for(nodes):
+        while place >= 0 and self._stocks[place].reserved:
+            if self._stocks[place].has_room_for(nodes):
+                break
             place = rooms.first(nodes, place + 1)
         return self.members[place] if place >= 0 else None
 

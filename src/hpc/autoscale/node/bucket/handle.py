@@ -289,8 +289,11 @@ class NodeBucket(BucketFacts):
 
     def _took(self, placed: Placed, names: Sequence[str], assignment_id: str) -> None:
         """The engine has placed something here; `names` are those of newly opened nodes."""
-        self._slots.extend(names)
         before, after, ids = placed.before, placed.after, (assignment_id,)
+        if placed.opened:
+            self._slots.extend(names)
+            self._links.update(dict.fromkeys(range(placed.lo, placed.hi), ids))
+            return
         for position in range(placed.lo, placed.hi):
             node = self._seen(position)
             if isinstance(node, Node):
@@ -329,7 +332,8 @@ class NodeBucket(BucketFacts):
     def _seen(self, position: int) -> Node | str | None:
         """What is at a position; an existing node is made now if nobody has looked at it yet."""
         found = self._slots[position]
-        if found is None or isinstance(found, (Node, str)):
+        # a text is told from other things far faster than a node is
+        if found is None or isinstance(found, (str, Node)):
             return found
         node = self._slots[position] = self._take_in(found.node(position), position)
         return node
