@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
+from itertools import compress
+from operator import not_
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpclogging as logging
@@ -137,10 +139,10 @@ class DemandCalculator:
     def get_demand(self) -> DemandResult:
         """Nodes to create, in use, not in use, and failed, as of now."""
         failed = self.node_mgr.get_failed_nodes()
-        matched: list[Node] = []
-        unmatched: list[Node] = []
-        for node in self._queue():
-            (matched if node.required else unmatched).append(node)
+        nodes = self._queue()
+        needed = [node.required for node in nodes]
+        matched = list(compress(nodes, needed))
+        unmatched = list(compress(nodes, map(not_, needed)))
         return DemandResult(
             self.node_mgr.get_new_nodes(),
             matched,

@@ -5,16 +5,21 @@ Integrations subclass `NodeQueue` for an order of their own. Which nodes fit a j
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.node.kind import free_of_each
 from hpc.autoscale.results import EarlyBailoutResult
 
 
 def default_prioritizer(node: Node) -> float:
     """Free cores; 0 where there is no such resource, or where it is no number."""
-    cores = node._free("ncpus")
-    return cores if isinstance(cores, (int, float)) else 0
+    return _default_priorities((node,))[0]
+
+
+def _default_priorities(nodes: Iterable[Node]) -> list[float]:
+    cores = free_of_each(nodes, "ncpus")
+    return [count if isinstance(count, (int, float)) else 0 for count in cores]
 
 
 def default_early_bailout(node: Node) -> EarlyBailoutResult:
@@ -58,24 +63,23 @@ class NodeQueue:
             for node in nodes:
                 self.push(node)
             return
-        known, priorities, priority_of = self.__nodes, self.__priorities, self._priority_of()
-        for node in nodes:
-            key = id(node)
-            if key not in known:
-                known[key] = node
-                priorities[key] = priority_of(node)
-                self.__sorted = None
+        new = [node for node in nodes if id(node) not in self.__nodes]
+        ids = list(map(id, new))
+        self.__nodes.update(zip(ids, new, strict=True))
+        self.__priorities.update(zip(ids, self._priorities_of(new), strict=True))
+        self.__sorted = None
 
     def update(self) -> None:
         """Ask for every node's priority anew."""
-        priority_of = self._priority_of()
-        self.__priorities = {key: priority_of(node) for key, node in self.__nodes.items()}
+        priorities = self._priorities_of(self.__nodes.values())
+        self.__priorities = dict(zip(self.__nodes, priorities, strict=True))
         self.__sorted = None
 
-    def _priority_of(self) -> Callable[[Node], float]:
-        """`node_priority`, in one call less where it was not overridden."""
-        is_usual = type(self).node_priority is NodeQueue.node_priority
-        return default_prioritizer if is_usual else self.node_priority
+    def _priorities_of(self, nodes: Iterable[Node]) -> list[float]:
+        """`node_priority` of each, which need not be called where it was not overridden."""
+        if type(self).node_priority is NodeQueue.node_priority:
+            return _default_priorities(nodes)
+        return [self.node_priority(node) for node in nodes]
 
     def empty(self) -> bool:
         """True when there is no node."""

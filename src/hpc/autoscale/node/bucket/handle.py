@@ -20,13 +20,15 @@ from hpc.autoscale.node.limits import BucketLimits, _SharedLimit
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES, Node
 from hpc.autoscale.node.node.copying import twin
 from hpc.autoscale.node.node.kind import Kind
-from hpc.autoscale.node.node.shaping import in_group, look_of, shape_of
+from hpc.autoscale.node.node.shaping import Used, in_group, look_of, shape_of, used_up
 from hpc.autoscale.packing.draft import Placed
 from hpc.autoscale.packing.shape import NodeShape, ShapeTable
 from hpc.autoscale.packing.stock import Stock
 
 Twins = dict[object, NodeShape]
 """Shapes of new nodes, by all that decides them but for the placement group."""
+
+_ALL_THERE = frozenset((Node, type(None)))
 
 
 class NodeBucket(BucketFacts):
@@ -67,6 +69,7 @@ class NodeBucket(BucketFacts):
         self._dirty = set(range(len(nodes)))
         self._template_dirty = True
         self._deferred: frozenset[str] = frozenset()
+        self._uses: dict[tuple[NodeShape, NodeShape], Used] = {}
         # shapes of nodes that are alike, by what `look_of` says of each
         self._looks: dict[object, NodeShape] = {}
         self._stock: Stock | None = None
@@ -208,12 +211,27 @@ class NodeBucket(BucketFacts):
 
     def _make(self, planned_only: bool = True) -> None:
         """Make the nodes that nobody has looked at yet."""
-        if any(not issubclass(kind, Node) for kind in set(map(type, self._slots))):
-            for position, slot in enumerate(self._slots):
-                if isinstance(slot, str) or (slot is self._unseen and not planned_only):
-                    self._handle(position)
+        if not _ALL_THERE.issuperset(map(type, self._slots)):
+            if not planned_only:
+                for position, slot in enumerate(self._slots):
+                    if slot is self._unseen:
+                        self._seen(position)
+            self._cast([i for i, slot in enumerate(self._slots) if isinstance(slot, str)])
         if not planned_only:
             self._unseen = None
+
+    def _cast(self, positions: Sequence[int]) -> None:
+        """Make planned nodes."""
+        stock, finish = self._stock, self._finish
+        if not positions or stock is None or finish is None:
+            return
+        cast, shapes = self._mould.caster(finish, stock.new_shape), stock.shapes
+        for position in positions:
+            name, shape = self._slots[position], shapes[position]
+            if isinstance(name, str) and shape is not None:
+                node = cast(name, position, shape, self._links.pop(position, ()))
+                self._slots[position] = node
+                self._unlisted.append(node)
 
     def _bucket_shape(self, table: ShapeTable) -> NodeShape:
         return shape_of(
@@ -297,7 +315,7 @@ class NodeBucket(BucketFacts):
         for position in range(placed.lo, placed.hi):
             node = self._seen(position)
             if isinstance(node, Node):
-                node._placed(after.free, before.free, after.closed, ids)
+                node._placed(self._used(before, after), after.closed, ids)
             elif position in self._links:
                 self._link(position, assignment_id)
             else:
@@ -312,9 +330,15 @@ class NodeBucket(BucketFacts):
             return
         node = self._seen(position)
         if isinstance(node, Node):
-            node._placed(after.free, before.free, after.closed, (assignment_id,))
+            node._placed(self._used(before, after), after.closed, (assignment_id,))
         else:
             self._links[position] = [assignment_id]
+
+    def _used(self, before: NodeShape, after: NodeShape) -> Used:
+        found = self._uses.get((before, after))
+        if found is None:
+            found = self._uses[before, after] = used_up(before.free, after.free)
+        return found
 
     def _link(self, position: int, assignment_id: str) -> None:
         """Add to those who were placed on a planned node."""
@@ -340,18 +364,15 @@ class NodeBucket(BucketFacts):
 
     def _handle(self, position: int) -> Node:
         """The node at a position, also one that is gone; made now if nobody has looked at it yet."""
-        found = self._seen(position)
-        if not isinstance(found, str):
-            return self._gone[position] if found is None else found
-        stock, finish = self._stock, self._finish
-        shape = stock.shapes[position] if stock is not None else None
-        if stock is None or finish is None or shape is None:
+        found: object = self._seen(position)
+        if isinstance(found, str):
+            self._cast((position,))
+            found = self._slots[position]
+        if found is None:
+            return self._gone[position]
+        if not isinstance(found, Node):
             raise AutoscaleError(f"{self} has no planned node at {position}")
-        shapes, links = (stock.new_shape, shape), self._links.pop(position, ())
-        node = self._mould.planned(found, position, finish, shapes, links)
-        self._slots[position] = node
-        self._unlisted.append(node)
-        return node
+        return found
 
     def _new_node(self, name: str, hostname: str) -> Node:
         return self._mould.new_node(name, hostname, self._finish)

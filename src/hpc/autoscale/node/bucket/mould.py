@@ -8,6 +8,7 @@ a new node takes over the latter, and works out the former for itself, because t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from hpc.autoscale import hpctypes as ht
@@ -17,11 +18,13 @@ from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.copying import same
 from hpc.autoscale.node.node.kind import Kind, stamp
 from hpc.autoscale.node.node.record import copied
-from hpc.autoscale.node.node.shaping import left_in
+from hpc.autoscale.node.node.shaping import use, used_up
 from hpc.autoscale.node.node.tracked import TrackedDict
 from hpc.autoscale.packing.shape import NodeShape, freeze
 
 FinishNode = Callable[[Node], None]
+Caster = Callable[[str, int, NodeShape, Sequence[str]], Node]
+"""Makes a node of its name, its position in the bucket, its shape, and who was placed on it."""
 
 
 class Finish(Protocol):
@@ -116,39 +119,49 @@ class Mould:
         size = (d.vcpu_count, d.gpu_count, d.memory)
         return (*place, *size, id(d.software_configuration), freeze(self._cast))
 
-    def planned(
-        self,
-        name: str,
-        position: int,
-        finish: Finish,
-        shapes: tuple[NodeShape, NodeShape],
-        assignment_ids: Sequence[str],
-    ) -> Node:
-        """A node that work was placed on before anybody looked at it. `shapes`: of a new node, and of this one.
+    def caster(self, finish: Finish, empty: NodeShape) -> Caster:
+        """What makes nodes that work was placed on before anybody looked at them. `empty`: the shape of a new node.
 
-        Cost: one dict, where all that is new nodes have in common can be shared; else that of a new node.
+        Cost of each: one dict, where all that is new nodes have in common can be shared; else that of a new node.
         """
         sample, kind, rest, of_shape = self._planned or self._new_cast(finish)
-        empty, shape = shapes
-        if of_shape is not None:
+        if of_shape is None:
+            return partial(self._cast_one, kind, rest, empty)
+
+        def cast(name: str, position: int, shape: NodeShape, assignment_ids: Sequence[str]) -> Node:
             attributes = of_shape.get(shape)
             if attributes is None:
+                left = dict(sample.available)
+                use(left, used_up(empty.free, shape.free))
                 attributes = of_shape[shape] = {
                     **kind.attributes,
                     "_home": self._bucket,
                     "_is_planned": True,
-                    "_left": left_in(sample.available, shape.free, empty.free),
+                    "_left": left,
                     "_allocated": True,
                     "_Node__closed": shape.closed,
                 }
             made, own = stamp(Node, attributes)
             own["_name"], own["_position"], own["_assigned"] = name, position, assignment_ids
             return made
+
+        return cast
+
+    def _cast_one(
+        self,
+        kind: Kind,
+        rest: FinishNode | None,
+        empty: NodeShape,
+        name: str,
+        position: int,
+        shape: NodeShape,
+        assignment_ids: Sequence[str],
+    ) -> Node:
         node, own = stamp(Node, kind.attributes)
         own["_name"] = name
         if rest is not None:
             rest(node)
-        node._placed(shape.free, empty.free, shape.closed, assignment_ids)
+        node._placed(used_up(empty.free, shape.free), shape.closed, assignment_ids)
         own["_home"], own["_position"], own["_is_planned"] = self._bucket, position, True
         return node
 

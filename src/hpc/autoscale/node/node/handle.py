@@ -20,7 +20,7 @@ from hpc.autoscale.node.node import decrementing, kind, record
 from hpc.autoscale.node.node.machine import Machine
 from hpc.autoscale.node.node.placement import checked_placement_group as checked_placement_group
 from hpc.autoscale.node.node.placement import escaped_placement_group
-from hpc.autoscale.node.node.shaping import NodeView, left_in
+from hpc.autoscale.node.node.shaping import NodeView, Used, use
 from hpc.autoscale.node.node.times import Timed
 from hpc.autoscale.node.node.tracked import (
     Home,
@@ -69,6 +69,11 @@ class Node(Machine, Timed, ABC):
     state: ht.NodeStatus = kind.lazy(kind.always_set)
     target_state: ht.NodeStatus = kind.lazy(kind.always_set)
     exists: bool = kind.lazy(kind.always_set)
+
+    managed: bool = kind.shared()
+    __nodearray: ht.NodeArrayName = kind.shared()
+    __power_state: ht.NodeStatus = kind.shared()
+    __software_configuration: Mapping[str, Any] = kind.shared()
 
     # The mangled names are part of the interface: callers' tests write `node._Node__nodearray`.
     delayed_node_id: DelayedNodeId = kind.lazy(kind.delayed_node_id)
@@ -245,12 +250,6 @@ class Node(Machine, Timed, ABC):
         made = self.__dict__.get("_Node__assignments")
         return bool(self._assigned if made is None else made)
 
-    def _free(self, name: str) -> Any:
-        """`available.get(name)`, for which what is available need not be made."""
-        if self._kind is None or "_Node__available" in self.__dict__ or name in self._kind.personal:
-            return self.available.get(name)
-        return self._left.get(name)
-
     @property
     def _has_id(self) -> bool:
         """Whether the server has given it an id."""
@@ -280,15 +279,9 @@ class Node(Machine, Timed, ABC):
         """Note that a job is placed here."""
         self.__assignments.add(assignment_id)
 
-    def _placed(
-        self,
-        free: Mapping[str, Any],
-        before: Mapping[str, Any],
-        closed: bool,
-        assignment_ids: Sequence[str],
-    ) -> None:
+    def _placed(self, used: Used, closed: bool, assignment_ids: Sequence[str]) -> None:
         """Take over what the engine has placed here, without reporting it back."""
-        self.__available.replace(left_in(self.__available, free, before))
+        use(self.__available, used)
         self._took_work(closed, assignment_ids)
 
     def _took_work(self, closed: bool, assignment_ids: Sequence[str]) -> None:

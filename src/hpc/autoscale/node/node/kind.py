@@ -32,6 +32,21 @@ _LAZY = (
     "_Node__node_attribute_overrides",
     "metadata",
 )
+# Attributes that are looked up in the kind, until they are written to: what nobody asks for often.
+_SHARED = (
+    "_bucket_id",
+    "_vm_size",
+    "_location",
+    "_spot",
+    "_vcpu_count",
+    "_memory",
+    "_infiniband",
+    "_gpu_count",
+    "managed",
+    "_Node__nodearray",
+    "_Node__power_state",
+    "_Node__software_configuration",
+)
 # Attributes that only say how to make the others.
 _MAKING = ("_kind", "_alike", "_left", "_assigned", "_node_id")
 
@@ -79,6 +94,25 @@ class _Lazy:
         return found
 
 
+class _Shared:
+    """An attribute that nodes of a kind have in common, unless they have one of their own."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, node: Any, owner: type | None = None) -> Any:
+        if node is None:
+            return self
+        if node._kind is None:
+            raise AttributeError(f"{self._name} was not set yet")
+        return node._kind.shared[self._name]
+
+
+def shared() -> Any:
+    """An attribute that nodes of a kind have in common."""
+    return _Shared()
+
+
 def lazy(make: Callable[[Any], Any]) -> Any:
     """An attribute of nodes that were made of a kind, made by `make(node)` when it is first read."""
     return _Lazy(make)
@@ -122,9 +156,22 @@ def assignments(node: Any) -> TrackedSet:
 
 def whole_state(node: Node) -> dict[str, Any]:
     """All attributes of a node, with everything made that is made when looked at."""
-    for name in _LAZY:
-        getattr(node, name)
-    return {name: value for name, value in node.__dict__.items() if name not in _MAKING}
+    made = {name: getattr(node, name) for name in (*_SHARED, *_LAZY)}
+    own = {name: value for name, value in node.__dict__.items() if name not in _MAKING}
+    return {**made, **own}
+
+
+def free_of_each(nodes: Iterable[Node], name: str) -> list[Any]:
+    """`available.get(name)` of each node, for which nothing need be made."""
+    found = []
+    for node in nodes:
+        available = node.__dict__.get("_Node__available")
+        if available is None:
+            kind = node._kind
+            usual = kind is not None and name not in kind.personal
+            available = node._left if usual else node.available
+        found.append(available.get(name))
+    return found
 
 
 def untouched(nodes: Iterable[Node]) -> tuple[dict[Kind, list[Node]], list[Node]]:
@@ -158,7 +205,7 @@ class Kind:
     """What nodes that are made alike have in common, taken from a sample. `own`: resources that each node has a value of its
     own for; the sample has something in their places."""
 
-    __slots__ = ("_plain", "attributes", "free", "own", "personal", "totals")
+    __slots__ = ("_plain", "attributes", "free", "own", "personal", "shared", "totals")
 
     def __init__(self, sample: Node, own: Iterable[Own] = ()) -> None:
         self.totals = dict(sample._resources)
@@ -166,13 +213,16 @@ class Kind:
         self.own = tuple(own)
         self.personal = frozenset(name for name, _ in self.own)
         self._plain = can_be_shared(self.totals) and can_be_shared(self.free)
+        state = whole_state(sample)
+        self.shared = {name: state[name] for name in _SHARED}
+        # the smaller, the sooner thousands of them are copied
         self.attributes = {
             # a place for each that will be set, so that a copy need not grow
             "_name": "",
             "_node_id": None,
             "_home": None,
             "_position": -1,
-            **_without(whole_state(sample), _LAZY),
+            **_without(state, (*_SHARED, *_LAZY, "_aux")),
             "_kind": self,
             # how a deallocated node looks depends on whether it is in demand
             "_alike": None if sample.state == "Deallocated" else self,

@@ -7,6 +7,7 @@ from functools import cached_property
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
+from hpc.autoscale.node.node.kind import shared
 from hpc.autoscale.util import ShellDict
 
 # The names that a constraint may ask for as {"node.<name>": …}; published, and compared by callers.
@@ -47,6 +48,15 @@ QUERYABLE_PROPERTIES: list[str] = [
 
 class Machine:
     """Names and hardware of a node."""
+
+    _bucket_id: ht.BucketId = shared()
+    _vm_size: ht.VMSize = shared()
+    _location: ht.Location = shared()
+    _spot: bool = shared()
+    _vcpu_count: int = shared()
+    _memory: ht.Memory = shared()
+    _infiniband: bool = shared()
+    _gpu_count: int | None = shared()
 
     def __init__(
         self,

@@ -7,8 +7,8 @@ and magnitude that the node had.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from functools import cache
+from collections.abc import Collection, Mapping, Sequence
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale.hpctypes import Memory, Size, magnitude_bytes
@@ -16,6 +16,9 @@ from hpc.autoscale.packing.shape import IDENTITY, NodeShape, ShapeTable, Unit
 
 if TYPE_CHECKING:
     from hpc.autoscale.node.node.handle import Node
+
+Used = Sequence[tuple[str, float]]
+"""Amounts that were used, in bytes where they are sizes: how much is left of each."""
 
 # Statuses of nodes that must get no work: broken, or on their way out.
 _TROUBLED = frozenset(
@@ -63,16 +66,29 @@ def restore(values: Mapping[str, Any], like: Mapping[str, Any]) -> dict[str, Any
     return restored
 
 
-def left_in(
-    available: Mapping[str, Any], free: Mapping[str, Any], before: Mapping[str, Any]
-) -> dict[str, Any]:
-    """What will be available: amounts that went down from `before` to `free` are used up, the rest stays what it is."""
-    used = {
-        name: amount
-        for name, amount in free.items()
+def used_up(before: Mapping[str, object], after: Mapping[str, object]) -> Used:
+    """The amounts that differ between what was free and what is; everything else on a node stays what it is."""
+    return [
+        (name, amount)
+        for name, amount in after.items()
         if isinstance(amount, (int, float)) and before.get(name) != amount
-    }
-    return {**available, **restore(used, available)}
+    ]
+
+
+def use(available: dict[str, Any], used: Used) -> None:
+    """Set the amounts of a node that are used to what they are now, without reporting it to anybody. Sizes keep their class
+    and magnitude."""
+    for name, amount in used:
+        was = available.get(name)
+        cls: Any = was.__class__
+        is_size = issubclass(cls, Size)
+        value = _sized(cls, was.magnitude, amount) if is_size else amount
+        dict.__setitem__(available, name, value)
+
+
+@lru_cache(maxsize=10_000)
+def _sized(cls: Any, magnitude: str, amount: float) -> Any:
+    return cls(0, magnitude).with_bytes(amount)
 
 
 def trouble_of(node: Node) -> str | None:
