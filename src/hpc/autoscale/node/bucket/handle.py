@@ -306,9 +306,9 @@ class NodeBucket(BucketFacts):
         return True
 
     def _took(self, placed: Placed, names: Sequence[str], assignment_id: str) -> None:
-        """The engine has placed something here; `names` are those of newly opened nodes."""
+        """The engine has placed something here; `names` are those of newly opened nodes, on which there is nobody yet."""
         before, after, ids = placed.before, placed.after, (assignment_id,)
-        if placed.opened:
+        if names:
             self._slots.extend(names)
             self._links.update(dict.fromkeys(range(placed.lo, placed.hi), ids))
             return
