@@ -16,6 +16,7 @@ class Figure:
     """One thing to measure. `at_most_ms`, `at_most_mb`: targets, None where there is none. `sweep`, `size`: of what row
     of growing sizes it is a part, and where, with `at_most_exponent` for the row. `than`: the name of the figure that it
     is compared to, and `at_most_ratio` how many times that it may cost.
+    `at_most_gap`: how far a plan's price may be above its lower bound, as a part of that.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Figure:
     at_most_exponent: float | None = None
     than: str = ""
     at_most_ratio: float | None = None
+    at_most_gap: float | None = None
 
     @property
     def workload(self) -> str:
@@ -63,6 +65,11 @@ BIG_MS, BIG_MB = 2_000, 400
 IMPORT_MS = 60.0
 EXPLAINED_RATIO = 2.0
 EXPONENT = 1.1
+# least-cost mode: by seconds of search, how far above the lower bound a plan may be
+GAPS: Mapping[float, Mapping[str, float | None]] = {
+    0.25: {"W2": 0.005, "W4": 0.005, "W5": 0.005, "W2u": None},
+    2.0: {"W2": 0.001, "W4": 0.001, "W5": 0.001, "W2u": 0.03},
+}
 
 # Sweeps: (workload, what grows, four sizes of which each is twice the one before, what stays)
 Sweep = tuple[str, str, int, Mapping[str, int]]
@@ -116,6 +123,7 @@ def _figures(part: int) -> Iterator[Figure]:
     yield from _imports()
     yield from _explaining()
     yield from _custom()
+    yield from _costs()
     nodes, jobs = 20_000 // part, 100_000 // part
     task = {"kind": "pass", "workload": "big", "scale": {"n": jobs, "nodes": nodes}, "check": True}
     targets = (BIG_MS, BIG_MB) if part == 1 else (None, None)
@@ -131,6 +139,23 @@ def _passes() -> Iterator[Figure]:
     for name, upstream in UPSTREAM.items():
         task = {"kind": "pass", "workload": name, "scale": {"n": upstream.jobs}, "check": True}
         yield Figure(f"{name}, {upstream.jobs:,} jobs", "pass", task, upstream.at_most_ms)
+
+
+def _costs() -> Iterator[Figure]:
+    for seconds, gaps in GAPS.items():
+        packing = {"objective": "cost", "optimize_seconds": seconds}
+        for workload, gap in gaps.items():
+            yield Figure(
+                f"{workload}, {seconds:g} s", "cost", _cost(workload, packing), at_most_gap=gap
+            )
+    for workload in GAPS[0.25]:
+        packing = {"objective": "cost", "optimize_rounds": 0}
+        yield Figure(f"{workload}, greedy", "cost", _cost(workload, packing))
+
+
+def _cost(workload: str, packing: dict[str, Any]) -> dict[str, Any]:
+    config = {"packing": packing}
+    return {"kind": "pass", "workload": workload, "prices": True, "check": True, "config": config}
 
 
 def _startups() -> Iterator[Figure]:

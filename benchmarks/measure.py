@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NotRequired, TypedDict, TypeVar
 
 import custom
+import leastcost
 from calibration import TURNS, loop_seconds
 from check_plan import violations
 from clusters import make_jobs, mock_cluster, plan_of, scheduler_nodes, write_free_amounts
@@ -35,7 +36,8 @@ class Task(TypedDict):
     registered that keeps every result. `again`: the pass is measured once more, on a cluster of its own, in a process
     that knows the jobs' texts by then. `scheduler_nodes`: the calculator is also given the nodes as the scheduler sees
     them. `config`: added to the configuration. `check`: the plan is checked from first principles, see `check_plan`.
-    `turns`: of the calibration loop.
+    `prices`: those of the workload are the user's own, and what the plan costs is reported. `turns`: of the calibration
+    loop.
     """
 
     kind: str
@@ -47,6 +49,7 @@ class Task(TypedDict):
     scheduler_nodes: NotRequired[bool]
     config: NotRequired[dict[str, Any]]
     check: NotRequired[bool]
+    prices: NotRequired[bool]
     turns: NotRequired[int]
 
 
@@ -67,12 +70,17 @@ class Pass:
         self._config = {**task.get("config", {}), "_mock_bindings": binding}
         self._hosts = scheduler_nodes(workload) if reported else None
         self._startup_only = task["kind"] == "startup"
+        self._has_prices = task.get("prices", False)
         self.calculator: DemandCalculator | None = None
         self.jobs: list[Job] = []
+        self.wall = 0.0
 
     def run(self) -> Seconds:
         """CPU seconds of each part, and of all."""
+        if self._has_prices:
+            leastcost.use_prices(self.workload)
         gc.collect()
+        start = time.perf_counter()
         seconds: Seconds = {}
         calculator = _timed(seconds, "manager", self._start)
         self.calculator = calculator
@@ -81,6 +89,7 @@ class Pass:
             self.jobs = _timed(seconds, "jobs", lambda: make_jobs(self.workload, self._rules))
             _timed(seconds, "add_jobs", lambda: calculator.add_jobs(self.jobs))
             _timed(seconds, "get_demand", calculator.get_demand)
+        self.wall = time.perf_counter() - start
         return {**seconds, "total": sum(seconds.values())}
 
     def _start(self) -> DemandCalculator:
@@ -101,7 +110,10 @@ class Pass:
             "unmatched": len(demand.unmatched_nodes),
             "unplaced": len(_unplaced(self.jobs, nodes)),
         }
-        return {"counts": counts, "plan": _plan_digest(nodes)}
+        made: dict[str, Any] = {"counts": counts, "plan": _plan_digest(nodes), "wall": self.wall}
+        if self._has_prices:
+            made["cost"] = leastcost.cost_of(self.calculator, self.workload)
+        return made
 
     def violations(self) -> list[str]:
         """What is wrong with the plan, by a checker that knows nothing of the library; however site rules are written,

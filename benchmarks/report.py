@@ -22,6 +22,7 @@ TITLES = {
     "import": "CPU of an import in a fresh process",
     "explain": "With a handler registered that keeps every result",
     "custom": "Two site rules as built-in constraints, as expressions, as methods that declare what they read, as methods",
+    "cost": "Least-cost mode: dollars per hour of new nodes, the lower bound, and the seconds of search allowed",
     "big": "Very many jobs against very many nodes",
     "growth": "Growth: scaled milliseconds at each size, and the exponent that fits them",
 }
@@ -30,6 +31,10 @@ COLUMNS = (
     *("next pass", "times", "peak MB", "new nodes", "unplaced", "plan checked"),
 )
 MOST_SHOWN = 20
+COST_COLUMNS = (
+    *("", "price", "bound", "gap %", "at most %", " "),
+    *("by", "CPU ms", "scaled ms", "wall ms", "new nodes", "unplaced", "plan"),
+)
 GROWTH_COLUMNS = ("", *["size: ms"] * (DOUBLINGS + 1), "exponent", "at most", " ")
 
 
@@ -56,6 +61,9 @@ def text(measured: Sequence[Measured]) -> str:
         if group == "growth":
             heads = GROWTH_COLUMNS
             rows = [_growth_row(each) for each in growths(of_group)]
+        elif group == "cost":
+            heads = COST_COLUMNS
+            rows = [_cost_row(each) for each in of_group if each.cost]
         else:
             heads = COLUMNS
             rows = [_row(each, others) for each in of_group if each.runs]
@@ -81,6 +89,26 @@ def _row(measured: Measured, others: Mapping[str, Measured]) -> list[str]:
         _limited(measured.peak_mb, figure.at_most_mb),
         str(counts.get("new", "")),
         str(counts.get("unplaced", "")),
+        _checked(measured.violations),
+    ]
+
+
+def _cost_row(measured: Measured) -> list[str]:
+    cost, gap, at_most = measured.cost or {}, measured.gap, measured.figure.at_most_gap
+    counts = measured.run["counts"]
+    return [
+        measured.figure.name,
+        f"{cost['price']:,.2f}",
+        f"{cost['bound']:,.2f}",
+        "" if gap is None else f"{100 * gap:.4f}",
+        "" if at_most is None else f"{100 * at_most:g}",
+        "" if gap is None else _mark(gap, at_most),
+        cost["method"],
+        _number(measured.cpu_ms),
+        _number(measured.scaled_ms),
+        _number(1000 * measured.run["wall"]),
+        str(counts["new"]),
+        str(counts["unplaced"]),
         _checked(measured.violations),
     ]
 
@@ -124,7 +152,9 @@ def _problems(measured: Sequence[Measured]) -> Iterator[str]:
     failed = [f"{each.figure.name}: {each.failure}" for each in measured if each.failure]
     if failed:
         yield "Not measured\n" + "\n".join(failed)
-    wavering = [each.figure.name for each in measured if len(each.plans) > 1]
+    # how far a search comes in its time is not the same each time
+    steady = (each for each in measured if each.figure.group != "cost")
+    wavering = [each.figure.name for each in steady if len(each.plans) > 1]
     if wavering:
         yield "Different plans in different runs: " + "; ".join(wavering)
     differing = list(_unlike(measured))

@@ -65,6 +65,21 @@ class Measured:
         )
 
     @property
+    def cost(self) -> dict[str, Any] | None:
+        """What the dearest plan of its runs costs, for its bound; None where nothing was priced."""
+        found = [run["cost"] for run in self.runs if "cost" in run]
+        return max(found, key=lambda cost: cost["price"] - cost["bound"], default=None)
+
+    @property
+    def gap(self) -> float | None:
+        """By how much a plan of its runs is above its lower bound at most, as a part of that; None where that is not
+        known."""
+        gaps = [run["cost"]["gap"] for run in self.runs if "cost" in run]
+        if not gaps:
+            return None
+        return math.inf if None in gaps else max(gaps)
+
+    @property
     def plans(self) -> set[str]:
         """The different plans of its runs: one, when all is well."""
         return {run["plan"] for run in self.runs if "plan" in run}
@@ -152,6 +167,7 @@ def verdicts(measured: Sequence[Measured]) -> list[Verdict]:
             ("CPU ms", each.scaled_ms, figure.at_most_ms),
             ("peak MB", each.peak_mb, figure.at_most_mb),
             ("times", times(each, others), figure.at_most_ratio),
+            ("above the bound", each.gap, figure.at_most_gap),
         )
         for what, value, at_most in targets:
             if value is not None and at_most is not None:

@@ -28,8 +28,8 @@ class Share(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """`delta`: all that changes, for the engine to commit. `placed`: the same by demand, a step for each, in the order in
-    which nodes are filled, as if the new ones were there already."""
+    """`delta`: all that changes, for the engine to commit. `placed`: the same by demand, as if the new nodes were there
+    already. On every node the steps follow one another in the order of the demands here."""
 
     delta: Delta
     placed: dict[int, list[Placed]]
@@ -47,8 +47,10 @@ class _Work:
     def __init__(self, problem: Problem, shares: Iterable[Share]) -> None:
         self._problem = problem
         self._queues: list[deque[list[int]]] = [deque() for _ in problem.items]
+        self._rank: dict[int, tuple[int, int]] = {}
         for share in shares:
             if share.units > 0:
+                self._rank[share.demand] = (share.item, share.demand)
                 self._queues[share.item].append([share.demand, share.units])
         self._used: dict[int, int] = {}
         self._opened: dict[Stock, int] = {}
@@ -131,7 +133,9 @@ class _Work:
 
     def layout(self) -> Layout:
         units = sum(placed.units for steps in self._steps.values() for placed in steps)
-        return Layout(Delta(tuple(self._nodes), units, self._tab, ()), self._steps)
+        # every node is filled in the order of items, and with each in the order of the queue
+        ordered = dict(sorted(self._steps.items(), key=lambda pair: self._rank[pair[0]]))
+        return Layout(Delta(tuple(self._nodes), units, self._tab, ()), ordered)
 
 
 def _extend(steps: list[Placed], placed: Placed) -> None:
