@@ -15,7 +15,7 @@ import benchmark_kit as benchmark_kit  # lets the next ones be found
 import clusters
 import hpc.autoscale
 import workloads
-from hpc.autoscale.job import job as job_module
+from hpc.autoscale.job import understanding
 from hpc.autoscale.job.demandcalculator import new_demand_calculator
 from hpc.autoscale.node.nodehistory import NullNodeHistory
 from hpc.autoscale.packing.expr import Expr
@@ -81,11 +81,12 @@ class Work:
         return on_line
 
 
-def one_pass(name, **scale):
-    """What one pass over a workload takes, by a process that does not know the jobs' texts yet."""
+def one_pass(name, extra=None, **scale):
+    """What one pass over a workload takes, by a process that does not know the jobs' texts yet. `extra`: what is done
+    besides with the calculator and the jobs, and counted."""
     workload = workloads.make(name, **scale)
     binding = clusters.mock_cluster(workload)
-    job_module._compiled.clear()
+    understanding._known.clear()
     work = Work()
     with work.counted():
         calculator = new_demand_calculator(
@@ -93,13 +94,16 @@ def one_pass(name, **scale):
         )
     clusters.write_free_amounts(calculator.node_mgr.get_nodes(), workload)
     with work.counted():
-        calculator.add_jobs(clusters.make_jobs(workload))
+        jobs = clusters.make_jobs(workload)
+        calculator.add_jobs(jobs)
         calculator.get_demand()
+        if extra is not None:
+            extra(calculator, jobs)
     return work
 
 
 @cache
-def three_sizes(name, along, first, **rest):
+def three_sizes(name, along, first, extra=None, **rest):
     """The work at a size, twice that and four times that; what is done once in a process is not in it."""
     one_pass(name, **{**rest, along: first})
-    return [one_pass(name, **{**rest, along: first * factor}) for factor in (1, 2, 4)]
+    return [one_pass(name, extra, **{**rest, along: first * factor}) for factor in (1, 2, 4)]

@@ -1,7 +1,7 @@
 """The published `Job`: what a queued piece of work needs, how much of it there is, and how much is left to place.
 
-Constraints given as JSON are understood once for each distinct text, however many jobs carry it; the constraint objects
-of one job are made when somebody looks at them. What to do with a job is the calculator's and the manager's business.
+The constraint objects of one job are made when somebody looks at them; see `understanding`. What to do with a job is the
+calculator's and the manager's business.
 """
 
 from __future__ import annotations
@@ -9,31 +9,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from itertools import count
-from marshal import dumps
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale import results
-from hpc.autoscale.hpctypes import Size
+from hpc.autoscale.job.understanding import understand
 from hpc.autoscale.node.bucket import NodeBucket, bucket_candidates
 from hpc.autoscale.node.constraints import (
     Compiled,
     NodeConstraint,
     compile_constraints,
-    compile_resources,
     get_constraints,
 )
-from hpc.autoscale.node.constraints.parse import _CUSTOM_PARSERS
 from hpc.autoscale.packing.draft import Want
 from hpc.autoscale.packing.expr import UNBOUNDED
-from hpc.autoscale.packing.shape import freeze
 from hpc.autoscale.results import AllocationResult, CandidatesResult
 
 if TYPE_CHECKING:
     from hpc.autoscale.node.nodemanager import NodeManager
 
 _default_names = count(1)
-_MOST_KNOWN = 10_000
 
 
 class PackingStrategy:
@@ -87,10 +82,11 @@ class Job:
             self.__packing_strategy = PackingStrategy.SCATTER if scatters else PackingStrategy.PACK
         self.executing_hostnames = executing_hostnames
         self.__metadata: dict[str, Any] | None = None
-        is_list = constraints.__class__ is list
-        self.__source = list(constraints) if is_list else _as_list(constraints)
         self.__parsed: list[NodeConstraint] | None = None
-        self.__compiled = _known(self.__source) or self._learn()
+        self.__understood = understand(constraints)
+        if not self.__understood.is_shared:
+            self.__parsed = list(self.__understood.compiled.constraints)
+            _assign(self.__parsed, self.name)
 
     @property
     def name(self) -> ht.JobId:
@@ -140,24 +136,9 @@ class Job:
     def _constraints(self) -> list[NodeConstraint]:
         """The constraints, each knowing the job's name where it cares; a live list."""
         if self.__parsed is None:
-            self.__parsed = list(get_constraints(self.__source))
+            self.__parsed = list(get_constraints(self.__understood.source))
             _assign(self.__parsed, self.name)
         return self.__parsed
-
-    def _learn(self) -> Compiled:
-        """Understand the constraints; remembered for other jobs that say the same, where they are nothing but values."""
-        compiled = compile_resources(self.__source)
-        if compiled is not None:
-            _compiled[_key(self.__source)] = compiled
-            return compiled
-        parsed = list(get_constraints(self.__source))
-        _assign(parsed, self.name)
-        compiled = compile_constraints(parsed)
-        if compiled.is_common and _is_plain(self.__source):
-            _compiled[_key(self.__source)] = compiled
-        else:
-            self.__parsed = parsed
-        return compiled
 
     def add_constraint(self, constraint: Any) -> None:
         """One more condition: JSON or a constraint."""
@@ -168,8 +149,8 @@ class Job:
     def _compile(self) -> Compiled:
         """The constraints as the engine takes them."""
         if self.__parsed is not None:
-            self.__compiled = compile_constraints(self._constraints)
-        return self.__compiled
+            return compile_constraints(self.__parsed)
+        return self.__understood.compiled
 
     def bucket_candidates(self, buckets: Sequence[NodeBucket]) -> CandidatesResult:
         """Which of the buckets may serve, in order of preference."""
@@ -187,7 +168,6 @@ class Job:
     def _allocate_quietly(self, node_mgr: NodeManager) -> bool:
         """What `_allocate` would do, where that is to place all that remains on one node, or nothing at all; nobody is
         told why. False: ask `_allocate`."""
-        compiled = self.__compiled
         if (
             self.__parsed is not None
             or self.__node_count > 0
@@ -196,6 +176,7 @@ class Job:
         ):
             return False
         units = self.iterations_remaining
+        compiled = self.__understood.compiled
         placed = node_mgr._place_on_one(compiled, units, self.__name) if units > 0 else None
         if placed is None:
             return False
@@ -286,46 +267,9 @@ def _check(*given: object) -> None:
             raise AssertionError(f"job {given[0]}: expected {what} to be {said}, found {value!r}")
 
 
-def _as_list(constraints: Any) -> list[Any]:
-    if constraints is None:
-        return []
-    return list(constraints) if isinstance(constraints, (list, tuple)) else [constraints]
-
-
 def _assign(constraints: Sequence[NodeConstraint], name: str) -> None:
     """Tell every constraint that cares whose it is."""
     for constraint in constraints:
         if hasattr(constraint, "assignment_id"):
             constraint.assignment_id = name
         _assign(list(constraint.get_children()), name)
-
-
-# Compiled constraints by their JSON, for as long as the parsers stay the same: thousands of queued jobs say the same.
-_compiled: dict[object, Compiled] = {}
-_compiled_with: dict[str, Any] = {}
-
-
-def _known(source: list[Any]) -> Compiled | None:
-    if _compiled_with != _CUSTOM_PARSERS or len(_compiled) > _MOST_KNOWN:
-        _compiled.clear()
-        _compiled_with.clear()
-        _compiled_with.update(_CUSTOM_PARSERS)
-    return _compiled.get(_key(source))
-
-
-def _key(source: list[Any]) -> object:
-    """The same for constraints that say the same in the same order. Values through and through are told apart as bytes;
-    this form has no references, so that equal values are equal bytes."""
-    try:
-        return dumps(source, 2)
-    except ValueError:  # an object
-        return freeze(source)
-
-
-def _is_plain(source: Any) -> bool:
-    """Whether it is values through and through: objects are told apart by their address, which may be used again."""
-    if isinstance(source, Mapping):
-        return all(_is_plain(value) for value in source.values())
-    if isinstance(source, (list, tuple)):
-        return all(_is_plain(value) for value in source)
-    return source is None or isinstance(source, (str, int, float, Size))

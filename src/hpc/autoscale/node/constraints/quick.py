@@ -27,7 +27,8 @@ _known: dict[tuple[str, type, Any], Expr] = {}
 
 
 def compile_resources(source: list[Any]) -> Compiled | None:
-    """What a list of constraints comes to that are dicts of amounts and values; None for any other list."""
+    """What a list of constraints comes to that are dicts of amounts and values; None for any other list. `source` must not
+    be changed any more."""
     exprs = []
     for constraint in source:
         if constraint.__class__ is not dict or not constraint or "class" in constraint:
@@ -41,8 +42,7 @@ def compile_resources(source: list[Any]) -> Compiled | None:
             exprs.append(expr)
     if not exprs:
         return None
-    given = [dict(constraint) for constraint in source]
-    return Compiled(all_of(exprs), (), (), lambda: tuple(get_constraints(given)))
+    return Compiled(all_of(exprs), (), (), lambda: tuple(get_constraints(source)))
 
 
 def _learn(name: Any, value: Any) -> Expr | None:
