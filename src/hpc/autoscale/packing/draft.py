@@ -179,6 +179,13 @@ class Draft:
         if self.left and room < needed:
             self._say(index, True, stock.no_capacity(self.tab))
 
+    def open_so_many(self, index: int, nodes: int) -> None:
+        """Add new nodes of a stock that nothing is placed on so far, as many as the caller knows the limits to allow."""
+        stock, fit = self.outlook.stocks[index], self.outlook.opening(index)
+        if isinstance(fit, Fit):
+            start = len(stock.shapes)
+            self._fill(index, start, start + nodes, stock.new_shape, fit, True)
+
     def _say(self, index: int, opened: bool, reject: Reject) -> None:
         self.said.setdefault((index, opened), []).append(reject)
 

@@ -135,9 +135,9 @@ class _Search:
             vacant = family.first_with_room(nodes, in_use=False)
         if vacant is None:
             return None
-        # nodes with room were looked for before
+        # nodes with room were looked for before, and the limits allow this
         draft = Draft(self.want, self.outlook, None)
-        draft.open(vacant)
+        draft.open_so_many(vacant, nodes)
         return draft
 
     def _each(self, index: int) -> int:
