@@ -235,8 +235,9 @@ class Defaults:
     def apply_to(self, nodes: Iterable[Node]) -> None:
         """`apply` to each node. What nodes that look the same to the definitions have in common is worked out once."""
         if self.definitions:
-            apply = self.applier()
-            for node in self._refine(nodes):
+            left = self._refine(nodes)
+            apply = self.applier() if left else self.apply
+            for node in left:
                 apply(node)
 
     def _refine(self, nodes: Iterable[Node]) -> list[Node]:

@@ -126,7 +126,8 @@ class NodeManager(Ordered, Commands):
     def _add_bucket(self, bucket: NodeBucket) -> None:
         self._buckets.append(bucket)
         self._names.reserve(bucket._names())
-        bucket._apply_defaults(self._defaults, self._defaults.deferred)
+        if self._defaults.definitions:
+            bucket._apply_defaults(self._defaults, self._defaults.deferred)
         if bucket.valid:
             stock = bucket._join(self._packer.table, self._defaults, self._bucket_written)
             self._by_stock[stock] = bucket
