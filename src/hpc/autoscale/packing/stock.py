@@ -8,7 +8,7 @@ a node's identity in the engine, and first-fit order is position order.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from hpc.autoscale.packing.expr import VACANT, Expr
@@ -155,10 +155,11 @@ class Stock:
             return start
         # most often it is one of the next few, and then the tree need not be brought up to date
         near = min(size, start + _NEAR)
+        readings = needs.readings
         for position in range(start, near):
             shape = shapes[position]
-            for reading, amount in needs.readings:
-                has = reading.known.get(shape)
+            for known, reading, amount in readings:
+                has = known(shape)
                 if (reading(shape) if has is None else has) < amount:
                     break
             else:
@@ -189,7 +190,7 @@ class Stock:
             # less than the rounding that `how_many` forgives: too much may be offered, never too little
             needed -= abs(needed) * 2e-9
             needs.trees.append((reading.tree, needed))
-            needs.readings.append((reading, needed))
+            needs.readings.append((reading.known.get, reading, needed))
         return needs
 
     def _read(self, name: str) -> _Reading:
@@ -228,7 +229,7 @@ class Needs(NamedTuple):
     """What an expression takes at least of each resource, for one stock: to look it up in the trees, and in one node."""
 
     trees: list[Need]
-    readings: list[tuple[_Reading, float]]
+    readings: list[tuple[Callable[[NodeShape | None], float | None], _Reading, float]]
 
 
 class _Reading:

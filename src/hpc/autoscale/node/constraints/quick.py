@@ -19,7 +19,7 @@ from hpc.autoscale.node.constraints.parse import (
     read_resource,
 )
 from hpc.autoscale.packing.compound import all_of
-from hpc.autoscale.packing.expr import Expr
+from hpc.autoscale.packing.expr import Expr, MinResource
 
 _MOST_KNOWN = 10_000
 _PLAIN = (int, float, str, bool)
@@ -49,11 +49,14 @@ def _learn(name: Any, value: Any) -> Expr | None:
     """The expression of `{name: value}`, kept for the next that asks the same; None where it is not about a resource."""
     if not isinstance(name, str) or name in KEYWORDS or name.startswith("node."):
         return None
-    try:
-        constraint = read_resource(name, value, Reading())
-    except AutoscaleError:
-        return None
-    expr = constraint.lower()
+    expr: Expr | None
+    if value.__class__ is int and 0 <= value < 2**53:
+        expr = MinResource(name, value)
+    else:
+        try:
+            expr = read_resource(name, value, Reading()).lower()
+        except AutoscaleError:
+            return None
     if expr is not None:
         if len(_known) >= _MOST_KNOWN:
             _known.clear()
