@@ -25,6 +25,7 @@ from hpc.autoscale.node.default_resources import (
 )
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.handle import checked_placement_group
+from hpc.autoscale.node.nodemanager.capacity import Capacity
 from hpc.autoscale.node.nodemanager.commanding import Commands
 from hpc.autoscale.node.nodemanager.naming import NameHook, Names, Proposal
 from hpc.autoscale.node.nodemanager.placing import Ask, place
@@ -44,7 +45,7 @@ from hpc.autoscale.util import uuid
 _MOST_SORTINGS = 10_000
 
 
-class NodeManager(Ordered, Commands):
+class NodeManager(Ordered, Capacity, Commands):
     """Buckets and their nodes.
 
     `problems` says, a sentence each, what of the cluster could not be used when it was read. `existing_first`: nodes
@@ -76,10 +77,6 @@ class NodeManager(Ordered, Commands):
         self.set_order_policy(policy)
 
     # -- buckets and nodes
-
-    def get_buckets(self) -> list[NodeBucket]:
-        """The valid buckets, in order."""
-        return [bucket for bucket in self._buckets if bucket.valid]
 
     def get_invalid_buckets(self) -> list[NodeBucket]:
         """Buckets that only describe existing nodes: nothing new can be placed there."""
@@ -362,44 +359,6 @@ class NodeManager(Ordered, Commands):
             for b in self._buckets
             if b.nodearray == bucket.nodearray and b.placement_group
         ]
-
-    # -- limits
-
-    @property
-    def cluster_max_core_count(self) -> int:
-        """Most cores the cluster can have; RuntimeError when there is no bucket to tell."""
-        return self._any_bucket().limits.cluster_max_core_count
-
-    @property
-    def cluster_consumed_core_count(self) -> int:
-        """Cores the cluster uses; RuntimeError when there is no bucket to tell."""
-        return self._any_bucket().limits.cluster_consumed_core_count
-
-    def _any_bucket(self) -> NodeBucket:
-        for bucket in self._buckets:
-            if not bucket._artificial:
-                return bucket
-        raise AutoscaleError("expected at least one bucket in the cluster, found none")
-
-    def get_locations(self) -> list[ht.Location]:
-        """Regions of all buckets, each once, in order."""
-        return list(dict.fromkeys(bucket.location for bucket in self.get_buckets()))
-
-    def get_regional_max_core_count(self, location: ht.Location) -> int:
-        """Regional quota in cores; RuntimeError when no bucket is there."""
-        return self._bucket_in(location).limits.regional_quota_core_count
-
-    def get_regional_consumed_core_count(self, location: ht.Location) -> int:
-        """Cores in use in a region; RuntimeError when no bucket is there."""
-        return self._bucket_in(location).limits.regional_consumed_core_count
-
-    def _bucket_in(self, location: ht.Location) -> NodeBucket:
-        inside = [bucket for bucket in self.get_buckets() if bucket.location == location]
-        if not inside:
-            raise AutoscaleError(
-                f"expected a region with buckets ({', '.join(self.get_locations())}), found {location!r}"
-            )
-        return next((bucket for bucket in inside if not bucket.spot), inside[0])
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, for debugging."""
