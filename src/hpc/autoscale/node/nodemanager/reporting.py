@@ -62,7 +62,10 @@ def _refusals(manager: NodeManager, compiled: Compiled, verdict: Verdict) -> lis
     told: list[Result] = list(verdict.refusals)
     for refusal in told:
         fire_result_handlers(refusal)
-    rejects = (*verdict.ranking.rejects, *(verdict.delta.rejects if verdict.delta else ()))
+    rejects = (
+        *verdict.ranking.rejects,
+        *(verdict.delta.rejects if verdict.delta is not None else ()),
+    )
     for stock, reject in rejects:
         refused = _refused(compiled, manager._bucket_of(stock), reject)
         if refused is not None:
