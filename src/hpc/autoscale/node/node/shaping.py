@@ -79,10 +79,9 @@ def use(available: dict[str, Any], used: Used) -> None:
     """Set the amounts of a node that are used to what they are now, without reporting it to anybody. Sizes keep their class
     and magnitude."""
     for name, amount in used:
-        was = available.get(name)
-        cls: Any = was.__class__
-        is_size = issubclass(cls, Size)
-        value = _sized(cls, was.magnitude, amount) if is_size else amount
+        was: Any = available.get(name)
+        cls = was.__class__
+        value = _sized(cls, was.magnitude, amount) if issubclass(cls, Size) else amount
         dict.__setitem__(available, name, value)
 
 
