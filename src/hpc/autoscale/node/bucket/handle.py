@@ -8,6 +8,7 @@ position: one that was only planned is a name until somebody looks at it. Writes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import cast
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale import util
@@ -97,7 +98,9 @@ class NodeBucket(BucketFacts):
 
     def _made(self) -> list[Node]:
         """The nodes that there is a `Node` of."""
-        return [slot for slot in self._slots if isinstance(slot, Node)]
+        # to ask of each whether it is a Node would take long for those that are not
+        others = {kind for kind in set(map(type, self._slots)) if not issubclass(kind, Node)}
+        return cast(list[Node], [slot for slot in self._slots if slot.__class__ not in others])
 
     def add_nodes(self, nodes: Iterable[Node]) -> None:
         """Add nodes that are not here yet (by transient id and by host name); AssertionError when not valid."""
@@ -128,11 +131,8 @@ class NodeBucket(BucketFacts):
 
     def _names(self) -> list[str]:
         names = [] if self._unseen is None else list(self._unseen.names())
-        for slot in self._slots:
-            if isinstance(slot, Node):
-                names.append(slot.name)
-            elif isinstance(slot, str):
-                names.append(slot)
+        names.extend(node.name for node in self._made())
+        names.extend(slot for slot in self._slots if isinstance(slot, str))
         return names
 
     def clone_with_placement_group(self, placement_group: ht.PlacementGroup) -> NodeBucket:
@@ -285,12 +285,12 @@ class NodeBucket(BucketFacts):
             for position in sorted(self._dirty):
                 node = self._slots[position]
                 shape = None
-                if isinstance(node, Node):
-                    shape = self._shape_of(node, table)
-                elif isinstance(node, str):
+                if isinstance(node, str):
                     continue
-                elif node is not None:
-                    shape = self._shape_of_unseen(node.kinds[position], table)
+                if node is not None and node is self._unseen:
+                    shape = self._shape_of_unseen(self._unseen.kinds[position], table)
+                elif isinstance(node, Node):
+                    shape = self._shape_of(node, table)
                 if position < len(stock.shapes):
                     stock.reshape(position, position + 1, shape)
                 else:
