@@ -48,7 +48,9 @@ class MockNode(Node):
         """The record, as a dict of the caller's own; the values within Configuration are the node's."""
         if self._record is None:
             self._record = record_of(self, self.metadata.get("__request_id__"))
-        return {**self._record, "InstanceId": self.instance_id}
+        found = self._record.copy()
+        found["InstanceId"] = self.instance_id
+        return found
 
 
 def new_node(
