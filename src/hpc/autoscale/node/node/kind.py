@@ -203,13 +203,25 @@ def _without(values: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
 
 class Kind:
     """What nodes that are made alike have in common, taken from a sample. `own`: resources that each node has a value of its
-    own for; the sample has something in their places."""
+    own for; the sample has something in their places. `free` is what they have available, `names` and `values` the same.
+    """
 
-    __slots__ = ("_plain", "attributes", "free", "own", "personal", "shared", "totals")
+    __slots__ = (
+        "_plain",
+        "attributes",
+        "free",
+        "names",
+        "own",
+        "personal",
+        "shared",
+        "totals",
+        "values",
+    )
 
     def __init__(self, sample: Node, own: Iterable[Own] = ()) -> None:
         self.totals = dict(sample._resources)
         self.free = dict(sample.available)
+        self.names, self.values = tuple(self.free), tuple(self.free.values())
         self.own = tuple(own)
         self.personal = frozenset(name for name, _ in self.own)
         self._plain = can_be_shared(self.totals) and can_be_shared(self.free)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache, lru_cache
+from itertools import compress
+from operator import is_not
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale.hpctypes import Memory, Size, magnitude_bytes
@@ -142,7 +144,6 @@ class NodeView:
 
 _PLAIN = frozenset((str, int, float, bool, type(None)))
 _SIZES = frozenset((Size, Memory))
-_MISSING = object()
 
 
 def look_of(node: Node, deferred: Collection[str]) -> object:
@@ -155,22 +156,18 @@ def look_of(node: Node, deferred: Collection[str]) -> object:
     changed: list[object] = []
     available = own.get("_Node__available", own["_left"])
     if available is not kind.free:
-        usual = kind.free
-        if len(available) != len(usual):
+        if tuple(available) != kind.names:
             return None
-        for name, value in available.items():
-            was = usual.get(name, _MISSING)
-            if was is value or name in deferred:
-                continue
-            if was is _MISSING:
-                return None
-            cls = value.__class__
-            if cls in _SIZES:
-                changed.append((name, cls, value.magnitude, value.bytes))
-            elif cls in _PLAIN:
-                changed.append((name, cls, value))
-            else:
-                return None
+        is_other = map(is_not, available.values(), kind.values)
+        for name, value in compress(available.items(), is_other):
+            if name not in deferred:
+                cls = value.__class__
+                if cls in _SIZES:
+                    changed.append((name, cls, value.magnitude, value.value))
+                elif cls in _PLAIN:
+                    changed.append((name, cls, value))
+                else:
+                    return None
     return kind, own["_Node__closed"], node._is_assigned, tuple(changed)
 
 
