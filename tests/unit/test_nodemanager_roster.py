@@ -1,0 +1,182 @@
+"""Existing nodes that nobody has looked at yet are what their records say, whenever somebody does."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from node_kit import a_cluster, a_definition, a_manager, a_record, names
+
+from hpc.autoscale.node.constraints import NodePropertyConstraint
+from hpc.autoscale.node.default_resources import Defaults, definition_from
+from hpc.autoscale.node.default_resources.values import NodeIdDefault
+from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.nodemanager.records import NodeRecords
+from hpc.autoscale.node.nodemanager.roster import Roster, node_from
+from hpc.autoscale.packing.stock import Stock
+
+CONFIGURATIONS = st.sampled_from(
+    [
+        ...,
+        None,
+        {},
+        {"autoscale": None},
+        {"autoscale": {"resources": {}}},
+        {"autoscale": {"resources": {"gold": 1}}},
+        {"autoscale": {"resources": {"gold": True}}},
+        {"autoscale": {"resources": {"gold": 1, "list": [1]}}, "color": "red"},
+        {"autoscale": {"resources": {"m": "memory::1g"}}},
+    ]
+)
+SAID = {
+    "Status": st.sampled_from(["Ready", "Failed", "Acquiring"]),
+    "Hostname": st.sampled_from([..., None, "ip-1", 7]),
+    "PrivateIp": st.sampled_from([..., "10.0.0.4", "none"]),
+    "InstanceId": st.sampled_from([..., "vm", 7]),
+    "CoreCount": st.sampled_from([..., None, 4, 4.0, "4", 8, True]),
+    "Memory": st.sampled_from([..., None, 4, 4.0, 8]),
+    "Interruptible": st.sampled_from([..., None, True, False]),
+    "KeepAlive": st.sampled_from([..., 0, 1, True]),
+    "Configuration": CONFIGURATIONS,
+}
+RECORDS = st.lists(st.fixed_dictionaries(SAID), max_size=6).map(
+    lambda said: [a_record(f"htc-{i}", **each) for i, each in enumerate(said)]
+)
+
+
+def sorted_out(records, assume_hostnames=False):
+    """The roster of all these records."""
+    config = {"assume_standalone_hostnames": assume_hostnames}
+    return NodeRecords(config, records).roster(a_definition(), None)
+
+
+def all_of(node):
+    """Everything that can be asked of a node, types of amounts included."""
+    amounts = [
+        [(name, type(value), value) for name, value in values.items()]
+        for values in (node.resources, node.available)
+    ]
+    properties = [node.private_ip, node.vcpu_count, node.memory, node.keep_alive, node.fqdn]
+    return node.to_dict(), amounts, properties, node.delayed_node_id.node_id, node.target_state
+
+
+@given(RECORDS, st.booleans())
+def test_a_node_is_what_its_record_says(records, assume_hostnames):
+    """Made late and together with others, or at once and alone."""
+    roster = sorted_out(records, assume_hostnames)
+    assert not roster.problems
+    assert roster.names() == [record["Name"] for record in records]
+    for index, record in enumerate(records):
+        alone = node_from(record, a_definition(), assume_hostnames)
+        assert all_of(roster.node(index)) == all_of(alone)
+
+
+@given(RECORDS)
+def test_default_resources_are_those_of_a_node_made_at_once(records):
+    """What can be told of kinds is told of kinds."""
+    defaults = Defaults()
+    for name, value in (
+        ("ncpus", "node.vcpu_count"),
+        ("id", NodeIdDefault()),
+        ("gold", "node.name"),
+    ):
+        defaults.add(definition_from({}, name, value))
+    roster = sorted_out(records)
+    if roster.refine(defaults.refined):
+        for index, record in enumerate(records):
+            alone = node_from(record, a_definition(), False)
+            defaults.apply(alone)
+            assert all_of(roster.node(index)) == all_of(alone)
+
+
+def test_what_only_nodes_can_tell_is_left_to_them():
+    """A function of an integration is not asked about a kind."""
+    defaults = Defaults()
+    defaults.add(definition_from({}, "called", lambda node: node.name))
+    roster = sorted_out([a_record()])
+    kinds = roster.kinds
+    assert not roster.refine(defaults.refined)
+    assert roster.kinds is kinds
+
+
+def test_a_record_that_cannot_be_used_is_set_aside():
+    """The others keep their places, in their order."""
+    bad = a_record("htc-2", CoreCount="many")
+    garbled = a_record("htc-4", Configuration="none")
+    roster = Roster(a_definition(), [[a_record("htc-10"), bad], [garbled, a_record("htc-3")]])
+    assert roster.names() == ["htc-3", "htc-10"]
+    assert [problem.split(":")[0] for problem in roster.problems] == ["node htc-2", "node htc-4"]
+
+
+@pytest.fixture
+def manager():
+    """A manager of three running nodes that nobody has looked at."""
+    cluster = a_cluster()
+    for index in (1, 2, 3):
+        cluster.add_node(f"htc-{index}", "htc", state="Ready", hostname=f"ip-{index}")
+    return a_manager(cluster)
+
+
+def count_made(monkeypatch):
+    """How many nodes are made of records from now on, as a list that grows."""
+    made = []
+    make = Roster.node
+    monkeypatch.setattr(Roster, "node", lambda self, i: made.append(i) or make(self, i))
+    return made
+
+
+def test_only_nodes_that_are_used_are_made(manager, monkeypatch):
+    """Work is placed without looking at the nodes that get none."""
+    made = count_made(monkeypatch)
+    result = manager.allocate({"ncpus": 4}, slot_count=1)
+    assert (names(result.nodes), made) == (["htc-1"], [0])
+    assert names(manager.get_nodes()) == ["htc-1", "htc-2", "htc-3"]
+    assert made == [0, 1, 2]
+    assert manager.get_nodes()[0] is result.nodes[0]
+
+
+def test_a_constraint_on_names_finds_nodes_that_nobody_has_looked_at(manager):
+    """It is answered by the nodes themselves."""
+    named = NodePropertyConstraint("name", "htc-2")
+    assert names(manager.allocate([named], node_count=1).nodes) == ["htc-2"]
+
+
+def test_their_names_are_taken(manager):
+    """New nodes get others."""
+    assert names(manager.allocate({"ncpus": 4}, slot_count=4).nodes) == [
+        "htc-1",
+        "htc-2",
+        "htc-3",
+        "htc-4",
+    ]
+
+
+def test_known_hosts_are_not_added_again(manager):
+    """A node that exists under a host name is not taken in a second time, looked at or not."""
+    (bucket,) = manager.get_buckets()
+    twin = node_from(a_record("htc-9", Hostname="ip-2"), a_definition(), False)
+    bucket.add_nodes([twin])
+    assert names(bucket.nodes) == ["htc-1", "htc-2", "htc-3"]
+
+
+def test_a_definition_that_must_ask_each_node_reaches_all(manager):
+    """They are made for it."""
+    manager.add_default_resource({}, "called", lambda node: f"{node.name}!")
+    assert [node.available["called"] for node in manager.get_nodes()] == [
+        "htc-1!",
+        "htc-2!",
+        "htc-3!",
+    ]
+
+
+def test_the_engine_is_told_once_for_each_shape(manager, monkeypatch):
+    """Nodes of a kind have one shape, though there is no node to ask."""
+    shapes = []
+    append = Stock.append
+    monkeypatch.setattr(
+        Stock,
+        "append",
+        lambda self, shape, *rest: shapes.append(shape) or append(self, shape, *rest),
+    )
+    manager._sync()
+    assert len(shapes) == 3
+    assert len(set(shapes)) == 1
+    assert all(type(node) is Node for node in manager.get_nodes())
