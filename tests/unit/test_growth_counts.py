@@ -7,14 +7,14 @@ from growth_kit import three_sizes
 SWEEPS = [
     ("W1", "n", 200, {}),
     ("W2", "n", 200, {}),
-    ("W2u", "n", 80, {}),
-    ("W3", "n", 12, {}),
+    ("W2u", "n", 240, {}),
+    ("W3", "n", 15, {}),
     ("W4", "n", 20, {"nodes": 20, "iters": 20}),
     ("W4", "iters", 20, {"nodes": 20, "n": 20}),
     ("W5", "n", 150, {}),
-    ("W6", "n", 50, {}),
-    ("W6b", "n", 40, {"nodes": 40}),
-    ("W4", "nodes", 80, {"n": 20, "iters": 10}),
+    ("W6", "n", 200, {}),
+    ("W6b", "n", 160, {"nodes": 40}),
+    ("W4", "nodes", 300, {"n": 20, "iters": 2}),
     ("W6", "nodes", 80, {"n": 20}),
     ("W6b", "nodes", 80, {"n": 20}),
 ]
@@ -34,7 +34,7 @@ def grown(sweep):
     return three_sizes(name, along, first, **rest)
 
 
-def is_near_linear(counts, at_most=2.5):
+def is_near_linear(counts, at_most=2.4):
     """Whether the second doubling adds at most about twice what the first one added: squares would add four times."""
     one, two, four = counts
     return four - two <= at_most * max(two - one, one / 10)
@@ -69,6 +69,26 @@ def test_equal_jobs_are_understood_once():
     few, twice, more = three_sizes("W1", "n", 200)
     assert few.fits == twice.fits == more.fits
     assert few.shapes == twice.shapes == more.shapes
+
+
+def look_at_everything(calculator, jobs):
+    """What must not be done: for each slot and each node look at all jobs and nodes, or where there are many at a part."""
+    nodes = calculator.node_mgr.get_nodes()
+    things = [*jobs, *nodes]
+    if calculator.node_mgr.new_nodes:
+        things = things[::3]
+    slots = sum(job.node_count or job.iterations for job in jobs)
+    for _ in range(slots + len(nodes)):
+        for thing in things:
+            str(thing.name)
+
+
+@each_sweep
+def test_planted_squares_are_noticed(sweep):
+    """In every sweep: a loop over all jobs and nodes for each of them is more than near linear."""
+    name, along, first, rest = sweep
+    planted = three_sizes(name, along, first, look_at_everything, **rest)
+    assert not is_near_linear([work.total for work in planted])
 
 
 def test_squares_are_noticed():
