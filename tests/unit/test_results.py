@@ -31,10 +31,11 @@ class FakeNode:
 
 
 @pytest.fixture(autouse=True)
-def no_handlers(monkeypatch):
+def no_handlers():
     """Handlers and the logging context are those of the test."""
-    monkeypatch.setattr(results, "HANDLERS", [])
-    yield
+    with results.muted():
+        yield
+        results.unregister_all_result_handlers()
     hpclogging.set_context("[init]")
 
 

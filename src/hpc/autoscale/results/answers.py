@@ -1,0 +1,187 @@
+"""Results of asking for nodes, slots and buckets, and of holding constraints against them."""
+
+from collections.abc import Callable
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from hpc.autoscale.results.base import (
+    HANDLERS,
+    InvalidResultError,
+    Later,
+    Result,
+    fire_result_handlers,
+    made,
+)
+
+if TYPE_CHECKING:
+    from hpc.autoscale.node.bucket import NodeBucket
+    from hpc.autoscale.node.constraints import NodeConstraint
+    from hpc.autoscale.node.node import Node
+
+
+class AllocationResult(Result):
+    """Came of asking for nodes or slots.
+
+    `nodes` are those that the slots were put on. `total_slots` is the number of slots, -1 when unknown; a failure may
+    carry a number too. InvalidResultError (an AssertionError) for a success without nodes or without slots; nodes that
+    are made later are not looked at.
+    """
+
+    def __init__(
+        self,
+        status: str,
+        nodes: "Later[Node]" = None,
+        slots_allocated: int | None = None,
+        reasons: Later[str] = None,
+    ) -> None:
+        Result.__init__(self, status, reasons)
+        if status == "success":
+            if not nodes:
+                raise InvalidResultError(
+                    f"expected nodes in a successful allocation, found {nodes!r}"
+                )
+            if not slots_allocated or slots_allocated < 0:
+                raise InvalidResultError(
+                    f"expected at least one slot in a successful allocation, found {slots_allocated!r}"
+                )
+        self._nodes = nodes
+        self.total_slots = slots_allocated or -1
+        if HANDLERS:
+            fire_result_handlers(self)
+
+    @property
+    def nodes(self) -> "list[Node]":
+        """The nodes that were found, in the order of first use; never None."""
+        if not isinstance(self._nodes, list):
+            self._nodes = made(self._nodes)
+        return self._nodes
+
+    @property
+    def message(self) -> str:
+        """`Allocated N slots on nodes=…`, or the reasons, one a line."""
+        if self:
+            return f"Allocated {self.total_slots} slots on nodes={[str(n) for n in self.nodes]}"
+        return "\n".join(self.reasons)
+
+    def __str__(self) -> str:
+        if self:
+            names = [str(n) for n in self.nodes]
+            return f"AllocationResult(status={self.status}, num_nodes={len(names)}, nodes={names})"
+        return f"AllocationResult(status={self.status}, reason={self.reasons})"
+
+
+class MatchResult(Result):
+    """Came of putting tasks on one node; `total_slots` is how many fit, after a failure how many were asked for."""
+
+    def __init__(
+        self,
+        status: str,
+        node: "Node | Callable[[], Node]",
+        slots: int,
+        reasons: Later[str] = None,
+    ) -> None:
+        Result.__init__(self, status, reasons)
+        self._node = node
+        self.total_slots = slots
+        if isinstance(reasons, list) and not all(isinstance(r, str) for r in reasons):
+            raise InvalidResultError(f"expected reasons to be a list of texts, found {reasons!r}")
+        if HANDLERS:
+            fire_result_handlers(self)
+
+    @property
+    def node(self) -> "Node":
+        """The node; one that was given as a function is made now."""
+        if callable(self._node):
+            self._node = self._node()
+        return self._node
+
+    def __str__(self) -> str:
+        if self:
+            return f"MatchResult(status={self.status}, node={self.node}, tasks={self.total_slots})"
+        why = " AND ".join(self.reasons)
+        return f"MatchResult(status={self.status}, node={self.node}, reason={why})"
+
+
+class CandidatesResult(Result):
+    """Came of looking for buckets that might serve; `child_results` says of each other bucket why it cannot."""
+
+    def __init__(
+        self,
+        status: str,
+        candidates: "list[NodeBucket] | None" = None,
+        child_results: Later[Result] = None,
+    ) -> None:
+        Result.__init__(self, status)
+        self.candidates = candidates or []
+        self._child_results = child_results
+        if HANDLERS:
+            fire_result_handlers(self)
+
+    @property
+    def child_results(self) -> list[Result]:
+        """One failed result for each bucket that was rejected."""
+        if not isinstance(self._child_results, list):
+            self._child_results = made(self._child_results)
+        return self._child_results
+
+    def _default_reasons(self) -> list[str]:
+        return [str(child) for child in self.child_results]
+
+    def __str__(self) -> str:
+        if self:
+            names = [str(c) for c in self.candidates]
+            return f"CandidatesResult(status={self.status}, candidates={names})"
+        why = list(islice(dict.fromkeys(self.reasons), 5))
+        return f"CandidatesResult(status={self.status}, reason={why})"
+
+
+class SatisfiedResult(Result):
+    """Came of holding one constraint against a node or a bucket.
+
+    `int(result)` is the score, or 1 for success and 0 for failure when there is none. The score does not depend on
+    the status: a failure keeps the default of 1.
+    """
+
+    def __init__(
+        self,
+        status: str,
+        constraint: "NodeConstraint",
+        node: "Node | NodeBucket",
+        reasons: Later[str] = None,
+        score: int | None = 1,
+    ) -> None:
+        Result.__init__(self, status, reasons)
+        self.constraint = constraint
+        self.node = node
+        self.score = score
+        if HANDLERS:
+            fire_result_handlers(self)
+
+    def __int__(self) -> int:
+        return int(bool(self)) if self.score is None else self.score
+
+    def __str__(self) -> str:
+        if self:
+            return (
+                f"SatisfiedResult(status={self.status}, node={self.node}, score={self.score}, "
+                f"constraint={self.constraint})"
+            )
+        return (
+            f"SatisfiedResult(status={self.status}, node={self.node}, reason={self.reasons}, "
+            f"constraint={self.constraint})"
+        )
+
+
+class EarlyBailoutResult(Result):
+    """Came of asking a queue whether looking further is worth while."""
+
+    def __init__(self, status: str, node: "Node | None" = None, reasons: Later[str] = None) -> None:
+        Result.__init__(self, status, reasons)
+        self.node = node
+        if HANDLERS:
+            fire_result_handlers(self)
+
+    def __str__(self) -> str:
+        if self:
+            return f"EarlyBailoutResult(status={self.status})"
+        return f"EarlyBailoutResult(status={self.status}, node={self.node}, reason={self.reasons})"

@@ -1,0 +1,116 @@
+"""What every result has, and who is told when one is made. Nothing here knows what a result is about."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from hpc.autoscale.errors import AutoscaleError
+
+T = TypeVar("T")
+Later = list[T] | Callable[[], list[T]] | None
+ResultHandler = Callable[["Result"], Any]
+H = TypeVar("H", bound=ResultHandler)
+
+HANDLERS: list[ResultHandler] = []
+"""Who is told about results, in the order of registration. Always the same list."""
+
+
+class InvalidResultError(AutoscaleError, AssertionError):
+    """A result was constructed that contradicts itself, such as a success without nodes."""
+
+
+def register_result_handler(handler: H) -> H:
+    """From now on call `handler(result)` for each result that is made; returns the handler."""
+    HANDLERS.append(handler)
+    return handler
+
+
+def unregister_result_handler(handler: H) -> H | None:
+    """Stop calling this handler; returns it, or None when it was not registered."""
+    if handler not in HANDLERS:
+        return None
+    HANDLERS.remove(handler)
+    return handler
+
+
+def unregister_all_result_handlers() -> None:
+    """Stop calling anybody."""
+    HANDLERS.clear()
+
+
+@contextmanager
+def muted() -> Iterator[None]:
+    """Results that are made meanwhile are told to nobody: for trying things out."""
+    handlers = HANDLERS[:]
+    HANDLERS.clear()
+    try:
+        yield
+    finally:
+        HANDLERS[:0] = handlers
+
+
+def fire_result_handlers(result: "Result") -> None:
+    """Call each handler with the result; what a handler raises reaches whoever made the result."""
+    if len(HANDLERS) == 1:
+        HANDLERS[0](result)
+        return
+    for handler in tuple(HANDLERS):
+        handler(result)
+
+
+def made(later: Later[T]) -> list[T]:
+    """The list, made now if it was to be made later."""
+    if later is None:
+        return []
+    made = later() if callable(later) else later
+    return made if isinstance(made, list) else list(made)
+
+
+class Result(ABC):
+    """What every answer has: a status word, reasons, an id and a sentence. True when the status is "success"."""
+
+    def __init__(self, status: str, reasons: Later[str] = None) -> None:
+        self.status = status
+        self._reasons = reasons
+        self._result_id: str | None = None
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why it did not succeed, one sentence each; empty when there is nothing to say."""
+        if not isinstance(self._reasons, list):
+            later = self._default_reasons if self._reasons is None else self._reasons
+            self._reasons = made(later)
+        return self._reasons
+
+    @reasons.setter
+    def reasons(self, reasons: Later[str]) -> None:
+        self._reasons = reasons
+
+    def _default_reasons(self) -> list[str]:
+        """The reasons of a result that was given none; called at most once."""
+        return []
+
+    @property
+    def result_id(self) -> str:
+        """A unique id of this result."""
+        if self._result_id is None:
+            # asks the platform when imported, and few results are asked for their id
+            from uuid import uuid4
+
+            self._result_id = str(uuid4())
+        return self._result_id
+
+    @property
+    def message(self) -> str:
+        """The result as a sentence for people."""
+        return str(self)
+
+    def __bool__(self) -> bool:
+        return self.status == "success"
+
+    @abstractmethod
+    def __str__(self) -> str: ...
+
+    def __repr__(self) -> str:
+        return str(self)
