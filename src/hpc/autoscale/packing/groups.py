@@ -35,7 +35,8 @@ def _family_of(stock: Stock) -> object:
 
 def is_in_use(stock: Stock) -> bool:
     """Whether a stock has a node, existing or planned; nodes that are gone do not count."""
-    return any(shape is not None for shape in stock.shapes)
+    shapes = stock.shapes
+    return bool(shapes) and (shapes[0] is not None or any(shape is not None for shape in shapes))
 
 
 class Family:
@@ -64,8 +65,9 @@ class Family:
 
     def look(self, place: int) -> None:
         """A member, or one of its limits, has changed. Cost: its accounts, and the logarithm of the members."""
-        stock = self._stocks[place]
-        room = min((a.room(stock.cores) for a in self._own[place]), default=NO_LIMIT)
+        stock, room = self._stocks[place], NO_LIMIT
+        for account in self._own[place]:
+            room = min(room, account.room(stock.cores))
         in_use = is_in_use(stock)
         self._used.set(place, room if in_use else -1)
         self._unused.set(place, -1 if in_use else room)
@@ -73,8 +75,9 @@ class Family:
     def first_with_room(self, nodes: int, in_use: bool) -> int | None:
         """The number of the first member, in use or not, whose limits allow so many more nodes."""
         cores = self._stocks[0].cores
-        if any(account.room(cores) < nodes for account in self.shared):
-            return None
+        for account in self.shared:
+            if account.room(cores) < nodes:
+                return None
         rooms = self._used if in_use else self._unused
         place = rooms.first(nodes, 0)
         # nodes promised elsewhere are not in the index
@@ -130,10 +133,12 @@ class Groups:
         self._even: dict[Expr, bool] = {}
         for members in families(stocks):
             family = Family(members, stocks)
-            for place, index in enumerate(members):
+            for index in members:
                 self.number[index] = len(self.families)
+            # who is alone is tried, and needs no index
+            for place, index in enumerate(members if len(members) > 1 else ()):
                 self._places[stocks[index]] = (family, place)
-                for account in family.own_accounts(place) if len(members) > 1 else ():
+                for account in family.own_accounts(place):
                     self._holders.setdefault(account, []).append((family, place))
                     account.told = journal.charged
             self.families.append(family)
@@ -141,17 +146,20 @@ class Groups:
 
     def catch_up(self) -> None:
         """Take into account what has happened to the stocks since the last time."""
-        journal = self._journal
-        added, reshaped, charged = self._read
+        journal, (added, reshaped, charged) = self._journal, self._read
+        now = (len(journal.added), len(journal.reshaped), len(journal.charged))
+        if now == self._read:
+            return
+        self._read = now
         changed: set[tuple[Family, int]] = set()
         for account in journal.charged[charged:]:
             changed.update(self._holders.get(account, ()))
-        for nodes in (journal.added[added:], journal.reshaped[reshaped:]):
-            changed.update(self._places[stock] for stock, _, _ in nodes if stock in self._places)
+        for stock, _, _ in (*journal.added[added:], *journal.reshaped[reshaped:]):
+            found = self._places.get(stock)
+            if found is not None:
+                changed.add(found)
         for family, place in changed:
-            if len(family.members) > 1:
-                family.look(place)
-        self._read = (len(journal.added), len(journal.reshaped), len(journal.charged))
+            family.look(place)
 
     def treats_alike(self, expr: Expr) -> bool:
         """Whether an expression that the stocks meet asks the same of nodes in any placement group."""
