@@ -201,9 +201,11 @@ class Defaults:
         self.definitions: list[DefaultResource] = []
         self.deferred: frozenset[str] = frozenset()
         self.ignore_groups = True
+        self._shared: Finish | None = None
 
     def add(self, definition: DefaultResource) -> None:
         """Another definition, after all others."""
+        self._shared = None
         self.definitions.append(definition)
         value = definition.value
         refers_to_one = isinstance(value, FromResource) and value.name in self.deferred
@@ -226,7 +228,10 @@ class Defaults:
         alike = list(takewhile(lambda definition: definition.alike, definitions))
         rest = definitions[len(alike) :]
         if not rest:
-            self.apply(prototype)
+            # prototypes of buckets that differ by their placement group look the same
+            if self._shared is None:
+                self._shared = self.applier()
+            self._shared(prototype)
             return None
         for definition in alike:
             definition.apply(prototype)
