@@ -211,7 +211,8 @@ class ShapeTable:
         trouble: str | None,
         last_capacity_failure: float | None,
     ) -> Template:
-        key = (freeze(properties), freeze(units), trouble, last_capacity_failure)
+        plain = _plainly(properties) or freeze(properties)
+        key = (plain, freeze(units), trouble, last_capacity_failure)
         found = self._templates.get(key)
         if found is None:
             found = Template(dict(properties), dict(units), trouble, last_capacity_failure)
