@@ -67,7 +67,7 @@ class Bench:
         outlook = self.packer.outlook(expr)
         if outlook is None:
             return None
-        spot = self.packer.fill_one(outlook, units)
+        spot = outlook.fill_one(units)
         opened = spot is False
         if opened:
             spot = outlook.new_one(units)

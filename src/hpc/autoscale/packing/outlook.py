@@ -124,7 +124,12 @@ class Outlook:
 
     def fill_one(self, units: int) -> Spot | Literal[False] | None:
         """Place all `units` slots on the first node that fits, in the first stock that has one, and say where. False: no
-        node that is there fits. None: ask `strategy.plan`. To be up to date with the journal."""
+        node that is there fits. None: ask `strategy.plan`. A plan that was asked for before is void.
+        """
+        journal = self._journal
+        if self._read_added != len(journal.added) or self._read_reshaped != len(journal.reshaped):
+            self.catch_up()
+        journal.is_planned = False
         if units == 1 and self.monotone:
             return self._fill_slot()
         index = self._alive.find(1)
@@ -169,11 +174,15 @@ class Outlook:
         again, when there is none."""
         stock, known = self.stocks[index], self._after_one
         shapes = stock.shapes
+        size = len(shapes)
         while True:
-            position = self.next_with_room(index, stock.alike(position, len(shapes)))
+            end = position + 1
+            if end < size and shapes[end] is shapes[position]:
+                end = stock.alike(position, size)
+            position = self.next_with_room(index, end) if end < size else -1
             if position < 0:
                 self._alive[index] = 0
-                self._first[index] = len(shapes)
+                self._first[index] = size
                 return -1
             shape = shapes[position]
             if (known[shape] if shape in known else self._one_more(shape)) is not None:
@@ -184,7 +193,8 @@ class Outlook:
         """What a node looks like after one slot; None where none fits."""
         after: NodeShape | None = None
         if shape is not None:
-            less = shape.less(self._amounts) if self._amounts else False
+            amounts, frame = self._amounts, shape.frame
+            less = frame.less(shape, amounts) if amounts and frame is not None else False
             if less is not False:
                 after = less
             elif isinstance(fit := self.fit(shape), Fit):

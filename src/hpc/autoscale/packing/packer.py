@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal
 
 from hpc.autoscale.packing.draft import Delta, Probe, Want
 from hpc.autoscale.packing.expr import AnyNode, Expr
@@ -85,8 +84,9 @@ class Packer:
         """What placing `want` would change; nothing has changed yet. Only the newest answer can be committed."""
         outlook = self._outlook(expr) if stocks is None else Outlook(expr, stocks, Journal())
         groups = self._groups_of(expr, outlook.stocks) if want.whole and stocks is None else None
-        self._plan = plan(want, outlook, self.existing_first, probe, groups)
-        return self._plan
+        delta = plan(want, outlook, self.existing_first, probe, groups)
+        self.adopt(delta)
+        return delta
 
     def _groups_of(self, expr: Expr, stocks: tuple[Stock, ...]) -> Groups | None:
         """The placement groups among the stocks of an expression; None where it does not ask the same of nodes in each."""
@@ -110,31 +110,24 @@ class Packer:
         return found
 
     def outlook(self, expr: Expr) -> Outlook | None:
-        """For `fill_one` and `open_one`. None where only a plan will do."""
+        """For `Outlook.fill_one` and `open_one`. None where only a plan will do."""
         return self._outlook(expr) if self.existing_first else None
-
-    def fill_one(self, outlook: Outlook, units: int) -> Spot | Literal[False] | None:
-        """Place all `units` slots on one node that is there, if that is what asking and committing would come to. False:
-        no node that is there fits; see `Outlook.new_one`. None, and nothing is done: ask. Most demands are of one slot,
-        and this is all they need."""
-        self._plan = None
-        outlook.catch_up()
-        return outlook.fill_one(units)
 
     def open_one(self, spot: Spot) -> None:
         """Make what `Outlook.new_one` said true, if nothing else has been done since."""
-        self._plan = None
+        self._journal.is_planned = False
         stock, _, _, after = spot
         stock.open_one(after)
 
     def adopt(self, delta: Delta) -> None:
         """Take a plan that was made from the state as it is by other means than `ask`; it can be committed now."""
         self._plan = delta
+        self._journal.is_planned = True
 
     def commit(self, delta: Delta) -> None:
         """Make a plan true: all of it, or StalePlan or Overdrawn and nothing of it. The delta's `effects` are the
         caller's to carry out, once it has made its own part true."""
-        if delta is not self._plan:
+        if delta is not self._plan or not self._journal.is_planned:
             raise StalePlan("the plan was made before something else changed; ask again")
         self._plan = None
         delta.tab.settle()

@@ -24,13 +24,13 @@ class RoomTree:
     first: O(log n) where nodes are alike in what they lack. Positions beyond the tree cannot serve: it grows when one
     can."""
 
-    __slots__ = ("_capacity", "_late", "_trees")
+    __slots__ = ("_capacity", "_trees", "late")
 
     def __init__(self) -> None:
         self._capacity = 1
         self._trees: list[tuple[list[float], Reading]] = []
-        # by position: shapes that are not in the tree yet
-        self._late: dict[int, NodeShape | None] = {}
+        # by position: shapes that are not in the tree yet; a position that is there already may be written here
+        self.late: dict[int, NodeShape | None] = {}
 
     def track(self, reading: Reading, shapes: Sequence[NodeShape | None]) -> list[float]:
         """Take a resource into the tree; `shapes` are those of all positions. Returned is the tree of that resource, whose
@@ -48,7 +48,7 @@ class RoomTree:
         if not self._trees:
             return
         if hi - lo == 1:
-            self._late[lo] = shape
+            self.late[lo] = shape
             return
         self.catch_up()
         if not self._covers(hi - 1, shape):
@@ -66,16 +66,11 @@ class RoomTree:
                 first >>= 1
                 last >>= 1
 
-    def set_one(self, position: int, shape: NodeShape | None) -> None:
-        """`set` for a position that is there already."""
-        if self._trees:
-            self._late[position] = shape
-
     def catch_up(self) -> None:
         """Take in what was set for single positions."""
-        if not self._late:
+        if not self.late:
             return
-        for position, shape in self._late.items():
+        for position, shape in self.late.items():
             if not self._covers(position, shape):
                 continue
             leaf = self._capacity + position
@@ -86,7 +81,7 @@ class RoomTree:
                     beside = tree[node ^ 1]
                     most = most if most >= beside else beside
                     node >>= 1
-        self._late.clear()
+        self.late.clear()
 
     def first(self, start: int, needs: Sequence[Need]) -> int:
         """The first position from `start` on where every need may be met; -1 when there is none.

@@ -79,10 +79,10 @@ class NodeShape:
     """
 
     __slots__ = (
-        "_frame",
         "_values",
         "closed",
         "dormant",
+        "frame",
         "free",
         "table",
         "template",
@@ -95,14 +95,14 @@ class NodeShape:
         template: Template,
         free: Mapping[str, object],
         occupied: _Occupied,
-        frame: _Frame | None = None,
+        frame: Frame | None = None,
         values: tuple[object, ...] = (),
     ) -> None:
         self.table = table
         self.template = template
         self.free = free
         self.vacant, self.closed, self.dormant = occupied
-        self._frame = frame
+        self.frame = frame
         self._values = values
 
     @property
@@ -133,23 +133,14 @@ class NodeShape:
     def after(self, fit: Fit, times: int) -> NodeShape:
         """The shape once `fit` was taken `times` times."""
         closed = self.closed or fit.closes
-        if self._frame is not None:
-            found = self._frame.after(self, fit.take, times, closed)
+        if self.frame is not None:
+            found = self.frame.after(self, fit.take, times, closed)
             if found is not None:
                 return found
         free = self.free
         if fit.take:
             free = {**free, **{name: left(free[name], n, times) for name, n in fit.take}}
         return self.table.shape(self.template, free, False, closed, False)
-
-    def less(self, amounts: Sequence[tuple[str, int, bool]]) -> NodeShape | Literal[False] | None:
-        """The shape once amounts (resource, amount, whether it is in bytes) were taken from it; None where they are not
-        there. False: it is not a matter of whole numbers; see `fit` and `after`."""
-        if self._frame is None:
-            return False
-        if self.closed or self.template.trouble:
-            return None
-        return self._frame.less(self, amounts)
 
 
 def left(available: object, amount: Quantity, times: int = 1) -> Quantity:
@@ -175,7 +166,7 @@ class ShapeTable:
     def __init__(self) -> None:
         self._templates: dict[object, Template] = {}
         self._as_given: dict[object, Template] = {}
-        self._frames: dict[object, _Frame] = {}
+        self._frames: dict[object, Frame] = {}
         # those with values that are not plain
         self._shapes: dict[object, NodeShape] = {}
 
@@ -212,7 +203,7 @@ class ShapeTable:
         last_capacity_failure: float | None,
     ) -> Template:
         plain = _plainly(properties) or freeze(properties)
-        key = (plain, freeze(units), trouble, last_capacity_failure)
+        key = (plain, frozenset(units.items()), trouble, last_capacity_failure)
         found = self._templates.get(key)
         if found is None:
             found = Template(dict(properties), dict(units), trouble, last_capacity_failure)
@@ -245,11 +236,11 @@ class ShapeTable:
         occupied: _Occupied,
         names: tuple[str, ...],
         kinds: tuple[type, ...],
-    ) -> _Frame:
+    ) -> Frame:
         key = (template, occupied, names, kinds)
         found = self._frames.get(key)
         if found is None:
-            found = self._frames[key] = _Frame(self, template, occupied, names, kinds)
+            found = self._frames[key] = Frame(self, template, occupied, names, kinds)
         return found
 
 
@@ -257,11 +248,21 @@ _Occupied = tuple[bool, bool, bool]
 """Vacant, closed, dormant."""
 
 
-class _Frame:
+class Frame:
     """Shapes that differ in amounts alone; `names` and `kinds` of the values, in the order of the names. There may be
     thousands of shapes, and this is what makes one from another in few steps."""
 
-    __slots__ = ("_next", "_shapes", "_table", "_where", "kinds", "names", "occupied", "template")
+    __slots__ = (
+        "_next",
+        "_refuses",
+        "_shapes",
+        "_table",
+        "_where",
+        "kinds",
+        "names",
+        "occupied",
+        "template",
+    )
 
     def __init__(
         self,
@@ -278,8 +279,9 @@ class _Frame:
         self.kinds = kinds
         self._where = {name: index for index, name in enumerate(names)}
         self._shapes: dict[tuple[object, ...], NodeShape] = {}
+        self._refuses = occupied[1] or bool(template.trouble)
         # of nodes that have work, and take more, or not
-        self._next: list[_Frame | None] = [None, None]
+        self._next: list[Frame | None] = [None, None]
 
     def __len__(self) -> int:
         return len(self._shapes)
@@ -304,38 +306,48 @@ class _Frame:
             if available.__class__ is not int or amount.__class__ is not int:
                 return None
             rest[name] = values[index] = available - amount * times
-        return self._with_work(shape, values, rest, closed)
+        target = self._next[closed]
+        if target is None:
+            target = self._with_work(closed)
+        key = tuple(values)
+        found = target._shapes.get(key)
+        return target.shape(key, {**shape.free, **rest}) if found is None else found
 
     def less(
         self, shape: NodeShape, amounts: Sequence[tuple[str, int, bool]]
     ) -> NodeShape | Literal[False] | None:
-        """`NodeShape.less` for one of these shapes."""
+        """One of these shapes once amounts (resource, amount, whether it is in bytes) were taken from it; None where it
+        refuses. False: that is not a matter of whole numbers; see `NodeShape.fit` and `after`."""
+        if self._refuses:
+            return None
         values = list(shape._values)
-        rest = {}
+        where, units = self._where, self.template.units
         for name, amount, sized in amounts:
-            index = self._where.get(name)
+            index = where.get(name)
             if index is None:
                 return None
             available = values[index]
-            if available.__class__ is not int or not (sized or name not in self.template.units):
+            if available.__class__ is not int or not (sized or name not in units):
                 return False
             if available < amount:
                 return None
-            rest[name] = values[index] = available - amount
-        return self._with_work(shape, values, rest, False)
-
-    def _with_work(
-        self, shape: NodeShape, values: list[object], rest: Mapping[str, object], closed: bool
-    ) -> NodeShape:
-        """The shape with these values of a node that work was placed on; `rest` are those that differ from `shape`'s."""
-        target = self._next[closed]
+            values[index] = available - amount
+        target = self._next[False]
         if target is None:
-            occupied = (False, closed, False)
-            target = self._table._frame(self.template, occupied, self.names, self.kinds)
-            self._next[closed] = target
+            target = self._with_work(False)
         key = tuple(values)
         found = target._shapes.get(key)
-        return target.shape(key, {**shape.free, **rest}) if found is None else found
+        if found is None:
+            rest = {name: values[where[name]] for name, _, _ in amounts}
+            found = target.shape(key, {**shape.free, **rest})
+        return found
+
+    def _with_work(self, closed: bool) -> Frame:
+        """The frame of nodes that work was placed on, and that take more or not."""
+        occupied = (False, closed, False)
+        found = self._table._frame(self.template, occupied, self.names, self.kinds)
+        self._next[closed] = found
+        return found
 
 
 _PLAIN = frozenset((str, int, float, bool, type(None)))

@@ -24,14 +24,15 @@ Nodes = tuple["Stock", int, int]
 class Journal:
     """What happened to the stocks of one packer that may let them take what they refused before: nodes that were added,
     and nodes that got another shape by other means than placing work; and which accounts were charged, of those that
-    somebody wants to hear of."""
+    somebody wants to hear of. `is_planned`: nothing has happened since the last plan was made."""
 
-    __slots__ = ("added", "charged", "reshaped")
+    __slots__ = ("added", "charged", "is_planned", "reshaped")
 
     def __init__(self) -> None:
         self.added: list[Nodes] = []
         self.reshaped: list[Nodes] = []
         self.charged: list[Account] = []
+        self.is_planned = False
 
     def clear(self) -> None:
         """Forget everything; whoever read it must be forgotten too."""
@@ -213,7 +214,7 @@ class Stock:
     def fill_one(self, position: int, shape: NodeShape) -> None:
         """`fill` for one node."""
         self.shapes[position] = shape
-        self._room.set_one(position, shape)
+        self._room.late[position] = shape
 
     def reshape(self, lo: int, hi: int, shape: NodeShape | None) -> None:
         """Give nodes another shape for a reason other than placing work: refusals of before no longer count."""

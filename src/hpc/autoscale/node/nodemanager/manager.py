@@ -213,7 +213,7 @@ class NodeManager(Ordered, Capacity, Commands):
         if lane is None or lane[0] is not compiled:
             lane = self._lane(compiled)
         outlook = lane[1]
-        filled = self._packer.fill_one(outlook, units) if outlook is not None else None
+        filled = outlook.fill_one(units) if outlook is not None else None
         if outlook is None or filled is None:
             return None
         if filled:
