@@ -223,6 +223,29 @@ def test_gangs_keep_their_place_in_the_queue():
     assert jobs[2].iterations_remaining == 1
 
 
+def test_where_there_is_room_for_all_gangs_do_not_part_the_plan():
+    """The jobs before and after a gang fill nodes together."""
+    calc = calculator(cluster())
+    gang = Job("gang", [{"ncpus": 8}, {"exclusive": True}], node_count=2, colocated=True)
+    calc.add_jobs([job("before", 4), gang, job("after", 4)])
+    assert sizes_of(calc.get_demand().new_nodes) == {"Standard_F8s": 3}
+
+
+def test_all_plans_of_a_queue_share_the_time():
+    """The clock is set once for each call."""
+    calc = calculator(cluster(sizes=(("Standard_F8s", 3),)))
+    ticks = []
+
+    def clock():
+        ticks.append(1)
+        return float(len(ticks))
+
+    calc._least_cost.clock = clock
+    calc._least_cost.seconds = 5.0
+    calc.add_jobs([job(f"j{i}", 3) for i in range(9)])
+    assert len(ticks) < 30
+
+
 def test_exclusive_jobs_have_their_nodes_to_themselves():
     """Two of them never share a node, and an exclusive array shares with nobody else."""
     calc = calculator(cluster())

@@ -2,8 +2,9 @@
 
 Jobs that ask for slots (one or many) by constraints that the engine understands wholly are planned together, as far as
 there is room. All others (gangs, jobs that scatter, constraints that must be asked node by node or that charge pools) are
-placed one by one, as without this mode. The order of the queue holds throughout: what is planned together stands
-together in the queue, and where limits are too short for all, those who came first are served first. Called by
+placed one by one, as without this mode. Where the limits have room for more than all can need, nobody can take a place
+from anybody: the others are placed first, and the rest is one plan. Otherwise the order of the queue holds: only what
+stands together in the queue is planned together, and those who came first are served first. Called by
 `DemandCalculator`.
 """
 
@@ -47,7 +48,14 @@ class _Pass:
         self._later: list[Job] = []
 
     def run(self, jobs: Sequence[Job]) -> None:
+        self._least_cost.start()
         takes_part = [self._takes_part(job) for job in jobs]
+        if not all(takes_part) and self._is_room_for_all(jobs, takes_part):
+            for job, takes in zip(jobs, takes_part, strict=True):
+                if not takes:
+                    self._one_by_one(job)
+            jobs = [job for job, takes in zip(jobs, takes_part, strict=True) if takes]
+            takes_part = [True] * len(jobs)
         start = 0
         while start < len(jobs):
             if takes_part[start] and self._planned < MOST_PLANNED:
@@ -60,6 +68,16 @@ class _Pass:
                 start += 1
         for job in self._later:
             self._one_by_one(job)
+
+    def _is_room_for_all(self, jobs: Sequence[Job], takes_part: Sequence[bool]) -> bool:
+        planned = [job for job, takes in zip(jobs, takes_part, strict=True) if takes]
+        others = sum(
+            job.node_count if job.node_count > 0 else max(0, job.iterations_remaining)
+            for job, takes in zip(jobs, takes_part, strict=True)
+            if not takes
+        )
+        demands = [Demand(job._compile(), job.iterations_remaining, job.name) for job in planned]
+        return self._least_cost.has_room_for_all(self._manager, demands, others)
 
     def _takes_part(self, job: Job) -> bool:
         plain = (

@@ -21,7 +21,7 @@ from hpc.autoscale.packing.draft import Delta, Placed, Want
 from hpc.autoscale.packing.expr import Expr
 from hpc.autoscale.packing.leastcost import Effort, is_plain
 from hpc.autoscale.packing.leastcost.layout import Layout, lay_out, opened_of
-from hpc.autoscale.packing.leastcost.queue import Cut, Wanted, plan_queue
+from hpc.autoscale.packing.leastcost.queue import Cut, Wanted, plan_queue, room_for_all
 from hpc.autoscale.packing.leastcost.solution import gap_of
 from hpc.autoscale.packing.ledger import Tab
 from hpc.autoscale.packing.stock import Stock
@@ -79,8 +79,8 @@ class Placement(NamedTuple):
 
 
 class LeastCost:
-    """The least-cost mode of one calculator. `seconds` may be spent on improving each plan, by `clock`, which is the CPU
-    time of the thread: a busy machine makes no worse plans. `rounds`: of column generation, 0 for none.
+    """The least-cost mode of one calculator. `seconds` may be spent on improving the plans of one queue, by `clock`, which
+    is the CPU time of the thread: a busy machine makes no worse plans. `rounds`: of column generation, 0 for none.
     """
 
     def __init__(
@@ -93,6 +93,7 @@ class LeastCost:
         self.rounds = rounds
         self.clock = clock
         self.cost: PlanCost | None = None
+        self._end: float | None = None
         self._plain: dict[Expr, bool] = {}
 
     @staticmethod
@@ -133,11 +134,28 @@ class LeastCost:
         _tell(manager, demands, layout)
         return Placement(units, cut.stopped_at, cut.homeless)
 
+    def start(self) -> None:
+        """The time for plans runs from now on, until the next start."""
+        self._end = self.clock() + self.seconds
+
     def _effort(self) -> Effort | None:
         if self.rounds < 1:
             return None
-        end = self.clock() + self.seconds
+        end = self.clock() + self.seconds if self._end is None else self._end
         return Effort(lambda: end - self.clock(), self.rounds)
+
+    def has_room_for_all(
+        self, manager: NodeManager, demands: Sequence[Demand], others: int
+    ) -> bool:
+        """Whether all demands find room on new nodes even after `others` nodes of any kind were opened, so that it does
+        not matter who goes first. False says nothing."""
+        manager._sync()
+        wanted: dict[Expr, int] = {}
+        for demand in demands:
+            expr = manager._sorted(demand.compiled).common
+            wanted[expr] = wanted.get(expr, 0) + demand.units
+        packer = manager._packer
+        return room_for_all(wanted, lambda e: packer.ranking(e).stocks, packer.stocks, others)
 
     @staticmethod
     def _price_of(manager: NodeManager) -> Callable[[Stock], float | None]:

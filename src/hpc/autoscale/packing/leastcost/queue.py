@@ -8,11 +8,11 @@ placed and nothing more of the demand at the cut is.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from hpc.autoscale.packing.expr import Expr
+from hpc.autoscale.packing.expr import Expr, Fit
 from hpc.autoscale.packing.leastcost.generation import Effort
 from hpc.autoscale.packing.leastcost.layout import Share
 from hpc.autoscale.packing.leastcost.merged import greedy_lots, is_merged
@@ -20,6 +20,7 @@ from hpc.autoscale.packing.leastcost.modes import may_close
 from hpc.autoscale.packing.leastcost.plan import Lot, left_over
 from hpc.autoscale.packing.leastcost.problem import Item, PriceOf, Problem
 from hpc.autoscale.packing.leastcost.solution import Solution, solve
+from hpc.autoscale.packing.ledger import Account
 from hpc.autoscale.packing.stock import Stock
 
 _PARTS = 100
@@ -121,3 +122,38 @@ def _cut(problem: Problem, shares: Sequence[Share]) -> tuple[list[Share], int]:
         else:
             fits = middle
     return first(fits), shares[bisect_left(ends, fits + 1)].demand
+
+
+def room_for_all(
+    wanted: Mapping[Expr, int],
+    ranked: Callable[[Expr], Sequence[Stock]],
+    stocks: Sequence[Stock],
+    others: int,
+) -> bool:
+    """Whether so many units by expression certainly find room on new nodes, also after `others` nodes of any stocks were
+    opened. Each expression is given to the stock with the most room for it, alone; False says nothing.
+    """
+    nodes: dict[Account, int] = {}
+    cores: dict[Account, int] = {}
+    largest = max((stock.cores for stock in stocks), default=0)
+    for expr, units in wanted.items():
+        roomiest, most = None, 0
+        for stock in ranked(expr):
+            fit = None if stock.artificial else stock.new_shape.fit(expr)
+            if isinstance(fit, Fit):
+                room = min((a.room(stock.cores) for a in stock.accounts), default=0)
+                room = (room - stock.reserved) * (1 if may_close(expr) else fit.count)
+                if room > most:
+                    roomiest, most = stock, room
+        if roomiest is None or most < units:
+            return False
+        fit = roomiest.new_shape.fit(expr)
+        each = fit.count if isinstance(fit, Fit) and not may_close(expr) else 1
+        needed = -(-units // each) + roomiest.reserved
+        for account in roomiest.accounts:
+            nodes[account] = nodes.get(account, 0) + needed
+            cores[account] = cores.get(account, 0) + needed * roomiest.cores
+    return all(
+        account.bears(nodes[account] + others, cores[account] + others * largest)
+        for account in nodes
+    )
