@@ -78,9 +78,24 @@ class Placement(NamedTuple):
     homeless: list[int]
 
 
+class _Budget:
+    """Seconds that run from when they are first asked for."""
+
+    def __init__(self, clock: Callable[[], float], seconds: float) -> None:
+        self._clock = clock
+        self._seconds = seconds
+        self._start: float | None = None
+
+    def left(self) -> float:
+        """How many are left; below 0 when it took longer."""
+        if self._start is None:
+            self._start = self._clock()
+        return self._seconds - (self._clock() - self._start)
+
+
 class LeastCost:
-    """The least-cost mode of one calculator. `seconds` may be spent on improving the plans of one queue, by `clock`, which
-    is the CPU time of the thread: a busy machine makes no worse plans. `rounds`: of column generation, 0 for none.
+    """The least-cost mode of one calculator. `seconds` may be spent on improving the greedy plans of one queue, by
+    `clock`, which is the CPU time of the thread: a busy machine makes no worse plans. `rounds`: of column generation, 0 for none.
     """
 
     def __init__(
@@ -93,7 +108,7 @@ class LeastCost:
         self.rounds = rounds
         self.clock = clock
         self.cost: PlanCost | None = None
-        self._end: float | None = None
+        self._left = seconds
         self._plain: dict[Expr, bool] = {}
 
     @staticmethod
@@ -123,9 +138,11 @@ class LeastCost:
         manager._sync()
         wanted = [Wanted(manager._sorted(d.compiled).common, d.units) for d in demands]
         packer = manager._packer
-        cut = plan_queue(
-            wanted, lambda e: packer.ranking(e).stocks, self._price_of(manager), self._effort()
-        )
+        budget = _Budget(self.clock, self._left)
+        effort = Effort(budget.left, self.rounds) if self.rounds else None
+        price_of = self._price_of(manager)
+        cut = plan_queue(wanted, lambda e: packer.ranking(e).stocks, price_of, effort)
+        self._left = budget.left()
         layout = lay_out(cut.problem, cut.solution.lots, cut.shares)
         _carry_out(manager, layout, demands)
         if layout.delta:
@@ -135,14 +152,8 @@ class LeastCost:
         return Placement(units, cut.stopped_at, cut.homeless)
 
     def start(self) -> None:
-        """The time for plans runs from now on, until the next start."""
-        self._end = self.clock() + self.seconds
-
-    def _effort(self) -> Effort | None:
-        if self.rounds < 1:
-            return None
-        end = self.clock() + self.seconds if self._end is None else self._end
-        return Effort(lambda: end - self.clock(), self.rounds)
+        """A new queue: all the time is there again."""
+        self._left = self.seconds
 
     def has_room_for_all(
         self, manager: NodeManager, demands: Sequence[Demand], others: int
