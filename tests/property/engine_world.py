@@ -19,10 +19,10 @@ from hpc.autoscale.node.nodehistory import NullNodeHistory
 
 
 def config_of(description):
-    """The configuration of a cluster."""
+    """The configuration of a cluster; `packing` in the description is added to it."""
     groups = description["configured_groups"]
     return {
-        "packing": {"order": description["order"]},
+        "packing": {"order": description["order"], **description.get("packing", {})},
         "nodearrays": {name: {"placement_groups": [group]} for name, group in groups.items()},
     }
 
