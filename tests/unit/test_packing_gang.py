@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from packing_kit import Bench, cores, free_cores, said
 
 from hpc.autoscale.packing.compound import AllOf, AnyOf, Negation
-from hpc.autoscale.packing.draft import Want
+from hpc.autoscale.packing.draft import Trial, Want
 from hpc.autoscale.packing.expr import Exclusive, InPlacementGroup, PropertyIs
 from hpc.autoscale.packing.groups import Groups, families
 from hpc.autoscale.packing.ledger import Account
-from hpc.autoscale.packing.reject import summarise
+from hpc.autoscale.packing.reject import Reject, summarise
 from hpc.autoscale.packing.stock import Stock
 from hpc.autoscale.packing.strategy import plan
 
@@ -417,3 +417,31 @@ def test_free_amounts_after_a_gang():
     site.where(nodes(2))
     assert free_cores(a) == [3, 3]
     assert all(shape.closed for shape in a.shapes)
+
+
+class Fickle:
+    """A probe that agrees to so many new nodes, and to none after them."""
+
+    def __init__(self, site, times):
+        self.site = site
+        self.times = times
+
+    def __call__(self, stock, position, units):
+        if not self.times:
+            return Reject("Never", "no more")
+        self.times -= 1
+        return Trial(1, stock.new_shape)
+
+    def settle(self, keep):
+        return ()
+
+
+@pytest.mark.parametrize("times", range(8))
+def test_a_constraint_that_changes_its_mind_does_not_split_a_gang(times):
+    """What was agreed to when it was tried may not be when it is done; then it is none of it."""
+    site = Site()
+    site.group("a", busy=1)
+    site.group("b", busy=1)
+    delta = site.packer.ask(NODES, nodes(2), site.packer.stocks, Fickle(site, times))
+    assert delta.units in (0, 2)
+    assert sum(placed.units for placed in delta.placed) == delta.units

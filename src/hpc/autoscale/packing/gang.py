@@ -103,7 +103,10 @@ class _Search:
                 if not draft.left and (best is None or _opened(draft) < best[0]):
                     best = (_opened(draft), index)
         if best is not None:
-            return self._try(best[1])
+            draft = self._try(best[1])
+            if not draft.left:
+                return draft
+            draft.abandon()  # a custom constraint changed its mind
         return self.first([index for index in members if not is_in_use(stocks[index])])
 
     def _fewest_by_room(self, groups: Groups) -> Draft | None:
