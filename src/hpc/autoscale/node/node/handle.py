@@ -72,12 +72,16 @@ class Node(Machine, Timed, ABC):
 
     managed: bool = kind.shared()
     __nodearray: ht.NodeArrayName = kind.shared()
+    __private_ip: ht.IpAddress | None
+    __placement_group: ht.PlacementGroup | None
+    __keep_alive: bool
+    __closed: bool
+    _allocated: bool
     __power_state: ht.NodeStatus = kind.shared()
     __software_configuration: Mapping[str, Any] = kind.shared()
 
     # The mangled names are part of the interface: callers' tests write `node._Node__nodearray`.
     delayed_node_id: DelayedNodeId = kind.lazy(kind.delayed_node_id)
-    _hostname: ht.Hostname | None = kind.lazy(kind.made_up_hostname)
     _resources: dict[str, Any] = kind.lazy(kind.totals)
     __available: TrackedDict = kind.lazy(kind.available)
     __assignments: TrackedSet = kind.lazy(kind.assignments)
@@ -123,25 +127,28 @@ class Node(Machine, Timed, ABC):
             infiniband,
             gpu_count,
         )
-        self.__nodearray = nodearray
-        self.__private_ip = private_ip
         self.instance_id = instance_id
-        self.__power_state = power_state
-        self.__placement_group = placement_group or None
-        self.__keep_alive = keep_alive
-        self.__closed = False
-        self._allocated = False
         self.state = state
         self.target_state = target_state
         self.exists = exists
         self.managed = managed
         # totals are copied: nodes of one bucket must not share them
-        self._resources: dict[str, Any] = TrackedDict(record.copied(resources), self)
-        self.__available: TrackedDict = TrackedDict(record.copied(resources), self)
-        self.__assignments = TrackedSet((), self)
-        self.__software_configuration = software_configuration
-        self.__node_attribute_overrides: dict[str, Any] = {}
-        self.metadata: dict[str, Any] = {}
+        self._resources = TrackedDict(record.copied(resources), self)
+        self.metadata = {}
+        # there is nobody yet who would have to be told of each
+        self.__dict__.update(
+            _Node__nodearray=nodearray,
+            _Node__private_ip=private_ip,
+            _Node__power_state=power_state,
+            _Node__placement_group=placement_group or None,
+            _Node__keep_alive=keep_alive,
+            _Node__closed=False,
+            _Node__available=TrackedDict(record.copied(resources), self),
+            _Node__assignments=TrackedSet((), self),
+            _Node__software_configuration=software_configuration,
+            _Node__node_attribute_overrides={},
+            _allocated=False,
+        )
 
     if not TYPE_CHECKING:  # it would allow every attribute
 

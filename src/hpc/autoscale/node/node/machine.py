@@ -7,7 +7,7 @@ from functools import cached_property
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
-from hpc.autoscale.node.node.kind import shared
+from hpc.autoscale.node.node.kind import lazy, made_up_hostname, shared
 from hpc.autoscale.util import ShellDict
 
 # The names that a constraint may ask for as {"node.<name>": …}; published, and compared by callers.
@@ -49,6 +49,8 @@ QUERYABLE_PROPERTIES: list[str] = [
 class Machine:
     """Names and hardware of a node."""
 
+    _name: ht.NodeName
+    _hostname: ht.Hostname | None = lazy(made_up_hostname)
     _bucket_id: ht.BucketId = shared()
     _vm_size: ht.VMSize = shared()
     _location: ht.Location = shared()
@@ -75,16 +77,19 @@ class Machine:
         if not isinstance(memory, ht.Memory):
             raise AssertionError(f"expected a Memory as memory of node {name}, found {memory!r}")
         self.delayed_node_id = node_id
-        self._name = name
-        self._bucket_id = bucket_id
-        self._hostname = hostname
-        self._vm_size = vm_size
-        self._location = location
-        self._spot = spot
-        self._vcpu_count = vcpu_count
-        self._memory = memory
-        self._infiniband = infiniband
-        self._gpu_count = gpu_count
+        # there is nobody yet who would have to be told of each
+        self.__dict__.update(
+            _name=name,
+            _bucket_id=bucket_id,
+            _hostname=hostname,
+            _vm_size=vm_size,
+            _location=location,
+            _spot=spot,
+            _vcpu_count=vcpu_count,
+            _memory=memory,
+            _infiniband=infiniband,
+            _gpu_count=gpu_count,
+        )
 
     # -- identity
 
