@@ -70,9 +70,7 @@ class Bench:
         spot = outlook.fill_one(units)
         opened = spot is False
         if opened:
-            spot = outlook.new_one(units)
-            if spot:
-                self.packer.open_one(spot)
+            spot = outlook.open_one(units)
         if not spot:
             return spot
         stock, position, _, _ = spot

@@ -11,6 +11,7 @@ from hpc.autoscale.hpctypes import Size
 from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.draft import Want
 from hpc.autoscale.packing.expr import Exclusive, Fit, MinResource, ResourceIs
+from hpc.autoscale.packing.ledger import Account
 from hpc.autoscale.packing.shape import Unit
 
 GIB = Unit(2**30, "g")
@@ -128,6 +129,27 @@ def test_a_node_that_is_gone_takes_nothing():
     stock.reshape(1, 2, None)
     assert said(bench.place(cores(4), Want(9))) == [("a", 0, 1, 1, False), ("a", 2, 3, 1, False)]
     assert free_cores(stock) == [0, None, 0]
+
+
+@pytest.mark.parametrize("short", [0, 1, 2])
+def test_a_node_that_one_limit_has_no_room_for_is_charged_to_none(short):
+    """Whichever of several limits it is, and as often as it is tried."""
+    bench = Bench()
+    accounts = [Account(str(n), max_nodes=1 if n == short else 9, max_cores=99) for n in range(3)]
+    stock = bench.stock("a", accounts=accounts)
+    shape = bench.shape("a", ncpus=0)
+    assert [stock.open_one(shape) for _ in range(3)] == [True, False, False]
+    assert [(a.used_nodes, a.used_cores) for a in accounts] == [(1, 4)] * 3
+    assert stock.shapes == [shape]
+    assert stock.is_still_full
+
+
+def test_reserved_nodes_leave_room_for_themselves():
+    """What is promised elsewhere is not opened here."""
+    bench = Bench()
+    stock = bench.stock("a", limit=2)
+    stock.reserved = 1
+    assert [stock.open_one(stock.new_shape) for _ in range(2)] == [True, False]
 
 
 @given(

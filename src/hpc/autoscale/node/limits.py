@@ -87,6 +87,10 @@ class _SpotLimit(_SharedLimit):
     def charge(self, nodes: int, cores: int) -> None:
         """Nothing: the regional limit is charged on its own."""
 
+    def take(self, cores: int) -> bool:
+        """As `charge`: the regional limit is asked on its own, too."""
+        return True
+
     @property
     def _consumed_core_count(self) -> int:
         return self._regional.used_cores
@@ -114,6 +118,10 @@ class _OwnLimit(Account):
     def active_count(self) -> int:
         """Nodes in use, those planned since included."""
         return self.base_active + self.used_nodes
+
+    def take(self, cores: int) -> bool:
+        """Counts nodes alone."""
+        return super().take(0)
 
     def charge(self, nodes: int, cores: int) -> None:
         """Counts nodes alone. More may be given back than was taken: the server had counted the rest."""

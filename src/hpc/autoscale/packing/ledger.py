@@ -66,6 +66,16 @@ class Account:
         if self.told is not None:
             self.told.append(self)
 
+    def take(self, cores: int) -> bool:
+        """Charge one node of so many cores; False, and nothing is charged, when there is no room for it."""
+        used_nodes, used_cores = self.used_nodes + 1, self.used_cores + cores
+        if used_nodes > self.max_nodes or used_cores > self.max_cores:
+            return False
+        self.used_nodes, self.used_cores = used_nodes, used_cores
+        if self.told is not None:
+            self.told.append(self)
+        return True
+
     def describe(self, owed_nodes: int = 0, owed_cores: int = 0) -> str:
         """The limit with its figures, what is owed included, as in `NodeArray(htc) 100 of 100 cores in use`."""
         said = []

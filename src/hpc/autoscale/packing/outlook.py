@@ -202,24 +202,29 @@ class Outlook:
         self._after_one[shape] = after
         return after
 
-    def new_one(self, units: int) -> Spot | Literal[False] | None:
-        """The new node that would take all `units` slots, where no node that is there fits; False: not one slot fits on a
-        new node of any stock; None: a new node would take some of them only. Nothing is done."""
+    def open_one(self, units: int) -> Spot | Literal[False] | None:
+        """Place all `units` slots on a new node, where no node that is there fits, and say where. False: not one slot fits
+        on a new node of any stock. None: a new node would take some of them only. A plan that was asked for before is
+        void."""
+        self._journal.is_planned = False
         for index, stock in enumerate(self.stocks):
             if stock.is_still_full:
                 continue
             new = self.opening(index)
-            if not isinstance(new, Fit) or not stock.has_room_for(1):
+            if not isinstance(new, Fit):
                 continue
             if new.count < units:
-                return None
+                if stock.has_room_for(1):
+                    return None
+                continue
             shape = stock.new_shape
             after = self._after_one.get(shape) if units == 1 else None
             if after is None:
                 after = shape.after(new, units)
                 if units == 1:
                     self._after_one[shape] = after
-            return stock, len(stock.shapes), shape, after
+            if stock.open_one(after):
+                return stock, len(stock.shapes) - 1, shape, after
         return False
 
     def may_use(self, index: int) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from hpc.autoscale.packing.draft import Delta, Probe, Want
 from hpc.autoscale.packing.expr import AnyNode, Expr
 from hpc.autoscale.packing.groups import Groups
-from hpc.autoscale.packing.outlook import Outlook, Spot
+from hpc.autoscale.packing.outlook import Outlook
 from hpc.autoscale.packing.ranking import Ranking, Survey
 from hpc.autoscale.packing.shape import ShapeTable
 from hpc.autoscale.packing.stock import Journal, Stock
@@ -110,14 +110,8 @@ class Packer:
         return found
 
     def outlook(self, expr: Expr) -> Outlook | None:
-        """For `Outlook.fill_one` and `open_one`. None where only a plan will do."""
+        """For its `fill_one` and `open_one`. None where only a plan will do."""
         return self._outlook(expr) if self.existing_first else None
-
-    def open_one(self, spot: Spot) -> None:
-        """Make what `Outlook.new_one` said true, if nothing else has been done since."""
-        self._journal.is_planned = False
-        stock, _, _, after = spot
-        stock.open_one(after)
 
     def adopt(self, delta: Delta) -> None:
         """Take a plan that was made from the state as it is by other means than `ask`; it can be committed now."""

@@ -110,12 +110,20 @@ class Stock:
                 return False
         return True
 
-    def open_one(self, shape: NodeShape) -> None:
-        """A new node that is used at once, charged to all limits; the caller has asked `has_room_for` just before."""
-        cores = self.cores
-        for account in self.accounts:
-            account.charge(1, cores)
+    def open_one(self, shape: NodeShape) -> bool:
+        """Add a new node that is used at once, charged to all limits; False, and nothing is done, where one of them has
+        no room for it."""
+        cores, accounts = self.cores, self.accounts
+        if self.reserved and not self.has_room_for(1):
+            return False
+        for index, account in enumerate(accounts):
+            if not account.take(cores):
+                for charged in accounts[:index]:
+                    charged.charge(-1, -cores)
+                self._tight = account
+                return False
         self.append(shape)
+        return True
 
     def nodes_full(self) -> Reject:
         """That no node has room."""

@@ -221,15 +221,14 @@ class NodeManager(Ordered, Capacity, Commands):
             bucket = self._by_stock[stock]
             bucket._took_one(position, before, after, assignment_id)
         else:
-            spot = outlook.new_one(units)
-            if not spot:
+            # a hook may raise, and must be asked before anything is done
+            opened = outlook.open_one(units) if self._names.hook is None else None
+            if not opened:
                 # somebody wants to hear why
-                return None if results.HANDLERS else spot
-            stock, position, _, _ = spot
+                return None if results.HANDLERS else opened
+            stock, position, _, _ = opened
             bucket = self._by_stock[stock]
-            name = self._names.take(bucket)
-            self._packer.open_one(spot)
-            bucket._opened_one(name, assignment_id)
+            bucket._opened_one(self._names.take(bucket), assignment_id)
         if results.HANDLERS:
             report_placed(self, outlook.stocks, bucket, position, units)
         return bucket, position

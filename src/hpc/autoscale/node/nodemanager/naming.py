@@ -34,12 +34,7 @@ class Names:
         self._next_of_hook.clear()
 
     def take(self, bucket: NodeBucket) -> str:
-        """A name for one new node; it is in use from now on. What a hook raises goes to the caller."""
-        if self.hook is not None:
-            proposal = self.propose()
-            (name,) = proposal.names(bucket, 1)
-            proposal.accept()
-            return name
+        """The lowest free name for one new node; it is in use from now on. For when there is no hook."""
         nodearray, used = bucket.nodearray, self.used
         index = self._next.get(nodearray, 1)
         while (name := f"{nodearray}-{index}") in used:
