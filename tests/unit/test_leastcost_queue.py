@@ -5,7 +5,7 @@ from leastcost_kit import Market
 from packing_kit import Bench, cores
 
 from hpc.autoscale.packing.compound import AllOf, AnyOf, ExactlyOne, Negation
-from hpc.autoscale.packing.expr import AnyNode, Exclusive, Expr, MinResource, PropertyIs
+from hpc.autoscale.packing.expr import AnyNode, Exclusive, Expr, MinResource, PropertyIs, ResourceIs
 from hpc.autoscale.packing.leastcost import Effort, is_plain
 from hpc.autoscale.packing.leastcost.modes import Mode, Roomy, modes
 from hpc.autoscale.packing.leastcost.queue import Wanted, plan_queue, room_for_all
@@ -143,6 +143,13 @@ def test_exactly_one_and_not_may_turn_out_either_way():
     assert len(read(ExactlyOne([cores(2), MinResource("ngpus", 1)]), ncpus=8, ngpus=1)) == 2
     assert read(Negation(cores(4)), ncpus=8) == (Mode(),)
     assert read(Negation(PropertyIs("bucket", ["a"])), ncpus=8) == ()
+
+
+def test_a_switch_is_on_or_off_for_good():
+    """It is no amount, so what it refuses now it will refuse; an amount may come to be what is wanted."""
+    assert read(ResourceIs("infiniband", [True]), infiniband=False) == ()
+    assert read(ResourceIs("infiniband", [True]), infiniband=True) == (Mode(),)
+    assert read(ResourceIs("ncpus", [4]), ncpus=8) == (Mode(),)
 
 
 def test_exclusive_closes():

@@ -6,6 +6,7 @@ import sys
 import pytest
 from leastcost_kit import Market, nodes_used, placed_units
 
+from hpc.autoscale.packing.expr import MinResource
 from hpc.autoscale.packing.leastcost import COLUMNS, GREEDY, Effort, solve
 from hpc.autoscale.packing.leastcost.problem import known_price
 from hpc.autoscale.packing.ledger import Account
@@ -224,6 +225,26 @@ def test_of_equal_prices_fewer_nodes_are_taken(effort):
     market.offer("large", 1.0, 8)
     problem = market.problem({2: 8, 1: 16})
     assert nodes_used(problem, solve(problem, effort).lots) == {("large", True): 4}
+
+
+@pytest.mark.parametrize("garbage", [math.inf, math.nan, -5, "many", True])
+def test_nodes_with_odd_amounts_do_no_harm(garbage, effort):
+    """What a running node says of itself may be no amount at all."""
+    market = Market()
+    odd = market.shape("a", ncpus=garbage)
+    market.offer("a", 1.0, 8, nodes=[odd])
+    problem = market.problem({4: 2, 3: 1})
+    solution = solve(problem, effort)
+    assert not any(solution.unplaced)
+    assert solution.price <= 2.0
+
+
+def test_parts_of_amounts_are_counted():
+    """Ten times 0.1 is one, here as in the engine."""
+    market = Market()
+    market.offer("a", 1.0, 1)
+    solution = solve(market.problem({MinResource("ncpus", 0.1): 20}), REPEATABLE)
+    assert solution.price == pytest.approx(2.0)
 
 
 def test_the_way_that_won_is_named():

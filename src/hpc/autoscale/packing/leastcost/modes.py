@@ -126,7 +126,12 @@ def _modes(expr: Expr, view: Roomy) -> list[Mode]:
     fit = expr.fit(view)
     if isinstance(fit, Fit):
         return [Mode(tuple(sorted(fit.take)), fit.closes)]
-    return [] if expr.monotone else [Mode()]
+    return [] if expr.monotone or _is_settled(expr, view) else [Mode()]
+
+
+def _is_settled(expr: Expr, view: Roomy) -> bool:
+    """Whether a wish for a value is refused for good, because the value is no amount that work uses up."""
+    return isinstance(expr, ResourceIs) and not is_amount(view.free.get(expr.name))
 
 
 def _both(one: Mode, other: Mode) -> Mode:

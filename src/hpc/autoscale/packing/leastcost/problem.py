@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from hpc.autoscale.packing.expr import Expr, how_many
-from hpc.autoscale.packing.leastcost.modes import Mode, Roomy, modes
+from hpc.autoscale.packing.leastcost.modes import Mode, Roomy, is_amount, modes
 from hpc.autoscale.packing.ledger import NO_LIMIT, Account
 from hpc.autoscale.packing.shape import NodeShape, Quantity, freeze
 from hpc.autoscale.packing.stock import Stock
@@ -189,13 +189,15 @@ class _Builder:
         readings = [self._reading(kind.shape) for kind in kinds]
         every = (mode for ways in self.read.values() for way in ways for mode in way)
         dimensions = sorted({name for mode in every for name, amount in mode.take if amount > 0})
+        whole = set(dimensions) - self._in_parts()
         number = {name: index for index, name in enumerate(dimensions)}
         all_needs = {key: _numbered(ways, number) for key, ways in self.read.items()}
         profiles: dict[object, int] = {}
         kept: list[Profile] = []
         bins = []
         for kind, reading in zip(kinds, readings, strict=True):
-            capacity = tuple(_amount(kind.shape.free.get(name)) for name in dimensions)
+            free = kind.shape.free
+            capacity = tuple(_free(free.get(name), name in whole) for name in dimensions)
             profile = all_needs[reading]
             barred, fits = self._judge(kind.stock, capacity, profile)
             if fits:
@@ -206,6 +208,11 @@ class _Builder:
                 bins.append(kind._replace(capacity=capacity, profile=profiles[key]))
         homeless = [i for i in range(len(self.items)) if i not in self.housed]
         return Problem(self.items, bins, kept, dimensions, self.limits, homeless)
+
+    def _in_parts(self) -> set[str]:
+        """Resources of which something takes an amount that is not whole."""
+        every = (mode for ways in self.read.values() for way in ways for mode in way)
+        return {name for mode in every for name, n in mode.take if not isinstance(_amount(n), int)}
 
     def _kinds(self, stock: Stock) -> list[Bin]:
         """The bins of a stock, without what depends on the items."""
@@ -251,8 +258,8 @@ class _Builder:
             facts.append(shape.vacant if name == "assignments" else freeze(shape.prop(name)))
         for name in self.resources:
             value = shape.free.get(name)
-            amount = isinstance(value, (int, float))
-            facts.append((shape.units.get(name), None if amount else (type(value), freeze(value))))
+            fact = None if is_amount(value) else (type(value), freeze(value))
+            facts.append((shape.units.get(name), fact))
         key = tuple(facts)
         if key not in self.read:
             view = Roomy(shape)
@@ -294,6 +301,13 @@ def _amount(value: object) -> Quantity:
     if isinstance(value, float):
         return int(value) if value.is_integer() else value
     return int(value)
+
+
+def _free(value: object, whole: bool) -> Quantity:
+    """What is free of a resource. Where only whole amounts are taken of it, parts are of no use; a little less than
+    whole is whole, as the engine has it."""
+    amount = min(_amount(value), NO_LIMIT)
+    return math.floor(amount * (1 + 1e-9)) if whole and isinstance(amount, float) else amount
 
 
 def _numbered(ways: Sequence[tuple[Mode, ...]], number: Mapping[str, int]) -> Profile:
