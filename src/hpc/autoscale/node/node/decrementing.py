@@ -167,5 +167,7 @@ def merge(node: Node, snode: Node) -> None:
     node.available.update(copied(snode.available))
     if snode.required or snode.assignments:
         node.required = True
-    node.assignments.update(snode.assignments)
-    node.metadata.update(deepcopy(snode.metadata))
+    if snode.assignments:
+        node.assignments.update(snode.assignments)
+    if snode.metadata:
+        node.metadata.update(deepcopy(snode.metadata))
