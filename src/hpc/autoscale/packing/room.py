@@ -18,9 +18,12 @@ Reading = Callable[[NodeShape | None], float]
 Need = tuple[list[float], float]
 
 
+_FEW = 64
+
+
 class RoomTree:
     """Maxima over positions. track: O(n) once for each resource. set: O(range) for each tracked resource; what is set
-    for one position only is taken into the tree when it is next asked, once however often it was set, in O(log n).
+    for a few positions is taken into the tree when it is next asked, once however often it was set, in O(log n) each.
     first: O(log n) where nodes are alike in what they lack. Positions beyond the tree cannot serve: it grows when one
     can."""
 
@@ -47,8 +50,8 @@ class RoomTree:
         """Positions lo … hi-1 have this shape now."""
         if not self._trees:
             return
-        if hi - lo == 1:
-            self.late[lo] = shape
+        if hi - lo <= _FEW:
+            self.late.update(dict.fromkeys(range(lo, hi), shape))
             return
         self.catch_up()
         if not self._covers(hi - 1, shape):
@@ -67,7 +70,7 @@ class RoomTree:
                 last >>= 1
 
     def catch_up(self) -> None:
-        """Take in what was set for single positions."""
+        """Take in what was set for few positions."""
         if not self.late:
             return
         for position, shape in self.late.items():
