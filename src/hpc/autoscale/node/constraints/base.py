@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NewType
 
 from hpc.autoscale.node.bucket import NodeBucket
+from hpc.autoscale.node.constraints.pools import restore_pools, saved_pools
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.packing.expr import Expr
 from hpc.autoscale.results import SatisfiedResult
@@ -46,13 +47,15 @@ class NodeConstraint(ABC):
     What the engine makes of a class depends on how much the class says. `lower` returns the condition as an expression,
     and then the engine asks the expression only. A class without it is opaque: its methods are called for one node after
     another. So is a subclass of one of ours that overrides an answer and not `lower`, since the inherited expression
-    no longer says what the subclass does.
+    no longer says what the subclass does. What opaque classes take from a `SharedResource` that they hold is given back
+    when the attempt fails.
     """
 
     reads: frozenset[str] | None = None
     """What the methods of an opaque class look at and change: `resources.<name>` (in `node.available`) and
     `node.<property>`. Their answers are then kept for all nodes alike in these, and for all constraints of the class with
-    equal attributes; they see a stand-in for the node that has nothing else. A class whose answers depend on more, or
+    equal attributes, as far as these are plain values, and lists and dicts of such (others keep state that nobody
+    sees: they are asked about each node); they see a stand-in for the node that has nothing else. A class whose answers depend on more, or
     whose `do_decrement` does other things than to take the same amounts each time and to close the node, is found out,
     with a warning, and asked about each node. None: it may look at anything."""
 
@@ -65,6 +68,9 @@ class NodeConstraint(ABC):
         if _depth(cls, _ANSWERS) < _depth(cls, _MEANINGS):
             cls.lower = NodeConstraint.lower  # type: ignore[method-assign]
             cls.join = NodeConstraint.join  # type: ignore[method-assign]
+            if not hasattr(cls, "saved"):
+                cls.saved = saved_pools  # type: ignore[attr-defined]
+                cls.restore = restore_pools  # type: ignore[attr-defined]
 
     def weight_buckets(self, bucket_weights: BucketWeights) -> BucketWeights:
         """The buckets with the weights that this constraint gives them; heavier ones are used first."""

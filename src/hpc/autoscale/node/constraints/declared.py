@@ -9,7 +9,8 @@ believed from then on, and is opaque like any other. Called by `nodemanager.prob
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, MutableMapping
+from collections.abc import Collection, Iterator, Mapping, MutableMapping
+from enum import Enum
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from hpc.autoscale import hpclogging as logging
@@ -41,7 +42,8 @@ class Strayed(AutoscaleError):
 
 def declared(constraint: NodeConstraint, deferred: Collection[str] = ()) -> DeclaredExpr | None:
     """The constraint as an expression; None when its class declares nothing, declares what differs from node to node
-    (`deferred` resources do), is told whose job it belongs to, is made of others, or is no longer believed.
+    (`deferred` resources do), is told whose job it belongs to, is made of others, holds what may change unseen, such as a
+    pool, or is no longer believed.
     """
     reads = constraint.reads
     if reads is None or type(constraint) in _disbelieved or hasattr(constraint, "assignment_id"):
@@ -50,9 +52,12 @@ def declared(constraint: NodeConstraint, deferred: Collection[str] = ()) -> Decl
     resources = _resources(reads)
     if not properties <= _PROPERTIES or not resources.isdisjoint(deferred):
         return None
-    if any(True for _ in constraint.get_children()) or hasattr(constraint, "saved"):
+    if any(True for _ in constraint.get_children()):
         return None
-    key = (type(constraint), reads, _state_of(constraint))
+    attributes = _attributes(constraint)
+    if not _is_plain(attributes):
+        return None
+    key = (type(constraint), reads, freeze(attributes))
     found = _known.get(key)
     if found is None:
         if len(_known) >= _MOST_KNOWN:
@@ -70,7 +75,7 @@ def _resources(reads: Collection[str]) -> frozenset[str]:
     return frozenset(n.removeprefix("resources.") for n in reads if not n.startswith("node."))
 
 
-def _state_of(constraint: NodeConstraint) -> object:
+def _attributes(constraint: NodeConstraint) -> dict[str, Any]:
     """All that tells one object of a class from another, so that equal ones share their answers."""
     state = dict(getattr(constraint, "__dict__", {}))
     for cls in type(constraint).__mro__:
@@ -78,7 +83,16 @@ def _state_of(constraint: NodeConstraint) -> object:
         for slot in (slots,) if isinstance(slots, str) else slots:
             if hasattr(constraint, slot):
                 state[slot] = getattr(constraint, slot)
-    return freeze(state)
+    return state
+
+
+def _is_plain(value: object) -> bool:
+    """Whether a value is all that there is to it: what an object of some class holds could change without being seen."""
+    if isinstance(value, Mapping):
+        return all(_is_plain(each) for each in value.values())
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return all(_is_plain(each) for each in value)
+    return value is None or isinstance(value, (str, bytes, int, float, Size, Enum))
 
 
 class DeclaredExpr(Expr):
@@ -187,7 +201,7 @@ class DeclaredExpr(Expr):
         return self._steps[key]
 
     def _check_unchanged(self) -> None:
-        if _state_of(self.constraint) != self.parts[2]:
+        if freeze(_attributes(self.constraint)) != self.parts[2]:
             raise Strayed("changes itself when it is asked")
 
     def _disbelieve(self, why: str) -> None:

@@ -7,6 +7,7 @@ integrations.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from hpc.autoscale.hpctypes import Size, magnitude_bytes
@@ -100,3 +101,25 @@ class SharedNonConsumableResource(SharedResource):
     def is_consumable(self) -> bool:
         """False."""
         return False
+
+
+def saved_pools(holder: object) -> list[tuple[SharedResource, Any]]:
+    """The pools among the attributes of an object, also in lists and dicts there, each with what is in it now."""
+    attributes = getattr(holder, "__dict__", {})
+    return [(pool, pool.current_value) for pool in _pools_in(attributes.values())]
+
+
+def restore_pools(holder: object, saved: Iterable[tuple[SharedResource, Any]]) -> None:
+    """Put back what `saved_pools` gave, as if nothing had been taken since."""
+    for pool, value in saved:
+        pool.current_value = value
+
+
+def _pools_in(values: Iterable[Any]) -> Iterator[SharedResource]:
+    for value in values:
+        if isinstance(value, SharedResource):
+            yield value
+        elif isinstance(value, Mapping):
+            yield from _pools_in(value.values())
+        elif isinstance(value, (list, tuple)):
+            yield from _pools_in(value)

@@ -1,0 +1,103 @@
+"""Classes of integrations that hold a pool themselves, rather than a constraint on it."""
+
+import pytest
+from node_kit import a_cluster, a_manager
+
+from hpc.autoscale.node.constraints import (
+    And,
+    BaseNodeConstraint,
+    Never,
+    Or,
+    SharedConsumableResource,
+)
+from hpc.autoscale.node.constraints.declared import declared
+from hpc.autoscale.results import SatisfiedResult
+
+READS = [None, frozenset({"resources.seats"})]
+HOLD = {
+    "alone": lambda pool: pool,
+    "in a list": lambda pool: [pool],
+    "in a dict": lambda pool: {"q": (pool,)},
+}
+
+
+class Licensed(BaseNodeConstraint):
+    """Each iteration takes a licence, from wherever `held` has it."""
+
+    def __init__(self, held, pool):
+        self.held = held
+        self.take_from = lambda: pool
+
+    def satisfied_by_node(self, node):
+        there = self.take_from().current_value >= 1
+        return SatisfiedResult("success" if there else "NoLicence", self, node, ["none left"])
+
+    def do_decrement(self, node):
+        pool = self.take_from()
+        if pool.current_value < 1:
+            return False
+        pool.current_value -= 1
+        return True
+
+    def to_dict(self):
+        return {"licensed": True}
+
+    def __str__(self):
+        return "licensed"
+
+
+def five():
+    """A pool of five."""
+    return SharedConsumableResource("lic", "q", 5, 5)
+
+
+def a_licensed(pool, reads=None, hold="alone"):
+    """A constraint of a class of its own."""
+    return type("SomeLicensed", (Licensed,), {"reads": reads})(HOLD[hold](pool), pool)
+
+
+@pytest.mark.parametrize("reads", READS)
+@pytest.mark.parametrize("hold", HOLD)
+def test_what_a_failed_attempt_took_is_given_back(reads, hold):
+    """Wherever it holds the pool, and whatever it declares."""
+    pool, manager = five(), a_manager(a_cluster(10))
+    constraints = [{"ncpus": 1}, a_licensed(pool, reads, hold)]
+    assert not manager.allocate(constraints, slot_count=7, all_or_nothing=True)
+    assert pool.current_value == 5
+    assert manager.get_new_nodes() == []
+
+
+@pytest.mark.parametrize("reads", READS)
+def test_it_is_placed_while_there_are_licences(reads):
+    """And what it was given stays taken."""
+    pool, manager = five(), a_manager(a_cluster(10))
+    result = manager.allocate([{"ncpus": 1}, a_licensed(pool, reads)], slot_count=7)
+    assert (result.total_slots, pool.current_value) == (5, 0)
+
+
+def test_inside_of_others():
+    """As a child of a composite."""
+    pool, manager = five(), a_manager(a_cluster(10))
+    either = Or(And({"ncpus": 1}, a_licensed(pool)), Never("no"))
+    assert not manager.allocate([either], slot_count=7, all_or_nothing=True)
+    assert pool.current_value == 5
+
+
+def test_a_refusal_of_a_node_gives_back():
+    """Also where a node is asked directly."""
+    pool, manager = five(), a_manager(a_cluster(10))
+    node = manager.allocate({"ncpus": 1}, node_count=1).nodes[0]
+    refuses = type("Refuses", (Licensed,), {"do_decrement": lambda self, node: False})
+    assert not node.decrement([a_licensed(pool), refuses(None, pool)])
+    assert pool.current_value == 5
+
+
+def test_what_holds_more_than_plain_values_is_not_remembered():
+    """What an object of somebody's class holds may change unseen."""
+    reads = READS[1]
+    assert declared(a_licensed(five(), reads)) is None
+    changing = a_licensed(five(), reads)
+    changing.held, changing.take_from = object(), None
+    assert declared(changing) is None
+    changing.held = {"a": [1, "b", None, frozenset({2.5})]}
+    assert declared(changing) is not None
