@@ -192,3 +192,17 @@ def test_a_policy_does_not_decide_what_can_be_had(described, cores, data):
         together = many.allocate({"ncpus": cores}, slot_count=1000).total_slots
         found.append((alone, together))
     assert len(set(found)) == 1
+
+
+@pytest.mark.parametrize(
+    ("packing", "said"),
+    [
+        ({"objective": "costs"}, "packing.objective: expected .* did you mean 'cost'"),
+        ({"objective": "cost", "optimize_seconds": -1}, "packing.optimize_seconds: expected"),
+        ({"ordre": "declared"}, "packing.ordre.* did you mean 'order'"),
+    ],
+)
+def test_a_mistake_in_the_section_is_said_before_anything_is_read(packing, said):
+    """Also where the configuration is a dict, which nobody has checked yet."""
+    with pytest.raises(ConfigurationException, match=said):
+        new_demand_calculator({"_mock_bindings": None, "packing": packing})

@@ -8,6 +8,7 @@ from typing import Any
 from hpc.autoscale import ccbindings, hpclogging
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 from hpc.autoscale.ccbindings.models import ClusterStatus, NodeList
+from hpc.autoscale.config import check_config
 from hpc.autoscale.node import operations, vm_sizes
 from hpc.autoscale.node.default_resources import definitions_from_config
 from hpc.autoscale.node.nodemanager.building import Built, build
@@ -26,9 +27,12 @@ def new_node_manager(
     System default resources are defined unless the configuration's `disable_default_resources` says otherwise; passing
     False defines them whatever it says. `existing_nodes` is accepted and not used: see `add_unmanaged_nodes`.
     CycleCloudError when the cluster cannot be read, or when what it says contradicts itself; ConfigurationException, before
-    anything is read, when there is no order policy of the configured name.
+    anything is read, when the `packing` section cannot be understood.
     """
     hpclogging.initialize_logging(config)
+    if config.get("packing"):
+        # a whole configuration is checked where it is read from a file; a mistake here would cost money unnoticed
+        check_config({"packing": config["packing"]})
     definitions = definitions_from_config(config.get("default_resources") or [])
     policy = configured_policy(config)
     vm_sizes.configure(config)
