@@ -84,6 +84,22 @@ def test_priorities_change_only_on_update():
     assert names(queue) == ["b", "a", "c"]
 
 
+def test_a_node_whose_priority_cannot_be_told_is_not_in_the_queue():
+    """The others keep their places."""
+
+    class Picky(NodeQueue):
+        def node_priority(self, node):
+            return {"a": 1, "b": 2}[node.name]
+
+    queue = Picky()
+    queue.push(TempNode("a"))
+    for push in (queue.push, lambda node: queue._push_all([TempNode("b"), node])):
+        with pytest.raises(KeyError):
+            push(TempNode("c"))
+    queue.push(TempNode("b"))
+    assert names(queue) == ["b", "a"]
+
+
 def test_subclasses_decide():
     """An integration's own priority is used, of any number, and is asked for once for each push and update."""
     asked = []

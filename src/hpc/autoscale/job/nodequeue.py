@@ -38,7 +38,8 @@ class NodeQueue:
 
     def __init__(self) -> None:
         self.__nodes: dict[int, Node] = {}
-        self.__priorities: dict[int, float] = {}
+        # in the order of the nodes, which is that of pushing
+        self.__priorities: list[float] = []
         self.__sorted: list[Node] | None = []
 
     def node_priority(self, node: Node) -> float:
@@ -53,8 +54,9 @@ class NodeQueue:
         """Add a node, unless it is in the queue."""
         key = id(node)
         if key not in self.__nodes:
+            priority = self.node_priority(node)
             self.__nodes[key] = node
-            self.__priorities[key] = self.node_priority(node)
+            self.__priorities.append(priority)
             self.__sorted = None
 
     def _push_all(self, nodes: Iterable[Node]) -> None:
@@ -63,16 +65,15 @@ class NodeQueue:
             for node in nodes:
                 self.push(node)
             return
-        new = [node for node in nodes if id(node) not in self.__nodes]
-        ids = list(map(id, new))
-        self.__nodes.update(zip(ids, new, strict=True))
-        self.__priorities.update(zip(ids, self._priorities_of(new), strict=True))
+        known = self.__nodes
+        new = {id(node): node for node in nodes if id(node) not in known}
+        self.__priorities.extend(self._priorities_of(new.values()))
+        known.update(new)
         self.__sorted = None
 
     def update(self) -> None:
         """Ask for every node's priority anew."""
-        priorities = self._priorities_of(self.__nodes.values())
-        self.__priorities = dict(zip(self.__nodes, priorities, strict=True))
+        self.__priorities = self._priorities_of(self.__nodes.values())
         self.__sorted = None
 
     def _priorities_of(self, nodes: Iterable[Node]) -> list[float]:
@@ -104,8 +105,8 @@ class NodeQueue:
     def __in_order(self) -> list[Node]:
         if self.__sorted is None:
             by_priority: dict[float, list[Node]] = {}
-            for key, node in self.__nodes.items():
-                by_priority.setdefault(self.__priorities[key], []).append(node)
+            for node, priority in zip(self.__nodes.values(), self.__priorities, strict=True):
+                by_priority.setdefault(priority, []).append(node)
             self.__sorted = []
             for priority in sorted(by_priority, reverse=True):
                 self.__sorted.extend(_by_hostname(by_priority[priority]))
