@@ -12,7 +12,7 @@ from hpc.autoscale.packing.leastcost import Effort, Item, Problem, left_over, so
 from hpc.autoscale.packing.leastcost.greedy import greedy
 from hpc.autoscale.packing.leastcost.knapsack import Knapsacks
 from hpc.autoscale.packing.leastcost.layout import Share, lay_out
-from hpc.autoscale.packing.leastcost.merged import plan_merged
+from hpc.autoscale.packing.leastcost.merged import GREEDILY, plan_merged
 from hpc.autoscale.packing.leastcost.queue import Wanted, plan_queue
 from hpc.autoscale.packing.ledger import Account
 from hpc.autoscale.packing.packer import Packer
@@ -281,6 +281,6 @@ def test_classes_are_told_apart_again(wanted, cores):
     for size in wanted:
         counted[size] = counted.get(size, 0) + 1
     world = World([(cores, 9, 10, 1000, [])], [(s, n, "plain") for s, n in counted.items()], 1000)
-    lots = plan_merged(world.problem, greedy)
+    lots = plan_merged(world.problem, greedy, GREEDILY)
     assert not any(left_over(world.problem, lots))
     check_limits(world.problem, lots)

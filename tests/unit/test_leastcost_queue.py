@@ -1,5 +1,7 @@
 """Queues under short limits, expressions as modes, and who may go first, in the least-cost mode."""
 
+import sys
+
 import pytest
 from leastcost_kit import Market
 from packing_kit import Bench, cores
@@ -84,6 +86,19 @@ def test_many_sizes_are_planned_in_classes():
     assert cut.stopped_at is None
     assert not any(cut.solution.unplaced)
     assert cut.solution.gap < 0.05
+
+
+def test_without_the_solver_many_sizes_get_the_whole_greedy_plan(monkeypatch):
+    """Not the rough one that a search would have started from."""
+    monkeypatch.setitem(sys.modules, "highspy", None)
+    market = Market()
+    market.offer("a", 1.0, 1000, limit=10_000)
+    queue = [Wanted(cores(n), 1 + n % 3) for n in range(1, 400)]
+    without, alone = (
+        plan_queue(queue, market.ranked, market.price_of, effort).solution
+        for effort in (EFFORT, None)
+    )
+    assert without.price <= alone.price
 
 
 def test_many_sizes_under_a_short_limit_are_cut():

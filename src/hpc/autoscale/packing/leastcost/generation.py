@@ -17,12 +17,14 @@ from hpc.autoscale.packing.leastcost.bound import bound_of, charge_of, resource_
 from hpc.autoscale.packing.leastcost.greedy import greedy
 from hpc.autoscale.packing.leastcost.knapsack import Knapsacks
 from hpc.autoscale.packing.leastcost.master import Master
-from hpc.autoscale.packing.leastcost.merged import is_merged, plan_merged
+from hpc.autoscale.packing.leastcost.merged import SEARCHING, greedy_lots, is_merged, plan_merged
 from hpc.autoscale.packing.leastcost.plan import Load, Lot, Rooms, left_over, price_of, real
 from hpc.autoscale.packing.leastcost.problem import Problem
 
 CLOSE_ENOUGH = 1e-5
 """Relative gap at which the programme is as good as solved."""
+_ROUGHLY = 6e-3
+"""The same for a step: less than what classes round off."""
 
 _WHOLE = 1e-6
 _MOST_NODES = 50
@@ -32,7 +34,7 @@ _MOST_NODES = 50
 class Effort(NamedTuple):
     """What may be spent. `seconds_left`: asked now and then; 0 or less ends the search. `rounds`: of column generation.
     With only rounds to limit it, the same problem gets the same plan. `roughly`: the result is one of several
-    steps, and need be no better than to a thousandth."""
+    steps."""
 
     seconds_left: Callable[[], float] = lambda: math.inf
     rounds: int = 1_000
@@ -45,10 +47,11 @@ class Effort(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The best plan that was found and the highest bound."""
+    """The best plan that was found and the highest bound. `searched`: the plan is not a greedy one."""
 
     lots: list[Lot]
     bound: float
+    searched: bool
 
 
 def generate(problem: Problem, start: Sequence[Lot], bound: float, effort: Effort) -> Found:
@@ -56,14 +59,17 @@ def generate(problem: Problem, start: Sequence[Lot], bound: float, effort: Effor
     effort = _loaded(effort)
     bound = max(bound, resource_bound(problem))
     if price_of(problem, start) <= bound * (1 + CLOSE_ENOUGH):
-        return Found(list(start), bound)
+        return Found(list(start), bound, False)
     if not is_merged(problem):
         return _Generation(problem, start, bound, effort).run()
-    lots = plan_merged(problem, lambda classes: _improved(classes, effort))
-    best = [list(start)]
-    if not any(left_over(problem, lots)):
-        best.append(lots)
-    return Found(min(best, key=lambda each: price_of(problem, each)), bound)
+    searched = plan_merged(problem, lambda classes: _improved(classes, effort), SEARCHING)
+    plans = [searched, list(start)]
+    if effort.is_spent:
+        # with too little time for it, a search may come to less than none
+        plans.append(greedy_lots(problem))
+    complete = [lots for lots in plans if not any(left_over(problem, lots))]
+    best = min(complete, key=lambda lots: price_of(problem, lots))
+    return Found(best, bound, best is searched)
 
 
 def _improved(classes: Problem, effort: Effort) -> list[Lot]:
@@ -91,7 +97,7 @@ class _Generation:
         self.problem = problem
         self.effort = effort
         self.best = list(start)
-        self.price = price_of(problem, start)
+        self.price = self.at_first = price_of(problem, start)
         self.bound = bound
         self.master = Master(problem)
         self.tables = Knapsacks(problem)
@@ -107,7 +113,7 @@ class _Generation:
 
     def run(self) -> Found:
         nodes: list[float] = []
-        close = 1e-3 if self.effort.roughly else CLOSE_ENOUGH
+        close = _ROUGHLY if self.effort.roughly else CLOSE_ENOUGH
         for _ in range(self.effort.rounds):
             if self._is_best() or self.effort.is_spent:
                 break
@@ -119,7 +125,7 @@ class _Generation:
                 break
         if nodes and not self._is_best():
             self._round(nodes)
-        return Found(self.best, min(self.bound, self.price))
+        return Found(self.best, min(self.bound, self.price), self.price < self.at_first)
 
     def _is_best(self) -> bool:
         return self.price <= self.bound * (1 + CLOSE_ENOUGH)

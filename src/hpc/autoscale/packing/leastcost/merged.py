@@ -18,8 +18,14 @@ from hpc.autoscale.packing.leastcost.problem import Problem
 MOST_ITEMS = 200
 """Up to so many items are planned each by itself."""
 
-_CLASSES = 60
-_FULL_AS_PLANNED = (0.98, 0.97, 0.95, 0.9)
+Turns = Sequence[tuple[int, float]]
+"""How many classes, and how full a node must be of what was planned for it. What is left then is planned as in the last
+turn, and every node is kept."""
+
+SEARCHING: Turns = ((80, 0.98), (60, 0.97), (50, 0.95), (40, 0.9), (40, 0.0))
+GREEDILY: Turns = ((100, 0.98), (100, 0.97), (100, 0.95), (100, 0.9), (100, 0.0))
+ROUGHLY: Turns = ((60, 0.0),)
+
 _WITHOUT_ROOM = 0.9  # where so much of what a turn was to place is left after it, limits are short
 _AT_ONCE, _MOST_LEFT = 100, 500
 
@@ -36,13 +42,13 @@ def greedy_lots(problem: Problem, roughly: bool = False) -> list[Lot]:
     """The greedy plan of any problem. `roughly`: in one turn, where there are classes."""
     if not is_merged(problem):
         return greedy(problem)
-    return plan_merged(problem, greedy, () if roughly else _FULL_AS_PLANNED, not roughly)
+    return plan_merged(problem, greedy, ROUGHLY if roughly else GREEDILY, not roughly)
 
 
 def plan_merged(
     problem: Problem,
     plan: Way,
-    full_as_planned: Sequence[float] = _FULL_AS_PLANNED,
+    turns: Turns,
     to_the_end: bool = True,
 ) -> list[Lot]:
     """Lots of single nodes that place as much as finds room, by plans of classes. `to_the_end`: what is left is planned
@@ -50,10 +56,10 @@ def plan_merged(
     sizes = sizes_of(problem)
     lots: list[Lot] = []
     rest = problem
-    for at_least in chain(full_as_planned, repeat(0.0)):
+    for most, at_least in chain(turns, repeat(turns[-1])):
         if not any(rest.units):
             return lots
-        classes = merge(rest, _CLASSES, sizes)
+        classes = merge(rest, most, sizes)
         found = tell_apart(rest, classes, plan(classes.problem), at_least)
         before = sum(rest.units)
         lots += found

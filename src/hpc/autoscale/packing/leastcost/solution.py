@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from hpc.autoscale.packing.leastcost.bound import simple_bound
 from hpc.autoscale.packing.leastcost.generation import CLOSE_ENOUGH, Effort, generate
-from hpc.autoscale.packing.leastcost.merged import greedy_lots
+from hpc.autoscale.packing.leastcost.merged import greedy_lots, is_merged
 from hpc.autoscale.packing.leastcost.plan import Lot, left_over, price_of
 from hpc.autoscale.packing.leastcost.problem import Problem
 
@@ -56,13 +56,21 @@ def solve(
     bound = 0.0 if any(unplaced) else simple_bound(settled)
     if effort is not None and not any(unplaced) and price > bound * (1 + CLOSE_ENOUGH):
         try:
-            better, bound = generate(settled, lots, bound, effort)
+            found = generate(settled, lots, bound, effort)
         except ImportError:
-            better = lots
-        if better is not lots and price_of(settled, better) < price:
-            lots, price, method = better, price_of(settled, better), COLUMNS
+            lots = min([lots, *_thorough(settled)], key=lambda each: price_of(settled, each))
+            price = price_of(settled, lots)
+        else:
+            lots, bound = found.lots, found.bound
+            price, method = price_of(settled, lots), COLUMNS if found.searched else GREEDY
     unpriced = sum(lot.nodes for lot in lots if not problem.bins[lot.bin].priced)
     return Solution(tuple(lots), price, min(bound, price), method, unplaced, unpriced)
+
+
+def _thorough(problem: Problem) -> list[list[Lot]]:
+    """A better greedy plan than was made for a search to start from, where there is one."""
+    lots = greedy_lots(problem) if is_merged(problem) else []
+    return [lots] if lots and not any(left_over(problem, lots)) else []
 
 
 def _settled(problem: Problem, lots: Sequence[Lot]) -> Problem:
