@@ -18,6 +18,18 @@ class StalePlan(RuntimeError):
     """A plan was committed after the state it was made from had changed."""
 
 
+class Lane:
+    """What belongs to one demand of a caller's: `owner` is its own, `outlook` None where the engine alone cannot answer,
+    and `told` whatever was made of it for people."""
+
+    __slots__ = ("outlook", "owner", "told")
+
+    def __init__(self, owner: object, outlook: Outlook | None) -> None:
+        self.owner = owner
+        self.outlook = outlook
+        self.told: object = None
+
+
 class Packer:
     """Asks and commits. Rankings are remembered for each expression until `forget_rankings`.
 
@@ -34,8 +46,8 @@ class Packer:
         self._rankings: dict[Expr, Ranking] = {}
         self._survey: Survey | None = None
         self._outlooks: dict[Expr, Outlook] = {}
-        # what a caller wants to find again as long as the outlooks are kept
-        self.lanes: dict[int, tuple[object, Outlook | None]] = {}
+        # what a caller wants to find again, by its id, as long as the outlooks are kept
+        self.lanes: dict[int, Lane] = {}
         self._groups: dict[int, Groups] = {}
         self._journal = Journal()
         # where an expression has no stock to be asked, whatever it is

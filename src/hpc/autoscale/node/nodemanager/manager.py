@@ -36,8 +36,7 @@ from hpc.autoscale.node.nodemanager.unmanaged import artificial_bucket, unmanage
 from hpc.autoscale.packing.draft import Delta, Want
 from hpc.autoscale.packing.expr import UNBOUNDED
 from hpc.autoscale.packing.order import OrderPolicy
-from hpc.autoscale.packing.outlook import Outlook
-from hpc.autoscale.packing.packer import Packer
+from hpc.autoscale.packing.packer import Lane, Packer
 from hpc.autoscale.packing.stock import Stock
 from hpc.autoscale.results import AllocationResult
 from hpc.autoscale.util import uuid
@@ -210,9 +209,9 @@ class NodeManager(Ordered, Capacity, Commands):
         if self._written:
             self._sync()
         lane = self._packer.lanes.get(id(compiled))
-        if lane is None or lane[0] is not compiled:
+        if lane is None or lane.owner is not compiled:
             lane = self._lane(compiled)
-        outlook = lane[1]
+        outlook = lane.outlook
         filled = outlook.fill_one(units) if outlook is not None else None
         if outlook is None or filled is None:
             return None
@@ -230,16 +229,16 @@ class NodeManager(Ordered, Capacity, Commands):
             bucket = self._by_stock[stock]
             bucket._opened_one(self._names.take(bucket), assignment_id)
         if results.HANDLERS:
-            report_placed(self, outlook.stocks, bucket, position, units)
+            report_placed(self, lane, bucket, position, units)
         return bucket, position
 
-    def _lane(self, compiled: Compiled) -> tuple[Compiled, Outlook | None]:
+    def _lane(self, compiled: Compiled) -> Lane:
         """Constraints with their outlook, if the engine alone can answer for them."""
         expr, outlook = compiled.expr, None
         if not (compiled.opaque or compiled.tolls or is_personal(expr, self._defaults.deferred)):
             outlook = self._packer.outlook(expr)
-        self._packer.lanes[id(compiled)] = compiled, outlook
-        return compiled, outlook
+        lane = self._packer.lanes[id(compiled)] = Lane(compiled, outlook)
+        return lane
 
     def _sorted(self, compiled: Compiled) -> Sorted:
         """The constraints by who can answer for them. Worked out once for each list, while that is in use."""

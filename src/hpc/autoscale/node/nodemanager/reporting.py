@@ -16,6 +16,7 @@ from hpc.autoscale.node.constraints import Compiled, NodeConstraint, SharedConst
 from hpc.autoscale.node.node.shaping import NodeView
 from hpc.autoscale.node.nodemanager.probing import Sorted
 from hpc.autoscale.packing.draft import Want
+from hpc.autoscale.packing.packer import Lane
 from hpc.autoscale.packing.reject import Reject, summarise
 from hpc.autoscale.packing.stock import Stock
 from hpc.autoscale.results import (
@@ -51,10 +52,13 @@ def report(manager: NodeManager, compiled: Compiled, want: Want, verdict: Verdic
 
 
 def report_placed(
-    manager: NodeManager, candidates: Sequence[Stock], bucket: NodeBucket, position: int, units: int
+    manager: NodeManager, lane: Lane, bucket: NodeBucket, position: int, units: int
 ) -> None:
     """Tell the handlers of a demand that one node took."""
-    CandidatesResult("success", candidates=[manager._bucket_of(stock) for stock in candidates])
+    if lane.told is None and lane.outlook is not None:
+        lane.told = [manager._bucket_of(stock) for stock in lane.outlook.stocks]
+    candidates = lane.told if isinstance(lane.told, list) else []
+    CandidatesResult("success", candidates=candidates[:])
     MatchResult("success", partial(bucket._handle, position), units)
 
 
