@@ -142,13 +142,21 @@ class Draft:
         while position >= 0:
             shape = shapes[position]
             fit = outlook.fit(shape) if shape is not None else None
+            end = position + 1
+            is_lone = end == len(shapes) or shapes[end] is not shape
             if shape is not None and isinstance(fit, Fit):
-                end = stock.alike(position, self._most_nodes(fit))
-                self._fill(index, position, end, shape, fit, False)
+                if is_lone and self.probe is None and not shape.dormant:
+                    times = min(fit.count, self.want.per_node, self.left)
+                    after = shape.after(fit, times)
+                    self.placed.append(Placed(stock, position, end, times, shape, after, False))
+                    self.left -= times
+                else:
+                    end = stock.alike(position, self._most_nodes(fit))
+                    self._fill(index, position, end, shape, fit, False)
                 if not self.left:
                     return
             else:
-                end = stock.alike(position, len(shapes))
+                end = end if is_lone else stock.alike(position, len(shapes))
                 why = why or (fit if isinstance(fit, Reject) else None)
             position = outlook.next_with_room(index, end)
         self._say(index, False, why or stock.nodes_full())

@@ -138,7 +138,10 @@ class Packer:
         self._plan = None
         delta.tab.settle()
         for placed in delta.placed:
-            if placed.opened:
-                placed.stock.append(placed.after, placed.hi - placed.lo)
+            stock, lo, hi, _, _, after, opened = placed
+            if opened:
+                stock.append(after, hi - lo)
+            elif hi - lo == 1:
+                stock.fill_one(lo, after)
             else:
-                placed.stock.fill(placed.lo, placed.hi, placed.after)
+                stock.fill(lo, hi, after)
