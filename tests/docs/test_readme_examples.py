@@ -10,12 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.config import check_config
+from hpc.autoscale.job.demandcalculator import new_demand_calculator
 from hpc.autoscale.job.driver import SchedulerDriver
+from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.bucket import node_from_bucket
 from hpc.autoscale.node.constraints import get_constraints
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES
+from hpc.autoscale.node.nodehistory import NullNodeHistory
 from hpc.autoscale.node.nodemanager import new_node_manager
+from hpc.autoscale.node.vm_sizes.prices import use_price_override
 from hpc.autoscale.util import parse_boot_timeout, parse_idle_timeout
 
 pytest.importorskip("werkzeug")
@@ -30,7 +35,7 @@ NOT_IN_JSON = {"memory", "create_time", "last_match_time", "delete_time"}
 
 def block(marker):
     """The code block below an invisible marker of the README."""
-    (found,) = re.findall(rf"<!-- {marker} -->\n```\w+\n(.*?)```", README, re.DOTALL)
+    (found,) = re.findall(rf"<!-- {marker} -->\n```\w*\n(.*?)```", README, re.DOTALL)
     return found
 
 
@@ -151,6 +156,22 @@ def test_the_default_resources(config):
     assert nodes["hpc"].resources["slots"] == nodes["hpc"].pcpu_count
     assert nodes["himem"].resources["mem"].convert_to("g").value == 63
     assert [name for name, node in nodes.items() if "scratch" in node.resources] == ["gpu"]
+
+
+def test_the_least_cost():
+    """Four nodes of the size with a price of the user's own, which is what the demand says."""
+    binding = MockClusterBinding()
+    binding.add_nodearray("htc", {}, location="southcentralus")
+    for size in ("Standard_F16s_v2", "Standard_F8s_v2"):
+        binding.add_bucket("htc", size, 10, 10)
+    config = {**json.loads(block("least-cost")), "_mock_bindings": binding}
+    try:
+        calculator = new_demand_calculator(config, node_history=NullNodeHistory())
+        calculator.add_jobs([Job(str(n), {"ncpus": 8}) for n in range(4)])
+        said = str(calculator.get_demand().cost)
+    finally:
+        use_price_override(None)
+    assert said == block("least-cost-says").strip()
 
 
 def test_the_timeouts(buckets):
