@@ -8,6 +8,8 @@ from hpc.autoscale.node.constraints import (
     BaseNodeConstraint,
     Never,
     Or,
+    SharedConstraint,
+    SharedConsumableConstraint,
     SharedConsumableResource,
 )
 from hpc.autoscale.node.constraints.declared import declared
@@ -101,3 +103,52 @@ def test_what_holds_more_than_plain_values_is_not_remembered():
     assert declared(changing) is None
     changing.held = {"a": [1, "b", None, frozenset({2.5})]}
     assert declared(changing) is not None
+
+
+# -- subclasses of the constraints on pools
+
+
+class Shared(Licensed, SharedConstraint):
+    """By the published methods, from the published base."""
+
+
+def test_the_published_base_needs_the_published_methods_only():
+    """It is asked by them, and gives back when the attempt fails."""
+    pool, manager = five(), a_manager(a_cluster(10))
+    constraints = [{"ncpus": 1}, Shared(pool, pool)]
+    assert not manager.allocate(constraints, slot_count=7, all_or_nothing=True)
+    assert pool.current_value == 5
+    assert manager.allocate(constraints, slot_count=7).total_slots == 5
+    assert pool.current_value == 0
+
+
+class OnNone(SharedConsumableConstraint):
+    """Satisfied by no node."""
+
+    def satisfied_by_node(self, node):
+        return SatisfiedResult("No", self, node, reasons=["not here"])
+
+
+class Twice(SharedConsumableConstraint):
+    """Pays twice, and notes it on the node."""
+
+    def do_decrement(self, node):
+        node.available["paid"] = True
+        return super().do_decrement(node) and super().do_decrement(node)
+
+
+@pytest.mark.parametrize("around", [lambda c: c, lambda c: And({"ncpus": 1}, c)], ids="1A")
+def test_overridden_answers_count(around):
+    """Those of a subclass of ours, not what it has inherited."""
+    pool, manager = five(), a_manager(a_cluster(10))
+    refused = manager.allocate([{"ncpus": 1}, around(OnNone([pool], 1))], slot_count=1)
+    (node,) = manager.allocate([{"ncpus": 1}, around(Twice([pool], 1))], slot_count=1).nodes
+    assert "not here" in " ".join(refused.reasons)
+    assert (node.available["paid"], pool.current_value) == (True, 3)
+
+
+def test_what_pays_twice_stops_in_time():
+    """Two slots are paid from five licences, and the third gives back what it took."""
+    pool, manager = five(), a_manager(a_cluster(10))
+    result = manager.allocate([{"ncpus": 1}, Twice([pool], 1)], slot_count=4)
+    assert (result.total_slots, pool.current_value) == (2, 1)

@@ -6,7 +6,6 @@ by integrations; the JSON form tells what was meant, and reading it makes pools 
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +18,8 @@ from hpc.autoscale.node.constraints.lowered import published_space
 from hpc.autoscale.node.constraints.pools import (
     SharedConsumableResource,
     SharedNonConsumableResource,
+    restore_pools,
+    saved_pools,
 )
 from hpc.autoscale.node.constraints.resources import SIZE_TEXT, checked_amount
 from hpc.autoscale.node.constraints.views import subject
@@ -30,15 +31,18 @@ from hpc.autoscale.results import SatisfiedResult
 
 
 class SharedConstraint(BaseNodeConstraint):
-    """Base of the constraints on shared resources: whatever the node is, the answer is the same."""
+    """Base of the constraints on shared resources: whatever the node is, the answer is the same.
 
-    @abstractmethod
+    A subclass says so by `reject` and `pools_and_amount`. One that has the published methods instead is asked by these.
+    """
+
     def reject(self) -> Reject | None:
         """Why not one more iteration is possible; None when it is."""
+        return None
 
-    @abstractmethod
     def pools_and_amount(self) -> tuple[Sequence[SharedConsumableResource], int | float | Size]:
-        """The pools, and what the next iteration takes from each of them."""
+        """The pools, none unless a subclass has some; and what the next iteration takes from each of them."""
+        return (), 0
 
     @property
     def once(self) -> bool:
@@ -61,11 +65,12 @@ class SharedConstraint(BaseNodeConstraint):
         return self.reject() is None
 
     def saved(self) -> Any:
-        """What `pay` may change, for `restore`."""
-        return None
+        """What is in the pools that it holds, for `restore`."""
+        return saved_pools(self)
 
     def restore(self, saved: Any) -> None:
         """Put back what `saved` gave, as if nothing had been taken since."""
+        restore_pools(self, saved)
 
     def join(self, draft: Draft) -> None:
         """A toll: the same for all nodes."""

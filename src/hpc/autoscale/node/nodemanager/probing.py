@@ -9,7 +9,7 @@ that declares what it reads is neither, as long as it keeps to that.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from hpc.autoscale import results
 from hpc.autoscale.node.constraints import And, Compiled, NodeConstraint, SharedConstraint
@@ -72,8 +72,8 @@ def sort_out(compiled: Compiled, deferred: Collection[str]) -> Sorted:
             personal.append(expr)
             continue
         general.append(constraint)
-        if isinstance(constraint, SharedConstraint):
-            tolls.append(constraint)
+        if _is_toll(constraint):
+            tolls.append(cast("SharedConstraint", constraint))
         elif expr is not None:
             common.append(expr)
         elif (told := declared(constraint, deferred)) is not None:
@@ -120,6 +120,13 @@ def _takes(expr: Expr) -> frozenset[str]:
     if children is None:
         return expr.reads
     return frozenset().union(*(_takes(child) for child in children))
+
+
+def _is_toll(constraint: NodeConstraint) -> bool:
+    """Whether it is the same for all nodes, and not of a class that has answers of its own."""
+    return isinstance(constraint, SharedConstraint) and (
+        type(constraint).join is not NodeConstraint.join
+    )
 
 
 def _flat(constraints: Sequence[NodeConstraint]) -> Iterator[NodeConstraint]:
