@@ -68,11 +68,14 @@ class AllOf(_Composite):
             if isinstance(child, MinResource) and child.amount.__class__ is int and child.amount:
                 amounts[child.name] = child
         self.minima = tuple(minima)
-        if self.monotone and not self.settled and _is_choice_in_the_way(children):
-            self.monotone = False
         # the children, where each asks for a whole number of another resource
-        self.amounts = tuple(amounts.values()) if len(amounts) == len(children) > 0 else None
-        self._take = tuple((c.name, c.amount) for c in self.amounts or ())
+        self.amounts: tuple[MinResource, ...] | None = None
+        self._take: tuple[tuple[str, Quantity], ...] = ()
+        if len(amounts) == len(children) > 0:
+            self.amounts = tuple(amounts.values())
+            self._take = tuple([(c.name, c.amount) for c in self.amounts])
+        elif self.monotone and not self.settled and _is_choice_in_the_way(children):
+            self.monotone = False
 
     def fit(self, view: View) -> Fit | Reject:
         if self.amounts is not None:

@@ -81,10 +81,13 @@ class Packer:
         """The order in which stocks are asked for an expression."""
         found = self._rankings.get(expr)
         if found is None:
-            if self._survey is None:
-                self._survey = Survey(self.arranged())
-            found = self._rankings[expr] = self._survey.rank(expr)
+            found = self._rankings[expr] = self._surveyed().rank(expr)
         return found
+
+    def _surveyed(self) -> Survey:
+        if self._survey is None:
+            self._survey = Survey(self.arranged())
+        return self._survey
 
     def ask(
         self,
@@ -114,7 +117,7 @@ class Packer:
     def _outlook(self, expr: Expr) -> Outlook:
         found = self._outlooks.get(expr)
         if found is None:
-            stocks = self.ranking(expr).stocks
+            stocks = self._surveyed().serving(expr)
             found = Outlook(expr, stocks, self._journal) if stocks else self._nowhere
             self._outlooks[expr] = found
         else:

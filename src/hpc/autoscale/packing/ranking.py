@@ -77,15 +77,20 @@ class Survey:
         a bucket may serve at all is a question of fit, not of weight.
         """
         meeting = self._who_meets(expr) | self._artificial
+        return Ranking(self._serving(expr, meeting), lambda: self._rejects(expr, meeting))
+
+    def serving(self, expr: Expr) -> tuple[Stock, ...]:
+        """The buckets that `rank` would name, in that order."""
+        return self._serving(expr, self._who_meets(expr) | self._artificial)
+
+    def _serving(self, expr: Expr, meeting: int) -> tuple[Stock, ...]:
         if expr.weighs or self._artificial:
-            stocks = self._pick(meeting, self._order(expr))
-        else:
-            found = self._in_declared_order.get(meeting)
-            if found is None:
-                found = self._pick(meeting, range(len(self._stocks)))
-                self._in_declared_order[meeting] = found
-            stocks = found
-        return Ranking(stocks, lambda: self._rejects(expr, meeting))
+            return self._pick(meeting, self._order(expr))
+        found = self._in_declared_order.get(meeting)
+        if found is None:
+            found = self._pick(meeting, range(len(self._stocks)))
+            self._in_declared_order[meeting] = found
+        return found
 
     def _order(self, expr: Expr) -> Sequence[int]:
         count = len(self._shapes)

@@ -6,8 +6,8 @@ its own methods know. Called once for each distinct list of constraints; the eng
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale.node.constraints.declared import declared
 from hpc.autoscale.packing.compound import AllOf, all_of
@@ -22,7 +22,7 @@ class Compiled:
     """A list of constraints as the engine uses it; together `expr`, `tolls` and `opaque` say what `constraints` say.
 
     `opaque` is in the order of the list. Without any constraint `expr` is `AnyNode`: one slot per node. `constraints` may
-    be given as a function that makes them when they are first asked for.
+    be given as JSON, of which they are made when they are first asked for; it must not be changed any more.
     """
 
     __slots__ = ("_constraints", "expr", "opaque", "tolls")
@@ -32,7 +32,7 @@ class Compiled:
         expr: Expr,
         tolls: tuple[SharedConstraint, ...],
         opaque: tuple[NodeConstraint, ...],
-        constraints: tuple[NodeConstraint, ...] | Callable[[], tuple[NodeConstraint, ...]],
+        constraints: tuple[NodeConstraint, ...] | list[Any],
     ) -> None:
         self.expr = expr
         self.tolls = tolls
@@ -43,7 +43,10 @@ class Compiled:
     def constraints(self) -> tuple[NodeConstraint, ...]:
         """The constraints themselves."""
         if not isinstance(self._constraints, tuple):
-            self._constraints = self._constraints()
+            # parsing makes constraints, which are compiled here
+            from hpc.autoscale.node.constraints.parse import get_constraints
+
+            self._constraints = tuple(get_constraints(self._constraints))
         return self._constraints
 
     @property

@@ -15,7 +15,6 @@ from hpc.autoscale.node.constraints.parse import (
     _CUSTOM_PARSERS,
     KEYWORDS,
     Reading,
-    get_constraints,
     read_resource,
 )
 from hpc.autoscale.packing.compound import all_of
@@ -42,7 +41,7 @@ def compile_resources(source: list[Any]) -> Compiled | None:
             exprs.append(expr)
     if not exprs:
         return None
-    return Compiled(all_of(exprs), (), (), lambda: tuple(get_constraints(source)))
+    return Compiled(all_of(exprs), (), (), source)
 
 
 def _learn(name: Any, value: Any) -> Expr | None:
