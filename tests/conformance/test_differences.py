@@ -18,6 +18,7 @@ from hpc.autoscale import cli
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandcalculator import new_demand_calculator
 from hpc.autoscale.job.job import Job
+from hpc.autoscale.node.constraints import get_constraint
 from hpc.autoscale.node.nodehistory import NullNodeHistory
 from hpc.autoscale.util import new_singleton_lock
 
@@ -196,3 +197,8 @@ def test_properties_of_existing_nodes_match_nothing(wanted):
     node_mgr = a_manager(cluster)
     assert not node_mgr.allocate([wanted, {"ncpus": 1}], slot_count=1)
     assert names(node_mgr.allocate({"ncpus": 1}, slot_count=1).nodes) == ["htc-1"]
+
+
+def test_a_tuple_of_values_is_as_a_list():
+    """As a text of JSON it is one anyway."""
+    assert get_constraint({"owner": ("a", "b")}) == get_constraint({"owner": ["a", "b"]})
