@@ -52,6 +52,13 @@ class Job:
     `packing_strategy` is SCATTER when there is a node count, else PACK. AssertionError for arguments of a wrong kind.
     """
 
+    executing_hostnames: Sequence[str] | None = None
+
+    # what most jobs never have
+    __packing_strategy: str = PackingStrategy.PACK
+    __metadata: dict[str, Any] | None = None
+    __parsed: list[NodeConstraint] | None = None
+
     def __init__(
         self,
         name: str | None = None,
@@ -77,12 +84,10 @@ class Job:
         self.__colocated = bool(colocated)
         if packing_strategy:
             self.packing_strategy = packing_strategy
-        else:
-            scatters = node_count > 0
-            self.__packing_strategy = PackingStrategy.SCATTER if scatters else PackingStrategy.PACK
-        self.executing_hostnames = executing_hostnames
-        self.__metadata: dict[str, Any] | None = None
-        self.__parsed: list[NodeConstraint] | None = None
+        elif node_count > 0:
+            self.__packing_strategy = PackingStrategy.SCATTER
+        if executing_hostnames is not None:
+            self.executing_hostnames = executing_hostnames
         self.__understood = understand(constraints)
         if not self.__understood.is_shared:
             self.__parsed = list(self.__understood.compiled.constraints)

@@ -126,12 +126,10 @@ class Outlook:
         """Place all `units` slots on the first node that fits, in the first stock that has one, and say where. False: no
         node that is there fits. None: ask `strategy.plan`. A plan that was asked for before is void.
         """
-        journal = self._journal
-        if self._read_added != len(journal.added) or self._read_reshaped != len(journal.reshaped):
-            self.catch_up()
-        journal.is_planned = False
+        self._journal.is_planned = False
         if units == 1 and self.monotone:
             return self._fill_slot()
+        self.catch_up()
         index = self._alive.find(1)
         while index >= 0:
             position, _ = self.find(index)
@@ -151,7 +149,13 @@ class Outlook:
     def _fill_slot(self) -> Spot | Literal[False] | None:
         """`fill_one` for one slot of a monotone expression, as most jobs are."""
         alive, known = self._alive, self._after_one
+        if self._read_reshaped != len(self._journal.reshaped):
+            self.catch_up()
         index = alive.find(1)
+        if index and self._read_added != len(self._journal.added):
+            # as long as the first stock has room, nodes that were added to others do not matter
+            self.catch_up()
+            index = alive.find(1)
         while index >= 0:
             stock, position = self.stocks[index], self._first[index]
             shape = stock.shapes[position]
@@ -159,6 +163,7 @@ class Outlook:
             if after is None:
                 position = self._next_slot(index, position)
                 if position < 0:
+                    self.catch_up()
                     index = alive.find(1, index + 1)
                     continue
                 shape = stock.shapes[position]
