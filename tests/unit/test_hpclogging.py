@@ -1,52 +1,19 @@
-"""The drop-in for logging: levels, fields on records, loggers, tracing, owners of log files."""
+"""The drop-in for logging: levels, fields on records, loggers, tracing."""
 
 import logging
 import os
 import subprocess
 import sys
-from logging.handlers import MemoryHandler, QueueHandler, RotatingFileHandler
+from logging.handlers import MemoryHandler, QueueHandler
 from queue import Queue
 
 import pytest
+from hpclogging_kit import FORMAT, Lines, own_state, root_lines
 
 from hpc.autoscale import hpclogging
-from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.hpclogging import HPCLogger
 
-FORMAT = logging.Formatter("%(context)s|%(pid)s|%(levelname)s|%(filename)s|%(message)s")
-
-
-class Lines(logging.Handler):
-    """A handler that keeps what it would print."""
-
-    def __init__(self):
-        super().__init__()
-        self.lines = []
-        self.setFormatter(FORMAT)
-
-    def emit(self, record):
-        self.lines.append(self.format(record))
-
-
-@pytest.fixture(autouse=True)
-def own_state(monkeypatch):
-    """Context, owner and root logger are put back after the test."""
-    monkeypatch.setattr(hpclogging, "_UID", None)
-    monkeypatch.setattr(hpclogging, "_GID", None)
-    level = logging.root.level
-    yield
-    hpclogging.set_context("[init]")
-    logging.root.setLevel(level)
-
-
-@pytest.fixture
-def root_lines():
-    """What is logged to the root logger at any level."""
-    handler = Lines()
-    logging.root.addHandler(handler)
-    logging.root.setLevel(1)
-    yield handler.lines
-    logging.root.removeHandler(handler)
+__all__ = ["own_state", "root_lines"]
 
 
 def expected_line(level, message, context="[init]"):
@@ -332,108 +299,3 @@ def test_apitrace_costs_no_repr_when_off(root_lines):
 def test_cut(value, expected):
     """Long values are shortened in the middle."""
     assert hpclogging.cut(value, 10) == expected
-
-
-# Owners of log files
-
-
-@pytest.fixture
-def log_file(tmp_path):
-    """A rotating handler and its file."""
-    path = tmp_path / "test.log"
-    path.touch()
-    handler = RotatingFileHandler(path, maxBytes=100, backupCount=1)
-    yield handler, path
-    handler.close()
-
-
-def test_owner_of_a_file(tmp_path):
-    """The ids of the owner, or our own while there is no file."""
-    owner = hpclogging.FileOwnerHandler()
-    ours = (os.getuid(), os.getgid())
-    (tmp_path / "f").touch()
-    assert owner(str(tmp_path / "f")) == owner(str(tmp_path / "missing")) == ours
-
-
-def test_files_of_others_are_not_rotated(log_file, monkeypatch):
-    """A process that is not root says so once, before the next record, and goes on."""
-    handler, path = log_file
-    monkeypatch.setattr(hpclogging, "_own_ids", lambda: (1000, 1000))
-    logger = HPCLogger("t", file_owner_handler=lambda path: (1001, 1000))
-    logger.addHandler(handler)
-    assert (handler.maxBytes, logger.non_rotated_files) == (2**32, [str(path)])
-    logger.info("one")
-    logger.info("two")
-    lines = path.read_text().splitlines()
-    assert logger.non_rotated_files == [] and lines[1:] == ["one", "two"]
-    assert (
-        lines[0].startswith("The following logs will not be rotated because")
-        and str(path) in lines[0]
-    )
-
-
-def test_own_files_are_rotated(log_file, monkeypatch):
-    """Nothing changes for files of our own, and for handlers of other kinds."""
-    handler, _path = log_file
-    monkeypatch.setattr(hpclogging, "_own_ids", lambda: (1000, 1000))
-    logger = HPCLogger("t", file_owner_handler=lambda path: (1000, 1000))
-    logger.addHandler(handler)
-    logger.addHandler(logging.StreamHandler())
-    assert (handler.maxBytes, logger.non_rotated_files) == (100, [])
-
-
-def test_root_gives_files_to_their_owner(log_file, monkeypatch):
-    """As root, with an owner configured, the file and each new one are given away."""
-    handler, path = log_file
-    chowned = []
-    monkeypatch.setattr(os, "fchown", lambda fd, uid, gid: chowned.append((uid, gid)))
-    monkeypatch.setattr(hpclogging, "_own_ids", lambda: (0, 0))
-    monkeypatch.setattr(hpclogging, "_UID", 1234)
-    logger = HPCLogger("t")
-    logger.addHandler(handler)
-    assert chowned == [(1234, -1)]
-    logger.info("x" * 90)
-    logger.info("x" * 90)
-    assert chowned == [(1234, -1)] * 2 and handler.maxBytes == 100
-    assert path.read_text() == "x" * 90 + "\n"
-
-
-def test_root_without_an_owner_changes_nothing(log_file, monkeypatch):
-    """As root, without a configured owner, files stay root's."""
-    handler, _path = log_file
-    monkeypatch.setattr(hpclogging, "_own_ids", lambda: (0, 0))
-    opens = handler._open
-    HPCLogger("t", file_owner_handler=lambda path: (5, 5)).addHandler(handler)
-    assert (handler._open, handler.maxBytes) == (opens, 100)
-
-
-def test_files_are_really_given_away(log_file):
-    """make_chown_handler changes the owner of the open file and of the next one, as far as we may."""
-    handler, path = log_file
-    owner = (12345, 12346) if os.getuid() == 0 else (os.getuid(), os.getgid())
-    hpclogging._UID, hpclogging._GID = owner
-    hpclogging.make_chown_handler(handler)
-    assert (path.stat().st_uid, path.stat().st_gid) == owner
-    handler.doRollover()
-    assert (path.stat().st_uid, path.stat().st_gid) == owner
-
-
-def test_owner_from_the_environment(log_file, monkeypatch):
-    """SCALELIB_LOG_USER and SCALELIB_LOG_GROUP name the owner."""
-    import pwd
-
-    me = pwd.getpwuid(os.getuid())
-    monkeypatch.setenv("SCALELIB_LOG_USER", me.pw_name)
-    monkeypatch.setattr(os, "fchown", lambda fd, uid, gid: None)
-    monkeypatch.setattr(hpclogging, "_own_ids", lambda: (0, 0))
-    HPCLogger("t").addHandler(log_file[0])
-    assert (me.pw_uid, me.pw_gid) == (hpclogging._UID, hpclogging._GID)
-
-
-@pytest.mark.parametrize(
-    "user, group, expected", [("no-such-user", None, "user"), (None, "no-such-group", "group")]
-)
-def test_owner_that_does_not_exist(user, group, expected):
-    """The error names the user or the group."""
-    with pytest.raises(ConfigurationException, match=f"{expected} 'no-such-{expected}'"):
-        hpclogging.set_default_log_user(user, group)

@@ -1,0 +1,42 @@
+"""What the tests of logging start from and put back."""
+
+import logging
+
+import pytest
+
+from hpc.autoscale import hpclogging
+
+FORMAT = logging.Formatter("%(context)s|%(pid)s|%(levelname)s|%(filename)s|%(message)s")
+
+
+class Lines(logging.Handler):
+    """A handler that keeps what it would print."""
+
+    def __init__(self):
+        super().__init__()
+        self.lines = []
+        self.setFormatter(FORMAT)
+
+    def emit(self, record):
+        self.lines.append(self.format(record))
+
+
+@pytest.fixture(autouse=True)
+def own_state(monkeypatch):
+    """Context, owner and root logger are put back after the test."""
+    monkeypatch.setattr(hpclogging, "_UID", None)
+    monkeypatch.setattr(hpclogging, "_GID", None)
+    level = logging.root.level
+    yield
+    hpclogging.set_context("[init]")
+    logging.root.setLevel(level)
+
+
+@pytest.fixture
+def root_lines():
+    """What is logged to the root logger at any level."""
+    handler = Lines()
+    logging.root.addHandler(handler)
+    logging.root.setLevel(1)
+    yield handler.lines
+    logging.root.removeHandler(handler)
