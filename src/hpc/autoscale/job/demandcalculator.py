@@ -13,6 +13,7 @@ from operator import not_
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpclogging as logging
+from hpc.autoscale.collector import collecting_seldom
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.job import Job, PackingStrategy
@@ -68,11 +69,15 @@ class DemandCalculator:
 
     def add_job(self, job: Job) -> None:
         """Place a job; what could not be placed is in `job.iterations_remaining` and in the reported results."""
-        self.add_jobs([job])
+        self._add_jobs([job])
 
     def add_jobs(self, jobs: Sequence[Job]) -> None:
         """Place jobs in order, exactly as one `add_job` after another would; at the least cost, where the configuration
         asks for that, for all of them together."""
+        with collecting_seldom():
+            self._add_jobs(jobs)
+
+    def _add_jobs(self, jobs: Sequence[Job]) -> None:
         if self._least_cost is not None:
             from hpc.autoscale.job import leastcost
 
@@ -136,6 +141,7 @@ class DemandCalculator:
 
     # -- what it comes to
 
+    @collecting_seldom()
     def get_demand(self) -> DemandResult:
         """Nodes to create, in use, not in use, and failed, as of now."""
         failed = self.node_mgr.get_failed_nodes()
@@ -264,6 +270,7 @@ def _joined(
     return found[0] if found else None
 
 
+@collecting_seldom()
 def new_demand_calculator(
     config: str | dict[str, Any],
     existing_nodes: Sequence[SchedulerNode] | None = None,

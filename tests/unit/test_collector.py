@@ -1,0 +1,76 @@
+import gc
+from collections.abc import Iterator
+from threading import Event, Thread
+
+import pytest
+
+from hpc.autoscale.ccbindings.mock import MockClusterBinding
+from hpc.autoscale.collector import collecting_seldom
+from hpc.autoscale.job.demandcalculator import new_demand_calculator
+from hpc.autoscale.node.nodehistory import NullNodeHistory
+
+
+@pytest.fixture(autouse=True)
+def _threshold() -> Iterator[None]:
+    before = gc.get_threshold()
+    gc.set_threshold(700, 11, 12)
+    yield
+    gc.set_threshold(*before)
+
+
+def test_collects_less_often_within_and_as_before_after() -> None:
+    """Only the first number changes, and only inside."""
+    with collecting_seldom():
+        assert gc.get_threshold() == (100_000, 11, 12)
+    assert gc.get_threshold() == (700, 11, 12)
+
+
+def test_an_error_puts_it_back() -> None:
+    """Whatever is raised inside goes through, and the setting is as before."""
+    with pytest.raises(ValueError, match="within"), collecting_seldom():
+        raise ValueError("within")
+    assert gc.get_threshold() == (700, 11, 12)
+
+
+@pytest.mark.parametrize("own", [(0, 10, 10), (100_001, 10, 10)])
+def test_a_host_that_collects_less_often_is_left_alone(own: tuple[int, int, int]) -> None:
+    """Never, or after more objects than here, stays so."""
+    gc.set_threshold(*own)
+    with collecting_seldom():
+        assert gc.get_threshold() == own
+    assert gc.get_threshold() == own
+
+
+def test_what_the_host_sets_meanwhile_stays() -> None:
+    """The last word is the host's."""
+    with collecting_seldom():
+        gc.set_threshold(800, 9, 9)
+    assert gc.get_threshold() == (800, 9, 9)
+
+
+def test_threads_that_overlap_leave_it_as_the_first_found_it() -> None:
+    """The last one to leave puts it back, whichever came first."""
+    inside, go = Event(), Event()
+
+    def other() -> None:
+        with collecting_seldom():
+            inside.set()
+            go.wait(10)
+
+    with collecting_seldom():
+        thread = Thread(target=other)
+        thread.start()
+        inside.wait(10)
+    during = gc.get_threshold()
+    go.set()
+    thread.join()
+    assert (during, gc.get_threshold()) == ((100_000, 11, 12), (700, 11, 12))
+
+
+def test_a_pass_leaves_no_trace() -> None:
+    """After making a calculator, adding jobs and asking for the demand it is as before."""
+    config = {"_mock_bindings": MockClusterBinding()}
+    calculator = new_demand_calculator(config, node_history=NullNodeHistory())
+    calculator.add_jobs([])
+    calculator.get_demand()
+    assert gc.get_threshold() == (700, 11, 12)
