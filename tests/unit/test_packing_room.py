@@ -5,6 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hpc.autoscale.packing.reading import Reading
 from hpc.autoscale.packing.room import RoomTree
 from hpc.autoscale.packing.shape import ShapeTable
 
@@ -13,11 +14,6 @@ NAMES = ("x", "y")
 STEPS = st.lists(
     st.tuples(st.integers(0, 12), st.integers(1, 5), st.tuples(AMOUNTS, AMOUNTS)), max_size=15
 )
-
-
-def reading(name):
-    """How much of `name` a shape has; a position without a node can serve nothing."""
-    return lambda shape: -math.inf if shape is None else shape.free[name]
 
 
 class Scan:
@@ -42,7 +38,7 @@ class Scan:
     def first(self, start, needs):
         """The first position from `start` on that meets every need, or -1."""
         for position in range(start, len(self.shapes)):
-            amounts = [reading(name)(self.shapes[position]) for name, _ in needs]
+            amounts = [Reading(name, None)(self.shapes[position]) for name, _ in needs]
             if all(a >= n for a, (_, n) in zip(amounts, needs, strict=True)):
                 return position
         return -1
@@ -50,20 +46,20 @@ class Scan:
 
 def filled(steps, track_at):
     """A tree, its maxima by resource, and a scan after the same steps; the tree learns of its resources after some."""
-    tree, scan = RoomTree(), Scan()
-    maxima = {}
+    scan = Scan()
+    tree, readings = RoomTree(scan.shapes), {name: Reading(name, None) for name in NAMES}
     for index, (lo, count, amounts) in enumerate(steps):
         for name, when in zip(NAMES, track_at, strict=True):
             if when == index:
-                maxima[name] = tree.track(reading(name), scan.shapes)
+                tree.track(readings[name])
         lo = min(lo, len(scan.shapes))  # new positions come after the last
         shape = scan.shape(amounts)
         scan.set(lo, lo + count, shape)
-        tree.set(lo, lo + count, shape)
+        tree.changed(lo, lo + count)
     for name, when in zip(NAMES, track_at, strict=True):
         if when >= len(steps):
-            maxima[name] = tree.track(reading(name), scan.shapes)
-    return tree, maxima, scan
+            tree.track(readings[name])
+    return tree, {name: known.tree for name, known in readings.items()}, scan
 
 
 @given(
@@ -96,7 +92,8 @@ def test_finds_all_in_order(steps, amount):
 
 def test_an_empty_tree_has_no_room():
     """Nothing is found where there is nothing, nor behind the last."""
-    tree = RoomTree()
-    needs = [(tree.track(reading("x"), []), 1)]
+    tree, reading = RoomTree([]), Reading("x", None)
+    tree.track(reading)
+    needs = [(reading.tree, 1)]
     assert tree.first(0, needs) == -1
     assert tree.first(7, needs) == -1

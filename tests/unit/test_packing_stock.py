@@ -19,10 +19,10 @@ GIB = Unit(2**30, "g")
 
 def places(stock, expr):
     """Positions that a full search of the stock offers and that fit."""
-    found, position = [], 0
-    while (position := stock.next_meeting(stock.needs(expr), position)) >= 0:
+    needs, found, position = stock.needs(expr), [], 0
+    while (position := stock.next_meeting(needs, position)) >= 0:
         shape = stock.shapes[position]
-        if shape is not None and isinstance(shape.fit(expr), Fit):
+        if shape is not None and needs.are_met_by(shape) and isinstance(shape.fit(expr), Fit):
             found.append(position)
         position += 1
     return found

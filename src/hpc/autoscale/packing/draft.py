@@ -138,27 +138,29 @@ class Draft:
         shapes = stock.shapes
         if not self.left or not shapes:
             return
+        size, per_node = len(shapes), self.want.per_node
         position, why = outlook.find(index)
         while position >= 0:
             shape = shapes[position]
             fit = outlook.fit(shape) if shape is not None else None
+            if shape is None or not isinstance(fit, Fit):
+                raise AssertionError(
+                    f"expected a node that fits at {position} of {stock}, found {fit}"
+                )
             end = position + 1
-            is_lone = end == len(shapes) or shapes[end] is not shape
-            if shape is not None and isinstance(fit, Fit):
-                if is_lone and self.probe is None and not shape.dormant:
-                    times = min(fit.count, self.want.per_node, self.left)
-                    after = shape.after(fit, times)
-                    self.placed.append(Placed(stock, position, end, times, shape, after, False))
-                    self.left -= times
-                else:
-                    end = stock.alike(position, self._most_nodes(fit))
-                    self._fill(index, position, end, shape, fit, False)
-                if not self.left:
-                    return
+            is_lone = end == size or shapes[end] is not shape
+            if is_lone and self.probe is None and not shape.dormant:
+                times = min(fit.count, per_node, self.left)
+                after = outlook.after(shape, fit, times)
+                self.placed.append(Placed(stock, position, end, times, shape, after, False))
+                self.left -= times
             else:
-                end = end if is_lone else stock.alike(position, len(shapes))
-                why = why or (fit if isinstance(fit, Reject) else None)
-            position = outlook.next_with_room(index, end)
+                end = stock.alike(position, self._most_nodes(fit))
+                self._fill(index, position, end, shape, fit, False)
+            if not self.left:
+                return
+            position, reject = outlook.find_next(index, end)
+            why = why or reject
         self._say(index, False, why or stock.nodes_full())
 
     def _most_nodes(self, fit: Fit) -> int:

@@ -16,6 +16,10 @@ from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.shape import NodeShape
 from hpc.autoscale.packing.stock import Journal, Needs, Stock
 
+_NEAR = 32
+"""So many nodes are looked at one by one before the tree is asked; fewer as long as most shapes are new to the outlook."""
+_NEAR_WHILE_NEW = 6
+
 Spot = tuple[Stock, int, NodeShape, NodeShape]
 """One node that takes all of a demand: its stock and position, and what it looks like before and after."""
 
@@ -34,6 +38,7 @@ class Outlook:
         "_expr",
         "_first",
         "_fits",
+        "_full",
         "_journal",
         "_needs",
         "_new",
@@ -48,8 +53,11 @@ class Outlook:
         self.stocks = tuple(stocks)
         self.monotone = expr.monotone
         self._expr = expr
-        self._fits: dict[NodeShape | None, Fit | Reject] = {}
+        # False where there is not enough of something; that is no reason to be told
+        self._fits: dict[NodeShape | None, Fit | Reject | Literal[False]] = {}
         self._amounts = whole_amounts(expr)
+        # what shapes look like when they are full
+        self._full: dict[NodeShape, NodeShape] = {}
         # what shapes look like after one slot; None where it does not fit
         self._after_one: dict[NodeShape | None, NodeShape | None] = {}
         self._journal = journal
@@ -177,22 +185,21 @@ class Outlook:
     def _next_slot(self, index: int, position: int) -> int:
         """The first position of a stock behind one that refuses that takes a slot; -1, and the stock need not be asked
         again, when there is none."""
-        stock, known = self.stocks[index], self._after_one
-        shapes = stock.shapes
-        size = len(shapes)
-        while True:
-            end = position + 1
-            if end < size and shapes[end] is shapes[position]:
-                end = stock.alike(position, size)
-            position = self.next_with_room(index, end) if end < size else -1
-            if position < 0:
-                self._alive[index] = 0
-                self._first[index] = size
-                return -1
-            shape = shapes[position]
-            if (known[shape] if shape in known else self._one_more(shape)) is not None:
-                self._first[index] = position
-                return position
+        shapes, known = self.stocks[index].shapes, self._after_one
+        size, start = len(shapes), position + 1
+        # most often it is one of the next few, and then the tree need not be brought up to date
+        few = _NEAR if len(known) > _NEAR else _NEAR_WHILE_NEW
+        while 0 <= start < size:
+            near = min(size, start + few)
+            for position in range(start, near):
+                shape = shapes[position]
+                if (known[shape] if shape in known else self._one_more(shape)) is not None:
+                    self._first[index] = position
+                    return position
+            start = self._next_with_room(index, near)
+        self._alive[index] = 0
+        self._first[index] = size
+        return -1
 
     def _one_more(self, shape: NodeShape | None) -> NodeShape | None:
         """What a node looks like after one slot; None where none fits."""
@@ -239,42 +246,65 @@ class Outlook:
     def fit(self, shape: NodeShape) -> Fit | Reject:
         """How the expression fits a shape."""
         found = self._fits.get(shape)
-        if found is None:
+        if not found:
             found = self._fits[shape] = shape.fit(self._expr)
         return found
 
-    def next_with_room(self, index: int, start: int) -> int:
-        """The first position of a stock from `start` on that may have room; -1 when none has."""
-        needs = self._needs[index]
-        if needs is None:
-            needs = self._needs[index] = self.stocks[index].needs(self._expr)
-        return self.stocks[index].next_meeting(needs, start)
+    def after(self, shape: NodeShape, fit: Fit, times: int) -> NodeShape:
+        """What a shape looks like once its fit was taken so many times."""
+        if times != fit.count:
+            return shape.after(fit, times)
+        found = self._full.get(shape)
+        if found is None:
+            found = self._full[shape] = shape.after(fit, times)
+        return found
 
     def find(self, index: int) -> tuple[int, Reject | None]:
         """The position of the first node of a stock that fits, -1 when there is none; and why the first of those that
         had room before it did not. Nodes before it need not be asked again, if the expression is monotone.
         """
-        shapes = self.stocks[index].shapes
-        if self.monotone and not self._alive[index]:
+        if not self.monotone:
+            return self.find_next(index, 0)
+        if not self._alive[index]:
             return -1, None
-        position = self._first[index] if self.monotone else 0
-        why: Reject | None = None
-        # the first that was not refused before most likely still fits
-        if position >= len(shapes) or not isinstance(self._fits.get(shapes[position]), Fit):
-            position = self.next_with_room(index, position)
-        while position >= 0:
-            shape = shapes[position]
-            if shape is not None:
-                fit = self.fit(shape)
-                if isinstance(fit, Fit):
-                    break
-                why = why or fit
-            end = self.stocks[index].alike(position, len(shapes))
-            position = self.next_with_room(index, end)
-        if self.monotone:
-            self._alive[index] = position >= 0
-            self._first[index] = position if position >= 0 else len(shapes)
+        position, why = self.find_next(index, self._first[index])
+        self._alive[index] = position >= 0
+        self._first[index] = position if position >= 0 else len(self.stocks[index].shapes)
         return position, why
+
+    def find_next(self, index: int, start: int) -> tuple[int, Reject | None]:
+        """`find`, from a position on."""
+        shapes, fits = self.stocks[index].shapes, self._fits
+        size = len(shapes)
+        why: Reject | None = None
+        while 0 <= start < size:
+            near = min(size, start + _NEAR)
+            for position in range(start, near):
+                shape = shapes[position]
+                fit = fits[shape] if shape in fits else self._meet(index, shape)
+                if fit.__class__ is Fit:
+                    return position, why
+                if why is None and isinstance(fit, Reject):
+                    why = fit
+            start = self._next_with_room(index, near)
+        return -1, why
+
+    def _meet(self, index: int, shape: NodeShape | None) -> Fit | Reject | Literal[False]:
+        """How the expression fits the shape of a node of a stock; False where it has not the room."""
+        if shape is None or not self._needs_of(index).are_met_by(shape):
+            self._fits[shape] = False
+            return False
+        return self.fit(shape)
+
+    def _next_with_room(self, index: int, start: int) -> int:
+        """The first position of a stock from `start` on that may have room; -1 when none has."""
+        return self.stocks[index].next_meeting(self._needs_of(index), start)
+
+    def _needs_of(self, index: int) -> Needs:
+        needs = self._needs[index]
+        if needs is None:
+            needs = self._needs[index] = self.stocks[index].needs(self._expr)
+        return needs
 
     def opening(self, index: int) -> Fit | Reject | None:
         """How the expression fits a new node of a stock; None where none can be made."""

@@ -8,83 +8,64 @@ it skips cannot fit, what it returns may.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 
+from hpc.autoscale.packing.reading import Reading
 from hpc.autoscale.packing.shape import NodeShape
 
-Reading = Callable[[NodeShape | None], float]
-"""How much of one resource a node has; -inf where it cannot serve at all, +inf where the tree cannot tell."""
-
 Need = tuple[list[float], float]
-
+"""A tree of maxima, and how much is needed."""
 
 _FEW = 64
 
 
 class RoomTree:
-    """Maxima over positions. track: O(n) once for each resource. set: O(range) for each tracked resource; what is set
-    for a few positions is taken into the tree when it is next asked, once however often it was set, in O(log n) each.
-    first: O(log n) where nodes are alike in what they lack. Positions beyond the tree cannot serve: it grows when one
-    can."""
+    """Maxima over the positions of a list of shapes, which is the caller's: it grows at its end, and where it is changed
+    the caller says so (`late`, `changed`). The trees are brought up to date when they are next asked, once however often
+    a position was changed; O(log n) for one, O(1) each for many in a row. track: O(n) once for each resource. first: O(log n)
+    where nodes are alike in what they lack."""
 
-    __slots__ = ("_capacity", "_trees", "late")
+    __slots__ = ("_capacity", "_entered", "_readings", "_shapes", "late")
 
-    def __init__(self) -> None:
+    def __init__(self, shapes: Sequence[NodeShape | None]) -> None:
+        self._shapes = shapes
         self._capacity = 1
-        self._trees: list[tuple[list[float], Reading]] = []
-        # by position: shapes that are not in the tree yet; a position that is there already may be written here
-        self.late: dict[int, NodeShape | None] = {}
+        # how many positions are in the trees
+        self._entered = 0
+        self._readings: list[Reading] = []
+        # positions that have another shape than the trees know
+        self.late: set[int] = set()
 
-    def track(self, reading: Reading, shapes: Sequence[NodeShape | None]) -> list[float]:
-        """Take a resource into the tree; `shapes` are those of all positions. Returned is the tree of that resource, whose
-        item 1 is the most of all positions, to be handed back in a `Need`; it stays the same list, and is to be used
-        right after `catch_up`."""
+    def track(self, reading: Reading) -> None:
+        """Keep `reading.tree` from now on, whose item 1 is the most of all positions. It stays the same list, and is to be
+        used right after `catch_up`."""
         self.catch_up()
-        if len(shapes) > self._capacity:
-            self._grow(len(shapes))
-        tree = _tree([reading(s) for s in shapes], self._capacity)
-        self._trees.append((tree, reading))
-        return tree
+        reading.tree[:] = [-math.inf] * (2 * self._capacity)
+        self._enter_all([reading], 0, self._entered)
+        self._readings.append(reading)
 
-    def set(self, lo: int, hi: int, shape: NodeShape | None) -> None:
-        """Positions lo … hi-1 have this shape now."""
-        if not self._trees:
-            return
+    def changed(self, lo: int, hi: int) -> None:
+        """Positions lo … hi-1 have other shapes now."""
         if hi - lo <= _FEW:
-            self.late.update(dict.fromkeys(range(lo, hi), shape))
+            self.late.update(range(lo, hi))
             return
         self.catch_up()
-        if not self._covers(hi - 1, shape):
-            hi = self._capacity
-            if lo >= hi:
-                return
-        capacity = self._capacity
-        for tree, reading in self._trees:
-            tree[capacity + lo : capacity + hi] = [reading(shape)] * (hi - lo)
-            first, last = (capacity + lo) >> 1, (capacity + hi - 1) >> 1
-            while first:
-                for node in range(first, last + 1):
-                    left, right = tree[2 * node], tree[2 * node + 1]
-                    tree[node] = left if left >= right else right
-                first >>= 1
-                last >>= 1
+        self._enter_all(self._readings, lo, hi)
 
     def catch_up(self) -> None:
-        """Take in what was set for few positions."""
-        if not self.late:
-            return
-        for position, shape in self.late.items():
-            if not self._covers(position, shape):
-                continue
-            leaf = self._capacity + position
-            for tree, reading in self._trees:
-                most, node = reading(shape), leaf
-                while node and tree[node] != most:
-                    tree[node] = most
-                    beside = tree[node ^ 1]
-                    most = most if most >= beside else beside
-                    node >>= 1
-        self.late.clear()
+        """Take in what has changed."""
+        size = len(self._shapes)
+        if self._entered < size:
+            while size > self._capacity:
+                self._double()
+            if size - self._entered > 8:
+                self._enter_all(self._readings, self._entered, size)
+            else:
+                self._enter(range(self._entered, size))
+            self._entered = size
+        if self.late:
+            self._enter(self.late)
+            self.late.clear()
 
     def first(self, start: int, needs: Sequence[Need]) -> int:
         """The first position from `start` on where every need may be met; -1 when there is none.
@@ -113,25 +94,51 @@ class RoomTree:
                 return -1
             node += 1
 
-    def _covers(self, position: int, shape: NodeShape | None) -> bool:
-        """Whether a position is in the tree, which grows where a node of this shape could serve there."""
-        if position >= self._capacity:
-            if all(reading(shape) == -math.inf for _, reading in self._trees):
-                return False
-            self._grow(position + 1)
-        return True
+    def _double(self) -> None:
+        """Room for as many positions more. What was a tree is the left half of a greater one."""
+        for reading in self._readings:
+            old, tree = reading.tree[:], reading.tree
+            tree[1:] = old[1:2]
+            width = 1
+            while width < len(old):
+                tree += old[width : 2 * width]
+                tree += [-math.inf] * width
+                width *= 2
+        self._capacity *= 2
 
-    def _grow(self, size: int) -> None:
-        old = self._capacity
-        self._capacity = 1 << (size - 1).bit_length()
-        for tree, _ in self._trees:
-            tree[:] = _tree(tree[old:], self._capacity)
+    def _enter_all(self, readings: Sequence[Reading], lo: int, hi: int) -> None:
+        """Take in positions in a row."""
+        shapes = self._shapes[lo:hi]
+        for reading in readings:
+            tree = reading.tree
+            start, end = self._capacity + lo, self._capacity + hi
+            tree[start:end] = reading.all(shapes)
+            while end - start > 1:
+                start, end = start >> 1, (end + 1) >> 1
+                left, right = tree[2 * start : 2 * end : 2], tree[2 * start + 1 : 2 * end : 2]
+                tree[start:end] = map(max, left, right)
+            _climb(tree, start)
+
+    def _enter(self, positions: Iterable[int]) -> None:
+        """Take in positions here and there."""
+        shapes, capacity = self._shapes, self._capacity
+        for reading in self._readings:
+            tree, known = reading.tree, reading.known
+            for position in positions:
+                shape, leaf = shapes[position], capacity + position
+                most = known[shape] if shape in known else reading(shape)
+                if tree[leaf] != most:
+                    tree[leaf] = most
+                    _climb(tree, leaf)
 
 
-def _tree(leaves: Sequence[float], capacity: int) -> list[float]:
-    """The maxima over leaves, of which there may be fewer than `capacity`: item i is the greater of items 2i and 2i + 1."""
-    levels = [[*leaves, *[-math.inf] * (capacity - len(leaves))]]
-    while len(levels[-1]) > 1:
-        level = levels[-1]
-        levels.append(list(map(max, level[::2], level[1::2])))
-    return [-math.inf, *(most for level in reversed(levels) for most in level)]
+def _climb(tree: list[float], node: int) -> None:
+    """Set right what is above a node, as far as it changes."""
+    most = tree[node]
+    while node > 1:
+        beside = tree[node ^ 1]
+        most = most if most >= beside else beside
+        node >>= 1
+        if tree[node] == most:
+            return
+        tree[node] = most

@@ -7,15 +7,15 @@ a node's identity in the engine, and first-fit order is position order.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from hpc.autoscale.packing.expr import VACANT, Expr
+from hpc.autoscale.packing.expr import Expr
 from hpc.autoscale.packing.ledger import Account, Tab
+from hpc.autoscale.packing.reading import Reading
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.room import Need, RoomTree
-from hpc.autoscale.packing.shape import NodeShape, Unit
+from hpc.autoscale.packing.shape import NodeShape
 
 Nodes = tuple["Stock", int, int]
 """Nodes lo … hi-1 of a stock, which were alike when this was written."""
@@ -39,9 +39,6 @@ class Journal:
         self.added.clear()
         self.reshaped.clear()
         self.charged.clear()
-
-
-_NEAR = 12
 
 
 class Stock:
@@ -85,8 +82,8 @@ class Stock:
         self.artificial = artificial
         self.reserved = 0
         self.shapes: list[NodeShape | None] = []
-        self._room = RoomTree()
-        self._readings: dict[str, _Reading] = {}
+        self._room = RoomTree(self.shapes)
+        self._readings: dict[str, Reading] = {}
         self._tight: Account | None = None
         self._no_capacity: tuple[object, Reject] | None = None
         self._nodes_full: Reject | None = None
@@ -156,27 +153,10 @@ class Stock:
     def next_meeting(self, needs: Needs, start: int) -> int:
         """The first position from `start` on that may have what an expression needs, as `needs` has it; -1 when none
         has."""
-        shapes = self.shapes
-        size = len(shapes)
-        if start >= size:
-            return -1
-        if not needs.trees:
-            return start
-        # most often it is one of the next few, and then the tree need not be brought up to date
-        near = min(size, start + _NEAR)
-        readings = needs.readings
-        for position in range(start, near):
-            shape = shapes[position]
-            for known, reading, amount in readings:
-                has = known(shape)
-                if (reading(shape) if has is None else has) < amount:
-                    break
-            else:
-                return position
-        if near == size:
-            return -1
-        found = self._room.first(near, needs.trees)
-        return found if found < size else -1
+        size = len(self.shapes)
+        if start < size and needs.trees:
+            start = self._room.first(start, needs.trees)
+        return start if start < size else -1
 
     def may_meet(self, expr: Expr) -> bool:
         """Whether, for all that is known of each resource alone, some node may have what an expression takes at least."""
@@ -199,35 +179,34 @@ class Stock:
             # less than the rounding that `how_many` forgives: too much may be offered, never too little
             needed -= abs(needed) * 2e-9
             needs.trees.append((reading.tree, needed))
-            needs.readings.append((reading.known.get, reading, needed))
+            needs.readings.append((reading, needed))
         return needs
 
-    def _read(self, name: str) -> _Reading:
-        reading = self._readings[name] = _Reading(name, self.new_shape.units.get(name))
-        reading.tree = self._room.track(reading, self.shapes)
+    def _read(self, name: str) -> Reading:
+        reading = self._readings[name] = Reading(name, self.new_shape.units.get(name))
+        self._room.track(reading)
         return reading
 
     def append(self, shape: NodeShape | None, count: int = 1) -> None:
         """Nodes more, at the end."""
         size = len(self.shapes)
         self.shapes.extend([shape] * count)
-        self._room.set(size, size + count, shape)
         self.journal.added.append((self, size, size + count))
 
     def fill(self, lo: int, hi: int, shape: NodeShape) -> None:
         """Work was placed on nodes: they look like this now, and have less room than before."""
         self.shapes[lo:hi] = [shape] * (hi - lo)
-        self._room.set(lo, hi, shape)
+        self._room.changed(lo, hi)
 
     def fill_one(self, position: int, shape: NodeShape) -> None:
         """`fill` for one node."""
         self.shapes[position] = shape
-        self._room.late[position] = shape
+        self._room.late.add(position)
 
     def reshape(self, lo: int, hi: int, shape: NodeShape | None) -> None:
         """Give nodes another shape for a reason other than placing work: refusals of before no longer count."""
         self.shapes[lo:hi] = [shape] * (hi - lo)
-        self._room.set(lo, hi, shape)
+        self._room.changed(lo, hi)
         self.journal.reshaped.append((self, lo, hi))
 
     def __repr__(self) -> str:
@@ -238,35 +217,8 @@ class Needs(NamedTuple):
     """What an expression takes at least of each resource, for one stock: to look it up in the trees, and in one node."""
 
     trees: list[Need]
-    readings: list[tuple[Callable[[NodeShape | None], float | None], _Reading, float]]
+    readings: list[tuple[Reading, float]]
 
-
-class _Reading:
-    """How much a node has of one resource, in the unit that new nodes had it in when it was first asked for."""
-
-    __slots__ = ("_name", "factor", "known", "tree", "unit")
-
-    def __init__(self, name: str, unit: Unit | None) -> None:
-        self._name = name
-        self.tree: list[float] = []
-        self.factor = 1 if unit is None else unit.factor
-        self.unit = unit
-        self.known: dict[NodeShape | None, float] = {}
-
-    def __call__(self, shape: NodeShape | None) -> float:
-        if shape is None:
-            return -math.inf
-        found = self.known.get(shape)
-        if found is None:
-            found = self.known[shape] = self._read(shape)
-        return found
-
-    def _read(self, shape: NodeShape) -> float:
-        if shape.unfit() is not None:
-            return -math.inf
-        if self._name == VACANT:
-            return float(shape.vacant)
-        available = shape.free.get(self._name)
-        if not isinstance(available, (int, float)) or available != available:
-            return -math.inf  # a maximum over what is not a number could hide other nodes
-        return available if shape.units.get(self._name) == self.unit else math.inf
+    def are_met_by(self, shape: NodeShape) -> bool:
+        """Whether a node may have it."""
+        return all(reading(shape) >= amount for reading, amount in self.readings)
