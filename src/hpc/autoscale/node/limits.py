@@ -74,6 +74,8 @@ class _SpotLimit(_SharedLimit):
 
     __slots__ = ("_regional",)
 
+    is_charged = False
+
     def __init__(self, regional_limits: _SharedLimit) -> None:
         self._regional = regional_limits
         super().__init__("Spot", regional_limits.used_cores, regional_limits.max_cores)
@@ -86,10 +88,6 @@ class _SpotLimit(_SharedLimit):
 
     def charge(self, nodes: int, cores: int) -> None:
         """Nothing: the regional limit is charged on its own."""
-
-    def take(self, cores: int) -> bool:
-        """As `charge`: the regional limit is asked on its own, too."""
-        return True
 
     @property
     def _consumed_core_count(self) -> int:
@@ -119,16 +117,13 @@ class _OwnLimit(Account):
         """Nodes in use, those planned since included."""
         return self.base_active + self.used_nodes
 
-    def take(self, cores: int) -> bool:
-        """Counts nodes alone."""
-        return super().take(0)
-
     def charge(self, nodes: int, cores: int) -> None:
-        """Counts nodes alone. More may be given back than was taken: the server had counted the rest."""
+        """More may be given back than was taken: the server had counted the rest. Cores have no limit here."""
         if nodes > 0:
-            super().charge(nodes, 0)
+            super().charge(nodes, cores)
         else:
             self.used_nodes += nodes
+            self.used_cores += cores
             if self.told is not None:
                 self.told.append(self)
 

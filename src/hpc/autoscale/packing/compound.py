@@ -129,9 +129,12 @@ class AllOf(_Composite):
         return weight
 
 
-def whole_amounts(expr: Expr) -> tuple[tuple[str, int, bool], ...] | None:
-    """What an expression takes, as (resource, amount, whether it is in bytes), where it asks for whole numbers of some
-    resources and nothing else; None for any other."""
+Amounts = tuple[tuple[str, int, bool], ...]
+"""Of each resource: its name, how much, and whether that is in bytes."""
+
+
+def whole_amounts(expr: Expr) -> Amounts | None:
+    """What an expression takes where it asks for whole numbers of some resources and nothing else; None for any other."""
     amounts = expr.amounts if isinstance(expr, AllOf) else [expr]
     found = []
     for part in amounts or ():

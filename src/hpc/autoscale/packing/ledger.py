@@ -7,6 +7,7 @@ tentative charges and nothing is written until it is settled. Settling checks ev
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 NO_LIMIT = 2**62
 _NOTHING = (0, 0)
@@ -23,6 +24,9 @@ class Account:
     """
 
     __slots__ = ("max_cores", "max_nodes", "name", "told", "used_cores", "used_nodes")
+
+    is_charged: ClassVar[bool] = True
+    """False for one that only shows another account, which is charged on its own."""
 
     def __init__(
         self,
@@ -66,16 +70,6 @@ class Account:
         if self.told is not None:
             self.told.append(self)
 
-    def take(self, cores: int) -> bool:
-        """Charge one node of so many cores; False, and nothing is charged, when there is no room for it."""
-        used_nodes, used_cores = self.used_nodes + 1, self.used_cores + cores
-        if used_nodes > self.max_nodes or used_cores > self.max_cores:
-            return False
-        self.used_nodes, self.used_cores = used_nodes, used_cores
-        if self.told is not None:
-            self.told.append(self)
-        return True
-
     def describe(self, owed_nodes: int = 0, owed_cores: int = 0) -> str:
         """The limit with its figures, what is owed included, as in `NodeArray(htc) 100 of 100 cores in use`."""
         said = []
@@ -87,6 +81,20 @@ class Account:
 
     def __repr__(self) -> str:
         return f"Account({self.describe()})"
+
+
+def charge_one(accounts: Sequence[Account], cores: int) -> Account | None:
+    """Charge one node of so many cores to all of them, or to none when one has no room for it: the one returned."""
+    for index, account in enumerate(accounts):
+        used_nodes, used_cores = account.used_nodes + 1, account.used_cores + cores
+        if used_nodes > account.max_nodes or used_cores > account.max_cores:
+            for charged in accounts[:index]:
+                charged.charge(-1, -cores)
+            return account
+        account.used_nodes, account.used_cores = used_nodes, used_cores
+        if account.told is not None:
+            account.told.append(account)
+    return None
 
 
 class Tab:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from hpc.autoscale.packing.compound import whole_amounts
+from hpc.autoscale.packing.compound import Amounts, whole_amounts
 from hpc.autoscale.packing.expr import Expr, Fit
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.shape import NodeShape
@@ -27,7 +27,8 @@ Spot = tuple[Stock, int, NodeShape, NodeShape]
 class Outlook:
     """Stocks in the order in which they are asked for an expression, and which of their nodes are worth asking.
 
-    `journal`: the nodes that are new or have more room; read by `catch_up`. Cost of a demand: what is in the journal since
+    `journal`: the nodes that are new or have more room; read by `catch_up`. `may_meet` false: no node that is there has the
+    room. Cost of a demand: what is in the journal since
     the last one, or the number of stocks where that is less, and the nodes that may still take it.
     """
 
@@ -49,13 +50,16 @@ class Outlook:
         "stocks",
     )
 
-    def __init__(self, expr: Expr, stocks: Sequence[Stock], journal: Journal) -> None:
+    def __init__(
+        self, expr: Expr, stocks: Sequence[Stock], journal: Journal, may_meet: bool = True
+    ) -> None:
         self.stocks = tuple(stocks)
         self.monotone = expr.monotone
         self._expr = expr
         # False where there is not enough of something; that is no reason to be told
         self._fits: dict[NodeShape | None, Fit | Reject | Literal[False]] = {}
-        self._amounts = whole_amounts(expr)
+        # False: not looked at yet
+        self._amounts: Amounts | None | Literal[False] = False
         # what shapes look like when they are full
         self._full: dict[NodeShape, NodeShape] = {}
         # what shapes look like after one slot; None where it does not fit
@@ -64,12 +68,11 @@ class Outlook:
         self._read_added, self._read_reshaped = len(journal.added), len(journal.reshaped)
         # by stock: whether a node may have room, and the first that may; all before it have refused, and refuse still
         self._alive = bytearray(len(self.stocks))
-        self._first = [0] * len(self.stocks)
-        for index, stock in enumerate(self.stocks):
+        self._first = [len(stock.shapes) for stock in self.stocks]
+        for index, stock in enumerate(self.stocks if may_meet else ()):
             if stock.may_meet(expr):
                 self._alive[index] = 1
-            else:
-                self._first[index] = len(stock.shapes)
+                self._first[index] = 0
         self._new: list[Fit | Reject | None] = [None] * len(self.stocks)
         self._needs: list[Needs | None] = [None] * len(self.stocks)
         self._where: dict[Stock, int] | None = None
@@ -206,6 +209,8 @@ class Outlook:
         after: NodeShape | None = None
         if shape is not None:
             amounts, frame = self._amounts, shape.frame
+            if amounts is False:
+                amounts = self._amounts = whole_amounts(self._expr)
             less = frame.less(shape, amounts) if amounts and frame is not None else False
             if less is not False:
                 after = less
@@ -220,7 +225,8 @@ class Outlook:
         void."""
         self._journal.is_planned = False
         for index, stock in enumerate(self.stocks):
-            if stock.is_still_full:
+            tight = stock.tight
+            if tight is not None and tight.room(stock.cores) <= stock.reserved:
                 continue
             new = self.opening(index)
             if not isinstance(new, Fit):

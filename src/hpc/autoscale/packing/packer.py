@@ -9,6 +9,7 @@ from hpc.autoscale.packing.expr import AnyNode, Expr
 from hpc.autoscale.packing.groups import Groups
 from hpc.autoscale.packing.outlook import Outlook
 from hpc.autoscale.packing.ranking import Ranking, Survey
+from hpc.autoscale.packing.reach import Reach
 from hpc.autoscale.packing.shape import ShapeTable
 from hpc.autoscale.packing.stock import Journal, Stock
 from hpc.autoscale.packing.strategy import plan
@@ -52,6 +53,7 @@ class Packer:
         self._journal = Journal()
         # where an expression has no stock to be asked, whatever it is
         self._nowhere = Outlook(AnyNode(), (), self._journal)
+        self._reach = Reach(self.stocks, self._journal)
         self._plan: Delta | None = None
 
     def add(self, stock: Stock) -> None:
@@ -69,6 +71,7 @@ class Packer:
         self.lanes.clear()
         self._groups.clear()
         self._journal.clear()
+        self._reach = Reach(self.stocks, self._journal)
         self._plan = None
 
     def arranged(self) -> Sequence[Stock]:
@@ -118,7 +121,9 @@ class Packer:
         found = self._outlooks.get(expr)
         if found is None:
             stocks = self._surveyed().serving(expr)
-            found = Outlook(expr, stocks, self._journal) if stocks else self._nowhere
+            found = self._nowhere
+            if stocks:
+                found = Outlook(expr, stocks, self._journal, self._reach.has(expr))
             self._outlooks[expr] = found
         else:
             found.catch_up()

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from hpc.autoscale.packing.expr import Expr
-from hpc.autoscale.packing.ledger import Account, Tab
+from hpc.autoscale.packing.ledger import Account, Tab, charge_one
 from hpc.autoscale.packing.reading import Reading
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.room import Need, RoomTree
@@ -49,11 +49,11 @@ class Stock:
     """
 
     __slots__ = (
+        "_charged",
         "_no_capacity",
         "_nodes_full",
         "_readings",
         "_room",
-        "_tight",
         "accounts",
         "artificial",
         "bucket_shape",
@@ -63,6 +63,7 @@ class Stock:
         "new_shape",
         "reserved",
         "shapes",
+        "tight",
     )
 
     def __init__(
@@ -79,12 +80,14 @@ class Stock:
         self.new_shape = new_shape
         self.cores = cores
         self.accounts = tuple(accounts)
+        self._charged = tuple(account for account in accounts if account.is_charged)
         self.artificial = artificial
         self.reserved = 0
         self.shapes: list[NodeShape | None] = []
         self._room = RoomTree(self.shapes)
         self._readings: dict[str, Reading] = {}
-        self._tight: Account | None = None
+        # the limit that was short when they were last asked
+        self.tight: Account | None = None
         self._no_capacity: tuple[object, Reject] | None = None
         self._nodes_full: Reject | None = None
         self.journal = Journal()
@@ -92,34 +95,33 @@ class Stock:
     @property
     def is_still_full(self) -> bool:
         """Whether the limit that was short when it was last asked has no room now; False says nothing."""
-        tight = self._tight
+        tight = self.tight
         return tight is not None and tight.room(self.cores) <= self.reserved
 
     def has_room_for(self, nodes: int) -> bool:
         """Whether the limits allow so many more nodes. Cost: one limit, where it is the one that was short before."""
         nodes += self.reserved
-        tight, cores = self._tight, self.cores
+        tight, cores = self.tight, self.cores
         if tight is not None and tight.room(cores) < nodes:
             return False
         for account in self.accounts:
             if account is not tight and account.room(cores) < nodes:
-                self._tight = account
+                self.tight = account
                 return False
         return True
 
     def open_one(self, shape: NodeShape) -> bool:
         """Add a new node that is used at once, charged to all limits; False, and nothing is done, where one of them has
         no room for it."""
-        cores, accounts = self.cores, self.accounts
         if self.reserved and not self.has_room_for(1):
             return False
-        for index, account in enumerate(accounts):
-            if not account.take(cores):
-                for charged in accounts[:index]:
-                    charged.charge(-1, -cores)
-                self._tight = account
-                return False
-        self.append(shape)
+        tight = charge_one(self._charged, self.cores)
+        if tight is not None:
+            self.tight = tight
+            return False
+        size = len(self.shapes)
+        self.shapes.append(shape)
+        self.journal.added.append((self, size, size + 1))
         return True
 
     def nodes_full(self) -> Reject:
@@ -169,6 +171,13 @@ class Stock:
             if reading.tree[1] < needed - abs(needed) * 2e-9:
                 return False
         return True
+
+    def most(self, name: str, sized: bool) -> float:
+        """The most that a node has of a resource: in bytes (`sized`), or in the unit in which new nodes have it; infinite
+        where only the node can tell."""
+        reading = self._readings.get(name) or self._read(name)
+        self._room.catch_up()
+        return reading.tree[1] if sized else reading.tree[1] / reading.factor
 
     def needs(self, expr: Expr) -> Needs:
         """What an expression takes at least, for `next_meeting`; stays right whatever happens to the stock."""

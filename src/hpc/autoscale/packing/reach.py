@@ -1,0 +1,41 @@
+"""What is out of reach for every node that is there, found without asking the stocks one by one.
+
+Where a cluster is full, thousands of different demands wait, and none of them fits. `Packer` asks here before it looks at the
+stocks for an expression it has not met.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hpc.autoscale.packing.expr import Expr
+from hpc.autoscale.packing.stock import Journal, Stock
+
+
+class Reach:
+    """The most of each resource that any node of some stocks has. Placing work makes it less, which does no harm; it is
+    worked out anew when nodes were added or have changed otherwise since, as the journal has it."""
+
+    def __init__(self, stocks: Sequence[Stock], journal: Journal) -> None:
+        self._stocks = stocks
+        self._journal = journal
+        self._seen = (-1, -1)
+        # by resource, and whether it is in bytes
+        self._most: dict[tuple[str, bool], float] = {}
+
+    def has(self, expr: Expr) -> bool:
+        """Whether, for all that is known of each resource alone, some node may have what an expression takes at least."""
+        seen = (len(self._journal.added), len(self._journal.reshaped))
+        if seen != self._seen:
+            # most likely more is added at once, and then it is not worth working out
+            self._seen = seen
+            self._most.clear()
+            return True
+        for name, amount, sized in expr.minima:
+            most = self._most.get((name, sized))
+            if most is None:
+                found = [stock.most(name, sized) for stock in self._stocks if stock.shapes]
+                most = self._most[name, sized] = max(found, default=float("-inf"))
+            if most < amount - abs(amount) * 2e-9:
+                return False
+        return True
