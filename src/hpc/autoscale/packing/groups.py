@@ -154,7 +154,8 @@ class Groups:
         changed: set[tuple[Family, int]] = set()
         for account in journal.charged[charged:]:
             changed.update(self._holders.get(account, ()))
-        for stock, _, _ in (*journal.added[added:], *journal.reshaped[reshaped:]):
+        written = [stock for stock, _ in journal.reshaped[reshaped:]]
+        for stock in (*journal.added[added:], *written):
             found = self._places.get(stock)
             if found is not None:
                 changed.add(found)

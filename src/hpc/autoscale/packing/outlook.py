@@ -45,6 +45,7 @@ class Outlook:
         "_new",
         "_read_added",
         "_read_reshaped",
+        "_refused",
         "_where",
         "monotone",
         "stocks",
@@ -59,11 +60,12 @@ class Outlook:
         # False where there is not enough of something; that is no reason to be told
         self._fits: dict[NodeShape | None, Fit | Reject | Literal[False]] = {}
         # False: not looked at yet
-        self._amounts: Amounts | None | Literal[False] = False
+        self._amounts: Amounts | Literal[False] | None = False
         # what shapes look like when they are full
         self._full: dict[NodeShape, NodeShape] = {}
-        # what shapes look like after one slot; None where it does not fit
-        self._after_one: dict[NodeShape | None, NodeShape | None] = {}
+        # what shapes look like after one slot, and those that do not take one
+        self._after_one: dict[NodeShape | None, NodeShape] = {}
+        self._refused: set[NodeShape | None] = {None}
         self._journal = journal
         self._read_added, self._read_reshaped = len(journal.added), len(journal.reshaped)
         # by stock: whether a node may have room, and the first that may; all before it have refused, and refuse still
@@ -81,7 +83,7 @@ class Outlook:
         """Take into account what has happened to the stocks since the last time."""
         added, reshaped = self._journal.added, self._journal.reshaped
         if self._read_reshaped != len(reshaped):
-            for stock, lo, _ in reshaped[self._read_reshaped :]:
+            for stock, lo in reshaped[self._read_reshaped :]:
                 index = self._numbers().get(stock)
                 if index is not None:
                     self._first[index] = min(lo, self._first[index])
@@ -90,41 +92,28 @@ class Outlook:
         new = len(added) - self._read_added
         if not new:
             return
-        self._read_added = len(added)
-        alive, first = self._alive, self._first
-        if new > len(self.stocks):
-            for index, stock in enumerate(self.stocks):
-                size = len(stock.shapes)
-                if not alive[index] and size > first[index]:
-                    self._revive(index, size - 1, size)
-            return
-        where = self._numbers()
-        for stock, lo, hi in added[-new:]:
+        where, alive = self._numbers(), self._alive
+        for stock in self.stocks if new > len(self.stocks) else set(added[-new:]):
             index = where.get(stock, -1)
             if index >= 0 and not alive[index]:
-                self._revive(index, lo, hi)
+                self._revive(index)
+        self._read_added = len(added)
 
     def _numbers(self) -> dict[Stock, int]:
         if self._where is None:
             self._where = {stock: index for index, stock in enumerate(self.stocks)}
         return self._where
 
-    def _revive(self, index: int, lo: int, hi: int) -> None:
-        """Ask a stock again that had refused on all nodes, if it has `hi` nodes now, those from `lo` on new, and one of
-        the new ones may fit. Most nodes are opened for somebody else, who fills them."""
-        first, stock = self._first[index], self.stocks[index]
-        if self.monotone and lo <= first < hi:
-            shape = stock.shapes[first]
-            refused = (
-                shape is None
-                or shape.closed
-                or isinstance(self._fits.get(shape), Reject)
-                or (shape in self._after_one and self._after_one[shape] is None)
-            )
-            if refused and stock.alike(first, hi - first) == hi:
-                self._first[index] = hi
-                return
-        self._alive[index] = hi > first
+    def _revive(self, index: int) -> None:
+        """Ask a stock again that had refused on all its nodes, if it has a new one that may fit. Most nodes are opened for
+        somebody else, who fills them."""
+        shapes, refused, first = self.stocks[index].shapes, self._refused, self._first[index]
+        size = len(shapes)
+        if self.monotone:
+            while first < size and shapes[first] in refused:
+                first += 1
+            self._first[index] = first
+        self._alive[index] = first < size
 
     def in_use(self) -> Iterator[tuple[int, Stock]]:
         """The stocks that may have a node with room, each with its number here."""
@@ -159,7 +148,7 @@ class Outlook:
 
     def _fill_slot(self) -> Spot | Literal[False] | None:
         """`fill_one` for one slot of a monotone expression, as most jobs are."""
-        alive, known = self._alive, self._after_one
+        alive, known, refused = self._alive, self._after_one, self._refused
         if self._read_reshaped != len(self._journal.reshaped):
             self.catch_up()
         index = alive.find(1)
@@ -170,17 +159,16 @@ class Outlook:
         while index >= 0:
             stock, position = self.stocks[index], self._first[index]
             shape = stock.shapes[position]
-            after = known[shape] if shape in known else self._one_more(shape)
-            if after is None:
+            if shape in refused or (shape not in known and self._one_more(shape) is None):
                 position = self._next_slot(index, position)
                 if position < 0:
                     self.catch_up()
                     index = alive.find(1, index + 1)
                     continue
                 shape = stock.shapes[position]
-                after = known[shape]
-            if shape is None or after is None or shape.dormant:
+            if shape is None or shape.dormant:
                 return None
+            after = known[shape]
             stock.fill_one(position, after)
             return stock, position, shape, after
         return False
@@ -188,15 +176,15 @@ class Outlook:
     def _next_slot(self, index: int, position: int) -> int:
         """The first position of a stock behind one that refuses that takes a slot; -1, and the stock need not be asked
         again, when there is none."""
-        shapes, known = self.stocks[index].shapes, self._after_one
+        shapes, known, refused = self.stocks[index].shapes, self._after_one, self._refused
         size, start = len(shapes), position + 1
         # most often it is one of the next few, and then the tree need not be brought up to date
-        few = _NEAR if len(known) > _NEAR else _NEAR_WHILE_NEW
+        few = _NEAR if len(refused) > 64 else _NEAR_WHILE_NEW
         while 0 <= start < size:
             near = min(size, start + few)
             for position in range(start, near):
                 shape = shapes[position]
-                if (known[shape] if shape in known else self._one_more(shape)) is not None:
+                if shape not in refused and (shape in known or self._one_more(shape) is not None):
                     self._first[index] = position
                     return position
             start = self._next_with_room(index, near)
@@ -216,6 +204,9 @@ class Outlook:
                 after = less
             elif isinstance(fit := self.fit(shape), Fit):
                 after = shape.after(fit, 1)
+        if shape is None or after is None:
+            self._refused.add(shape)
+            return None
         self._after_one[shape] = after
         return after
 
@@ -298,9 +289,13 @@ class Outlook:
     def _meet(self, index: int, shape: NodeShape | None) -> Fit | Reject | Literal[False]:
         """How the expression fits the shape of a node of a stock; False where it has not the room."""
         if shape is None or not self._needs_of(index).are_met_by(shape):
+            self._refused.add(shape)
             self._fits[shape] = False
             return False
-        return self.fit(shape)
+        fit = self.fit(shape)
+        if isinstance(fit, Reject):
+            self._refused.add(shape)
+        return fit
 
     def _next_with_room(self, index: int, start: int) -> int:
         """The first position of a stock from `start` on that may have room; -1 when none has."""

@@ -17,20 +17,18 @@ from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.room import Need, RoomTree
 from hpc.autoscale.packing.shape import NodeShape
 
-Nodes = tuple["Stock", int, int]
-"""Nodes lo … hi-1 of a stock, which were alike when this was written."""
-
 
 class Journal:
-    """What happened to the stocks of one packer that may let them take what they refused before: nodes that were added,
-    and nodes that got another shape by other means than placing work; and which accounts were charged, of those that
+    """What happened to the stocks of one packer that may let them take what they refused before: stocks that nodes were
+    added to, and nodes that got another shape by other means than placing work; and which accounts were charged, of those that
     somebody wants to hear of. `is_planned`: nothing has happened since the last plan was made."""
 
     __slots__ = ("added", "charged", "is_planned", "reshaped")
 
     def __init__(self) -> None:
-        self.added: list[Nodes] = []
-        self.reshaped: list[Nodes] = []
+        self.added: list[Stock] = []
+        # with the first of those nodes
+        self.reshaped: list[tuple[Stock, int]] = []
         self.charged: list[Account] = []
         self.is_planned = False
 
@@ -119,9 +117,8 @@ class Stock:
         if tight is not None:
             self.tight = tight
             return False
-        size = len(self.shapes)
         self.shapes.append(shape)
-        self.journal.added.append((self, size, size + 1))
+        self.journal.added.append(self)
         return True
 
     def nodes_full(self) -> Reject:
@@ -198,9 +195,8 @@ class Stock:
 
     def append(self, shape: NodeShape | None, count: int = 1) -> None:
         """Nodes more, at the end."""
-        size = len(self.shapes)
         self.shapes.extend([shape] * count)
-        self.journal.added.append((self, size, size + count))
+        self.journal.added.append(self)
 
     def fill(self, lo: int, hi: int, shape: NodeShape) -> None:
         """Work was placed on nodes: they look like this now, and have less room than before."""
@@ -216,7 +212,7 @@ class Stock:
         """Give nodes another shape for a reason other than placing work: refusals of before no longer count."""
         self.shapes[lo:hi] = [shape] * (hi - lo)
         self._room.changed(lo, hi)
-        self.journal.reshaped.append((self, lo, hi))
+        self.journal.reshaped.append((self, lo))
 
     def __repr__(self) -> str:
         return f"Stock({self.name}, {len(self.shapes)} nodes)"
