@@ -110,7 +110,10 @@ class Outlook:
         shapes, refused, first = self.stocks[index].shapes, self._refused, self._first[index]
         size = len(shapes)
         if self.monotone:
-            while first < size and shapes[first] in refused:
+            while first < size:
+                shape = shapes[first]
+                if shape is not None and not shape.closed and shape not in refused:
+                    break
                 first += 1
             self._first[index] = first
         self._alive[index] = first < size
