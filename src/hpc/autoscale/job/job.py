@@ -77,7 +77,7 @@ class Job:
             and colocated.__class__ is bool
         ):
             _check(name, iterations, node_count, colocated)
-        self.__name = ht.JobId(name)
+        self.__name = name
         self.__iterations = iterations
         self.iterations_remaining = iterations
         self.__node_count = node_count
@@ -88,15 +88,15 @@ class Job:
             self.__packing_strategy = PackingStrategy.SCATTER
         if executing_hostnames is not None:
             self.executing_hostnames = executing_hostnames
-        self.__understood = understand(constraints)
-        if not self.__understood.is_shared:
-            self.__parsed = list(self.__understood.compiled.constraints)
+        self.__compiled = compiled = understand(constraints)
+        if compiled.source is None:
+            self.__parsed = list(compiled.constraints)
             _assign(self.__parsed, self.name)
 
     @property
     def name(self) -> ht.JobId:
         """Id in the scheduler; what nodes are assigned to."""
-        return self.__name
+        return ht.JobId(self.__name)
 
     @property
     def iterations(self) -> int:
@@ -141,7 +141,7 @@ class Job:
     def _constraints(self) -> list[NodeConstraint]:
         """The constraints, each knowing the job's name where it cares; a live list."""
         if self.__parsed is None:
-            self.__parsed = list(get_constraints(self.__understood.source))
+            self.__parsed = self.__compiled.made_anew()
             _assign(self.__parsed, self.name)
         return self.__parsed
 
@@ -155,7 +155,7 @@ class Job:
         """The constraints as the engine takes them."""
         if self.__parsed is not None:
             return compile_constraints(self.__parsed)
-        return self.__understood.compiled
+        return self.__compiled
 
     def bucket_candidates(self, buckets: Sequence[NodeBucket]) -> CandidatesResult:
         """Which of the buckets may serve, in order of preference."""
@@ -181,7 +181,7 @@ class Job:
         ):
             return False
         units = self.iterations_remaining
-        compiled = self.__understood.compiled
+        compiled = self.__compiled
         placed = node_mgr._place_on_one(compiled, units, self.__name) if units > 0 else None
         if placed is None:
             return False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
-from marshal import dumps, loads
+from marshal import dumps
 from typing import Any
 
 from hpc.autoscale.hpctypes import Size
@@ -17,59 +17,58 @@ from hpc.autoscale.node.constraints import (
     compile_constraints,
     compile_resources,
     get_constraints,
+    json_of,
 )
 from hpc.autoscale.node.constraints.parse import _CUSTOM_PARSERS
 from hpc.autoscale.packing.shape import freeze
 
 _MOST_KNOWN = 10_000
 
-
-class Understood:
-    """Constraints as the engine takes them, and a copy of their JSON to make the constraints of one job of. `is_shared`:
-    it is that of all jobs that say the same; otherwise `compiled.constraints` belong to the one job.
-    """
-
-    __slots__ = ("compiled", "is_shared", "source")
-
-    def __init__(self, compiled: Compiled, source: list[Any], is_shared: bool) -> None:
-        self.compiled = compiled
-        self.source = source
-        self.is_shared = is_shared
-
-
-_known: dict[object, Understood] = {}
+_known: dict[object, Compiled] = {}
 _known_with: dict[str, Any] = {}
 
 
-def understand(constraints: Any) -> Understood:
-    """What JSON, a constraint, or a list of either means. ConstraintError where something cannot be understood."""
+def understand(constraints: Any) -> Compiled:
+    """What JSON, a constraint, or a list of either means. ConstraintError where something cannot be understood.
+
+    What has a `source` is shared by all jobs that say the same; without one, it belongs to the one job.
+    """
     if constraints.__class__ is not list:
         constraints = _as_list(constraints)
-    if _known_with != _CUSTOM_PARSERS or len(_known) > _MOST_KNOWN:
+    if _known_with != _CUSTOM_PARSERS:
         _known.clear()
         _known_with.clear()
         _known_with.update(_CUSTOM_PARSERS)
     # values through and through are told apart as bytes; this form has no references, so that equal values are equal
     try:
-        key: object = dumps(constraints, 2)
+        text = dumps(constraints, 2)
     except ValueError:  # an object
-        key = freeze(constraints)
-    return _known.get(key) or _learn(constraints, key)
+        return _understand_objects(constraints)
+    return _known.get(text) or _learn(text, constraints)
 
 
-def _learn(constraints: list[Any], key: object) -> Understood:
-    source = None
-    if isinstance(key, bytes):
-        source = loads(key)
-    elif _is_plain(constraints):
-        source = deepcopy(constraints)
-    if source is None:  # objects are told apart by their address, which may be used again
-        return Understood(compile_constraints(get_constraints(constraints)), [], False)
-    compiled = compile_resources(source) or compile_constraints(get_constraints(source))
-    understood = Understood(compiled, source, compiled.is_common)
-    if understood.is_shared:
-        _known[key] = understood
-    return understood
+def _understand_objects(constraints: list[Any]) -> Compiled:
+    """The same for constraints that are not plain JSON."""
+    if not _is_plain(constraints):
+        # told apart by their address, which may be used again
+        return compile_constraints(get_constraints(constraints))
+    key = freeze(constraints)
+    return _known.get(key) or _learn(key, constraints)
+
+
+def _learn(key: object, constraints: list[Any]) -> Compiled:
+    """What values mean, kept by `key` where that is the same for every job."""
+    if len(_known) >= _MOST_KNOWN:
+        _known.clear()
+    compiled = compile_resources(constraints, key) if isinstance(key, bytes) else None
+    if compiled is None:
+        source = key if isinstance(key, bytes) else deepcopy(constraints)
+        compiled = compile_constraints(get_constraints(json_of(source)))
+        if not compiled.is_common:
+            return compiled
+        compiled.source = source
+    _known[key] = compiled
+    return compiled
 
 
 def _is_plain(source: Any) -> bool:

@@ -10,7 +10,9 @@ from hpc.autoscale.node.constraints.base import Constraint as Constraint
 from hpc.autoscale.node.constraints.base import ConstraintDict as ConstraintDict
 from hpc.autoscale.node.constraints.base import NodeConstraint as NodeConstraint
 from hpc.autoscale.node.constraints.compiled import Compiled as Compiled
+from hpc.autoscale.node.constraints.compiled import Source as Source
 from hpc.autoscale.node.constraints.compiled import compile_constraints as compile_constraints
+from hpc.autoscale.node.constraints.compiled import json_of as json_of
 from hpc.autoscale.node.constraints.composites import And as And
 from hpc.autoscale.node.constraints.composites import Not as Not
 from hpc.autoscale.node.constraints.composites import Or as Or

@@ -7,6 +7,7 @@ its own methods know. Called once for each distinct list of constraints; the eng
 from __future__ import annotations
 
 from collections.abc import Sequence
+from marshal import loads
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale.node.constraints.declared import declared
@@ -18,36 +19,52 @@ if TYPE_CHECKING:
     from hpc.autoscale.node.constraints.shared import SharedConstraint
 
 
+Source = bytes | list[Any]
+"""JSON as `marshal` writes it, which takes the least room, or as a list that nobody changes."""
+
+
+def json_of(source: Source) -> list[Any]:
+    """The JSON itself."""
+    return loads(source) if isinstance(source, bytes) else source
+
+
 class Compiled:
     """A list of constraints as the engine uses it; together `expr`, `tolls` and `opaque` say what `constraints` say.
 
-    `opaque` is in the order of the list. Without any constraint `expr` is `AnyNode`: one slot per node. `constraints` may
-    be given as JSON, of which they are made when they are first asked for; it must not be changed any more.
+    `opaque` is in the order of the list. Without any constraint `expr` is `AnyNode`: one slot per node. `source`: what this
+    is made of, where every job that says so may use it. Where nothing else is given, the constraints are made when they are
+    first asked for.
     """
 
-    __slots__ = ("_constraints", "expr", "opaque", "tolls")
+    __slots__ = ("_constraints", "expr", "opaque", "source", "tolls")
 
     def __init__(
         self,
         expr: Expr,
         tolls: tuple[SharedConstraint, ...],
         opaque: tuple[NodeConstraint, ...],
-        constraints: tuple[NodeConstraint, ...] | list[Any],
+        constraints: tuple[NodeConstraint, ...] | None,
+        source: Source | None = None,
     ) -> None:
         self.expr = expr
         self.tolls = tolls
         self.opaque = opaque
+        self.source = source
         self._constraints = constraints
 
     @property
     def constraints(self) -> tuple[NodeConstraint, ...]:
         """The constraints themselves."""
-        if not isinstance(self._constraints, tuple):
-            # parsing makes constraints, which are compiled here
-            from hpc.autoscale.node.constraints.parse import get_constraints
-
-            self._constraints = tuple(get_constraints(self._constraints))
+        if self._constraints is None:
+            self._constraints = tuple(self.made_anew())
         return self._constraints
+
+    def made_anew(self) -> list[NodeConstraint]:
+        """The same constraints once more, of the source: nobody else has them."""
+        # parsing makes constraints, which are compiled here
+        from hpc.autoscale.node.constraints.parse import get_constraints
+
+        return get_constraints(json_of(self.source or []))
 
     @property
     def is_common(self) -> bool:

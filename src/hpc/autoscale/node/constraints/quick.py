@@ -10,27 +10,30 @@ from __future__ import annotations
 from typing import Any
 
 from hpc.autoscale.errors import AutoscaleError
-from hpc.autoscale.node.constraints.compiled import Compiled
+from hpc.autoscale.hpctypes import Size
+from hpc.autoscale.node.constraints.compiled import Compiled, Source
 from hpc.autoscale.node.constraints.parse import (
     _CUSTOM_PARSERS,
     KEYWORDS,
     Reading,
     read_resource,
 )
+from hpc.autoscale.node.constraints.resources import SIZE_TEXT
 from hpc.autoscale.packing.compound import all_of
-from hpc.autoscale.packing.expr import Expr, MinResource
+from hpc.autoscale.packing.expr import Expr, MinResource, ResourceIs
 
 _MOST_KNOWN = 10_000
+_MOST_PLAIN = 2**53
 _PLAIN = (int, float, str, bool)
 _known: dict[tuple[str, type, Any], Expr] = {}
 
 
-def compile_resources(source: list[Any]) -> Compiled | None:
-    """What a list of constraints comes to that are dicts of amounts and values; None for any other list. `source` must not
-    be changed any more."""
+def compile_resources(constraints: list[Any], source: Source) -> Compiled | None:
+    """What a list of constraints comes to that are dicts of amounts and values; None for any other list. `source` is the
+    same to keep."""
     exprs = []
-    for constraint in source:
-        if constraint.__class__ is not dict or not constraint or "class" in constraint:
+    for constraint in constraints:
+        if constraint.__class__ is not dict:
             return None
         for name, value in constraint.items():
             if name in _CUSTOM_PARSERS or value.__class__ not in _PLAIN:
@@ -41,23 +44,34 @@ def compile_resources(source: list[Any]) -> Compiled | None:
             exprs.append(expr)
     if not exprs:
         return None
-    return Compiled(all_of(exprs), (), (), source)
+    return Compiled(all_of(exprs), (), (), None, source)
 
 
 def _learn(name: Any, value: Any) -> Expr | None:
     """The expression of `{name: value}`, kept for the next that asks the same; None where it is not about a resource."""
-    if not isinstance(name, str) or name in KEYWORDS or name.startswith("node."):
+    if not isinstance(name, str) or name in KEYWORDS or name == "class" or name[:5] == "node.":
         return None
-    expr: Expr | None
-    if value.__class__ is int and 0 <= value < 2**53:
-        expr = MinResource(name, value)
-    else:
-        try:
-            expr = read_resource(name, value, Reading()).lower()
-        except AutoscaleError:
-            return None
+    try:
+        expr = _expression(name, value)
+    except AutoscaleError:
+        return None
     if expr is not None:
         if len(_known) >= _MOST_KNOWN:
             _known.clear()
         _known[name, value.__class__, value] = expr
     return expr
+
+
+def _expression(name: str, value: Any) -> Expr | None:
+    """What `read_resource` makes of it, with the short way for what is written most."""
+    kind = value.__class__
+    if kind is int:
+        if 0 <= value < _MOST_PLAIN:
+            return MinResource(name, value)
+    elif kind is str:
+        if not SIZE_TEXT.match(value):
+            return ResourceIs(name, (value,))
+        amount = Size.value_of(value).bytes
+        if amount.__class__ is int and 0 <= amount < _MOST_PLAIN:
+            return MinResource(name, amount, sized=True)
+    return read_resource(name, value, Reading()).lower()
