@@ -7,6 +7,7 @@ exactly-one is just that; not fits iff its child does not, and takes nothing.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from typing import cast
 
 from hpc.autoscale.packing.expr import (
     FITS,
@@ -56,25 +57,29 @@ class AllOf(_Composite):
     def __init__(self, children: Iterable[Expr]) -> None:
         # there may be thousands, so what the base would work out is written down
         self.children = self.parts = children = tuple(children)
-        self._hash = hash((AllOf, children))
+        self._hash = hash(children)
+        self._take: tuple[tuple[str, Quantity], ...] | None = None
+        amounts = {}
+        for child in children:
+            if child.__class__ is not MinResource or not child.whole:
+                break
+            amounts[child.name] = child.minima[0]
+        # the children, where each asks for a whole number of another resource, as those of most jobs do
+        self.amounts: tuple[MinResource, ...] | None = None
+        if len(amounts) == len(children) > 0:
+            self.monotone, self.settled, self.weighs = True, False, False
+            self.minima = tuple(amounts.values())
+            self.amounts = cast("tuple[MinResource, ...]", children)
+            return
         self.monotone, self.settled, self.weighs = True, True, False
         minima: list[tuple[str, Quantity, bool]] = []
-        amounts: dict[str, MinResource] = {}
         for child in children:
             self.monotone = self.monotone and child.monotone
             self.settled = self.settled and child.settled
             self.weighs = self.weighs or child.weighs
             minima.extend(child.minima)
-            if isinstance(child, MinResource) and child.amount.__class__ is int and child.amount:
-                amounts[child.name] = child
         self.minima = tuple(minima)
-        # the children, where each asks for a whole number of another resource
-        self.amounts: tuple[MinResource, ...] | None = None
-        self._take: tuple[tuple[str, Quantity], ...] = ()
-        if len(amounts) == len(children) > 0:
-            self.amounts = tuple(amounts.values())
-            self._take = tuple([(c.name, c.amount) for c in self.amounts])
-        elif self.monotone and not self.settled and _is_choice_in_the_way(children):
+        if self.monotone and not self.settled and _is_choice_in_the_way(children):
             self.monotone = False
 
     def fit(self, view: View) -> Fit | Reject:
@@ -121,6 +126,8 @@ class AllOf(_Composite):
                 return child.fit(view)
             if times < count:
                 count = int(times)
+        if self._take is None:
+            self._take = tuple([(child.name, child.amount) for child in amounts])
         return Fit(count, self._take)
 
     def weigh(self, bucket: View, weight: float) -> float:

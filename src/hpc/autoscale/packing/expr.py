@@ -169,7 +169,7 @@ class MinResource(Expr):
     """At least `amount` of a resource, which is used up. A `sized` amount is in bytes; a plain number asked of a sized
     resource is in that resource's own magnitude ({"memgb": 1} of memgb=4g is one of four)."""
 
-    __slots__ = ("amount", "name", "sized")
+    __slots__ = ("amount", "name", "sized", "whole")
 
     def __init__(self, name: str, amount: Quantity, sized: bool = False) -> None:
         # there may be thousands, so what the base would work out is written down
@@ -180,6 +180,8 @@ class MinResource(Expr):
         self.amount = amount
         self.sized = sized
         self.minima = ((name, amount, sized),)
+        # a whole number above 0
+        self.whole = amount.__class__ is int and amount > 0
 
     @property
     def reads(self) -> frozenset[str]:

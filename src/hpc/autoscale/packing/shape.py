@@ -373,12 +373,12 @@ def freeze(value: object) -> object:
     """
     if value.__class__ in _PLAIN:
         return value
+    if isinstance(value, (list, tuple)):
+        return tuple([(v.__class__, freeze(v)) for v in value])
     if isinstance(value, Mapping):
         return frozenset(
             [(k, v.__class__, v if v.__class__ in _PLAIN else freeze(v)) for k, v in value.items()]
         )
-    if isinstance(value, (list, tuple)):
-        return tuple([(v.__class__, freeze(v)) for v in value])
     if isinstance(value, (set, frozenset)):
         return frozenset((v.__class__, freeze(v)) for v in value)
     try:
