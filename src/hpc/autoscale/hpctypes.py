@@ -44,6 +44,8 @@ _BYTES_PER.update({letter: 1000**power for power, letter in enumerate("KMGTP", s
 _TICKS_PER_BYTE = 10**12
 # Fractions of a byte are compared to this many significant digits: what a float still tells reliably after a few steps.
 _COMPARED_DIGITS = 12
+# So many digits a float holds.
+_SURE_DIGITS = 15
 # Beyond this a size cannot be shown as a float any more.
 _MOST_BITS = 1000
 
@@ -166,8 +168,13 @@ class Size:
     @classmethod
     def _of_ticks(cls, ticks: int, magnitude: str) -> Self:
         _refuse_overflow(ticks)
+        return cls._new(ticks / (_BYTES_PER[magnitude] * _TICKS_PER_BYTE), magnitude, ticks)
+
+    @classmethod
+    def _new(cls, value: float | int, magnitude: str, ticks: int) -> Self:
+        """A size of its parts, whether its unit is registered or not."""
         size = cls.__new__(cls)
-        size._value = ticks / (_BYTES_PER[magnitude] * _TICKS_PER_BYTE)
+        size._value = value
         size._magnitude = magnitude
         size._ticks = ticks
         return size
@@ -186,7 +193,8 @@ class Size:
     def bytes(self) -> float | int:
         """The amount in bytes: an int when it is whole, else a float."""
         ticks = _comparable(self._ticks)
-        return ticks / _TICKS_PER_BYTE if ticks % _TICKS_PER_BYTE else ticks // _TICKS_PER_BYTE
+        whole, rest = divmod(ticks, _TICKS_PER_BYTE)
+        return ticks / _TICKS_PER_BYTE if rest else whole
 
     def convert_to(self, new_mag: str) -> Self:
         """The same amount written in another unit; SizeError when that is unknown."""
@@ -216,6 +224,11 @@ class Size:
     @classmethod
     def _parse(cls, text: str) -> Self:
         amount = text.rpartition(":")[2]
+        number, suffix = amount[:-1], amount[-1:]
+        if suffix in _BYTES_PER and number.isdecimal() and len(number) <= _SURE_DIGITS:
+            ticks = int(number) * _BYTES_PER[suffix] * _TICKS_PER_BYTE
+            _refuse_overflow(ticks)
+            return cls._new(float(number), suffix, ticks)
         if not amount:
             raise SizeError(f"blank string {text!r}: expected a size such as '20g'")
         number = amount
@@ -347,7 +360,7 @@ class Size:
         return hash(self.bytes)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (type(self), self._value, self._magnitude, self._ticks)
+        return type(self)._new, (self._value, self._magnitude, self._ticks)
 
     def __copy__(self) -> Self:
         return self
@@ -379,13 +392,6 @@ def _operand(other: object) -> int:
 def _comparable_number(number: int | float) -> int | float:
     """What the ticks of a size are compared with; nan and inf stand for themselves."""
     return number if number - number != 0 else _comparable(_ticks_of(number, 1))
-
-
-def _restore(cls: type[Size], value: float | int, magnitude: str, ticks: int) -> Size:
-    """Rebuild a pickled size without needing its unit to be registered yet."""
-    size = cls.__new__(cls)
-    size._value, size._magnitude, size._ticks = value, magnitude, ticks
-    return size
 
 
 ResourceTypeAtom = str | int | float | bool | Size
