@@ -77,11 +77,12 @@ class Job:
             and colocated.__class__ is bool
         ):
             _check(name, iterations, node_count, colocated)
+            colocated = bool(colocated)
         self.__name = name
         self.__iterations = iterations
         self.iterations_remaining = iterations
         self.__node_count = node_count
-        self.__colocated = bool(colocated)
+        self.__colocated = colocated
         if packing_strategy:
             self.packing_strategy = packing_strategy
         elif node_count > 0:

@@ -82,6 +82,14 @@ class AllOf(_Composite):
         if self.monotone and not self.settled and _is_choice_in_the_way(children):
             self.monotone = False
 
+    def reads_any(self, names: Collection[str]) -> bool:
+        if self.amounts is None:
+            return super().reads_any(names)
+        for name, _, _ in self.minima:  # noqa: SIM110
+            if name in names:
+                return True
+        return False
+
     def fit(self, view: View) -> Fit | Reject:
         if self.amounts is not None:
             found = self._fit_amounts(self.amounts, view)
