@@ -18,7 +18,7 @@ from hpc.autoscale.packing.stock import Journal, Needs, Stock
 
 _NEAR = 32
 """So many nodes are looked at one by one before the tree is asked; fewer as long as most shapes are new to the outlook."""
-_NEAR_WHILE_NEW = 6
+_NEAR_WHILE_NEW = 2
 
 Spot = tuple[Stock, int, NodeShape, NodeShape]
 """One node that takes all of a demand: its stock and position, and what it looks like before and after."""
@@ -182,7 +182,7 @@ class Outlook:
         shapes, known, refused = self.stocks[index].shapes, self._after_one, self._refused
         size, start = len(shapes), position + 1
         # most often it is one of the next few, and then the tree need not be brought up to date
-        few = _NEAR if len(refused) > 64 else _NEAR_WHILE_NEW
+        few = _NEAR if len(refused) > _NEAR else _NEAR_WHILE_NEW
         while 0 <= start < size:
             near = min(size, start + few)
             for position in range(start, near):
