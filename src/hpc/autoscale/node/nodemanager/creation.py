@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from hpc.autoscale import ccbindings, hpclogging
+from hpc.autoscale import config as configuration
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 from hpc.autoscale.ccbindings.models import ClusterStatus, NodeList
-from hpc.autoscale.config import check_config
 from hpc.autoscale.node import operations, vm_sizes
 from hpc.autoscale.node.default_resources import definitions_from_config
 from hpc.autoscale.node.nodemanager.building import Built, build
@@ -32,7 +32,7 @@ def new_node_manager(
     hpclogging.initialize_logging(config)
     if config.get("packing"):
         # a whole configuration is checked where it is read from a file; a mistake here would cost money unnoticed
-        check_config({"packing": config["packing"]})
+        configuration.check_config({"packing": config["packing"]})
     definitions = definitions_from_config(config.get("default_resources") or [])
     policy = configured_policy(config)
     vm_sizes.configure(config)
