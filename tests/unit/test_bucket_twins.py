@@ -5,6 +5,8 @@ from node_kit import a_manager
 
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.node.constraints import BaseNodeConstraint
+from hpc.autoscale.node.node import QUERYABLE_PROPERTIES
+from hpc.autoscale.node.node.shaping import shape_of
 from hpc.autoscale.results import SatisfiedResult
 
 GROUPS = ["pg0", "pg1", "pg2"]
@@ -20,10 +22,19 @@ def a_site(**keys):
 
 
 def wrong(manager):
-    """The buckets whose new nodes the engine sees otherwise than each by itself would say."""
+    """The buckets that, or whose new nodes, the engine sees otherwise than each by itself would say."""
     manager._sync()
     table = manager._packer.table
-    return [b for b in manager.get_buckets() if b._stock.new_shape is not b._new_shape(table, None)]
+
+    def shape(bucket, node, failure=None):
+        return shape_of(node, table, QUERYABLE_PROPERTIES, bucket._deferred, failure)
+
+    return [
+        b
+        for b in manager.get_buckets()
+        if b._stock.new_shape is not shape(b, b._new_node("new", "new"))
+        or b._stock.bucket_shape is not shape(b, b.example_node, b.last_capacity_failure)
+    ]
 
 
 def seen(manager, resource):
@@ -72,6 +83,28 @@ def test_default_resources_may_depend_on_the_group(select, value, expected):
     assert wrong(manager) == []
     found = seen(manager, "extra")
     assert {group: found["F4", group] for group in expected} == expected
+
+
+def test_default_resources_may_come_late():
+    """When the buckets were asked already."""
+    manager = a_site()
+    assert not manager.allocate({"extra": 1, "ncpus": 4}, slot_count=1)
+    manager.add_default_resource({}, "extra", 7)
+    assert wrong(manager) == []
+    assert set(seen(manager, "extra").values()) == {7}
+    assert manager.allocate({"extra": 1, "ncpus": 4}, slot_count=1)
+
+
+def test_whoever_looks_into_one_sees_what_all_have():
+    """And what is written there stays there."""
+    manager = a_site()
+    one, other, *_ = manager.get_buckets()
+    assert dict(one.resources) == dict(other.example_node.available)
+    assert one.resources is one.example_node._resources
+    one.resources["lic"] = 5
+    assert wrong(manager) == []
+    assert (one.example_node.available["lic"], other.resources["lic"]) == (5, 3)
+    assert sorted(free for free in seen(manager, "lic").values()) == [3] * 7 + [5]
 
 
 def test_nodes_of_their_own_identity():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpctypes as ht
@@ -56,20 +57,10 @@ class NodeDefinition:
         self, placement_group: ht.PlacementGroup | None, resources: Mapping[str, Any]
     ) -> NodeDefinition:
         """The same within a placement group, or (None) in none, with these resources."""
-        return NodeDefinition(
-            self.nodearray,
-            self.bucket_id,
-            self.vm_size,
-            self.location,
-            self.spot,
-            self.subnet,
-            self.vcpu_count,
-            self.gpu_count,
-            self.memory,
-            placement_group,
-            resources,
-            self.software_configuration,
-        )
+        made = copy(self)
+        made.placement_group = placement_group
+        made.resources = copied(resources)
+        return made
 
     def __str__(self) -> str:
         return f"NodeDefinition({self.nodearray}, {self.vm_size}, {self.placement_group})"
@@ -86,22 +77,41 @@ def node_from_bucket(
     hostname: ht.Hostname | None = None,
     placement_group: ht.PlacementGroup | None = None,
     exists: bool = True,
-    resources: Mapping[str, Any] | None = None,
 ) -> Node:
-    """A node as the bucket would make it. Without a host name it gets a made-up one, unless it is the example node.
-
-    `resources`: in the place of the bucket's.
-    """
-    d = bucket._definition
+    """A node as the bucket would make it. Without a host name it gets a made-up one, unless it is the example node."""
     if hostname is None and not new_node_name.endswith("-0"):
         hostname = ht.Hostname(util.uuid("hostname"))
-    group = placement_group or d.placement_group
+    return node_of(
+        bucket._definition,
+        new_node_name,
+        hostname,
+        bucket.resources,
+        placement_group,
+        (state, target_state, power_state),
+        exists,
+    )
+
+
+def node_of(
+    d: NodeDefinition,
+    name: str,
+    hostname: str | None,
+    resources: Mapping[str, Any],
+    placement_group: str | None = None,
+    states: tuple[ht.NodeStatus, ht.NodeStatus, ht.NodeStatus] = (OFF, OFF, OFF),
+    exists: bool = False,
+) -> Node:
+    """A node of a definition, with resources of its own; by itself one that does not exist yet. `placement_group`: in the
+    place of the definition's; `states`: state, target state and power state."""
+    node_name = ht.NodeName(name)
+    group = ht.PlacementGroup(placement_group) if placement_group else d.placement_group
+    state, target_state, power_state = states
     return Node(
-        node_id=DelayedNodeId(new_node_name),
-        name=new_node_name,
+        node_id=DelayedNodeId(node_name),
+        name=node_name,
         nodearray=d.nodearray,
         bucket_id=d.bucket_id,
-        hostname=hostname,
+        hostname=None if hostname is None else ht.Hostname(hostname),
         private_ip=None,
         instance_id=None,
         vm_size=d.vm_size,
@@ -116,7 +126,7 @@ def node_from_bucket(
         exists=exists,
         placement_group=group,
         managed=True,
-        resources=d.resources if resources is None else resources,
+        resources=resources,
         software_configuration=d.software_configuration,
         keep_alive=False,
         gpu_count=d.gpu_count,

@@ -27,6 +27,10 @@ class BucketFacts:
     _stock: Stock | None
     _reserved: int
 
+    def _own_mould(self) -> Mould:
+        """The mould, for whoever may write into it."""
+        raise NotImplementedError
+
     # -- what it is
 
     @property
@@ -72,7 +76,7 @@ class BucketFacts:
     @property
     def gpu_count(self) -> int:
         """GPUs of one node."""
-        return self.example_node.gpu_count
+        return self._mould.example.gpu_count
 
     @property
     def memory(self) -> ht.Memory:
@@ -82,7 +86,7 @@ class BucketFacts:
     @property
     def resources(self) -> dict[str, Any]:
         """Totals of a new node: live, may be written to."""
-        return self._definition.resources
+        return self._own_mould().resources
 
     @property
     def software_configuration(self) -> Any:
@@ -92,31 +96,31 @@ class BucketFacts:
     @property
     def vm_family(self) -> ht.VMFamily:
         """Quota family of the size."""
-        return self.example_node.vm_family
+        return self._mould.example.vm_family
 
     @property
     def vm_capabilities(self) -> ShellDict:
         """Raw capabilities of the size."""
-        return self.example_node.vm_capabilities
+        return self._mould.example.vm_capabilities
 
     @property
     def pcpu_count(self) -> int:
         """Physical cores of one node."""
-        return self.example_node.pcpu_count
+        return self._mould.example.pcpu_count
 
     @property
     def cores_per_socket(self) -> int:
         """vCPUs to a physical core (-1 unknown). The published name is a misnomer."""
-        return self.example_node.cores_per_socket
+        return self._mould.example.cores_per_socket
 
     @property
     def example_node(self) -> Node:
         """A node as a new one would be, named `<nodearray>-0`: what constraints on the bucket look at."""
-        return self._mould.example
+        return self._own_mould().example
 
     @property
     def _example_node(self) -> Node:
-        return self._mould.example
+        return self.example_node
 
     @property
     def spot_placement_score(self) -> str | None:

@@ -26,9 +26,6 @@ from hpc.autoscale.packing.draft import Placed
 from hpc.autoscale.packing.shape import NodeShape, ShapeTable
 from hpc.autoscale.packing.stock import Stock
 
-Twins = dict[object, NodeShape]
-"""Shapes of new nodes, by all that decides them but for the placement group."""
-
 _ALL_THERE = frozenset((Node, type(None)))
 
 
@@ -36,7 +33,8 @@ class NodeBucket(BucketFacts):
     """One VM size in one nodearray and placement group.
 
     `last_capacity_failure`: seconds since the last one, negative or None for never. `artificial`: stands for machines
-    that cannot be ordered. `priority` informs; it does not order. `resources` is live and may be written to.
+    that cannot be ordered. `priority` informs; it does not order. `mould`: what its new nodes are made from, shared with
+    other buckets of the definition. `resources` is live and may be written to.
     """
 
     def __init__(
@@ -50,6 +48,8 @@ class NodeBucket(BucketFacts):
         last_capacity_failure: float | None = -1.0,
         valid: bool = True,
         spot_placement_score: str | None = None,
+        *,
+        mould: Mould | None = None,
     ) -> None:
         self._definition = definition
         self.limits = limits
@@ -77,8 +77,7 @@ class NodeBucket(BucketFacts):
         self._finish: Finish | None = None
         self._on_write: Callable[[NodeBucket], None] | None = None
         self._reserved = 0
-        self._mould = Mould(self, definition)
-        self._mould.example._home = self
+        self._mould = mould or self._at_home(Mould(definition))
         self._unseen: Unseen | None = None
         if isinstance(nodes, Sequence):
             self._slots = []
@@ -87,6 +86,16 @@ class NodeBucket(BucketFacts):
         else:
             self._unseen = nodes
             self._slots = [nodes] * len(nodes)
+
+    def _at_home(self, mould: Mould) -> Mould:
+        """A mould of its own, writes into which are reported here."""
+        mould.example._home = self
+        return mould
+
+    def _own_mould(self) -> Mould:
+        if self._mould.is_shared:
+            self._mould = self._at_home(self._mould.of(self._definition))
+        return self._mould
 
     # -- its nodes
 
@@ -204,6 +213,10 @@ class NodeBucket(BucketFacts):
             self._template_changed()
         # not all that is given is reported, and those made now have it already
         self._mark(range(len(self._slots)))
+        if apply is None or not finish.ignore_groups:
+            self._own_mould()
+        if self._mould.is_shared:  # it reports to nobody
+            self._template_dirty = True
         self._mould.derive(apply or finish.apply)
         if self._unseen is not None and not self._unseen.refine(finish.refined):
             self._make(planned_only=False)
@@ -225,7 +238,7 @@ class NodeBucket(BucketFacts):
         stock, finish = self._stock, self._finish
         if not positions or stock is None or finish is None:
             return
-        cast, shapes = self._mould.caster(finish, stock.new_shape), stock.shapes
+        cast, shapes = self._mould.caster(self, finish, stock.new_shape), stock.shapes
         for position in positions:
             name, shape = self._slots[position], shapes[position]
             if isinstance(name, str) and shape is not None:
@@ -233,24 +246,16 @@ class NodeBucket(BucketFacts):
                 self._slots[position] = node
                 self._unlisted.append(node)
 
-    def _bucket_shape(self, table: ShapeTable) -> NodeShape:
-        return shape_of(
-            self.example_node,
-            table,
-            QUERYABLE_PROPERTIES,
-            self._deferred,
-            self.last_capacity_failure,
-        )
-
-    def _new_shape(self, table: ShapeTable, twins: Twins | None) -> NodeShape:
-        if twins is None or not self.placement_group:
-            return self._shape_of(self._new_node("new", "new"), table)
-        key = self._mould.looks_but_for_group()
-        found = twins.get(key)
-        if found is None:
-            twins[key] = self._shape_of(self._new_node("new", "new"), table)
-            return twins[key]
-        return in_group(found, self.placement_group)
+    def _shapes(self, table: ShapeTable) -> tuple[NodeShape, NodeShape]:
+        """What the engine sees of the bucket, and of a new node."""
+        if self._finish is None:
+            raise AutoscaleError(f"{self} does not belong to a node manager")
+        mould, group = self._mould, self.placement_group
+        bucket, new = mould.shapes(table, self._finish, self._deferred, self.last_capacity_failure)
+        if not (mould.is_shared and group):
+            return bucket, new
+        moved = in_group(new, group)
+        return moved if bucket is new else in_group(bucket, group), moved
 
     def _shape_of(self, node: Node, table: ShapeTable) -> NodeShape:
         look = look_of(node, self._deferred)
@@ -274,10 +279,8 @@ class NodeBucket(BucketFacts):
             return self._new_node(f"{self.nodearray}-new", util.uuid("hostname"))
         return twin(self._handle(position))
 
-    def _sync(self, table: ShapeTable, twins: Twins | None = None) -> bool:
-        """Give the engine what was written through handles; True when the bucket itself looks different now. `twins`: what
-        new nodes of others look like that are in placement groups, where that differs by the group alone.
-        """
+    def _sync(self, table: ShapeTable) -> bool:
+        """Give the engine what was written through handles; True when the bucket itself looks different now."""
         stock = self._stock
         if stock is None:
             raise AutoscaleError(f"{self} does not belong to a node manager")
@@ -301,8 +304,7 @@ class NodeBucket(BucketFacts):
         self._template_dirty = False
         self._make()
         self._mould.recast()
-        stock.bucket_shape = self._bucket_shape(table)
-        stock.new_shape = self._new_shape(table, twins)
+        stock.bucket_shape, stock.new_shape = self._shapes(table)
         return True
 
     def _took(self, placed: Placed, names: Sequence[str], assignment_id: str) -> None:
@@ -375,7 +377,7 @@ class NodeBucket(BucketFacts):
         return found
 
     def _new_node(self, name: str, hostname: str) -> Node:
-        return self._mould.new_node(name, hostname, self._finish)
+        return self._mould.new_node(name, hostname, self._finish, self._definition)
 
     def _remove(self, node: Node) -> None:
         """A node is gone; its place is not used again."""

@@ -7,20 +7,19 @@ a new node takes over the latter, and works out the former for itself, because t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
-from hpc.autoscale import hpctypes as ht
-from hpc.autoscale.node.bucket.definition import NodeDefinition, node_from_bucket
+from hpc.autoscale.node.bucket.definition import NodeDefinition, node_of
 from hpc.autoscale.node.bucket.facts import BucketFacts
-from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.node import QUERYABLE_PROPERTIES, Node
 from hpc.autoscale.node.node.copying import same
 from hpc.autoscale.node.node.kind import Kind, stamp
 from hpc.autoscale.node.node.record import copied
-from hpc.autoscale.node.node.shaping import use, used_up
+from hpc.autoscale.node.node.shaping import shape_of, use, used_up
 from hpc.autoscale.node.node.tracked import TrackedDict
-from hpc.autoscale.packing.shape import NodeShape, freeze
+from hpc.autoscale.packing.shape import NodeShape, ShapeTable
 
 FinishNode = Callable[[Node], None]
 Caster = Callable[[str, int, NodeShape, Sequence[str]], Node]
@@ -28,7 +27,10 @@ Caster = Callable[[str, int, NodeShape, Sequence[str]], Node]
 
 
 class Finish(Protocol):
-    """What gives new nodes their default resources."""
+    """What gives new nodes their default resources. `ignore_groups`: what the engine sees of those is the same in whatever
+    placement group a node is."""
+
+    ignore_groups: bool
 
     def apply(self, node: Node) -> None:
         """Give a node everything."""
@@ -44,31 +46,47 @@ class Finish(Protocol):
 
 
 class _Cast(NamedTuple):
-    """What planned nodes are copies of, and what is still to be done to each. `of_shape`: the attributes of such a node in
-    the shapes that were asked for; None where each is to be worked out by itself."""
+    """What planned nodes are copies of. `of_shape`: the attributes of such a node in the shapes that were asked for; None
+    where each is to be worked out by itself."""
 
-    sample: Node
     kind: Kind
-    rest: FinishNode | None
     of_shape: dict[NodeShape, dict[str, Any]] | None
 
 
 class Mould:
-    """The new nodes of one bucket. A write into its resources is reported as one to the example node."""
+    """The new nodes of one bucket. A write into its resources is reported as one to the example node.
 
-    def __init__(self, bucket: BucketFacts, definition: NodeDefinition) -> None:
-        self._bucket = bucket
+    `is_shared`: of several buckets, which differ by their placement groups alone and which nobody has looked into; then the
+    example node is nobody's, and `of` makes a mould for a bucket whose resources or example node somebody asks for.
+    """
+
+    def __init__(self, definition: NodeDefinition, is_shared: bool = False) -> None:
         self._definition = definition
-        self._example = node_from_bucket(
-            bucket, ht.NodeName(f"{definition.nodearray}-0"), exists=False, hostname=None
-        )
+        self.is_shared = is_shared
+        self._example = node_of(definition, f"{definition.nodearray}-0", None, definition.resources)
         self._resources = TrackedDict(definition.resources, self._example)
         self._example._resources = definition.resources = self._resources
         # what the example node's available amounts were last brought in line with
         self._seen = copied(self._resources)
         self._derived: dict[str, Any] = {}
+        self._applied: list[FinishNode] = []
         self._cast = copied(self._resources)
-        self._planned: _Cast | None = None
+        self._sample: tuple[Node, FinishNode | None] | None = None
+        self._shapes: tuple[NodeShape, NodeShape] | None = None
+        self._casts: dict[str | None, _Cast] = {}
+
+    def of(self, definition: NodeDefinition) -> Mould:
+        """What this one is for a bucket that shares it, for that bucket alone."""
+        made = Mould(definition)
+        for apply in self._applied:
+            made.derive(apply)
+        made.recast()
+        return made
+
+    @property
+    def resources(self) -> dict[str, Any]:
+        """Totals of a new node: live, may be written to."""
+        return self._resources
 
     @property
     def example(self) -> Node:
@@ -87,7 +105,11 @@ class Mould:
 
     def derive(self, apply: FinishNode) -> None:
         """Give the example node the default resources that it lacks. New nodes get them too from now on."""
-        self._planned = None
+        if self.is_shared:
+            if self._applied and self._applied[-1] is apply:
+                return  # another of the buckets has asked for it
+            self._applied.append(apply)
+        self._forget()
         example = self.example
         before = dict(self._resources)
         apply(example)
@@ -95,6 +117,10 @@ class Mould:
             if before.get(name) is None:
                 self._derived[name] = value
         self._seen = copied(self._resources)
+
+    def _forget(self) -> None:
+        self._sample = self._shapes = None
+        self._casts.clear()
 
     def given(self) -> dict[str, Any]:
         """The resources that do not come from definitions of default resources."""
@@ -108,25 +134,41 @@ class Mould:
 
     def recast(self) -> None:
         """From now on new nodes are as the bucket is now; until then they are as it was at the last call."""
-        self._planned = None
-        self._cast = self.given()
+        if not self.is_shared:  # nobody writes to that
+            self._forget()
+            self._cast = self.given()
 
-    def looks_but_for_group(self) -> object:
-        """All that new nodes are made from, but for the placement group and default resources: the same for buckets whose
-        new nodes differ by these alone."""
-        d = self._definition
-        place = (d.nodearray, d.bucket_id, d.vm_size, d.location, d.spot, d.subnet)
-        size = (d.vcpu_count, d.gpu_count, d.memory)
-        return (*place, *size, id(d.software_configuration), freeze(self._cast))
+    def shapes(
+        self,
+        table: ShapeTable,
+        finish: Finish,
+        deferred: Collection[str],
+        last_capacity_failure: float | None,
+    ) -> tuple[NodeShape, NodeShape]:
+        """Those of the example node, with when capacity last failed, and of a new node. `deferred`: see `shape_of`."""
+        if self._shapes is None:
+            sample, rest = self._sampled(finish)
+            if rest is not None:
+                sample = self.new_node("new", "new", finish)
+            self._shapes = (
+                shape_of(
+                    self.example, table, QUERYABLE_PROPERTIES, deferred, last_capacity_failure
+                ),
+                shape_of(sample, table, QUERYABLE_PROPERTIES, deferred),
+            )
+        return self._shapes
 
-    def caster(self, finish: Finish, empty: NodeShape) -> Caster:
+    def caster(self, bucket: BucketFacts, finish: Finish, empty: NodeShape) -> Caster:
         """What makes nodes that work was placed on before anybody looked at them. `empty`: the shape of a new node.
 
         Cost of each: one dict, where all that is new nodes have in common can be shared; else that of a new node.
         """
-        sample, kind, rest, of_shape = self._planned or self._new_cast(finish)
+        sample, rest = self._sampled(finish)
+        kind, of_shape = self._casts.get(bucket.placement_group) or self._new_cast(
+            sample, rest, bucket.placement_group
+        )
         if of_shape is None:
-            return partial(self._cast_one, kind, rest, empty)
+            return partial(_cast_one, bucket, kind, rest, empty)
 
         def cast(name: str, position: int, shape: NodeShape, assignment_ids: Sequence[str]) -> Node:
             attributes = of_shape.get(shape)
@@ -135,7 +177,7 @@ class Mould:
                 use(left, used_up(empty.free, shape.free))
                 attributes = of_shape[shape] = {
                     **kind.attributes,
-                    "_home": self._bucket,
+                    "_home": bucket,
                     "_is_planned": True,
                     "_left": left,
                     "_allocated": True,
@@ -147,42 +189,48 @@ class Mould:
 
         return cast
 
-    def _cast_one(
-        self,
-        kind: Kind,
-        rest: FinishNode | None,
-        empty: NodeShape,
-        name: str,
-        position: int,
-        shape: NodeShape,
-        assignment_ids: Sequence[str],
-    ) -> Node:
-        node, own = stamp(Node, kind.attributes)
-        own["_name"] = name
-        if rest is not None:
-            rest(node)
-        node._placed(used_up(empty.free, shape.free), shape.closed, assignment_ids)
-        own["_home"], own["_position"], own["_is_planned"] = self._bucket, position, True
-        return node
+    def _sampled(self, finish: Finish) -> tuple[Node, FinishNode | None]:
+        """A new node with what all have, and what gives each the rest, if any."""
+        if self._sample is None:
+            sample = self.new_node(f"{self._definition.nodearray}-new", "new", None)
+            self._sample = sample, finish.prepare(sample)
+        return self._sample
 
-    def _new_cast(self, finish: Finish) -> _Cast:
-        sample = self.new_node(f"{self._definition.nodearray}-new", "new", None)
-        rest = finish.prepare(sample)
+    def _new_cast(self, sample: Node, rest: FinishNode | None, group: str | None) -> _Cast:
         kind = Kind(sample)
-        shared: dict[NodeShape, dict[str, Any]] = {}
-        by_shape = rest is None and kind.can_be_shared
-        self._planned = _Cast(sample, kind, rest, shared if by_shape else None)
-        return self._planned
+        if group != sample.placement_group:
+            kind = kind.in_group(group)
+        made = self._casts[group] = _Cast(kind, {} if rest is None and kind.can_be_shared else None)
+        return made
 
-    def new_node(self, name: str, hostname: str, finish: Finish | None) -> Node:
-        """A new node. `finish` gives it the default resources."""
-        node = node_from_bucket(
-            self._bucket,
-            ht.NodeName(name),
-            exists=False,
-            hostname=ht.Hostname(hostname),
-            resources=self._cast,
-        )
+    def new_node(
+        self,
+        name: str,
+        hostname: str,
+        finish: Finish | None,
+        definition: NodeDefinition | None = None,
+    ) -> Node:
+        """A new node. `finish` gives it the default resources. `definition`: of the bucket, where others share this."""
+        node = node_of(definition or self._definition, name, hostname, self._cast)
         if finish is not None:
             finish.apply(node)
         return node
+
+
+def _cast_one(
+    bucket: BucketFacts,
+    kind: Kind,
+    rest: FinishNode | None,
+    empty: NodeShape,
+    name: str,
+    position: int,
+    shape: NodeShape,
+    assignment_ids: Sequence[str],
+) -> Node:
+    node, own = stamp(Node, kind.attributes)
+    own["_name"] = name
+    if rest is not None:
+        rest(node)
+    node._placed(used_up(empty.free, shape.free), shape.closed, assignment_ids)
+    own["_home"], own["_position"], own["_is_planned"] = bucket, position, True
+    return node

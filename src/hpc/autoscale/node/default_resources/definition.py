@@ -201,11 +201,11 @@ class Defaults:
         self.definitions: list[DefaultResource] = []
         self.deferred: frozenset[str] = frozenset()
         self.ignore_groups = True
-        self._shared: Finish | None = None
+        self._applier: Finish | None = None
 
     def add(self, definition: DefaultResource) -> None:
         """Another definition, after all others."""
-        self._shared = None
+        self._applier = None
         self.definitions.append(definition)
         value = definition.value
         refers_to_one = isinstance(value, FromResource) and value.name in self.deferred
@@ -228,10 +228,7 @@ class Defaults:
         alike = list(takewhile(lambda definition: definition.alike, definitions))
         rest = definitions[len(alike) :]
         if not rest:
-            # prototypes of buckets that differ by their placement group look the same
-            if self._shared is None:
-                self._shared = self.applier()
-            self._shared(prototype)
+            self.applier()(prototype)
             return None
         for definition in alike:
             definition.apply(prototype)
@@ -285,6 +282,11 @@ class Defaults:
     def applier(self) -> Finish:
         """`apply` for many nodes, one after another. What nodes that look the same to the definitions have in common is
         worked out once, as long as no definition is added."""
+        if self._applier is None:
+            self._applier = self._new_applier()
+        return self._applier
+
+    def _new_applier(self) -> Finish:
         alike = list(takewhile(lambda d: d.alike and not d.value.deferred, self.definitions))
         rest = self.definitions[len(alike) :]
         attributes = sorted({name for d in alike for name in d.value.reads})

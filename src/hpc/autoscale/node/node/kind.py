@@ -254,6 +254,17 @@ class Kind:
             found[name] = value(node)
         return found
 
+    def in_group(self, placement_group: str | None) -> Kind:
+        """The kind of the same nodes in another placement group."""
+        made = object.__new__(Kind)
+        for name in Kind.__slots__:
+            setattr(made, name, getattr(self, name))
+        made.attributes = {**self.attributes, "_Node__placement_group": placement_group}
+        made.attributes["_kind"] = made
+        if self.attributes["_alike"] is not None:
+            made.attributes["_alike"] = made
+        return made
+
     def sample(self, cls: type[Node]) -> Node:
         """A node of this kind, without what is each one's own."""
         made, own = stamp(cls, self.attributes)

@@ -20,6 +20,7 @@ from hpc.autoscale.ccbindings.models import (
 )
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket, NodeDefinition
+from hpc.autoscale.node.bucket.mould import Mould
 from hpc.autoscale.node.limits import BucketLimits, _SharedLimit, null_bucket_limits
 from hpc.autoscale.node.nodemanager.quotas import UNLIMITED, Quotas, number
 from hpc.autoscale.node.nodemanager.records import NodeRecords
@@ -144,6 +145,9 @@ class _Builder:
         )
         group_size = number(bucket.max_placement_group_size, 0)
         groups = self._placement_groups(definition, record, bucket)
+        # thousands of buckets may be one in as many placement groups, the first of which stands for all here
+        first = groups[0][0]
+        mould = Mould(_in_group(definition, first), is_shared=True) if first else None
         return [
             NodeBucket(
                 _in_group(definition, group),
@@ -154,6 +158,7 @@ class _Builder:
                 last_capacity_failure=bucket.last_capacity_failure,
                 valid=bucket.valid is not False,
                 spot_placement_score=getattr(bucket, "spot_placement_score", None),
+                mould=mould if group else None,
             )
             for group, used_cores in groups
         ]

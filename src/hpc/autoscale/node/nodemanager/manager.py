@@ -15,7 +15,6 @@ from hpc.autoscale import results
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node.bucket import NodeBucket
-from hpc.autoscale.node.bucket.handle import Twins
 from hpc.autoscale.node.constraints import Compiled, compile_constraints, get_constraints
 from hpc.autoscale.node.default_resources import (
     SYSTEM_DEFAULTS,
@@ -137,11 +136,9 @@ class NodeManager(Ordered, Capacity, Commands):
 
     def _sync(self) -> None:
         """Let the engine know what was written through handles since it was last asked."""
-        # thousands of buckets may be one in as many placement groups
-        twins: Twins | None = {} if self._written and self._defaults.ignore_groups else None
         while self._written:
             bucket, _ = self._written.popitem()
-            if bucket._sync(self._packer.table, twins):
+            if bucket._sync(self._packer.table):
                 self._packer.forget_rankings()
 
     def _carry_out(self, delta: Delta, assignment_id: str) -> None:
