@@ -27,9 +27,20 @@ class BucketFacts:
     _stock: Stock | None
     _reserved: int
 
+    def touched(self, node: Node) -> None:
+        """A node was written to."""
+        raise NotImplementedError
+
+    def _at_home(self, mould: Mould) -> Mould:
+        """A mould of its own, writes into which are reported here."""
+        mould.example._home = self
+        return mould
+
     def _own_mould(self) -> Mould:
         """The mould, for whoever may write into it."""
-        raise NotImplementedError
+        if self._mould.is_shared:
+            self._mould = self._at_home(self._mould.of(self._definition))
+        return self._mould
 
     # -- what it is
 

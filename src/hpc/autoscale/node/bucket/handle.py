@@ -87,16 +87,6 @@ class NodeBucket(BucketFacts):
             self._unseen = nodes
             self._slots = [nodes] * len(nodes)
 
-    def _at_home(self, mould: Mould) -> Mould:
-        """A mould of its own, writes into which are reported here."""
-        mould.example._home = self
-        return mould
-
-    def _own_mould(self) -> Mould:
-        if self._mould.is_shared:
-            self._mould = self._at_home(self._mould.of(self._definition))
-        return self._mould
-
     # -- its nodes
 
     @property
@@ -109,7 +99,8 @@ class NodeBucket(BucketFacts):
         """The nodes that there is a `Node` of."""
         # to ask of each whether it is a Node would take long for those that are not
         others = {kind for kind in set(map(type, self._slots)) if not issubclass(kind, Node)}
-        return cast(list[Node], [slot for slot in self._slots if slot.__class__ not in others])
+        slots = cast(list[Node], self._slots)
+        return [slot for slot in slots if slot.__class__ not in others] if others else slots.copy()
 
     def add_nodes(self, nodes: Iterable[Node]) -> None:
         """Add nodes that are not here yet (by transient id and by host name); AssertionError when not valid."""
@@ -238,13 +229,16 @@ class NodeBucket(BucketFacts):
         stock, finish = self._stock, self._finish
         if not positions or stock is None or finish is None:
             return
-        cast, shapes = self._mould.caster(self, finish, stock.new_shape), stock.shapes
-        for position in positions:
-            name, shape = self._slots[position], shapes[position]
-            if isinstance(name, str) and shape is not None:
-                node = cast(name, position, shape, self._links.pop(position, ()))
-                self._slots[position] = node
-                self._unlisted.append(node)
+        slots, shapes, links = self._slots, stock.shapes, self._links
+        planned = [
+            (name, position, shape, links.pop(position, ()))
+            for position in positions
+            if isinstance(name := slots[position], str) and (shape := shapes[position]) is not None
+        ]
+        made = self._mould.fill(self, finish, stock.new_shape, planned)
+        for (_, position, _, _), node in zip(planned, made, strict=True):
+            slots[position] = node
+        self._unlisted.extend(made)
 
     def _shapes(self, table: ShapeTable) -> tuple[NodeShape, NodeShape]:
         """What the engine sees of the bucket, and of a new node."""
@@ -311,8 +305,7 @@ class NodeBucket(BucketFacts):
         """The engine has placed something here; `names` are those of newly opened nodes, on which there is nobody yet."""
         before, after, ids = placed.before, placed.after, (assignment_id,)
         if names:
-            self._slots.extend(names)
-            self._links.update(dict.fromkeys(range(placed.lo, placed.hi), ids))
+            self._opened(names, assignment_id)
             return
         for position in range(placed.lo, placed.hi):
             node = self._seen(position)
@@ -354,6 +347,14 @@ class NodeBucket(BucketFacts):
         """The engine has placed something on one new node, which has this name."""
         self._links[len(self._slots)] = [assignment_id]
         self._slots.append(name)
+
+    def _opened(self, names: Sequence[str], assignment_id: str) -> None:
+        """`_opened_one` for several."""
+        size = len(self._slots)
+        # they share it; see `_link`
+        ids = (assignment_id,)
+        self._links.update(dict.fromkeys(range(size, size + len(names)), ids))
+        self._slots.extend(names)
 
     def _seen(self, position: int) -> Node | str | None:
         """What is at a position; an existing node is made now if nobody has looked at it yet."""

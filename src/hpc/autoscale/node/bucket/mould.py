@@ -8,7 +8,6 @@ a new node takes over the latter, and works out the former for itself, because t
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from hpc.autoscale.node.bucket.definition import NodeDefinition, node_of
@@ -22,8 +21,8 @@ from hpc.autoscale.node.node.tracked import TrackedDict
 from hpc.autoscale.packing.shape import NodeShape, ShapeTable
 
 FinishNode = Callable[[Node], None]
-Caster = Callable[[str, int, NodeShape, Sequence[str]], Node]
-"""Makes a node of its name, its position in the bucket, its shape, and who was placed on it."""
+Planned = tuple[str, int, NodeShape, Sequence[str]]
+"""The name of a planned node, its position in the bucket, its shape, and who was placed on it."""
 
 
 class Finish(Protocol):
@@ -73,6 +72,7 @@ class Mould:
         self._cast = copied(self._resources)
         self._sample: tuple[Node, FinishNode | None] | None = None
         self._shapes: tuple[NodeShape, NodeShape] | None = None
+        self._kind: Kind | None = None
         self._casts: dict[str | None, _Cast] = {}
 
     def of(self, definition: NodeDefinition) -> Mould:
@@ -119,7 +119,7 @@ class Mould:
         self._seen = copied(self._resources)
 
     def _forget(self) -> None:
-        self._sample = self._shapes = None
+        self._sample = self._shapes = self._kind = None
         self._casts.clear()
 
     def given(self) -> dict[str, Any]:
@@ -158,19 +158,24 @@ class Mould:
             )
         return self._shapes
 
-    def caster(self, bucket: BucketFacts, finish: Finish, empty: NodeShape) -> Caster:
-        """What makes nodes that work was placed on before anybody looked at them. `empty`: the shape of a new node.
+    def fill(
+        self,
+        bucket: BucketFacts,
+        finish: Finish,
+        empty: NodeShape,
+        planned: Iterable[Planned],
+    ) -> list[Node]:
+        """Nodes that work was placed on before anybody looked at them. `empty`: the shape of a new node.
 
         Cost of each: one dict, where all that is new nodes have in common can be shared; else that of a new node.
         """
         sample, rest = self._sampled(finish)
-        kind, of_shape = self._casts.get(bucket.placement_group) or self._new_cast(
-            sample, rest, bucket.placement_group
-        )
+        group = bucket.placement_group
+        kind, of_shape = self._casts.get(group) or self._new_cast(sample, rest, group)
         if of_shape is None:
-            return partial(_cast_one, bucket, kind, rest, empty)
-
-        def cast(name: str, position: int, shape: NodeShape, assignment_ids: Sequence[str]) -> Node:
+            return [_cast_one(bucket, kind, rest, empty, each) for each in planned]
+        made = []
+        for name, position, shape, assignment_ids in planned:
             attributes = of_shape.get(shape)
             if attributes is None:
                 left = dict(sample.available)
@@ -183,11 +188,10 @@ class Mould:
                     "_allocated": True,
                     "_Node__closed": shape.closed,
                 }
-            made, own = stamp(Node, attributes)
+            node, own = stamp(Node, attributes)
             own["_name"], own["_position"], own["_assigned"] = name, position, assignment_ids
-            return made
-
-        return cast
+            made.append(node)
+        return made
 
     def _sampled(self, finish: Finish) -> tuple[Node, FinishNode | None]:
         """A new node with what all have, and what gives each the rest, if any."""
@@ -197,7 +201,9 @@ class Mould:
         return self._sample
 
     def _new_cast(self, sample: Node, rest: FinishNode | None, group: str | None) -> _Cast:
-        kind = Kind(sample)
+        if self._kind is None:
+            self._kind = Kind(sample)
+        kind = self._kind
         if group != sample.placement_group:
             kind = kind.in_group(group)
         made = self._casts[group] = _Cast(kind, {} if rest is None and kind.can_be_shared else None)
@@ -222,11 +228,9 @@ def _cast_one(
     kind: Kind,
     rest: FinishNode | None,
     empty: NodeShape,
-    name: str,
-    position: int,
-    shape: NodeShape,
-    assignment_ids: Sequence[str],
+    planned: Planned,
 ) -> Node:
+    name, position, shape, assignment_ids = planned
     node, own = stamp(Node, kind.attributes)
     own["_name"] = name
     if rest is not None:

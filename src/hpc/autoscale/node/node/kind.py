@@ -19,6 +19,8 @@ from hpc.autoscale.node.node.tracked import TrackedDict, TrackedSet
 if TYPE_CHECKING:
     from hpc.autoscale.node.node.handle import Node
 
+_new, _set = object.__new__, object.__setattr__
+
 Own = tuple[str, Callable[["Node"], Any]]
 """A resource that each node has a value of its own for, and where that comes from."""
 
@@ -163,13 +165,17 @@ def whole_state(node: Node) -> dict[str, Any]:
 
 def free_of_each(nodes: Iterable[Node], name: str) -> list[Any]:
     """`available.get(name)` of each node, for which nothing need be made."""
-    found = []
+    found: list[Any] = []
+    seen: object = found  # no kind yet
+    has_own = False
     for node in nodes:
-        available = node.__dict__.get("_Node__available")
+        own = node.__dict__
+        available = own.get("_Node__available")
         if available is None:
-            kind = node._kind
-            usual = kind is not None and name not in kind.personal
-            available = node._left if usual else node.available
+            kind = own.get("_kind")
+            if kind is not seen:
+                seen, has_own = kind, kind is None or name in kind.personal
+            available = node.available if has_own else own["_left"]
         found.append(available.get(name))
     return found
 
@@ -280,10 +286,10 @@ class Kind:
             own["_left"] = self.free
 
 
-def stamp(cls: type[Node], attributes: Mapping[str, Any]) -> tuple[Node, dict[str, Any]]:
+def stamp(cls: type[Node], attributes: dict[str, Any]) -> tuple[Node, dict[str, Any]]:
     """A node with the attributes of a kind, or some made from them, and its `__dict__`, for those of its own to be set:
     several times as fast as setting attributes, and as a mapping of them would be."""
-    made = object.__new__(cls)
-    own = made.__dict__
-    own.update(attributes)
+    made = _new(cls)
+    own = attributes.copy()
+    _set(made, "__dict__", own)
     return made, own
