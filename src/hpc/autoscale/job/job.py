@@ -172,20 +172,22 @@ class Job:
         return self._allocate(node_mgr, allow_existing, all_or_nothing)
 
     def _allocate_quietly(self, node_mgr: NodeManager) -> bool:
-        """What `_allocate` would do, where that is to place all that remains on one node, or nothing at all; nobody is
-        told why. False: ask `_allocate`."""
+        """What `_allocate` would do, in few steps; nobody is told why not. False: ask `_allocate` for what remains."""
+        units = self.iterations_remaining
         if (
-            self.__parsed is not None
+            units <= 0
+            or self.__parsed is not None
             or self.__node_count > 0
             or self.__colocated
             or self.__packing_strategy != PackingStrategy.PACK
         ):
             return False
-        units = self.iterations_remaining
         compiled = self.__compiled
-        placed = node_mgr._place_on_one(compiled, units, self.__name) if units > 0 else None
+        placed = node_mgr._place_on_one(compiled, units, self.__name)
         if placed is None:
-            return False
+            several = node_mgr._place_on_several(compiled, units, self.__name)
+            self.iterations_remaining -= several or 0
+            return several is not None
         if placed:
             self.iterations_remaining = 0
             if results.HANDLERS:

@@ -2,7 +2,7 @@
 
 Thousands of demands with the same expression ask the same stocks. An outlook remembers from which node on each stock may
 have room for it, how it fits the shapes it has met, and how it fits a new node of each stock, so that nothing is asked
-again before something changes. Kept by `Packer` for each expression, used by `strategy`.
+again before something changes. Used by `strategy`; `Direct` is the outlook that `Packer` keeps for each expression.
 """
 
 from __future__ import annotations
@@ -10,32 +10,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from hpc.autoscale.packing.compound import Amounts, whole_amounts
 from hpc.autoscale.packing.expr import Expr, Fit
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.shape import NodeShape
 from hpc.autoscale.packing.stock import Journal, Needs, Stock
 
-_NEAR = 32
-"""So many nodes are looked at one by one before the tree is asked; fewer as long as most shapes are new to the outlook."""
-_NEAR_WHILE_NEW = 2
-
-Spot = tuple[Stock, int, NodeShape, NodeShape]
-"""One node that takes all of a demand: its stock and position, and what it looks like before and after."""
+NEAR = 24
+"""So many nodes are looked at one by one before the tree is asked: most often it is one of the next few."""
 
 
 class Outlook:
     """Stocks in the order in which they are asked for an expression, and which of their nodes are worth asking.
 
     `journal`: the nodes that are new or have more room; read by `catch_up`. `may_meet` false: no node that is there has the
-    room. Cost of a demand: what is in the journal since
-    the last one, or the number of stocks where that is less, and the nodes that may still take it.
+    room. Cost of a demand: what is in the journal since the last one, or the number of stocks where that is less, and the
+    nodes that may still take it.
     """
 
     __slots__ = (
-        "_after_one",
         "_alive",
-        "_amounts",
         "_expr",
         "_first",
         "_fits",
@@ -59,12 +52,9 @@ class Outlook:
         self._expr = expr
         # False where there is not enough of something; that is no reason to be told
         self._fits: dict[NodeShape | None, Fit | Reject | Literal[False]] = {}
-        # False: not looked at yet
-        self._amounts: Amounts | Literal[False] | None = False
         # what shapes look like when they are full
         self._full: dict[NodeShape, NodeShape] = {}
-        # what shapes look like after one slot, and those that do not take one
-        self._after_one: dict[NodeShape | None, NodeShape] = {}
+        # those that do not take a slot
         self._refused: set[NodeShape | None] = {None}
         self._journal = journal
         self._read_added, self._read_reshaped = len(journal.added), len(journal.reshaped)
@@ -125,120 +115,6 @@ class Outlook:
             yield index, self.stocks[index]
             index = self._alive.find(1, index + 1)
 
-    def fill_one(self, units: int) -> Spot | Literal[False] | None:
-        """Place all `units` slots on the first node that fits, in the first stock that has one, and say where. False: no
-        node that is there fits. None: ask `strategy.plan`. A plan that was asked for before is void.
-        """
-        self._journal.is_planned = False
-        if units == 1 and self.monotone:
-            return self._fill_slot()
-        self.catch_up()
-        index = self._alive.find(1)
-        while index >= 0:
-            position, _ = self.find(index)
-            stock = self.stocks[index]
-            shape = stock.shapes[position] if position >= 0 else None
-            if shape is None:
-                index = self._alive.find(1, index + 1)
-                continue
-            fit = self.fit(shape)
-            if not isinstance(fit, Fit) or fit.count < units or shape.dormant:
-                return None
-            after = shape.after(fit, units)
-            stock.fill_one(position, after)
-            return stock, position, shape, after
-        return False
-
-    def _fill_slot(self) -> Spot | Literal[False] | None:
-        """`fill_one` for one slot of a monotone expression, as most jobs are."""
-        alive, known, refused = self._alive, self._after_one, self._refused
-        if self._read_reshaped != len(self._journal.reshaped):
-            self.catch_up()
-        index = alive.find(1)
-        if index and self._read_added != len(self._journal.added):
-            # as long as the first stock has room, nodes that were added to others do not matter
-            self.catch_up()
-            index = alive.find(1)
-        while index >= 0:
-            stock, position = self.stocks[index], self._first[index]
-            shape = stock.shapes[position]
-            if shape in refused or (shape not in known and self._one_more(shape) is None):
-                position = self._next_slot(index, position)
-                if position < 0:
-                    self.catch_up()
-                    index = alive.find(1, index + 1)
-                    continue
-                shape = stock.shapes[position]
-            if shape is None or shape.dormant:
-                return None
-            after = known[shape]
-            stock.fill_one(position, after)
-            return stock, position, shape, after
-        return False
-
-    def _next_slot(self, index: int, position: int) -> int:
-        """The first position of a stock behind one that refuses that takes a slot; -1, and the stock need not be asked
-        again, when there is none."""
-        shapes, known, refused = self.stocks[index].shapes, self._after_one, self._refused
-        size, start = len(shapes), position + 1
-        # most often it is one of the next few, and then the tree need not be brought up to date
-        few = _NEAR if len(refused) > _NEAR else _NEAR_WHILE_NEW
-        while 0 <= start < size:
-            near = min(size, start + few)
-            for position in range(start, near):
-                shape = shapes[position]
-                if shape not in refused and (shape in known or self._one_more(shape) is not None):
-                    self._first[index] = position
-                    return position
-            start = self._next_with_room(index, near)
-        self._alive[index] = 0
-        self._first[index] = size
-        return -1
-
-    def _one_more(self, shape: NodeShape | None) -> NodeShape | None:
-        """What a node looks like after one slot; None where none fits."""
-        after: NodeShape | None = None
-        if shape is not None:
-            amounts, frame = self._amounts, shape.frame
-            if amounts is False:
-                amounts = self._amounts = whole_amounts(self._expr)
-            less = frame.less(shape, amounts) if amounts and frame is not None else False
-            if less is not False:
-                after = less
-            elif isinstance(fit := self.fit(shape), Fit):
-                after = shape.after(fit, 1)
-        if shape is None or after is None:
-            self._refused.add(shape)
-            return None
-        self._after_one[shape] = after
-        return after
-
-    def open_one(self, units: int) -> Spot | Literal[False] | None:
-        """Place all `units` slots on a new node, where no node that is there fits, and say where. False: not one slot fits
-        on a new node of any stock. None: a new node would take some of them only. A plan that was asked for before is
-        void."""
-        self._journal.is_planned = False
-        for index, stock in enumerate(self.stocks):
-            tight = stock.tight
-            if tight is not None and tight.room(stock.cores) <= stock.reserved:
-                continue
-            new = self.opening(index)
-            if not isinstance(new, Fit):
-                continue
-            if new.count < units:
-                if stock.has_room_for(1):
-                    return None
-                continue
-            shape = stock.new_shape
-            after = self._after_one.get(shape) if units == 1 else None
-            if after is None:
-                after = shape.after(new, units)
-                if units == 1:
-                    self._after_one[shape] = after
-            if stock.open_one(after):
-                return stock, len(stock.shapes) - 1, shape, after
-        return False
-
     def may_use(self, index: int) -> bool:
         """Whether a stock may have a node with room."""
         return bool(self._alive[index])
@@ -278,7 +154,7 @@ class Outlook:
         size = len(shapes)
         why: Reject | None = None
         while 0 <= start < size:
-            near = min(size, start + _NEAR)
+            near = min(size, start + NEAR)
             for position in range(start, near):
                 shape = shapes[position]
                 fit = fits[shape] if shape in fits else self._meet(index, shape)
@@ -291,6 +167,8 @@ class Outlook:
 
     def _meet(self, index: int, shape: NodeShape | None) -> Fit | Reject | Literal[False]:
         """How the expression fits the shape of a node of a stock; False where it has not the room."""
+        if shape in self._fits:
+            return self._fits[shape]
         if shape is None or not self._needs_of(index).are_met_by(shape):
             self._refused.add(shape)
             self._fits[shape] = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from hpc.autoscale.packing.direct import Direct
 from hpc.autoscale.packing.draft import Delta, Probe, Want
 from hpc.autoscale.packing.expr import AnyNode, Expr
 from hpc.autoscale.packing.groups import Groups
@@ -25,7 +26,7 @@ class Lane:
 
     __slots__ = ("outlook", "owner", "told")
 
-    def __init__(self, owner: object, outlook: Outlook | None) -> None:
+    def __init__(self, owner: object, outlook: Direct | None) -> None:
         self.owner = owner
         self.outlook = outlook
         self.told: object = None
@@ -46,13 +47,13 @@ class Packer:
         self._arranged: Sequence[Stock] | None = None
         self._rankings: dict[Expr, Ranking] = {}
         self._survey: Survey | None = None
-        self._outlooks: dict[Expr, Outlook] = {}
+        self._outlooks: dict[Expr, Direct] = {}
         # what a caller wants to find again, by its id, as long as the outlooks are kept
         self.lanes: dict[int, Lane] = {}
         self._groups: dict[int, Groups] = {}
         self._journal = Journal()
         # where an expression has no stock to be asked, whatever it is
-        self._nowhere = Outlook(AnyNode(), (), self._journal)
+        self._nowhere = Direct(AnyNode(), (), self._journal)
         self._reach = Reach(self.stocks, self._journal)
         self._plan: Delta | None = None
 
@@ -117,20 +118,20 @@ class Packer:
         found.catch_up()
         return found
 
-    def _outlook(self, expr: Expr) -> Outlook:
+    def _outlook(self, expr: Expr) -> Direct:
         found = self._outlooks.get(expr)
         if found is None:
             stocks = self._surveyed().serving(expr)
             found = self._nowhere
             if stocks:
-                found = Outlook(expr, stocks, self._journal, self._reach.has(expr))
+                found = Direct(expr, stocks, self._journal, self._reach.has(expr))
             self._outlooks[expr] = found
         else:
             found.catch_up()
         return found
 
-    def outlook(self, expr: Expr) -> Outlook | None:
-        """For its `fill_one` and `open_one`. None where only a plan will do."""
+    def outlook(self, expr: Expr) -> Direct | None:
+        """What places an expression at once. None where only a plan will do."""
         return self._outlook(expr) if self.existing_first else None
 
     def adopt(self, delta: Delta) -> None:

@@ -121,6 +121,19 @@ class Stock:
         self.journal.added.append(self)
         return True
 
+    def charge_some(self, nodes: int) -> int:
+        """Charge as many new nodes, up to so many, as all limits have room for; how many. The caller adds them."""
+        room, cores = nodes, self.cores
+        for account in self.accounts:
+            left = account.room(cores) - self.reserved
+            if left < room:
+                room, self.tight = left, account
+        if room <= 0:
+            return 0
+        for account in self._charged:
+            account.charge(room, room * cores)
+        return room
+
     def nodes_full(self) -> Reject:
         """That no node has room."""
         found = self._nodes_full

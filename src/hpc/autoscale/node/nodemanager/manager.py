@@ -224,10 +224,29 @@ class NodeManager(Ordered, Capacity, Commands):
                 return None if results.HANDLERS else opened
             stock, position, _, _ = opened
             bucket = self._by_stock[stock]
-            bucket._opened_one(self._names.take(bucket), assignment_id)
+            bucket._opened_one(self._names.take_one(bucket), assignment_id)
         if results.HANDLERS:
             report_placed(self, lane, bucket, position, units)
         return bucket, position
+
+    def _place_on_several(self, compiled: Compiled, units: int, assignment_id: str) -> int | None:
+        """Place as many of `units` slots as there is room for, in few steps; how many. None: nothing was done, `_place` must
+        be asked, which would come to the same.
+        """
+        lane = self._packer.lanes.get(id(compiled))
+        outlook = lane.outlook if lane is not None and lane.owner is compiled else None
+        # a hook may raise, and somebody may want to hear why
+        if outlook is None or not outlook.monotone or self._names.hook or results.HANDLERS:
+            return None
+        spots, left = outlook.fill_some(units)
+        for stock, position, before, after in spots:
+            self._by_stock[stock]._took_one(position, before, after, assignment_id)
+        if left:
+            runs, left = outlook.open_some(left)
+            for stock, lo, hi in runs:
+                bucket = self._by_stock[stock]
+                bucket._opened(self._names.take(bucket, hi - lo), assignment_id)
+        return units - left
 
     def _lane(self, compiled: Compiled) -> Lane:
         """Constraints with their outlook, if the engine alone can answer for them."""

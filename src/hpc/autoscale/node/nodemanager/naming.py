@@ -33,7 +33,19 @@ class Names:
         self.hook = hook
         self._next_of_hook.clear()
 
-    def take(self, bucket: NodeBucket) -> str:
+    def take(self, bucket: NodeBucket, count: int) -> list[str]:
+        """`take_one`, for so many."""
+        nodearray, used = bucket.nodearray, self.used
+        start = self._next.get(nodearray, 1)
+        self._next[nodearray] = start + count
+        names = [f"{nodearray}-{index}" for index in range(start, start + count)]
+        if not used.isdisjoint(names):
+            self._next[nodearray] = start
+            return [self.take_one(bucket) for _ in range(count)]
+        used.update(names)
+        return names
+
+    def take_one(self, bucket: NodeBucket) -> str:
         """The lowest free name for one new node; it is in use from now on. For when there is no hook."""
         nodearray, used = bucket.nodearray, self.used
         index = self._next.get(nodearray, 1)
