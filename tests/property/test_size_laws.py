@@ -24,6 +24,17 @@ def test_json_gives_back_an_equal_size(size):
     assert size == again and type(size) is type(again)
 
 
+@given(st.integers(0, 10**20), units, classes, st.sampled_from(("", "memory::", "of:that:")))
+def test_digits_read_as_what_they_say(number, unit, cls, before):
+    """However many there are, and however a number is written."""
+    size = cls.value_of(f"{before}{number}{unit}")
+    assert size == cls(number, unit)
+    assert type(size) is cls
+    assert (size.value, size.magnitude) == (float(number), unit)
+    assert isinstance(size.value, float)
+    assert size == cls.value_of(f"+{number}{unit}")
+
+
 @given(sizes)
 def test_json_of_results_gives_them_back(size):
     """Also for what arithmetic made."""
