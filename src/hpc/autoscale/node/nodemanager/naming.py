@@ -51,7 +51,7 @@ class Names:
         index = self._next.get(nodearray, 1)
         while (name := f"{nodearray}-{index}") in used:
             index += 1
-        self._next[nodearray] = index
+        self._next[nodearray] = index + 1
         used.add(name)
         return name
 
