@@ -113,9 +113,7 @@ class Direct(Outlook):
         """What a node looks like after one slot; None where none fits."""
         after: NodeShape | None = None
         if shape is not None:
-            amounts, frame = self._amounts, shape.frame
-            if amounts is False:
-                amounts = self._amounts = whole_amounts(self._expr)
+            amounts, frame = self._whole_amounts(), shape.frame
             less = frame.less(shape, amounts) if amounts and frame is not None else False
             if less is not False:
                 after = less
@@ -126,6 +124,19 @@ class Direct(Outlook):
             return None
         self._after_one[shape] = after
         return after
+
+    def _whole_amounts(self) -> Amounts | None:
+        if self._amounts is False:
+            self._amounts = whole_amounts(self._expr)
+        return self._amounts
+
+    def _stays(self, index: int, shape: NodeShape | None) -> bool:
+        """Whether a node of a stock that has taken all that fitted may take something the next time."""
+        if shape not in self._fits and self._whole_amounts():
+            # an amount does not fit once more
+            self._refused.add(shape)
+            self._fits[shape] = False
+        return isinstance(self._meet(index, shape), Fit)
 
     def open_one(self, units: int) -> Spot | Literal[False] | None:
         """Place all `units` slots on a new node, where no node that is there fits, and say where. False: not one slot fits
@@ -177,7 +188,7 @@ class Direct(Outlook):
                     stock.fill_one(position, after)
                     spots.append((stock, position, shape, after))
                     units -= times
-                if first < 0 and (not units or isinstance(self._meet(index, after), Fit)):
+                if first < 0 and (not units or after is shape or self._stays(index, after)):
                     first = position
                 if not units:
                     break
@@ -203,8 +214,10 @@ class Direct(Outlook):
             rest = units - full * new.count if nodes > full else 0
             for count, times in ((full, new.count), (nodes - full, rest)):
                 if count:
-                    size = len(stock.shapes)
-                    stock.append(self.after(stock.new_shape, new, times), count)
+                    size, after = len(stock.shapes), self.after(stock.new_shape, new, times)
+                    stock.append(after, count)
+                    if times == new.count:
+                        self._stays(index, after)  # it need not be asked when the stock is next looked at
                     runs.append((stock, size, size + count))
             units -= full * new.count + rest
         return runs, units
