@@ -27,7 +27,7 @@ def wrong(manager):
     table = manager._packer.table
 
     def shape(bucket, node, failure=None):
-        return shape_of(node, table, QUERYABLE_PROPERTIES, bucket._deferred, failure)
+        return shape_of(node, table, QUERYABLE_PROPERTIES, bucket._looks.deferred, failure)
 
     return [
         b

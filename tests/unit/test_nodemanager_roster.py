@@ -170,11 +170,9 @@ def test_a_definition_that_must_ask_each_node_reaches_all(manager):
 def test_the_engine_is_told_once_for_each_shape(manager, monkeypatch):
     """Nodes of a kind have one shape, though there is no node to ask."""
     shapes = []
-    append = Stock.append
+    extend = Stock.extend
     monkeypatch.setattr(
-        Stock,
-        "append",
-        lambda self, shape, *rest: shapes.append(shape) or append(self, shape, *rest),
+        Stock, "extend", lambda self, found: shapes.extend(found) or extend(self, found)
     )
     manager._sync()
     assert len(shapes) == 3

@@ -15,13 +15,13 @@ from hpc.autoscale import util
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node.bucket.definition import NodeDefinition
 from hpc.autoscale.node.bucket.facts import BucketFacts
+from hpc.autoscale.node.bucket.looks import Looks
 from hpc.autoscale.node.bucket.mould import Finish, FinishNode, Mould
 from hpc.autoscale.node.bucket.unseen import Unseen
 from hpc.autoscale.node.limits import BucketLimits, _SharedLimit
-from hpc.autoscale.node.node import QUERYABLE_PROPERTIES, Node
+from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.copying import twin
-from hpc.autoscale.node.node.kind import Kind
-from hpc.autoscale.node.node.shaping import Used, in_group, look_of, shape_of, used_up
+from hpc.autoscale.node.node.shaping import Used, in_group, used_up
 from hpc.autoscale.packing.draft import Placed
 from hpc.autoscale.packing.shape import NodeShape, ShapeTable
 from hpc.autoscale.packing.stock import Stock
@@ -69,10 +69,8 @@ class NodeBucket(BucketFacts):
         self._unlisted: list[Node] = []
         self._dirty = set(range(len(nodes)))
         self._template_dirty = True
-        self._deferred: frozenset[str] = frozenset()
+        self._looks = Looks()
         self._uses: dict[tuple[NodeShape, NodeShape], Used] = {}
-        # shapes of nodes that are alike, by what `look_of` says of each
-        self._looks: dict[object, NodeShape] = {}
         self._stock: Stock | None = None
         self._finish: Finish | None = None
         self._on_write: Callable[[NodeBucket], None] | None = None
@@ -98,8 +96,8 @@ class NodeBucket(BucketFacts):
     def _made(self) -> list[Node]:
         """The nodes that there is a `Node` of."""
         # to ask of each whether it is a Node would take long for those that are not
-        others = {kind for kind in set(map(type, self._slots)) if not issubclass(kind, Node)}
         slots = cast(list[Node], self._slots)
+        others = {kind for kind in set(map(type, slots)) if not issubclass(kind, Node)}
         return [slot for slot in slots if slot.__class__ not in others] if others else slots.copy()
 
     def add_nodes(self, nodes: Iterable[Node]) -> None:
@@ -198,9 +196,8 @@ class NodeBucket(BucketFacts):
         differ from node to node, and stay out of what the engine sees. `apply`: does the same as `finish.apply`.
         """
         self._make()
-        if deferred != self._deferred:
-            self._deferred = deferred
-            self._looks.clear()
+        if deferred != self._looks.deferred:
+            self._looks.defer(deferred)
             self._template_changed()
         # not all that is given is reported, and those made now have it already
         self._mark(range(len(self._slots)))
@@ -245,26 +242,13 @@ class NodeBucket(BucketFacts):
         if self._finish is None:
             raise AutoscaleError(f"{self} does not belong to a node manager")
         mould, group = self._mould, self.placement_group
-        bucket, new = mould.shapes(table, self._finish, self._deferred, self.last_capacity_failure)
+        bucket, new = mould.shapes(
+            table, self._finish, self._looks.deferred, self.last_capacity_failure
+        )
         if not (mould.is_shared and group):
             return bucket, new
         moved = in_group(new, group)
         return moved if bucket is new else in_group(bucket, group), moved
-
-    def _shape_of(self, node: Node, table: ShapeTable) -> NodeShape:
-        look = look_of(node, self._deferred)
-        found = self._looks.get(look) if look is not None else None
-        if found is None:
-            found = shape_of(node, table, QUERYABLE_PROPERTIES, self._deferred)
-            if look is not None:
-                self._looks[look] = found
-        return found
-
-    def _shape_of_unseen(self, kind: Kind, table: ShapeTable) -> NodeShape:
-        found = self._looks.get(kind)
-        if found is None:
-            found = self._looks[kind] = self._shape_of(kind.sample(Node), table)
-        return found
 
     def _scratch(self, position: int) -> Node:
         """A copy of the node at a position, or beyond the last a new one, to try things on."""
@@ -279,20 +263,7 @@ class NodeBucket(BucketFacts):
         if stock is None:
             raise AutoscaleError(f"{self} does not belong to a node manager")
         if self._dirty:
-            for position in sorted(self._dirty):
-                node = self._slots[position]
-                shape = None
-                if isinstance(node, str):
-                    continue
-                if node is not None and node is self._unseen:
-                    shape = self._shape_of_unseen(self._unseen.kinds[position], table)
-                elif isinstance(node, Node):
-                    shape = self._shape_of(node, table)
-                if position < len(stock.shapes):
-                    stock.reshape(position, position + 1, shape)
-                else:
-                    stock.append(shape)
-            self._dirty.clear()
+            self._sync_nodes(stock, table)
         if not self._template_dirty:
             return False
         self._template_dirty = False
@@ -301,31 +272,49 @@ class NodeBucket(BucketFacts):
         stock.bucket_shape, stock.new_shape = self._shapes(table)
         return True
 
+    def _sync_nodes(self, stock: Stock, table: ShapeTable) -> None:
+        slots, known = self._slots, len(stock.shapes)
+        changed: dict[int, NodeShape | None] = {}
+        added: list[NodeShape | None] = []
+        for position in sorted(self._dirty):
+            node = slots[position]
+            shape = None
+            if isinstance(node, Node):
+                shape = self._looks.shape_of(node, table)
+            elif isinstance(node, str):
+                continue
+            elif node is not None:
+                shape = self._looks.shape_of_kind(node.kinds[position], table)
+            if position < known:
+                changed[position] = shape
+            else:
+                added.append(shape)
+        self._dirty.clear()
+        if added:
+            stock.extend(added)
+        if changed:
+            stock.reshape_each(changed)
+
     def _took(self, placed: Placed, names: Sequence[str], assignment_id: str) -> None:
         """The engine has placed something here; `names` are those of newly opened nodes, on which there is nobody yet."""
-        before, after, ids = placed.before, placed.after, (assignment_id,)
         if names:
-            self._opened(names, assignment_id)
+            # `placed` may be none of them, when nobody is there so far
+            self._slots.extend(names)
+            places = range(placed.lo, placed.hi)
+            self._links.update(dict.fromkeys(places, (assignment_id,)))
             return
         for position in range(placed.lo, placed.hi):
-            node = self._seen(position)
-            if isinstance(node, Node):
-                node._placed(self._used(before, after), after.closed, ids)
-            elif position in self._links:
-                self._link(position, assignment_id)
-            else:
-                self._links[position] = ids
+            self._took_one(position, placed.before, placed.after, assignment_id)
 
     def _took_one(
         self, position: int, before: NodeShape, after: NodeShape, assignment_id: str
     ) -> None:
         """The engine has placed something on one node that was there."""
-        if position in self._links:
-            self._link(position, assignment_id)
-            return
         node = self._seen(position)
         if isinstance(node, Node):
             node._placed(self._used(before, after), after.closed, (assignment_id,))
+        elif position in self._links:
+            self._link(position, assignment_id)
         else:
             self._links[position] = [assignment_id]
 
@@ -351,10 +340,9 @@ class NodeBucket(BucketFacts):
     def _opened(self, names: Sequence[str], assignment_id: str) -> None:
         """`_opened_one` for several."""
         size = len(self._slots)
-        # they share it; see `_link`
-        ids = (assignment_id,)
-        self._links.update(dict.fromkeys(range(size, size + len(names)), ids))
         self._slots.extend(names)
+        # they share it; see `_link`
+        self._links.update(dict.fromkeys(range(size, len(self._slots)), (assignment_id,)))
 
     def _seen(self, position: int) -> Node | str | None:
         """What is at a position; an existing node is made now if nobody has looked at it yet."""

@@ -289,10 +289,6 @@ class Node(Machine, Timed, ABC):
     def _placed(self, used: Used, closed: bool, assignment_ids: Sequence[str]) -> None:
         """Take over what the engine has placed here, without reporting it back."""
         use(self.__available, used)
-        self._took_work(closed, assignment_ids)
-
-    def _took_work(self, closed: bool, assignment_ids: Sequence[str]) -> None:
-        """Note, without reporting it back, who was placed here, and whether that closed the node."""
         own = self.__dict__
         made = own.get("_Node__assignments")
         if made is None:

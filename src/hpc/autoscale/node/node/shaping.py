@@ -83,8 +83,15 @@ def use(available: dict[str, Any], used: Used) -> None:
     for name, amount in used:
         was: Any = available.get(name)
         cls = was.__class__
-        value = _sized(cls, was.magnitude, amount) if issubclass(cls, Size) else amount
-        dict.__setitem__(available, name, value)
+        if cls in _SIZES or issubclass(cls, Size):
+            _put(available, name, _sized(cls, was.magnitude, amount))
+        else:
+            _put(available, name, amount)
+
+
+_put = dict.__setitem__
+_PLAIN = frozenset((str, int, float, bool, type(None)))
+_SIZES = frozenset((Size, Memory))
 
 
 @lru_cache(maxsize=10_000)
@@ -142,10 +149,6 @@ class NodeView:
         return getattr(self._node, name)
 
 
-_PLAIN = frozenset((str, int, float, bool, type(None)))
-_SIZES = frozenset((Size, Memory))
-
-
 def look_of(node: Node, deferred: Collection[str]) -> object:
     """All that decides the shape of a node that is like the others of its kind but for amounts, to look the shape up by:
     equal for equal shapes only. None where `shape_of` must be asked. `deferred`: as there."""
@@ -153,8 +156,11 @@ def look_of(node: Node, deferred: Collection[str]) -> object:
     kind = own.get("_alike")
     if kind is None:
         return None
+    # what has changed, one thing after another: a class says how many values follow it
     changed: list[object] = []
-    available = own.get("_Node__available", own["_left"])
+    available = own.get("_Node__available")
+    if available is None:
+        available = own["_left"]
     if available is not kind.free:
         if tuple(available) != kind.names:
             return None
@@ -162,13 +168,13 @@ def look_of(node: Node, deferred: Collection[str]) -> object:
         for name, value in compress(available.items(), is_other):
             if name not in deferred:
                 cls = value.__class__
-                if cls in _SIZES:
-                    changed.append((name, cls, value.magnitude, value.value))
-                elif cls in _PLAIN:
-                    changed.append((name, cls, value))
+                if cls in _PLAIN:
+                    changed += (name, cls, value)
+                elif cls in _SIZES:
+                    changed += (name, cls, value._magnitude, value._value)
                 else:
                     return None
-    return kind, own["_Node__closed"], node._is_assigned, tuple(changed)
+    return kind, own["_Node__closed"], node._is_assigned, *changed
 
 
 def shape_of(
@@ -177,20 +183,25 @@ def shape_of(
     properties: Collection[str],
     deferred: Collection[str] = (),
     last_capacity_failure: float | None = None,
+    like: NodeShape | None = None,
 ) -> NodeShape:
     """The shape of a node. `properties`: which of its properties decide (identity ones are left out anyway);
     `deferred`: resources that differ from node to node and are looked up on the node when a constraint reads them.
+    `like`: the shape of a node that is like this one but for amounts.
     """
     free, units = split_sizes(node.available)
     for name in deferred:
         free.pop(name, None)
         units.pop(name, None)
-    template = table.template(
-        {name: getattr(node, name) for name in properties if name not in IDENTITY},
-        units,
-        trouble_of(node),
-        last_capacity_failure,
-    )
+    if like is not None and like.units == units:
+        template = like.template
+    else:
+        template = table.template(
+            {name: getattr(node, name) for name in properties if name not in IDENTITY},
+            units,
+            trouble_of(node),
+            last_capacity_failure,
+        )
     return table.shape(
         template,
         free,

@@ -209,7 +209,7 @@ class HandleProbe:
         if not match:
             return Reject(match.status, *match.reasons)
         self._tried.append((bucket, position, before, saved(scratch)))
-        return Trial(match.total_slots, bucket._shape_of(scratch, self._table))
+        return Trial(match.total_slots, bucket._looks.shape_of(scratch, self._table))
 
     def settle(self, keep: bool) -> Effects:
         after = [constraint.saved() for constraint in self._shared]
