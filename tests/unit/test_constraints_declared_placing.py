@@ -5,6 +5,7 @@ from declared_kit import Seats, of_class, saying
 from node_kit import a_cluster, a_manager
 
 from hpc.autoscale import results
+from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.constraints import (
     BaseNodeConstraint,
@@ -12,6 +13,7 @@ from hpc.autoscale.node.constraints import (
     SharedConsumableResource,
     register_parser,
 )
+from hpc.autoscale.node.constraints.declared import declared
 from hpc.autoscale.results import SatisfiedResult
 
 
@@ -125,6 +127,51 @@ def test_who_is_found_out_late_is_placed_all_the_same():
     late = of_class(satisfied_by_node=saying(look))
     assert placed(manager, [late(1)], 4) == ["htc-1", "htc-2"]
     assert seats_left(manager) == {"htc-1": 0, "htc-2": 3, "htc-3": 4}
+
+
+def jobs_of(cls, count):
+    """Jobs of one text that is read as a constraint of a class, for one seat each."""
+    register_parser("seats-of-ours", lambda d: cls(d["seats-of-ours"]))
+    return [Job(f"job{i}", {"seats-of-ours": 1}) for i in range(count)]
+
+
+def test_jobs_are_placed_in_few_steps(monkeypatch):
+    """On nodes that are there and new ones, without a plan for each, as with constraints of ours."""
+    manager = a_world(count=1)
+    monkeypatch.setattr(manager._packer, "ask", None)
+    DemandCalculator({}, manager).add_jobs(jobs_of(of_class(), 6))
+    assert list(seats_left(manager).values()) == [0, 2]
+
+
+def test_who_is_found_out_between_jobs_is_placed_all_the_same():
+    """By what it does once something was taken."""
+    sly = of_class(
+        satisfied_by_node=saying(lambda self, node: node.available["seats"] == 3 and node.name)
+    )
+    manager = a_world()
+    DemandCalculator({}, manager).add_jobs(jobs_of(sly, 6))
+    assert declared(sly(1)) is None
+    assert seats_left(manager) == {"htc-1": 0, "htc-2": 2, "htc-3": 4}
+
+
+def test_who_is_found_out_elsewhere_is_not_believed_here():
+    """What was remembered of it is not used any more."""
+    asked = []
+
+    def look(self, node):
+        asked.append(node.available["seats"])
+        return asked[-1] == 9 and node.name
+
+    sly = of_class(satisfied_by_node=saying(look))
+    manager, elsewhere = a_world(), a_world(seats=9)
+    jobs = jobs_of(sly, 6)
+    DemandCalculator({}, manager).add_jobs(jobs[:5])
+    DemandCalculator({}, elsewhere).add_jobs(jobs_of(sly, 1))
+    assert declared(sly(1)) is None
+    asked.clear()
+    DemandCalculator({}, manager).add_jobs(jobs[5:])
+    assert asked
+    assert seats_left(manager) == {"htc-1": 0, "htc-2": 2, "htc-3": 4}
 
 
 def test_failures_have_reasons_and_handlers_hear_them():

@@ -22,13 +22,17 @@ class StalePlan(RuntimeError):
 
 class Lane:
     """What belongs to one demand of a caller's: `owner` is its own, `outlook` None where the engine alone cannot answer,
-    and `told` whatever was made of it for people."""
+    `still` says whether it still can, where that may change, and `told` is whatever was made of it for people.
+    """
 
-    __slots__ = ("outlook", "owner", "told")
+    __slots__ = ("outlook", "owner", "still", "told")
 
-    def __init__(self, owner: object, outlook: Direct | None) -> None:
+    def __init__(
+        self, owner: object, outlook: Direct | None, still: Callable[[], bool] | None = None
+    ) -> None:
         self.owner = owner
         self.outlook = outlook
+        self.still = still
         self.told: object = None
 
 

@@ -37,7 +37,9 @@ _known: dict[tuple[object, ...], DeclaredExpr] = {}
 
 
 class Strayed(AutoscaleError):
-    """A constraint looked at, or did, what it had not declared. Raised into its methods; nobody else sees it."""
+    """A constraint looked at, or did, what it had not declared. Raised into its methods, and to whoever asks its expression:
+    its class is not believed from then on, and the demand must be decided without the expression.
+    """
 
 
 def declared(constraint: NodeConstraint, deferred: Collection[str] = ()) -> DeclaredExpr | None:
@@ -131,6 +133,7 @@ class DeclaredExpr(Expr):
         return self._reads
 
     def fit(self, view: View) -> Fit | Reject:
+        """As any expression; Strayed where the constraint is not what it declares."""
         shown = self._shown(view)
         found = self._answers.get(shown.key)
         if found is None:
@@ -138,7 +141,7 @@ class DeclaredExpr(Expr):
                 found = self._ask(shown)
             except Strayed as error:
                 self._disbelieve(str(error))
-                found = Reject("NodeRejected", f"{self.constraint} is not what it declares")
+                raise
             self._answers[shown.key] = found
         return found
 

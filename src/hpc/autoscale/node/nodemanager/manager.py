@@ -15,7 +15,7 @@ from hpc.autoscale import results
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node.bucket import NodeBucket
-from hpc.autoscale.node.constraints import Compiled, compile_constraints, get_constraints
+from hpc.autoscale.node.constraints import Compiled, Strayed, compile_constraints, get_constraints
 from hpc.autoscale.node.default_resources import (
     SYSTEM_DEFAULTS,
     DefaultResource,
@@ -27,15 +27,15 @@ from hpc.autoscale.node.node.handle import checked_placement_group
 from hpc.autoscale.node.nodemanager.capacity import Capacity
 from hpc.autoscale.node.nodemanager.commanding import Commands
 from hpc.autoscale.node.nodemanager.naming import NameHook, Names, Proposal
-from hpc.autoscale.node.nodemanager.placing import Ask, place
+from hpc.autoscale.node.nodemanager.placing import Ask, lane_for, place
 from hpc.autoscale.node.nodemanager.policies import DEFAULT, Ordered
-from hpc.autoscale.node.nodemanager.probing import Sorted, is_personal, sort_out
+from hpc.autoscale.node.nodemanager.probing import Sorted, sort_out
 from hpc.autoscale.node.nodemanager.reporting import report_placed
 from hpc.autoscale.node.nodemanager.unmanaged import artificial_bucket, unmanaged_key
 from hpc.autoscale.packing.draft import Delta, Want
 from hpc.autoscale.packing.expr import UNBOUNDED
 from hpc.autoscale.packing.order import OrderPolicy
-from hpc.autoscale.packing.packer import Lane, Packer
+from hpc.autoscale.packing.packer import Packer
 from hpc.autoscale.packing.stock import Stock
 from hpc.autoscale.results import AllocationResult
 from hpc.autoscale.util import uuid
@@ -203,11 +203,19 @@ class NodeManager(Ordered, Capacity, Commands):
         """Place `units` slots that one node takes, existing or new, in few steps; where it is. False: not one of them
         fits anywhere. None: nothing was done, `_place` must be asked, which would come to the same.
         """
+        try:
+            return self._find_one(compiled, units, assignment_id)
+        except Strayed:
+            return None
+
+    def _find_one(
+        self, compiled: Compiled, units: int, assignment_id: str
+    ) -> tuple[NodeBucket, int] | Literal[False] | None:
         if self._written:
             self._sync()
         lane = self._packer.lanes.get(id(compiled))
-        if lane is None or lane.owner is not compiled:
-            lane = self._lane(compiled)
+        if lane is None or lane.owner is not compiled or (lane.still and not lane.still()):
+            lane = self._packer.lanes[id(compiled)] = lane_for(self, compiled)
         outlook = lane.outlook
         filled = outlook.fill_one(units) if outlook is not None else None
         if outlook is None or filled is None:
@@ -234,7 +242,9 @@ class NodeManager(Ordered, Capacity, Commands):
         be asked, which would come to the same.
         """
         lane = self._packer.lanes.get(id(compiled))
-        outlook = lane.outlook if lane is not None and lane.owner is compiled else None
+        if lane is None or lane.owner is not compiled or lane.still:
+            return None
+        outlook = lane.outlook
         # a hook may raise, and somebody may want to hear why
         if outlook is None or not outlook.monotone or self._names.hook or results.HANDLERS:
             return None
@@ -248,18 +258,10 @@ class NodeManager(Ordered, Capacity, Commands):
                 bucket._opened(self._names.take(bucket, hi - lo), assignment_id)
         return units - left
 
-    def _lane(self, compiled: Compiled) -> Lane:
-        """Constraints with their outlook, if the engine alone can answer for them."""
-        expr, outlook = compiled.expr, None
-        if not (compiled.opaque or compiled.tolls or is_personal(expr, self._defaults.deferred)):
-            outlook = self._packer.outlook(expr)
-        lane = self._packer.lanes[id(compiled)] = Lane(compiled, outlook)
-        return lane
-
     def _sorted(self, compiled: Compiled) -> Sorted:
         """The constraints by who can answer for them. Worked out once for each list, while that is in use."""
         known = self._sortings.get(id(compiled))
-        if known is None or known[0] is not compiled:
+        if known is None or known[0] is not compiled or not known[1].may_be_believed():
             if len(self._sortings) > _MOST_SORTINGS:
                 self._sortings.clear()
             known = (compiled, sort_out(compiled, self._defaults.deferred))

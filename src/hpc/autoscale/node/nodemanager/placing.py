@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hpc.autoscale import results
 from hpc.autoscale.node.bucket import sift
-from hpc.autoscale.node.constraints import Compiled, toll_room
+from hpc.autoscale.node.constraints import Compiled, Strayed, toll_room
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.nodemanager.probing import HandleProbe, Sorted
+from hpc.autoscale.node.nodemanager.probing import HandleProbe, Sorted, is_personal
 from hpc.autoscale.node.nodemanager.reporting import criteria, report, sentences, unpayable
 from hpc.autoscale.packing.draft import Delta, Want
+from hpc.autoscale.packing.packer import Lane
 from hpc.autoscale.packing.ranking import Ranking
 from hpc.autoscale.results import AllocationResult, Result
 
@@ -73,7 +74,26 @@ def place(manager: NodeManager, ask: Ask) -> AllocationResult:
     return AllocationResult("success", nodes, delta.units, reasons=verdict.reasons)
 
 
+def lane_for(manager: NodeManager, compiled: Compiled) -> Lane:
+    """Constraints with their outlook, if the engine alone can answer for them. Strayed: see `declared`."""
+    expr, answers, still = compiled.expr, True, None
+    if compiled.opaque:
+        demand = manager._sorted(compiled)
+        expr, answers, still = demand.common, demand.by_shape, demand.may_be_believed
+    elif compiled.tolls or is_personal(expr, manager._defaults.deferred):
+        answers = False
+    return Lane(compiled, manager._packer.outlook(expr) if answers else None, still)
+
+
 def _decide(manager: NodeManager, ask: Ask) -> Verdict:
+    try:
+        return _decide_now(manager, ask)
+    except Strayed:
+        # once more, with one class less that is believed; nothing was done yet
+        return _decide(manager, ask)
+
+
+def _decide_now(manager: NodeManager, ask: Ask) -> Verdict:
     want = ask.want
     demand = manager._sorted(ask.compiled)
     # with an opaque constraint the probe asks all of them together, tolls included
@@ -85,8 +105,6 @@ def _decide(manager: NodeManager, ask: Ask) -> Verdict:
             "NoAllocationSelected", nobody, [], None, lambda: unpayable(demand, want, tolls)
         )
     ranking, refusals = _ranking(manager, demand)
-    if not demand.may_be_believed():
-        return _decide_anew(manager, ask)
     if not ranking.stocks:
         said = [str(refusal) for refusal in refusals]
         return Verdict(
@@ -94,8 +112,6 @@ def _decide(manager: NodeManager, ask: Ask) -> Verdict:
         )
     payable = want._replace(units=min(room, want.units))
     delta = _ask(manager, demand, payable, ranking, ask.assignment_id)
-    if not demand.may_be_believed():
-        return _decide_anew(manager, ask)
     if not delta:
 
         def why() -> list[str]:
@@ -113,12 +129,6 @@ def _decide(manager: NodeManager, ask: Ask) -> Verdict:
         return [*sentences(delta.rejects), *rest]
 
     return Verdict("success", ranking, refusals, delta, why_not_all)
-
-
-def _decide_anew(manager: NodeManager, ask: Ask) -> Verdict:
-    """Decide once more, after a class has turned out to be not what it declares. Each time it is one class less."""
-    manager._sortings.clear()
-    return _decide(manager, ask)
 
 
 def _ask(

@@ -50,8 +50,13 @@ class Sorted(NamedTuple):
         """Whether nodes must be looked at one by one."""
         return self.personal is not None or bool(self.opaque)
 
+    @property
+    def by_shape(self) -> bool:
+        """Whether the engine alone can answer, by what nodes look like."""
+        return not (self.needs_probe or self.tolls or self.ranks)
+
     def may_be_believed(self) -> bool:
-        """Whether what declared constraints have said may be acted on; if not, the demand must be sorted out anew."""
+        """Whether what declared constraints say may be acted on; if not, the demand must be sorted out anew."""
         return not self.declared or all(believed(expr) for expr in self.declared)
 
 
