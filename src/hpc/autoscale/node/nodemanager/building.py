@@ -23,7 +23,7 @@ from hpc.autoscale.node.bucket import NodeBucket, NodeDefinition
 from hpc.autoscale.node.bucket.mould import Mould
 from hpc.autoscale.node.limits import BucketLimits, _SharedLimit, null_bucket_limits
 from hpc.autoscale.node.nodemanager.quotas import UNLIMITED, Quotas, number
-from hpc.autoscale.node.nodemanager.records import NodeRecords
+from hpc.autoscale.node.nodemanager.records import NodeRecords, values_of
 from hpc.autoscale.node.nodemanager.roster import Record, with_sizes
 
 # What reading a garbled reply may raise. AutoscaleError, for sizes that are none, is a RuntimeError.
@@ -267,14 +267,15 @@ class _Builder:
 
 def _records(records: Iterable[Any], on_prem: set[str]) -> list[Record]:
     """Records that are any, without the nodes that are to be taken for machines on premises."""
-    found = [r for r in records if isinstance(r, Mapping)]
-    return [r for r in found if not on_prem or r.get("Name") not in on_prem]
+    # to ask of a dict whether it is a mapping takes long, and there are thousands
+    found = [r for r in records if r.__class__ is dict or isinstance(r, Mapping)]
+    return [r for r in found if r.get("Name") not in on_prem] if on_prem else found
 
 
 def _alike(records: Sequence[Record]) -> Iterable[tuple[Record, int]]:
     """One record of each sort of those that take the same place, and how many there are."""
     try:
-        found = Counter(tuple(map(record.get, _PLACE)) for record in records)
+        found = Counter(values_of(_PLACE, records))
     except TypeError:  # a value that cannot be compared
         return [(record, 1) for record in records]
     return [(dict(zip(_PLACE, values, strict=True)), count) for values, count in found.items()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from hpc.autoscale import hpctypes as ht
@@ -35,6 +36,7 @@ class Roster:
         self._definition = definition
         self._assume_hostnames = assume_hostnames
         self._known: dict[object, Kind] = {}
+        kinds, usable = self.kinds, self._records
         for number, record in _in_order(members):
             try:
                 kind = self._kind_of(record, number)
@@ -43,8 +45,8 @@ class Roster:
                     f"node {record['Name']}: set aside, its record cannot be used: {e!r}"
                 )
                 continue
-            self.kinds.append(kind)
-            self._records.append(record)
+            kinds.append(kind)
+            usable.append(record)
 
     def __len__(self) -> int:
         return len(self._records)
@@ -55,13 +57,12 @@ class Roster:
 
     def _kind_of(self, record: Record, number: int) -> Kind:
         configuration = record.get("Configuration")
+        autoscale = configuration.get("autoscale") if configuration else None
+        resources = autoscale.get("resources") if autoscale else None
         key: object = number
-        if configuration:
-            autoscale = configuration.get("autoscale")
-            resources = autoscale.get("resources") if autoscale else None
-            if resources:
-                key = (number, tuple(resources), freeze(resources))
-        if configuration is None:
+        if resources:
+            key = (number, tuple(resources), freeze(resources))
+        elif configuration is None:
             key = (number, None)
         found = self._known.get(key)
         if found is None:
@@ -94,15 +95,16 @@ class Roster:
 
 
 def _in_order(members: Sequence[Sequence[Record]]) -> list[tuple[int, Record]]:
-    numbered = [(number, record) for number, alike in enumerate(members) for record in alike]
-    numbered.sort(key=_natural)
-    return numbered
-
-
-def _natural(numbered: tuple[int, Record]) -> tuple[str, int]:
-    name: str = numbered[1]["Name"]
-    prefix, _, index = name.rpartition("-")
-    return (prefix, int(index)) if index.isdecimal() else (name, 0)
+    """The records with the number of their list, by prefix and number of their names."""
+    found = []
+    for number, alike in enumerate(members):
+        for record in alike:
+            name: str = record["Name"]
+            prefix, _, index = name.rpartition("-")
+            order = (prefix, int(index)) if index.isdecimal() else (name, 0)
+            found.append((order, number, record))
+    found.sort(key=itemgetter(0))
+    return [(number, record) for _, number, record in found]
 
 
 def node_from(record: Record, d: NodeDefinition, assume_hostnames: bool) -> Node:
