@@ -18,6 +18,7 @@ from hpc.autoscale.node.bucket import NodeBucket, bucket_candidates
 from hpc.autoscale.node.constraints import (
     Compiled,
     NodeConstraint,
+    Strayed,
     compile_constraints,
     get_constraints,
 )
@@ -183,7 +184,10 @@ class Job:
         ):
             return False
         compiled = self.__compiled
-        placed = node_mgr._place_on_one(compiled, units, self.__name)
+        try:
+            placed = node_mgr._place_on_one(compiled, units, self.__name)
+        except Strayed:
+            return False
         if placed is None:
             several = node_mgr._place_on_several(compiled, units, self.__name)
             self.iterations_remaining -= several or 0

@@ -21,17 +21,19 @@ class StalePlan(RuntimeError):
 
 
 class Lane:
-    """What belongs to one demand of a caller's: `owner` is its own, `outlook` None where the engine alone cannot answer,
-    `still` says whether it still can, where that may change, and `told` is whatever was made of it for people.
+    """What belongs to one demand of a caller's: `owner` is its own, `outlook` None where the engine alone cannot answer, or
+    where it `is_nowhere`: no stock serves it. `still` says whether the engine still can answer, where that may change, and
+    `told` is whatever was made of it for people.
     """
 
-    __slots__ = ("outlook", "owner", "still", "told")
+    __slots__ = ("is_nowhere", "outlook", "owner", "still", "told")
 
     def __init__(
         self, owner: object, outlook: Direct | None, still: Callable[[], bool] | None = None
     ) -> None:
         self.owner = owner
-        self.outlook = outlook
+        self.is_nowhere = outlook is not None and not outlook.stocks
+        self.outlook = None if self.is_nowhere else outlook
         self.still = still
         self.told: object = None
 

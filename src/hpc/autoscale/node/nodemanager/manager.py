@@ -15,7 +15,7 @@ from hpc.autoscale import results
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node.bucket import NodeBucket
-from hpc.autoscale.node.constraints import Compiled, Strayed, compile_constraints, get_constraints
+from hpc.autoscale.node.constraints import Compiled, compile_constraints, get_constraints
 from hpc.autoscale.node.default_resources import (
     SYSTEM_DEFAULTS,
     DefaultResource,
@@ -201,24 +201,19 @@ class NodeManager(Ordered, Capacity, Commands):
         self, compiled: Compiled, units: int, assignment_id: str
     ) -> tuple[NodeBucket, int] | Literal[False] | None:
         """Place `units` slots that one node takes, existing or new, in few steps; where it is. False: not one of them
-        fits anywhere. None: nothing was done, `_place` must be asked, which would come to the same.
+        fits anywhere. None: nothing was done, `_place` must be asked, which would come to the same; nor
+        was anything done when it raises Strayed.
         """
-        try:
-            return self._find_one(compiled, units, assignment_id)
-        except Strayed:
-            return None
-
-    def _find_one(
-        self, compiled: Compiled, units: int, assignment_id: str
-    ) -> tuple[NodeBucket, int] | Literal[False] | None:
         if self._written:
             self._sync()
         lane = self._packer.lanes.get(id(compiled))
         if lane is None or lane.owner is not compiled or (lane.still and not lane.still()):
             lane = self._packer.lanes[id(compiled)] = lane_for(self, compiled)
         outlook = lane.outlook
-        filled = outlook.fill_one(units) if outlook is not None else None
-        if outlook is None or filled is None:
+        if outlook is None:
+            return False if lane.is_nowhere and not results.HANDLERS else None
+        filled = outlook.fill_one(units)
+        if filled is None:
             return None
         if filled:
             stock, position, before, after = filled

@@ -50,7 +50,10 @@ def place(manager: NodeManager, ask: Ask) -> AllocationResult:
     """Place a demand, or say why not. Nothing is changed on failure."""
     want = ask.want
     if not want.whole and want.units <= want.per_node:
-        placed = manager._place_on_one(ask.compiled, want.units, ask.assignment_id)
+        try:
+            placed = manager._place_on_one(ask.compiled, want.units, ask.assignment_id)
+        except Strayed:
+            placed = None
         if placed:
             bucket, position = placed
             return AllocationResult("success", lambda: [bucket._handle(position)], want.units)
