@@ -230,6 +230,16 @@ class ShapeTable:
             found = self._shapes[key] = NodeShape(self, template, dict(free), occupied)
         return found
 
+    def with_property(self, shape: NodeShape, name: str, value: object) -> NodeShape:
+        """The shape of a node that is like those of another shape but for one property."""
+        was, frame = shape.template, shape.frame
+        properties = {**was.properties, name: value}
+        template = self._template(properties, was.units, was.trouble, was.last_capacity_failure)
+        if frame is None:
+            return self.shape(template, shape.free, shape.vacant, shape.closed, shape.dormant)
+        moved = self._frame(template, frame.occupied, frame.names, frame.kinds)
+        return moved.shape(shape._values, shape.free)
+
     def _frame(
         self,
         template: Template,

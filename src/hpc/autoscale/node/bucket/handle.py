@@ -157,13 +157,11 @@ class NodeBucket(BucketFacts):
     def touched(self, node: Node) -> None:
         """A node was written to: the engine must hear of it before it is asked again."""
         if node._position < 0:  # the example node
-            self._template_changed()
+            self._template_dirty = True
         else:
-            self._mark([node._position])
-
-    def _template_changed(self) -> None:
-        self._template_dirty = True
-        self._mark(())
+            self._dirty.add(node._position)
+        if self._on_write is not None:
+            self._on_write(self)
 
     def _mark(self, positions: Iterable[int]) -> None:
         """The engine is to look at these positions, and at what new nodes are made from, before it is asked again."""
@@ -198,7 +196,7 @@ class NodeBucket(BucketFacts):
         self._make()
         if deferred != self._looks.deferred:
             self._looks.defer(deferred)
-            self._template_changed()
+            self._template_dirty = True
         # not all that is given is reported, and those made now have it already
         self._mark(range(len(self._slots)))
         if apply is None or not finish.ignore_groups:

@@ -7,6 +7,7 @@ constraint reads it. No text is ever evaluated as code.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from hpc.autoscale import hpctypes as ht
@@ -199,10 +200,15 @@ def _value_from_text(text: str, where: str) -> Value:
         raise DefaultResourceError(f"{where}: {e}") from e
 
 
+@cache
+def _readable() -> list[str]:
+    found = [n for n in dir(Node) if not n.startswith("_") and not callable(getattr(Node, n))]
+    found += ["instance_id", "managed"]
+    return [*found, "create_time_unix", "last_match_time_unix", "delete_time_unix"]
+
+
 def _property_value(attr: str, where: str) -> Value:
-    readable = [n for n in dir(Node) if not n.startswith("_") and not callable(getattr(Node, n))]
-    readable += ["instance_id", "managed"]
-    readable += ["create_time_unix", "last_match_time_unix", "delete_time_unix"]
+    readable = _readable()
     if attr not in readable:
         raise DefaultResourceError(
             f"{where}: Invalid node.attribute: node has no property {attr!r}{did_you_mean(attr, readable)}"

@@ -213,11 +213,4 @@ def shape_of(
 
 def in_group(shape: NodeShape, placement_group: str) -> NodeShape:
     """The shape of a node in a placement group, as of the same node in another one."""
-    template = shape.template
-    moved = shape.table.template(
-        {**template.properties, "placement_group": placement_group},
-        template.units,
-        template.trouble,
-        template.last_capacity_failure,
-    )
-    return shape.table.shape(moved, shape.free, shape.vacant, shape.closed, shape.dormant)
+    return shape.table.with_property(shape, "placement_group", placement_group)

@@ -48,6 +48,9 @@ def _reporting(base: type, names: Iterable[str]) -> dict[str, Any]:
     return {name: reporting(name) for name in names}
 
 
+_put = dict.__setitem__
+
+
 class TrackedDict(dict[str, Any]):
     """A dict that tells its owner of each write through it."""
 
@@ -56,6 +59,11 @@ class TrackedDict(dict[str, Any]):
     def __init__(self, contents: Any, owner: Owner) -> None:
         self.owner = owner
         dict.__init__(self, contents)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        # the one write that is made thousands of times
+        _put(self, name, value)
+        self.owner._changed()
 
     def replace(self, contents: Any) -> None:
         """Take over other contents without reporting it."""
@@ -115,7 +123,7 @@ for _base, _cls, _names in (
     (
         dict,
         TrackedDict,
-        "__setitem__ __delitem__ __ior__ update setdefault pop popitem clear",
+        "__delitem__ __ior__ update setdefault pop popitem clear",
     ),
     (
         set,
