@@ -11,6 +11,8 @@ from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.kind import free_of_each
 from hpc.autoscale.results import EarlyBailoutResult
 
+_NUMBERS = frozenset((int, float))
+
 
 def default_prioritizer(node: Node) -> float:
     """Free cores; 0 where there is no such resource, or where it is no number."""
@@ -19,6 +21,8 @@ def default_prioritizer(node: Node) -> float:
 
 def _default_priorities(nodes: Iterable[Node]) -> list[float]:
     cores = free_of_each(nodes, "ncpus")
+    if _NUMBERS.issuperset(map(type, cores)):
+        return cores
     return [count if isinstance(count, (int, float)) else 0 for count in cores]
 
 
@@ -66,7 +70,9 @@ class NodeQueue:
                 self.push(node)
             return
         known = self.__nodes
-        new = {id(node): node for node in nodes if id(node) not in known}
+        new = {id(node): node for node in nodes}
+        if known:
+            new = {key: node for key, node in new.items() if key not in known}
         self.__priorities.extend(self._priorities_of(new.values()))
         known.update(new)
         self.__sorted = None
@@ -106,7 +112,10 @@ class NodeQueue:
         if self.__sorted is None:
             by_priority: dict[float, list[Node]] = {}
             for node, priority in zip(self.__nodes.values(), self.__priorities, strict=True):
-                by_priority.setdefault(priority, []).append(node)
+                alike = by_priority.get(priority)
+                if alike is None:
+                    alike = by_priority[priority] = []
+                alike.append(node)
             self.__sorted = []
             for priority in sorted(by_priority, reverse=True):
                 self.__sorted.extend(_by_hostname(by_priority[priority]))
@@ -114,12 +123,9 @@ class NodeQueue:
 
 
 def _by_hostname(nodes: list[Node]) -> list[Node]:
-    named: list[tuple[str, int]] = []
-    others: list[Node] = []
-    for index, node in enumerate(nodes):
-        hostname = None if node._is_planned else node.hostname
-        if hostname:
-            named.append((hostname, index))
-        else:
-            others.append(node)
-    return [*[nodes[index] for _, index in sorted(named)], *others]
+    hostnames = [None if node._is_planned else node.hostname for node in nodes]
+    if not any(hostnames):
+        return nodes
+    named = sorted((hostname, index) for index, hostname in enumerate(hostnames) if hostname)
+    others = [node for node, hostname in zip(nodes, hostnames, strict=True) if not hostname]
+    return [*[nodes[index] for _, index in named], *others]
