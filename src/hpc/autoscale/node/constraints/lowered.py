@@ -36,8 +36,12 @@ class LoweredConstraint(BaseNodeConstraint):
 
     def weight_buckets(self, bucket_weights: BucketWeights) -> BucketWeights:
         """The weights with the expression's preference added."""
-        weigh = self.expression().weigh
-        return [(bucket, weigh(bucket_view(bucket), weight)) for bucket, weight in bucket_weights]
+        expr = self.expression()
+        if type(expr).weigh is Expr.weigh:  # it has none
+            return list(bucket_weights)
+        return [
+            (bucket, expr.weigh(bucket_view(bucket), weight)) for bucket, weight in bucket_weights
+        ]
 
     def _answer(self, node: Node, view: View) -> SatisfiedResult:
         fit = self.expression().fit(view)
