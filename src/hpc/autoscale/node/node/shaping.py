@@ -7,7 +7,7 @@ and magnitude that the node had.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import compress
 from operator import is_not
@@ -108,31 +108,64 @@ def trouble_of(node: Node) -> str | None:
     return None
 
 
-class NodeView:
-    """One node as an expression sees it. A picture of now: made anew for each question."""
+class _Free(Mapping[str, Any]):
+    """What `split_sizes` gives, worked out for what is asked for: a node has much, and most questions are about one thing."""
 
-    __slots__ = ("_node", "_split", "last_capacity_failure")
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+
+    def __getitem__(self, name: str) -> Any:
+        value = self._values[name]
+        return value.bytes if isinstance(value, Size) else value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+class _Units(Mapping[str, Unit]):
+    """The units that `split_sizes` gives, likewise."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+
+    def __getitem__(self, name: str) -> Unit:
+        value = self._values[name]
+        if not isinstance(value, Size):
+            raise KeyError(name)
+        return _unit(magnitude_bytes(value.magnitude), value.magnitude)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, value in self._values.items() if isinstance(value, Size))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+class NodeView:
+    """One node as an expression sees it, as it is now: made anew for each question."""
+
+    __slots__ = ("_node", "last_capacity_failure")
 
     def __init__(self, node: Node, last_capacity_failure: float | None = None) -> None:
         self._node = node
-        self._split: tuple[dict[str, Any], dict[str, Unit]] | None = None
         self.last_capacity_failure = last_capacity_failure
 
     @property
-    def free(self) -> dict[str, Any]:
+    def free(self) -> Mapping[str, Any]:
         """What is available, sizes as bytes."""
-        return self._amounts()[0]
+        return _Free(self._node.available)
 
     @property
-    def units(self) -> dict[str, Unit]:
+    def units(self) -> Mapping[str, Unit]:
         """The units those sizes are written in."""
-        return self._amounts()[1]
-
-    def _amounts(self) -> tuple[dict[str, Any], dict[str, Unit]]:
-        # many questions are about what the node is called, and not about what it has
-        if self._split is None:
-            self._split = split_sizes(self._node.available)
-        return self._split
+        return _Units(self._node.available)
 
     @property
     def vacant(self) -> bool:
