@@ -95,11 +95,12 @@ class Proposal:
         index = self._next.get(nodearray) or self._names._next.get(nodearray, 1)
         used, chosen = self._names.used, self._chosen
         found: list[str] = []
-        while len(found) < count:
-            name = f"{nodearray}-{index}"
-            index += 1
-            if name not in used and name not in chosen:
-                found.append(name)
+        while missing := count - len(found):
+            names = [f"{nodearray}-{i}" for i in range(index, index + missing)]
+            index += missing
+            if not (used.isdisjoint(names) and chosen.isdisjoint(names)):
+                names = [name for name in names if self._is_free(name)]
+            found += names
         chosen.update(found)
         self._next[nodearray] = index
         return found
