@@ -308,18 +308,19 @@ class NodeBucket(BucketFacts):
         self, position: int, before: NodeShape, after: NodeShape, assignment_id: str
     ) -> None:
         """The engine has placed something on one node that was there."""
-        node = self._seen(position)
+        node = self._slots[position]
+        if not isinstance(node, Node):
+            node = self._seen(position)
         if isinstance(node, Node):
-            node._placed(self._used(before, after), after.closed, (assignment_id,))
+            used = self._uses.get((before, after)) or self._used(before, after)
+            node._placed(used, after.closed, (assignment_id,))
         elif position in self._links:
             self._link(position, assignment_id)
         else:
             self._links[position] = [assignment_id]
 
     def _used(self, before: NodeShape, after: NodeShape) -> Used:
-        found = self._uses.get((before, after))
-        if found is None:
-            found = self._uses[before, after] = used_up(before.free, after.free)
+        found = self._uses[before, after] = used_up(before.free, after.free)
         return found
 
     def _link(self, position: int, assignment_id: str) -> None:

@@ -84,9 +84,8 @@ def use(available: dict[str, Any], used: Used) -> None:
         was: Any = available.get(name)
         cls = was.__class__
         if cls in _SIZES or issubclass(cls, Size):
-            _put(available, name, _sized(cls, was.magnitude, amount))
-        else:
-            _put(available, name, amount)
+            amount = _sized(cls, was._magnitude, amount)
+        _put(available, name, amount)
 
 
 _put = dict.__setitem__
