@@ -308,14 +308,16 @@ class NodeBucket(BucketFacts):
         self, position: int, before: NodeShape, after: NodeShape, assignment_id: str
     ) -> None:
         """The engine has placed something on one node that was there."""
+        # most often it is a planned node, which nobody has looked at
+        if position in self._links:
+            self._link(position, assignment_id)
+            return
         node = self._slots[position]
         if not isinstance(node, Node):
             node = self._seen(position)
         if isinstance(node, Node):
             used = self._uses.get((before, after)) or self._used(before, after)
             node._placed(used, after.closed, (assignment_id,))
-        elif position in self._links:
-            self._link(position, assignment_id)
         else:
             self._links[position] = [assignment_id]
 
