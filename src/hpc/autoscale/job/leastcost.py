@@ -48,7 +48,13 @@ class _Pass:
         self._later: list[Job] = []
 
     def run(self, jobs: Sequence[Job]) -> None:
-        self._least_cost.start()
+        self._least_cost.start(self._manager)
+        try:
+            self._place(jobs)
+        finally:
+            self._least_cost.finish(self._manager)
+
+    def _place(self, jobs: Sequence[Job]) -> None:
         takes_part = [self._takes_part(job) for job in jobs]
         if not all(takes_part) and self._is_room_for_all(jobs, takes_part):
             for job, takes in zip(jobs, takes_part, strict=True):

@@ -7,6 +7,7 @@ take part and what happens to the others is the calculator's business (`job.leas
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -43,12 +44,13 @@ class Demand(NamedTuple):
 
 
 class PlanCost(NamedTuple):
-    """What the nodes cost that least-cost plans add to those that run, in US dollars per hour.
+    """What the new nodes cost beside those that run, in US dollars per hour.
 
-    `lower_bound`: no plan of the same jobs costs less, each plan taken for itself where there were several. `gap`: by how
-    much the price may be above the least, as a part of the bound; None when that is not known. `method`: "greedy", or
-    "column generation" where that found anything better. `unpriced`: nodes that no price is known of, by bucket; they
-    are in neither figure.
+    `price_per_hour` is that of the nodes that least-cost plans open. `lower_bound`: no plan of the same jobs costs less,
+    each plan taken for itself where there were several. `gap`: by how much the price may be above the least, as a part of
+    the bound; None when that is not known. `method`: "greedy", or "column generation" where that found anything better.
+    `unpriced`: nodes that no price is known of, by bucket; they are in no figure. `others_per_hour`: the price of the nodes
+    that were opened for jobs that are in no plan (gangs, jobs that scatter or ask for what the engine does not understand).
     """
 
     price_per_hour: float
@@ -56,16 +58,25 @@ class PlanCost(NamedTuple):
     gap: float | None
     method: str
     unpriced: Mapping[str, int]
+    others_per_hour: float = 0.0
+
+    @property
+    def total_per_hour(self) -> float:
+        """All new nodes of a known price together."""
+        return self.price_per_hour + self.others_per_hour
 
     def __str__(self) -> str:
         gap = "by how much above the least is not known"
         if self.gap is not None:
             gap = f"at most {self.gap:.3%} above the least"
-        said = f"${self.price_per_hour:,.4f} per hour, {gap} ({self.method})"
+        said = [f"${self.price_per_hour:,.4f} per hour, {gap} ({self.method})"]
+        if self.others_per_hour:
+            others = f"${self.others_per_hour:,.4f} per hour for jobs that are in no plan"
+            said = [*said, others] if self.price_per_hour else [others]
         if self.unpriced:
             listed = ", ".join(f"{n} of {bucket}" for bucket, n in self.unpriced.items())
-            said += f"; besides, of unknown price: {listed}"
-        return said
+            said.append(f"of unknown price: {listed}")
+        return "; besides, ".join(said)
 
 
 class Placement(NamedTuple):
@@ -110,6 +121,9 @@ class LeastCost:
         self.cost: PlanCost | None = None
         self._left = seconds
         self._plain: dict[Expr, bool] = {}
+        # nodes by stock: those that there were when the queue began, and those that plans have opened since
+        self._before: dict[Stock, int] = {}
+        self._opened: Counter[Stock] = Counter()
 
     @staticmethod
     def from_config(config: Mapping[str, Any]) -> LeastCost | None:
@@ -151,9 +165,24 @@ class LeastCost:
         _tell(manager, demands, layout)
         return Placement(units, cut.stopped_at, cut.homeless)
 
-    def start(self) -> None:
+    def start(self, manager: NodeManager) -> None:
         """A new queue: all the time is there again."""
+        manager._sync()
         self._left = self.seconds
+        self._before = {stock: len(stock.shapes) for stock in manager._packer.stocks}
+        self._opened.clear()
+
+    def finish(self, manager: NodeManager) -> None:
+        """The queue is done: what was opened beside the plans is part of the cost."""
+        others = {
+            stock: len(stock.shapes) - before - self._opened[stock]
+            for stock, before in self._before.items()
+        }
+        price, unpriced = self._add_up(manager, others)
+        if price or unpriced != self._unpriced():
+            cost = self.cost or PlanCost(0.0, 0.0, 0.0, "greedy", {})
+            price += cost.others_per_hour
+            self._say(cost._replace(unpriced=unpriced, others_per_hour=price))
 
     def has_room_for_all(
         self, manager: NodeManager, demands: Sequence[Demand], others: int
@@ -182,22 +211,39 @@ class LeastCost:
 
     def _note(self, manager: NodeManager, cut: Cut, layout: Layout) -> None:
         """Add a plan to what is known of the cost, from the nodes that came of it."""
-        solution = cut.solution
-        price, unpriced = 0.0, dict(self.cost.unpriced) if self.cost else {}
-        price_of = self._price_of(manager)
-        for stock, nodes in opened_of(layout.delta.placed).items():
-            each = price_of(stock)
-            if each is None:
-                unpriced[stock.name] = unpriced.get(stock.name, 0) + nodes
-            else:
-                price += each * nodes
+        solution, others = cut.solution, 0.0
+        opened = opened_of(layout.delta.placed)
+        self._opened.update(opened)
+        price, unpriced = self._add_up(manager, opened)
         bound, method = min(solution.bound, price), solution.method
         if self.cost is not None:
             price, bound = price + self.cost.price_per_hour, bound + self.cost.lower_bound
             method = max(method, self.cost.method, key=len)
-        self.cost = PlanCost(price, bound, gap_of(price, bound), method, unpriced)
-        level = logging.warning if unpriced else logging.info
-        level("Least cost: %s", self.cost)
+            others = self.cost.others_per_hour
+        self._say(PlanCost(price, bound, gap_of(price, bound), method, unpriced, others))
+
+    def _unpriced(self) -> dict[str, int]:
+        return dict(self.cost.unpriced) if self.cost else {}
+
+    def _add_up(
+        self, manager: NodeManager, opened: Mapping[Stock, int]
+    ) -> tuple[float, dict[str, int]]:
+        """The price of nodes, and all nodes so far whose price is not known, with those among them."""
+        price, unpriced = 0.0, self._unpriced()
+        price_of = self._price_of(manager)
+        for stock, nodes in opened.items():
+            if nodes > 0:
+                each = price_of(stock)
+                if each is None:
+                    unpriced[stock.name] = unpriced.get(stock.name, 0) + nodes
+                else:
+                    price += each * nodes
+        return price, unpriced
+
+    def _say(self, cost: PlanCost) -> None:
+        self.cost = cost
+        level = logging.warning if cost.unpriced else logging.info
+        level("Least cost: %s", cost)
 
 
 def _carry_out(manager: NodeManager, layout: Layout, demands: Sequence[Demand]) -> None:
