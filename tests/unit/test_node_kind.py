@@ -161,3 +161,14 @@ def test_a_resource_defined_later_is_seen_by_the_engine():
     manager.add_default_resource({}, "gold", 3)
     (node,) = manager.allocate({"gold": 1}, slot_count=1).nodes
     assert (node.name, node.available["gold"]) == ("htc-1", 2)
+
+
+def test_kinds_in_placement_groups():
+    """Nodes of each are in theirs, and told apart from those of the other."""
+    sample = a_node(placement_group="pg0", resources={"a": 1})
+    kinds = [Kind(sample), Kind(sample).in_group("pg1")]
+    first, second = (a_node_of(kind, "htc-1") for kind in kinds)
+    assert (first.placement_group, second.placement_group) == ("pg0", "pg1")
+    assert first.available == second.available == {"a": 1}
+    assert look_of(first, ()) != look_of(second, ())
+    assert [node._alike for node in (first, second)] == kinds

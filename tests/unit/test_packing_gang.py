@@ -36,7 +36,7 @@ def test_a_group_whose_nodes_are_gone_is_not_in_use():
     site = Site()
     site.group("a")
     b = site.group("b", busy=2)
-    b.reshape(0, 2, None)
+    b.reshape({0: None, 1: None})
     assert site.where(nodes(3)) == ("F4/a", 3)
 
 
@@ -154,9 +154,9 @@ def test_a_group_that_loses_its_nodes_is_as_good_as_new():
     a = site.group("a")
     b = site.group("b", busy=1)
     assert site.where(nodes(3)) == ("F4/b", 3)
-    b.reshape(0, 4, None)
+    b.reshape({0: None, 1: None, 2: None, 3: None})
     assert site.where(nodes(3)) == ("F4/a", 3)
-    a.reshape(0, 3, None)
+    a.reshape({0: None, 1: None, 2: None})
     b.append(b.new_shape)
     assert site.where(nodes(3)) == ("F4/b", 2)
 

@@ -23,7 +23,7 @@ def test_a_stock_that_changes_again_is_asked_again():
         assert not bench.place(cores(4), Want(1))
         stock.append(bench.shape("a", ncpus=4))
         assert bench.place(cores(4), Want(1))
-    stock.reshape(0, 1, bench.shape("a", ncpus=4))
+    stock.reshape({0: bench.shape("a", ncpus=4)})
     assert said(bench.place(cores(4), Want(1))) == [("a", 0, 1, 1, False)]
 
 

@@ -152,3 +152,16 @@ def test_tenths_fill_up_exactly(whole, tenths):
     assert isinstance(fit, Fit)
     assert fit.count == whole
     assert shape.after(fit, whole).free["share"] == 0
+
+
+@given(VALUES, st.booleans(), st.booleans())
+def test_shapes_that_differ_by_a_property(value, vacant, closed):
+    """Are the ones that the table would hand out for it."""
+    table, units = ShapeTable(), {"mem": Unit(2**30, "g")}
+    free = {"mem": 2**31, "odd": value}
+    one, other = (
+        table.shape(table.template({"size": "F4", "group": g}, units), free, vacant, closed)
+        for g in ("pg0", "pg1")
+    )
+    assert table.with_property(one, "group", "pg1") is other
+    assert table.with_property(other, "group", "pg1") is other

@@ -118,15 +118,29 @@ def test_a_node_that_was_written_to_is_asked_again():
     bench = Bench()
     stock = bench.stock("a", limit=0, nodes=[1, 1, 4])
     assert said(bench.place(cores(2), Want(1))) == [("a", 2, 3, 1, False)]
-    stock.reshape(0, 1, bench.shape("a", ncpus=3))
+    stock.reshape({0: bench.shape("a", ncpus=3)})
     assert said(bench.place(cores(2), Want(1))) == [("a", 0, 1, 1, False)]
+
+
+def test_many_nodes_that_were_written_to_are_asked_again():
+    """Each with what it has now, whichever of them is the first."""
+    bench = Bench()
+    stock = bench.stock("a", limit=0, nodes=[1] * 40)
+    assert not bench.place(cores(2), Want(1))
+    stock.reshape({30: bench.shape("a", ncpus=4), 7: bench.shape("a", ncpus=2), 8: None})
+    assert said(bench.place(cores(2), Want(9))) == [("a", 7, 8, 1, False), ("a", 30, 31, 2, False)]
+    stock.extend([bench.shape("a", ncpus=2), bench.shape("a", ncpus=3)])
+    assert said(bench.place(cores(2), Want(9))) == [
+        ("a", 40, 41, 1, False),
+        ("a", 41, 42, 1, False),
+    ]
 
 
 def test_a_node_that_is_gone_takes_nothing():
     """Its position stays, empty."""
     bench = Bench()
     stock = bench.stock("a", limit=0, nodes=[4, 4, 4])
-    stock.reshape(1, 2, None)
+    stock.reshape({1: None})
     assert said(bench.place(cores(4), Want(9))) == [("a", 0, 1, 1, False), ("a", 2, 3, 1, False)]
     assert free_cores(stock) == [0, None, 0]
 

@@ -226,18 +226,13 @@ class Stock:
         self.shapes[position] = shape
         self._room.late.add(position)
 
-    def reshape(self, lo: int, hi: int, shape: NodeShape | None) -> None:
-        """Give nodes another shape for a reason other than placing work: refusals of before no longer count."""
-        self.shapes[lo:hi] = [shape] * (hi - lo)
-        self._room.changed(lo, hi)
-        self.journal.reshaped.append((self, lo))
-
-    def reshape_each(self, found: Mapping[int, NodeShape | None]) -> None:
-        """`reshape` for nodes by position, each to a shape of its own; at least one."""
-        for position, shape in found.items():
+    def reshape(self, changed: Mapping[int, NodeShape | None]) -> None:
+        """Give nodes, by position and at least one, other shapes for a reason other than placing work: refusals of before no
+        longer count."""
+        for position, shape in changed.items():
             self.shapes[position] = shape
-        self._room.late.update(found)
-        self.journal.reshaped.append((self, min(found)))
+        self._room.late.update(changed)
+        self.journal.reshaped.append((self, min(changed)))
 
     def __repr__(self) -> str:
         return f"Stock({self.name}, {len(self.shapes)} nodes)"

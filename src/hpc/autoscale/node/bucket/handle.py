@@ -291,7 +291,7 @@ class NodeBucket(BucketFacts):
         if added:
             stock.extend(added)
         if changed:
-            stock.reshape_each(changed)
+            stock.reshape(changed)
 
     def _took(self, placed: Placed, names: Sequence[str], assignment_id: str) -> None:
         """The engine has placed something here; `names` are those of newly opened nodes, on which there is nobody yet."""
