@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.expr import Expr, InPlacementGroup, PropertyIs
 from hpc.autoscale.packing.ledger import NO_LIMIT, Account
+from hpc.autoscale.packing.maxima import Row
 from hpc.autoscale.packing.stock import Journal, Stock
 
 _GROUP = "placement_group"
@@ -55,7 +56,7 @@ class Family:
         self.shared = tuple(a for a in self._stocks[0].accounts if a in common)
         self._own = [tuple(a for a in s.accounts if a not in common) for s in self._stocks]
         self.even = _are_alike(self._stocks)
-        self._used, self._unused = _Most(len(members)), _Most(len(members))
+        self._used, self._unused = Row(len(members)), Row(len(members))
         for place in range(len(members)):
             self.look(place)
 
@@ -181,47 +182,3 @@ def _parts(expr: Expr) -> Iterable[Expr]:
         return
     for child in expr.children:
         yield from _parts(child)
-
-
-class _Most:
-    """A row of numbers, where the first one from some place on that is large enough is found in a few steps: a tree of
-    maxima. Cost of `set` and `first`: the logarithm of the length."""
-
-    __slots__ = ("_capacity", "_length", "_tree")
-
-    def __init__(self, length: int) -> None:
-        self._length = length
-        self._capacity = 1 << max(0, length - 1).bit_length()
-        self._tree = [-1] * (2 * self._capacity)
-
-    def all(self) -> list[int]:
-        """The numbers."""
-        return self._tree[self._capacity : self._capacity + self._length]
-
-    def set(self, place: int, number: int) -> None:
-        """Put a number in its place."""
-        tree, node = self._tree, self._capacity + place
-        while node and tree[node] != number:
-            tree[node] = number
-            beside = tree[node ^ 1] if node > 1 else -1
-            number = number if number >= beside else beside
-            node >>= 1
-
-    def first(self, least: int, start: int) -> int:
-        """The first place from `start` on with a number of at least `least`, which is above -1; -1 when there is none."""
-        tree, capacity = self._tree, self._capacity
-        if start >= capacity:
-            return -1
-        node = capacity + start
-        # each turn descends one level, or leaves a subtree for the one to its right, so it ends
-        while True:
-            if tree[node] >= least:
-                if node >= capacity:
-                    return node - capacity
-                node <<= 1
-                continue
-            while node & 1:
-                node >>= 1
-            if not node:
-                return -1
-            node += 1

@@ -10,11 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+from hpc.autoscale.packing.maxima import Need, climb, first_meeting
 from hpc.autoscale.packing.reading import Reading
 from hpc.autoscale.packing.shape import NodeShape
-
-Need = tuple[list[float], float]
-"""A tree of maxima, and how much is needed."""
 
 _FEW = 64
 
@@ -68,31 +66,9 @@ class RoomTree:
             self.late.clear()
 
     def first(self, start: int, needs: Sequence[Need]) -> int:
-        """The first position from `start` on where every need may be met; -1 when there is none.
-
-        Each turn descends one level or leaves a subtree for the one to its right, so it ends.
-        """
+        """The first position from `start` on where every need may be met; -1 when there is none."""
         self.catch_up()
-        capacity = self._capacity
-        if start >= capacity:
-            return -1
-        node = capacity + start
-        while node & 1 == 0:
-            node >>= 1
-        while True:
-            for tree, amount in needs:
-                if tree[node] < amount:
-                    break
-            else:
-                if node >= capacity:
-                    return node - capacity
-                node <<= 1
-                continue
-            while node & 1:
-                node >>= 1
-            if not node:
-                return -1
-            node += 1
+        return first_meeting(needs, start, self._capacity)
 
     def _double(self) -> None:
         """Room for as many positions more. What was a tree is the left half of a greater one."""
@@ -117,7 +93,7 @@ class RoomTree:
                 start, end = start >> 1, (end + 1) >> 1
                 left, right = tree[2 * start : 2 * end : 2], tree[2 * start + 1 : 2 * end : 2]
                 tree[start:end] = map(max, left, right)
-            _climb(tree, start)
+            climb(tree, start)
 
     def _enter(self, positions: Iterable[int]) -> None:
         """Take in positions here and there."""
@@ -129,16 +105,4 @@ class RoomTree:
                 most = known[shape] if shape in known else reading(shape)
                 if tree[leaf] != most:
                     tree[leaf] = most
-                    _climb(tree, leaf)
-
-
-def _climb(tree: list[float], node: int) -> None:
-    """Set right what is above a node, as far as it changes."""
-    most = tree[node]
-    while node > 1:
-        beside = tree[node ^ 1]
-        most = most if most >= beside else beside
-        node >>= 1
-        if tree[node] == most:
-            return
-        tree[node] = most
+                    climb(tree, leaf)

@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 from hpc.autoscale.packing.expr import Expr
 from hpc.autoscale.packing.ledger import Account, Tab, charge_one
+from hpc.autoscale.packing.maxima import Need
 from hpc.autoscale.packing.reading import Reading
 from hpc.autoscale.packing.reject import Reject
-from hpc.autoscale.packing.room import Need, RoomTree
+from hpc.autoscale.packing.room import RoomTree
 from hpc.autoscale.packing.shape import NodeShape
 
 
