@@ -180,6 +180,7 @@ def test_a_size_without_a_price_is_the_last_resort():
     assert sizes_of(demand.new_nodes) == {"Standard_F8s": 1, "Standard_F16s_v2": 1}
     assert demand.cost.price_per_hour == pytest.approx(0.36)
     assert list(demand.cost.unpriced.values()) == [1]
+    assert demand.cost.total_per_hour is None
     assert "of unknown price: 1 of" in str(demand.cost)
 
 
@@ -229,34 +230,6 @@ def test_where_there_is_room_for_all_gangs_do_not_part_the_plan():
     gang = Job("gang", [{"ncpus": 8}, {"exclusive": True}], node_count=2, colocated=True)
     calc.add_jobs([job("before", 4), gang, job("after", 4)])
     assert sizes_of(calc.get_demand().new_nodes) == {"Standard_F8s": 3}
-
-
-def test_what_is_in_no_plan_is_priced_beside_it():
-    """Nodes of gangs, in each queue: they are in the total, and neither in the price of the plans nor in their bound."""
-    calc = calculator(cluster())
-    for number in range(2):
-        gang = Job(f"gang{number}", {"ncpus": 8}, node_count=2, colocated=True)
-        calc.add_jobs([gang, job(f"planned{number}", 8)])
-    cost = calc.get_demand().cost
-    assert cost.others_per_hour == pytest.approx(4 * 0.36)
-    assert (cost.price_per_hour, cost.lower_bound) == pytest.approx((2 * 0.36, 2 * 0.36))
-    assert cost.total_per_hour == pytest.approx(6 * 0.36)
-    assert str(cost).endswith("; besides, $1.4400 per hour for jobs that are in no plan")
-
-
-def test_a_queue_of_gangs_alone_has_a_price():
-    """It says so without speaking of a plan; a size of unknown price is not free."""
-    use_price_override({"*": PRICES})
-    sizes = (("Standard_F8s", 1), ("Standard_F16s_v2", 1))
-    # there are no public prices for this region
-    calc = calculator(cluster(sizes, location="usgovvirginia"))
-    gangs = [Job(f"gang{i}", {"ncpus": 8}, node_count=1, colocated=True) for i in range(2)]
-    calc.add_jobs(gangs)
-    cost = calc.get_demand().cost
-    assert str(cost).startswith(
-        "$0.3600 per hour for jobs that are in no plan; besides, of unknown"
-    )
-    assert (cost.price_per_hour, cost.lower_bound) == (0, 0)
 
 
 def test_all_plans_of_a_queue_share_the_time():

@@ -23,7 +23,7 @@ from hpc.autoscale.packing.expr import Expr
 from hpc.autoscale.packing.leastcost import Effort, is_plain
 from hpc.autoscale.packing.leastcost.layout import Layout, lay_out, opened_of
 from hpc.autoscale.packing.leastcost.queue import Cut, Wanted, plan_queue, room_for_all
-from hpc.autoscale.packing.leastcost.solution import gap_of
+from hpc.autoscale.packing.leastcost.solution import COLUMNS, gap_of
 from hpc.autoscale.packing.ledger import Tab
 from hpc.autoscale.packing.stock import Stock
 from hpc.autoscale.results import AllocationResult
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 USUAL_SECONDS = 0.25
 MOST_ROUNDS = 1_000
+FIRST_FIT = "first fit"
 
 
 class Demand(NamedTuple):
@@ -46,11 +47,12 @@ class Demand(NamedTuple):
 class PlanCost(NamedTuple):
     """What the new nodes cost beside those that run, in US dollars per hour.
 
-    `price_per_hour` is that of the nodes that least-cost plans open. `lower_bound`: no plan of the same jobs costs less,
-    each plan taken for itself where there were several. `gap`: by how much the price may be above the least, as a part of
-    the bound; None when that is not known. `method`: "greedy", or "column generation" where that found anything better.
-    `unpriced`: nodes that no price is known of, by bucket; they are in no figure. `others_per_hour`: the price of the nodes
-    that were opened for jobs that are in no plan (gangs, jobs that scatter or ask for what the engine does not understand).
+    `price_per_hour` is that of all of them with a price: what least-cost plans open, and `others_per_hour`, for jobs that
+    are in no plan (gangs, jobs that scatter, what the engine does not wholly understand, and what is left over). Of the
+    planned part: `lower_bound`, that no plan of the same jobs costs less than, each plan taken for itself where there were
+    several; and `gap`, by how much its price may be above the least, as a part of the bound, None when that is not known.
+    `method`: "first fit" without any plan, "greedy", or "column generation" where that found anything better. `unpriced`:
+    nodes that no price is known of, by bucket; they are in no figure.
     """
 
     price_per_hour: float
@@ -61,22 +63,33 @@ class PlanCost(NamedTuple):
     others_per_hour: float = 0.0
 
     @property
-    def total_per_hour(self) -> float:
-        """All new nodes of a known price together."""
-        return self.price_per_hour + self.others_per_hour
+    def planned_per_hour(self) -> float:
+        """The part that `lower_bound` and `gap` are about."""
+        return max(0.0, self.price_per_hour - self.others_per_hour)
+
+    @property
+    def total_per_hour(self) -> float | None:
+        """All new nodes together; None when the price of one of them is not known."""
+        return None if self.unpriced else self.price_per_hour
 
     def __str__(self) -> str:
-        gap = "by how much above the least is not known"
-        if self.gap is not None:
-            gap = f"at most {self.gap:.3%} above the least"
-        said = [f"${self.price_per_hour:,.4f} per hour, {gap} ({self.method})"]
-        if self.others_per_hour:
-            others = f"${self.others_per_hour:,.4f} per hour for jobs that are in no plan"
-            said = [*said, others] if self.price_per_hour else [others]
+        said = f"${self.price_per_hour:,.4f} per hour"
+        if self.method == FIRST_FIT:
+            said += " for jobs that are in no plan"
+        else:
+            said += f", {self._of_the_least()} ({self.method})"
+            if self.others_per_hour:
+                said += f"; ${self.others_per_hour:,.4f} of it are for jobs that are in no plan"
         if self.unpriced:
             listed = ", ".join(f"{n} of {bucket}" for bucket, n in self.unpriced.items())
-            said.append(f"of unknown price: {listed}")
-        return "; besides, ".join(said)
+            said += f"; besides, of unknown price: {listed}"
+        return said
+
+    def _of_the_least(self) -> str:
+        planned = "the planned part " if self.others_per_hour else ""
+        if self.gap is None:
+            return f"{planned}by how much above the least is not known"
+        return f"{planned}at most {self.gap:.3%} above the least"
 
 
 class Placement(NamedTuple):
@@ -121,7 +134,7 @@ class LeastCost:
         self.cost: PlanCost | None = None
         self._left = seconds
         self._plain: dict[Expr, bool] = {}
-        # nodes by stock: those that there were when the queue began, and those that plans have opened since
+        # nodes by stock: those that ran when the queue began, and those that plans have added since
         self._before: dict[Stock, int] = {}
         self._opened: Counter[Stock] = Counter()
 
@@ -169,20 +182,25 @@ class LeastCost:
         """A new queue: all the time is there again."""
         manager._sync()
         self._left = self.seconds
-        self._before = {stock: len(stock.shapes) for stock in manager._packer.stocks}
+        self._before = {stock: _running(stock) for stock in manager._packer.stocks}
         self._opened.clear()
 
     def finish(self, manager: NodeManager) -> None:
         """The queue is done: what was opened beside the plans is part of the cost."""
         others = {
-            stock: len(stock.shapes) - before - self._opened[stock]
+            stock: _running(stock) - before - self._opened[stock]
             for stock, before in self._before.items()
         }
         price, unpriced = self._add_up(manager, others)
         if price or unpriced != self._unpriced():
-            cost = self.cost or PlanCost(0.0, 0.0, 0.0, "greedy", {})
-            price += cost.others_per_hour
-            self._say(cost._replace(unpriced=unpriced, others_per_hour=price))
+            cost = self.cost or PlanCost(0.0, 0.0, 0.0, FIRST_FIT, {})
+            self._say(
+                cost._replace(
+                    price_per_hour=cost.price_per_hour + price,
+                    others_per_hour=cost.others_per_hour + price,
+                    unpriced=unpriced,
+                )
+            )
 
     def has_room_for_all(
         self, manager: NodeManager, demands: Sequence[Demand], others: int
@@ -217,10 +235,12 @@ class LeastCost:
         price, unpriced = self._add_up(manager, opened)
         bound, method = min(solution.bound, price), solution.method
         if self.cost is not None:
-            price, bound = price + self.cost.price_per_hour, bound + self.cost.lower_bound
-            method = max(method, self.cost.method, key=len)
+            price, bound = price + self.cost.planned_per_hour, bound + self.cost.lower_bound
             others = self.cost.others_per_hour
-        self._say(PlanCost(price, bound, gap_of(price, bound), method, unpriced, others))
+            if self.cost.method == COLUMNS:
+                method = COLUMNS
+        gap = gap_of(price, bound)
+        self._say(PlanCost(price + others, bound, gap, method, unpriced, others))
 
     def _unpriced(self) -> dict[str, int]:
         return dict(self.cost.unpriced) if self.cost else {}
@@ -244,6 +264,11 @@ class LeastCost:
         self.cost = cost
         level = logging.warning if cost.unpriced else logging.info
         level("Least cost: %s", cost)
+
+
+def _running(stock: Stock) -> int:
+    """How many nodes of a stock run, or are to."""
+    return sum(shape is not None and not shape.dormant for shape in stock.shapes)
 
 
 def _carry_out(manager: NodeManager, layout: Layout, demands: Sequence[Demand]) -> None:
