@@ -7,6 +7,8 @@ under the published names. Units: nodes and cores (vCPUs).
 
 from __future__ import annotations
 
+from copy import copy
+
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.packing.ledger import NO_LIMIT, Account, Tab
 
@@ -150,7 +152,6 @@ class BucketLimits:
         max_core_count: int,
         max_count: int,
         *,
-        own: _OwnLimit | None = None,
         name: str = "Bucket",
     ) -> None:
         self._vcpu_count = vcpu_count
@@ -161,16 +162,14 @@ class BucketLimits:
             (family_limits, ("VM Family", "Spot")),
             (placement_group_limits, ("PlacementGroup",)),
         ):
-            if limit is not None and not limit.name.startswith(start):
-                raise AssertionError(
-                    f"expected a limit named {' or '.join(start)}…, found {limit.name!r}"
-                )
+            if limit is not None:
+                _check_name(limit, *start)
         self._regional = regional_limits
         self._cluster = cluster_limits
         self._nodearray = nodearray_limits
         self._family = family_limits
         self._group = placement_group_limits
-        self._own = own or _OwnLimit(
+        self._own = _OwnLimit(
             name,
             vcpu_count,
             (active_count, active_core_count),
@@ -180,22 +179,10 @@ class BucketLimits:
 
     def in_placement_group(self, placement_group_limits: _SharedLimit) -> BucketLimits:
         """The limits of the same bucket within a placement group; all other limits are shared with this one."""
-        own = self._own
-        return BucketLimits(
-            self._vcpu_count,
-            self._regional,
-            self._cluster,
-            self._nodearray,
-            self._family,
-            placement_group_limits,
-            own.base_active_cores,
-            own.base_active,
-            own.max_nodes * self._vcpu_count,
-            own.max_nodes,
-            own.max_core_count,
-            own.max_count,
-            own=own,
-        )
+        _check_name(placement_group_limits, "PlacementGroup")
+        made = copy(self)
+        made._group = placement_group_limits
+        return made
 
     @property
     def accounts(self) -> tuple[Account, ...]:
@@ -348,6 +335,11 @@ class BucketLimits:
         return "BucketLimits(" + "; ".join(account.describe() for account in self.accounts) + ")"
 
     __repr__ = __str__
+
+
+def _check_name(limit: _SharedLimit, *start: str) -> None:
+    if not limit.name.startswith(start):
+        raise AssertionError(f"expected a limit named {' or '.join(start)}…, found {limit.name!r}")
 
 
 def null_bucket_limits(num_nodes: int, vcpu_count: int) -> BucketLimits:

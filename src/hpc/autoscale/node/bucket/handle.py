@@ -170,15 +170,14 @@ class NodeBucket(BucketFacts):
             self._on_write(self)
 
     def _join(
-        self, table: ShapeTable, finish: Finish, on_write: Callable[[NodeBucket], None]
+        self, blank: NodeShape, finish: Finish, on_write: Callable[[NodeBucket], None]
     ) -> Stock:
-        """Become part of an engine; its state here is the `Stock` returned. `finish` gives new nodes their default
-        resources; `on_write` is called when something was written that `_sync` must pass on."""
+        """Become part of an engine; its state here is the `Stock` returned. `blank`: stands for its shapes before the first
+        `_sync`, when default resources are defined. `finish` gives new nodes their default resources; `on_write` is called
+        when something was written that `_sync` must pass on."""
         self._finish = finish
         self._on_write = on_write
         self._mould.recast()
-        # the shapes are made by the first `_sync`, when default resources are defined
-        blank = table.shape(table.template({}, {}), {})
         self._stock = Stock(
             str(self), blank, blank, max(1, self.vcpu_count), self.accounts, self._artificial
         )

@@ -62,6 +62,8 @@ class NodeManager(Ordered, Capacity, Commands):
         super().__init__(cluster_bindings)
         self.problems = list(problems)
         self._packer = Packer(existing_first)
+        table = self._packer.table
+        self._blank = table.shape(table.template({}, {}), {})
         self._names = Names()
         self._sortings: dict[int, tuple[Compiled, Sorted]] = {}
         self._defaults = Defaults()
@@ -124,7 +126,7 @@ class NodeManager(Ordered, Capacity, Commands):
         if self._defaults.definitions:
             bucket._apply_defaults(self._defaults, self._defaults.deferred)
         if bucket.valid:
-            stock = bucket._join(self._packer.table, self._defaults, self._bucket_written)
+            stock = bucket._join(self._blank, self._defaults, self._bucket_written)
             self._by_stock[stock] = bucket
             self._packer.add(stock)
 
