@@ -52,7 +52,10 @@ def test_and_children_add_up():
     result = both.satisfied_by_node(node)
     assert result.status == "InsufficientResource"
     assert "together" in result.reasons[0]
-    assert both.satisfied_by_bucket(a_bucket(ncpus=4)).status == "InsufficientResource"
+    assert both.satisfied_by_bucket(a_bucket(ncpus=4)).status == "success"  # asked part by part
+    assert (
+        Or(both, {"never": "x"}).satisfied_by_bucket(a_bucket(ncpus=4)).status == "CompoundFailure"
+    )
     assert both.do_decrement(node) is False
     assert node.available == {"ncpus": 4}
 

@@ -80,10 +80,19 @@ class And(_Composite):
         return self._satisfied(lambda child: child.satisfied_by_node(node), node, view_of(node))
 
     def satisfied_by_bucket(self, bucket: NodeBucket) -> SatisfiedResult:
-        """The same of a bucket."""
+        """The first child's refusal. Whether all of them fit together is a question for each node: one that is there may
+        meet another alternative of a child than a new one would."""
+        for child in self.constraints:
+            answer = child.satisfied_by_bucket(bucket)
+            if not answer:
+                return answer
+        return SatisfiedResult("success", self, bucket.example_node)
+
+    def _satisfied_by_new_node(self, bucket: NodeBucket) -> SatisfiedResult:
+        """Whether all of them fit together on a new node of a bucket."""
 
         def ask(child: NodeConstraint) -> SatisfiedResult:
-            return child.satisfied_by_bucket(bucket)
+            return _of_new_node(child, bucket)
 
         return self._satisfied(ask, bucket.example_node, bucket_view(bucket))
 
@@ -169,7 +178,7 @@ class _Choice(_Composite):
 
     def satisfied_by_bucket(self, bucket: NodeBucket) -> SatisfiedResult:
         """The same of a bucket."""
-        return self._satisfied(lambda child: child.satisfied_by_bucket(bucket), bucket.example_node)
+        return self._satisfied(lambda child: _of_new_node(child, bucket), bucket.example_node)
 
     def minimum_space(self, node: Node) -> int:
         """How often the chosen child fits; 0 without one."""
@@ -217,7 +226,7 @@ class Or(_Choice):
 
         def weigh(bucket: NodeBucket, weight: float) -> float:
             for index, child in enumerate(self.constraints):
-                if child.satisfied_by_bucket(bucket):
+                if _of_new_node(child, bucket):
                     return weight + 100.0 * (count - index)
             return 0.0
 
@@ -288,7 +297,7 @@ class Not(BaseNodeConstraint):
 
     def satisfied_by_bucket(self, bucket: NodeBucket) -> SatisfiedResult:
         """Whether the bucket does not satisfy the child."""
-        return self._negated(self.condition.satisfied_by_bucket(bucket), bucket.example_node)
+        return self._negated(_of_new_node(self.condition, bucket), bucket.example_node)
 
     def _negated(self, answer: SatisfiedResult, node: Node) -> SatisfiedResult:
         status = "not(success)" if answer else "success"
@@ -300,6 +309,13 @@ class Not(BaseNodeConstraint):
 
     def __str__(self) -> str:
         return f"not {self.condition}"
+
+
+def _of_new_node(child: NodeConstraint, bucket: NodeBucket) -> SatisfiedResult:
+    """What a bucket is to an alternative: which one counts is decided by all that it asks of a new node at once."""
+    if isinstance(child, And):
+        return child._satisfied_by_new_node(bucket)
+    return child.satisfied_by_bucket(bucket)
 
 
 def _none_of(
