@@ -144,8 +144,7 @@ class DemandCalculator:
     @collecting_seldom()
     def get_demand(self) -> DemandResult:
         """Nodes to create, in use, not in use, and failed, as of now."""
-        failed = self.node_mgr.get_failed_nodes()
-        nodes = self._queue()
+        failed, nodes = self._failed_and_queued()
         needed = [node.required for node in nodes]
         matched = list(compress(nodes, needed))
         unmatched = list(compress(nodes, map(not_, needed)))
@@ -166,24 +165,27 @@ class DemandCalculator:
         """All nodes of the demand."""
         return self.get_demand().compute_nodes
 
-    def _queue(self) -> list[Node]:
-        """The nodes that there are and that have not failed, in the queue's order, priorities as of now."""
-        nodes = self.node_mgr.get_non_failed_nodes()
+    def _failed_and_queued(self) -> tuple[list[Node], list[Node]]:
+        """The nodes that have failed, and all others in the queue's order, priorities as of now."""
+        nodes = self.node_mgr.get_nodes()
+        failed = [node for node in nodes if node.state == "Failed"]
+        if failed:
+            nodes = [node for node in nodes if node.state != "Failed"]
         # a node's priority is asked when it is pushed
         self._node_queue.update()
         self._node_queue._push_all(nodes)
         if len(self._node_queue) == len(nodes):
-            return list(self._node_queue)
+            return failed, list(self._node_queue)
         # the queue never forgets a node
         present = {id(node) for node in nodes}
-        return [node for node in self._node_queue if id(node) in present]
+        return failed, [node for node in self._node_queue if id(node) in present]
 
     # -- history, and what it says
 
     def update_history(self) -> None:
         """Note which nodes there are, which are ready, and which are needed."""
-        failed = self.node_mgr.get_failed_nodes()
-        self.node_history.update([*self._queue(), *failed])
+        failed, queued = self._failed_and_queued()
+        self.node_history.update([*queued, *failed])
 
     def find_unmatched_for(
         self, at_least: AtLeast = 300, unmatched_nodes: Sequence[Node] | None = None

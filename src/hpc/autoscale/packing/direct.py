@@ -217,7 +217,8 @@ class Direct(Outlook):
                     size, after = len(stock.shapes), self.after(stock.new_shape, new, times)
                     stock.append(after, count)
                     if times == new.count:
-                        self._stays(index, after)  # it need not be asked when the stock is next looked at
+                        # it need not be asked when the stock is next looked at
+                        self._stays(index, after)
                     runs.append((stock, size, size + count))
             units -= full * new.count + rest
         return runs, units

@@ -112,8 +112,8 @@ class NodeManager(Ordered, Capacity, Commands):
             node
             for node in self.get_nodes()
             if not node.exists
-            and node.state != "Stopping"
-            and not (node.state == "Deallocated" and not node._in_demand)
+            and (state := node.state) != "Stopping"
+            and (state != "Deallocated" or node._in_demand)
         ]
 
     def get_new_nodes(self) -> list[Node]:
