@@ -155,13 +155,13 @@ class Outlook:
         why: Reject | None = None
         while 0 <= start < size:
             near = min(size, start + NEAR)
-            for position in range(start, near):
-                shape = shapes[position]
-                fit = fits[shape] if shape in fits else self._meet(index, shape)
-                if fit.__class__ is Fit:
-                    return position, why
-                if why is None and isinstance(fit, Reject):
-                    why = fit
+            for position, fit in enumerate(map(fits.get, shapes[start:near]), start):
+                if fit is None:
+                    fit = self._meet(index, shapes[position])
+                if fit is not False:
+                    if isinstance(fit, Fit):
+                        return position, why
+                    why = why or fit
             start = self._next_with_room(index, near)
         return -1, why
 
