@@ -118,7 +118,7 @@ class _Budget:
 
 
 class LeastCost:
-    """The least-cost mode of one calculator. `seconds` may be spent on improving the greedy plans of one queue, by
+    """The least-cost mode of one calculator. `seconds` may be spent on planning one queue, by
     `clock`, which is the CPU time of the thread: a busy machine makes no worse plans. `rounds`: of column generation, 0 for none.
     """
 

@@ -14,10 +14,10 @@ from importlib import import_module
 from typing import NamedTuple
 
 from hpc.autoscale.packing.leastcost.bound import bound_of, charge_of, resource_bound
-from hpc.autoscale.packing.leastcost.greedy import greedy
+from hpc.autoscale.packing.leastcost.greedy import Expired, greedy, never
 from hpc.autoscale.packing.leastcost.knapsack import Knapsacks
 from hpc.autoscale.packing.leastcost.master import Master
-from hpc.autoscale.packing.leastcost.merged import SEARCHING, greedy_lots, is_merged, plan_merged
+from hpc.autoscale.packing.leastcost.merged import SEARCHING, is_merged, plan_merged
 from hpc.autoscale.packing.leastcost.plan import Load, Lot, Rooms, left_over, price_of, real
 from hpc.autoscale.packing.leastcost.problem import Problem
 
@@ -40,10 +40,17 @@ class Effort(NamedTuple):
     rounds: int = 1_000
     roughly: bool = False
 
-    @property
     def is_spent(self) -> bool:
         """Whether time is up."""
         return self.seconds_left() <= 0
+
+    def part(self, share: float) -> Expired:
+        """Whether that part of the time that is left now is spent."""
+        seconds = self.seconds_left()
+        if not math.isfinite(seconds):
+            return never
+        least = seconds * (1 - share)
+        return lambda: self.seconds_left() <= least
 
 
 class Found(NamedTuple):
@@ -62,19 +69,17 @@ def generate(problem: Problem, start: Sequence[Lot], bound: float, effort: Effor
         return Found(list(start), bound, False)
     if not is_merged(problem):
         return _Generation(problem, start, bound, effort).run()
-    searched = plan_merged(problem, lambda classes: _improved(classes, effort), SEARCHING)
-    plans = [searched, list(start)]
-    if effort.is_spent:
-        # with too little time for it, a search may come to less than none
-        plans.append(greedy_lots(problem))
-    complete = [lots for lots in plans if not any(left_over(problem, lots))]
-    best = min(complete, key=lambda lots: price_of(problem, lots))
-    return Found(best, bound, best is searched)
+    if effort.is_spent():
+        return Found(list(start), bound, False)
+    searched = plan_merged(problem, lambda c: _improved(c, effort), SEARCHING, effort.is_spent)
+    if any(left_over(problem, searched)) or price_of(problem, searched) >= price_of(problem, start):
+        return Found(list(start), bound, False)
+    return Found(searched, bound, True)
 
 
 def _improved(classes: Problem, effort: Effort) -> list[Lot]:
     lots = greedy(classes)
-    if effort.is_spent or any(left_over(classes, lots)):
+    if effort.is_spent() or any(left_over(classes, lots)):
         return lots
     return _Generation(classes, lots, 0.0, effort._replace(roughly=True)).run().lots
 
@@ -115,7 +120,7 @@ class _Generation:
         nodes: list[float] = []
         close = _ROUGHLY if self.effort.roughly else CLOSE_ENOUGH
         for _ in range(self.effort.rounds):
-            if self._is_best() or self.effort.is_spent:
+            if self._is_best() or self.effort.is_spent():
                 break
             solved = self.master.solve()
             if solved is None:
@@ -167,7 +172,7 @@ class _Generation:
             self._keep(lots)
             return
         self._keep([*lots, *greedy(rest)])
-        if not self.effort.roughly and not self._is_best() and not self.effort.is_spent:
+        if not self.effort.roughly and not self._is_best() and not self.effort.is_spent():
             self._keep([*lots, *self._search(rest)])
 
     def _search(self, rest: Problem) -> list[Lot]:

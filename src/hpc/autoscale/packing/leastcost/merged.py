@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import chain, repeat
 
-from hpc.autoscale.packing.leastcost.greedy import greedy
+from hpc.autoscale.packing.leastcost.greedy import Expired, greedy, never
 from hpc.autoscale.packing.leastcost.merging import merge, sizes_of, tell_apart
 from hpc.autoscale.packing.leastcost.plan import Lot, Rooms, left_over
 from hpc.autoscale.packing.leastcost.problem import Problem
@@ -38,27 +38,31 @@ def is_merged(problem: Problem) -> bool:
     return sum(item.units > 0 for item in problem.items) > MOST_ITEMS
 
 
-def greedy_lots(problem: Problem, roughly: bool = False) -> list[Lot]:
-    """The greedy plan of any problem. `roughly`: in one turn, where there are classes."""
+def greedy_lots(problem: Problem, expired: Expired = never, roughly: bool = False) -> list[Lot]:
+    """The greedy plan of any problem. `roughly`: in one turn, where there are classes, and not of everything."""
     if not is_merged(problem):
-        return greedy(problem)
-    return plan_merged(problem, greedy, ROUGHLY if roughly else GREEDILY, not roughly)
+        return greedy(problem, expired)
+    if roughly:
+        return plan_merged(problem, greedy, ROUGHLY, expired, to_the_end=False)
+    return plan_merged(problem, greedy, GREEDILY, expired)
 
 
 def plan_merged(
     problem: Problem,
     plan: Way,
     turns: Turns,
+    expired: Expired = never,
     to_the_end: bool = True,
 ) -> list[Lot]:
-    """Lots of single nodes that place as much as finds room, by plans of classes. `to_the_end`: what is left is planned
-    item by item."""
+    """Lots of single nodes that place as much as finds room, by plans of classes. Once the time is up, it goes on with the
+    last turn. `to_the_end`: what is left is planned item by item."""
     sizes = sizes_of(problem)
     lots: list[Lot] = []
     rest = problem
-    for most, at_least in chain(turns, repeat(turns[-1])):
+    for turn in chain(turns, repeat(turns[-1])):
         if not any(rest.units):
             return lots
+        most, at_least = turns[-1] if expired() else turn
         classes = merge(rest, most, sizes)
         found = tell_apart(rest, classes, plan(classes.problem), at_least)
         before = sum(rest.units)

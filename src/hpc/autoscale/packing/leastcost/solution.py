@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from hpc.autoscale.packing.leastcost.bound import simple_bound
@@ -49,28 +50,27 @@ def solve(
     `effort` None: greedily. With effort, and numpy and highspy installed, a plan that places everything is improved by
     column generation.
     """
-    lots, method = list(start or greedy_lots(problem, effort is not None)), GREEDY
+    lots, method = list(start or greedy_start(problem, effort)), GREEDY
     unplaced = tuple(left_over(problem, lots))
     settled = _settled(problem, lots)
     price = price_of(settled, lots)
     bound = 0.0 if any(unplaced) else simple_bound(settled)
     if effort is not None and not any(unplaced) and price > bound * (1 + CLOSE_ENOUGH):
-        try:
+        # without the extra the greedy plan is the plan
+        with suppress(ImportError):
             found = generate(settled, lots, bound, effort)
-        except ImportError:
-            lots = min([lots, *_thorough(settled)], key=lambda each: price_of(settled, each))
-            price = price_of(settled, lots)
-        else:
             lots, bound = found.lots, found.bound
             price, method = price_of(settled, lots), COLUMNS if found.searched else GREEDY
     unpriced = sum(lot.nodes for lot in lots if not problem.bins[lot.bin].priced)
     return Solution(tuple(lots), price, min(bound, price), method, unplaced, unpriced)
 
 
-def _thorough(problem: Problem) -> list[list[Lot]]:
-    """A better greedy plan than was made for a search to start from, where there is one."""
-    lots = greedy_lots(problem) if is_merged(problem) else []
-    return [lots] if lots and not any(left_over(problem, lots)) else []
+def greedy_start(problem: Problem, effort: Effort | None) -> list[Lot]:
+    """The greedy plan, which takes its time from the effort: half of it, or with thousands of sizes all, as a search
+    begins anew there and comes to nothing in a short time."""
+    if effort is None:
+        return greedy_lots(problem)
+    return greedy_lots(problem, effort.part(1.0 if is_merged(problem) else 0.5))
 
 
 def _settled(problem: Problem, lots: Sequence[Lot]) -> Problem:
