@@ -143,8 +143,7 @@ class Direct(Outlook):
         on a new node of any stock. None: a new node would take some of them only."""
         self._journal.is_planned = False
         for index, stock in enumerate(self.stocks):
-            tight = stock.tight
-            if tight is not None and tight.room(stock.cores) <= stock.reserved:
+            if stock.is_still_full:
                 continue
             new = self.opening(index)
             if not isinstance(new, Fit):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 
 from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.expr import Expr, Fit, MinResource, ResourceIs
+from hpc.autoscale.packing.reading import just_enough
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.shape import NodeShape, Unit
 from hpc.autoscale.packing.stock import Stock
@@ -178,7 +179,7 @@ class _Amounts:
             return None
         index = bisect_left(self._sorted, needed)
         # what is less by no more than the rounding that `how_many` forgives is a question for it
-        if index and self._sorted[index - 1] >= needed - abs(needed) * 2e-9:
+        if index and self._sorted[index - 1] >= just_enough(needed):
             return None
         return self._from[index]
 

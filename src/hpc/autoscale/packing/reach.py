@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hpc.autoscale.packing.expr import Expr
+from hpc.autoscale.packing.reading import just_enough
 from hpc.autoscale.packing.stock import Journal, Stock
 
 
@@ -36,6 +37,6 @@ class Reach:
             if most is None:
                 found = [stock.most(name, sized) for stock in self._stocks if stock.shapes]
                 most = self._most[name, sized] = max(found, default=float("-inf"))
-            if most < amount - abs(amount) * 2e-9:
+            if most < just_enough(amount):
                 return False
         return True

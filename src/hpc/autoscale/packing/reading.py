@@ -10,6 +10,12 @@ from hpc.autoscale.packing.expr import VACANT
 from hpc.autoscale.packing.shape import NodeShape, Unit
 
 
+def just_enough(amount: float) -> float:
+    """The least that may do for an amount: less by more than the rounding that `how_many` forgives, so that what is searched by
+    this may be too much, never too little."""
+    return amount - abs(amount) * 2e-9
+
+
 class Reading:
     """How much a node has of a resource, in the `unit` that new nodes had it in when it was first asked for.
 
@@ -31,6 +37,10 @@ class Reading:
         if found is None:
             found = self.known[shape] = -math.inf if shape is None else self._read(shape)
         return found
+
+    def needed(self, amount: float, sized: bool) -> float:
+        """The least of this reading that may do for an amount: of bytes (`sized`), or in the unit that nodes have it in."""
+        return just_enough(amount if sized else amount * self.factor)
 
     def all(self, shapes: Sequence[NodeShape | None]) -> list[float]:
         """It of each shape."""

@@ -53,6 +53,7 @@ class Stock:
         "_nodes_full",
         "_readings",
         "_room",
+        "_tight",
         "accounts",
         "artificial",
         "bucket_shape",
@@ -62,7 +63,6 @@ class Stock:
         "new_shape",
         "reserved",
         "shapes",
-        "tight",
     )
 
     def __init__(
@@ -86,7 +86,7 @@ class Stock:
         self._room = RoomTree(self.shapes)
         self._readings: dict[str, Reading] = {}
         # the limit that was short when they were last asked
-        self.tight: Account | None = None
+        self._tight: Account | None = None
         self._no_capacity: tuple[object, Reject] | None = None
         self._nodes_full: Reject | None = None
         self.journal = Journal()
@@ -94,18 +94,18 @@ class Stock:
     @property
     def is_still_full(self) -> bool:
         """Whether the limit that was short when it was last asked has no room now; False says nothing."""
-        tight = self.tight
+        tight = self._tight
         return tight is not None and tight.room(self.cores) <= self.reserved
 
     def has_room_for(self, nodes: int) -> bool:
         """Whether the limits allow so many more nodes. Cost: one limit, where it is the one that was short before."""
         nodes += self.reserved
-        tight, cores = self.tight, self.cores
+        tight, cores = self._tight, self.cores
         if tight is not None and tight.room(cores) < nodes:
             return False
         for account in self.accounts:
             if account is not tight and account.room(cores) < nodes:
-                self.tight = account
+                self._tight = account
                 return False
         return True
 
@@ -116,7 +116,7 @@ class Stock:
             return False
         tight = charge_one(self._charged, self.cores)
         if tight is not None:
-            self.tight = tight
+            self._tight = tight
             return False
         self.shapes.append(shape)
         self.journal.added.append(self)
@@ -128,7 +128,7 @@ class Stock:
         for account in self.accounts:
             left = account.room(cores) - self.reserved
             if left < room:
-                room, self.tight = left, account
+                room, self._tight = left, account
         if room <= 0:
             return 0
         for account in self._charged:
@@ -178,8 +178,7 @@ class Stock:
         self._room.catch_up()
         for name, amount, sized in expr.minima:
             reading = self._readings.get(name) or self._read(name)
-            needed = amount if sized else amount * reading.factor
-            if reading.tree[1] < needed - abs(needed) * 2e-9:
+            if reading.tree[1] < reading.needed(amount, sized):
                 return False
         return True
 
@@ -195,9 +194,7 @@ class Stock:
         needs = Needs([], [])
         for name, amount, sized in expr.minima:
             reading = self._readings.get(name) or self._read(name)
-            needed = amount if sized else amount * reading.factor
-            # less than the rounding that `how_many` forgives: too much may be offered, never too little
-            needed -= abs(needed) * 2e-9
+            needed = reading.needed(amount, sized)
             needs.trees.append((reading.tree, needed))
             needs.readings.append((reading, needed))
         return needs
@@ -209,8 +206,7 @@ class Stock:
 
     def append(self, shape: NodeShape | None, count: int = 1) -> None:
         """Nodes more, at the end."""
-        self.shapes.extend([shape] * count)
-        self.journal.added.append(self)
+        self.extend([shape] * count)
 
     def extend(self, shapes: Sequence[NodeShape | None]) -> None:
         """`append` for nodes that differ."""
