@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING
 
 from hpc.autoscale.errors import AutoscaleError
@@ -35,14 +35,9 @@ class Names:
 
     def take(self, bucket: NodeBucket, count: int) -> list[str]:
         """`take_one`, for so many."""
-        nodearray, used = bucket.nodearray, self.used
-        start = self._next.get(nodearray, 1)
-        self._next[nodearray] = start + count
-        names = [f"{nodearray}-{index}" for index in range(start, start + count)]
-        if not used.isdisjoint(names):
-            self._next[nodearray] = start
-            return [self.take_one(bucket) for _ in range(count)]
-        used.update(names)
+        nodearray = bucket.nodearray
+        names, self._next[nodearray] = self._lowest(nodearray, count, self._next.get(nodearray, 1))
+        self.used.update(names)
         return names
 
     def take_one(self, bucket: NodeBucket) -> str:
@@ -54,6 +49,19 @@ class Names:
         self._next[nodearray] = index + 1
         used.add(name)
         return name
+
+    def _lowest(
+        self, nodearray: str, count: int, index: int, chosen: Collection[str] = ()
+    ) -> tuple[list[str], int]:
+        """The lowest names from an index on that are neither in use nor `chosen`, and where to go on."""
+        found: list[str] = []
+        while missing := count - len(found):
+            names = [f"{nodearray}-{i}" for i in range(index, index + missing)]
+            index += missing
+            if not self.used.isdisjoint(names):
+                names = [name for name in names if name not in self.used]
+            found += [name for name in names if name not in chosen] if chosen else names
+        return found, index
 
     def propose(self) -> Proposal:
         """Names for the new nodes of one plan; nothing is reserved before `Proposal.accept`."""
@@ -75,7 +83,7 @@ class Proposal:
         the next index that was not tried before; what it raises goes to the caller."""
         if self._names.hook is None:
             return self._lowest(bucket.nodearray, count)
-        found = []
+        found: list[str] = []
         for _ in range(count):
             name = self._hooked(bucket)
             self._chosen.add(name)
@@ -93,16 +101,8 @@ class Proposal:
 
     def _lowest(self, nodearray: str, count: int) -> list[str]:
         index = self._next.get(nodearray) or self._names._next.get(nodearray, 1)
-        used, chosen = self._names.used, self._chosen
-        found: list[str] = []
-        while missing := count - len(found):
-            names = [f"{nodearray}-{i}" for i in range(index, index + missing)]
-            index += missing
-            if not (used.isdisjoint(names) and chosen.isdisjoint(names)):
-                names = [name for name in names if self._is_free(name)]
-            found += names
-        chosen.update(found)
-        self._next[nodearray] = index
+        found, self._next[nodearray] = self._names._lowest(nodearray, count, index, self._chosen)
+        self._chosen.update(found)
         return found
 
     def _hooked(self, bucket: NodeBucket) -> str:
