@@ -174,17 +174,13 @@ class Job:
 
     def _allocate_quietly(self, node_mgr: NodeManager) -> bool:
         """What `_allocate` would do, in few steps; nobody is told why not. False: ask `_allocate` for what remains."""
-        units = self.iterations_remaining
-        if (
-            units <= 0
-            or self.__parsed is not None
-            or self.__node_count > 0
-            or self.__colocated
-            or self.__packing_strategy != PackingStrategy.PACK
-        ):
+        compiled, units = self.__compiled, self.iterations_remaining
+        whole = self.__colocated or self.__packing_strategy == PackingStrategy.SCATTER
+        if self.__parsed is not None or units <= 0 or (self.__node_count > 0 and not whole):
             return False
-        compiled = self.__compiled
         try:
+            if whole:
+                return self._allocate_gang_quietly(node_mgr)
             placed = node_mgr._place_on_one(compiled, units, self.__name)
         except Strayed:
             return False
@@ -199,6 +195,20 @@ class Job:
                 AllocationResult("success", lambda: [bucket._handle(position)], units)
         return True
 
+    def _allocate_gang_quietly(self, node_mgr: NodeManager) -> bool:
+        """`_allocate_quietly` for a job that is all or nothing."""
+        placed = node_mgr._place_whole(self.__compiled, self._want(whole=True), self.__name)
+        if placed and self.__node_count <= 0:
+            self.iterations_remaining = 0
+        return placed
+
+    def _want(self, whole: bool) -> Want:
+        """What remains to be placed. A job of nodes asks for all of them again each time."""
+        if self.node_count > 0:
+            return Want(self.node_count, 1, whole)
+        each = 1 if self.packing_strategy == PackingStrategy.SCATTER else UNBOUNDED
+        return Want(self.iterations_remaining, each, whole)
+
     def _allocate(
         self,
         node_mgr: NodeManager,
@@ -207,12 +217,7 @@ class Job:
         failed_as: str | None = None,
     ) -> AllocationResult:
         """`do_allocate`; `failed_as` is the status of a refusal."""
-        whole = all_or_nothing or self.colocated
-        if self.node_count > 0:
-            want = Want(self.node_count, 1, whole)
-        else:
-            each = 1 if self.packing_strategy == PackingStrategy.SCATTER else UNBOUNDED
-            want = Want(self.iterations_remaining, each, whole)
+        want = self._want(all_or_nothing or self.colocated)
         if want.units <= 0:
             return AllocationResult(
                 "NothingRequested", reasons=[f"job {self.name} has nothing left to place"]

@@ -127,12 +127,12 @@ class Direct(Outlook):
 
     def _whole_amounts(self) -> Amounts | None:
         if self._amounts is False:
-            self._amounts = whole_amounts(self._expr)
+            self._amounts = whole_amounts(self.expr)
         return self._amounts
 
     def _stays(self, index: int, shape: NodeShape | None) -> bool:
         """Whether a node of a stock that has taken all that fitted may take something the next time."""
-        if shape not in self._fits and self._whole_amounts():
+        if shape not in self._fits and shape and (shape.closed or self._whole_amounts()):
             # an amount does not fit once more
             self._refused.add(shape)
             self._fits[shape] = False
@@ -209,15 +209,33 @@ class Direct(Outlook):
             if not isinstance(new, Fit):
                 continue
             nodes = stock.charge_some(-(-units // new.count))
-            full = min(nodes, units // new.count)
-            rest = units - full * new.count if nodes > full else 0
-            for count, times in ((full, new.count), (nodes - full, rest)):
-                if count:
-                    size, after = len(stock.shapes), self.after(stock.new_shape, new, times)
-                    stock.append(after, count)
-                    if times == new.count:
-                        # it need not be asked when the stock is next looked at
-                        self._stays(index, after)
-                    runs.append((stock, size, size + count))
-            units -= full * new.count + rest
+            opened, units = self._opened(index, new, nodes, new.count, units)
+            runs += opened
         return runs, units
+
+    def open_whole(self, index: int, units: int, per_node: int) -> list[Run]:
+        """Place all `units` slots on new nodes of one stock, at most `per_node` on each: where. Nowhere, and nothing is done,
+        where the limits have no room for so many."""
+        self._journal.is_planned = False
+        stock, new = self.stocks[index], self.opening(index)
+        each = min(new.count, per_node) if isinstance(new, Fit) else 0
+        if not isinstance(new, Fit) or not stock.charge_all(nodes := -(-units // each)):
+            return []
+        return self._opened(index, new, nodes, each, units)[0]
+
+    def _opened(
+        self, index: int, new: Fit, nodes: int, each: int, units: int
+    ) -> tuple[list[Run], int]:
+        """Add nodes that were charged for and take up to `each` of so many units: where, and how many are left."""
+        stock, runs = self.stocks[index], []
+        full = min(nodes, units // each)
+        rest = units - full * each if nodes > full else 0
+        for count, times in ((full, each), (nodes - full, rest)):
+            if count:
+                size, after = len(stock.shapes), self.after(stock.new_shape, new, times)
+                stock.append(after, count)
+                if times == new.count:
+                    # it need not be asked when the stock is next looked at
+                    self._stays(index, after)
+                runs.append((stock, size, size + count))
+        return runs, units - full * each - rest

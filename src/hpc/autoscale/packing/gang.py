@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, overload
 
+from hpc.autoscale.packing.direct import Direct, Run
 from hpc.autoscale.packing.draft import Delta, Draft, Probe, Want
 from hpc.autoscale.packing.expr import Fit
 from hpc.autoscale.packing.groups import Family, Groups, families, is_in_use
@@ -38,6 +39,32 @@ def plan_whole(
     if found is not None:
         return found.delta()
     return Delta((), 0, Tab(), search.misses(existing_first))
+
+
+def open_whole(want: Want, outlook: Direct, groups: Groups) -> list[Run]:
+    """Place all that is wanted on new nodes of one stock, as `plan_whole` would where no node that is there has room: where.
+    Nowhere, and nothing is done, where it takes a plan to tell.
+    """
+    for index, _ in outlook.in_use():
+        if outlook.find(index)[0] >= 0:
+            return []
+    for family in groups.families:
+        chosen: int | None = family.members[0]
+        if len(family.members) > 1:
+            if not family.even:
+                return []
+            each = _each(want, outlook, family.members[0])
+            chosen = family.vacant(-(-want.units // each)) if each else None
+        runs = [] if chosen is None else outlook.open_whole(chosen, want.units, want.per_node)
+        if runs:
+            return runs
+    return []
+
+
+def _each(want: Want, outlook: Outlook, index: int) -> int:
+    """How many units a new node of a stock takes."""
+    fit = outlook.opening(index)
+    return min(fit.count, want.per_node) if isinstance(fit, Fit) else 0
 
 
 class _Search:
@@ -123,7 +150,7 @@ class _Search:
 
     def _by_room(self, family: Family, partly: dict[int, Draft]) -> Draft | None:
         """The group of a family to take, found in the index; but for those with some nodes that have room."""
-        each = self._each(family.members[0])
+        each = _each(self.want, self.outlook, family.members[0])
         nodes = -(-self.want.units // each) if each else NO_LIMIT
         best: tuple[int, int] | None = None
         for index, draft in partly.items():
@@ -142,11 +169,6 @@ class _Search:
         draft = Draft(self.want, self.outlook, None)
         draft.open_so_many(vacant, nodes)
         return draft
-
-    def _each(self, index: int) -> int:
-        """How many units a new node of a stock takes."""
-        fit = self.outlook.opening(index)
-        return min(fit.count, self.want.per_node) if isinstance(fit, Fit) else 0
 
     # -- how close it came
 
@@ -193,7 +215,7 @@ class _Search:
     def _closest_by_room(self, family: Family) -> tuple[int, Callable[[], list[_Miss]]]:
         """The member of a family that takes most, and the others."""
         members, wanted, rooms = family.members, self.want.units, family.rooms()
-        each = self._each(members[0])
+        each = _each(self.want, self.outlook, members[0])
         # stocks that were not tried have no node with room
         tried = {index: self.tried[index].units for index in members if index in self.tried}
         roomiest = members[rooms.index(max(rooms))]

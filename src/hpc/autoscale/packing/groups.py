@@ -73,6 +73,11 @@ class Family:
         self._used.set(place, room if in_use else -1)
         self._unused.set(place, -1 if in_use else room)
 
+    def vacant(self, nodes: int) -> int | None:
+        """The number of the member to open so many nodes in: the first with room that is in use, else the first."""
+        found = self.first_with_room(nodes, in_use=True)
+        return self.first_with_room(nodes, in_use=False) if found is None else found
+
     def first_with_room(self, nodes: int, in_use: bool) -> int | None:
         """The number of the first member, in use or not, whose limits allow so many more nodes."""
         cores = self._stocks[0].cores

@@ -29,7 +29,6 @@ class Outlook:
 
     __slots__ = (
         "_alive",
-        "_expr",
         "_first",
         "_fits",
         "_full",
@@ -40,6 +39,7 @@ class Outlook:
         "_read_reshaped",
         "_refused",
         "_where",
+        "expr",
         "monotone",
         "stocks",
     )
@@ -49,7 +49,7 @@ class Outlook:
     ) -> None:
         self.stocks = tuple(stocks)
         self.monotone = expr.monotone
-        self._expr = expr
+        self.expr = expr
         # False where there is not enough of something; that is no reason to be told
         self._fits: dict[NodeShape | None, Fit | Reject | Literal[False]] = {}
         # what shapes look like when they are full
@@ -123,7 +123,7 @@ class Outlook:
         """How the expression fits a shape."""
         found = self._fits.get(shape)
         if not found:
-            found = self._fits[shape] = shape.fit(self._expr)
+            found = self._fits[shape] = shape.fit(self.expr)
         return found
 
     def after(self, shape: NodeShape, fit: Fit, times: int) -> NodeShape:
@@ -185,7 +185,7 @@ class Outlook:
     def _needs_of(self, index: int) -> Needs:
         needs = self._needs[index]
         if needs is None:
-            needs = self._needs[index] = self.stocks[index].needs(self._expr)
+            needs = self._needs[index] = self.stocks[index].needs(self.expr)
         return needs
 
     def opening(self, index: int) -> Fit | Reject | None:
@@ -195,5 +195,5 @@ class Outlook:
             return None
         found = self._new[index]
         if found is None:
-            found = self._new[index] = stock.new_shape.fit(self._expr)
+            found = self._new[index] = stock.new_shape.fit(self.expr)
         return found

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from hpc.autoscale.packing.direct import Direct
+from hpc.autoscale.packing.direct import Direct, Run
 from hpc.autoscale.packing.draft import Delta, Probe, Want
 from hpc.autoscale.packing.expr import AnyNode, Expr
+from hpc.autoscale.packing.gang import open_whole
 from hpc.autoscale.packing.groups import Groups
 from hpc.autoscale.packing.outlook import Outlook
 from hpc.autoscale.packing.ranking import Ranking, Survey
@@ -139,6 +140,12 @@ class Packer:
     def outlook(self, expr: Expr) -> Direct | None:
         """What places an expression at once. None where only a plan will do."""
         return self._outlook(expr) if self.existing_first else None
+
+    def open_whole(self, outlook: Direct, want: Want) -> list[Run]:
+        """Place a gang at once, where that takes no plan; see `gang.open_whole`."""
+        outlook.catch_up()
+        groups = self._groups_of(outlook.expr, outlook.stocks)
+        return open_whole(want, outlook, groups) if groups is not None else []
 
     def adopt(self, delta: Delta) -> None:
         """Take a plan that was made from the state as it is by other means than `ask`; it can be committed now."""

@@ -122,6 +122,15 @@ class Stock:
         self.journal.added.append(self)
         return True
 
+    def charge_all(self, nodes: int) -> bool:
+        """Charge so many new nodes, which the caller adds; False, and nothing is done, where the limits have no room for
+        them."""
+        if not self.has_room_for(nodes):
+            return False
+        for account in self._charged:
+            account.charge(nodes, nodes * self.cores)
+        return True
+
     def charge_some(self, nodes: int) -> int:
         """Charge as many new nodes, up to so many, as all limits have room for; how many. The caller adds them."""
         room, cores = nodes, self.cores

@@ -7,11 +7,10 @@ the engine's (`placing`), talking to the server is `operations`'.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
-from hpc.autoscale import results
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node.bucket import NodeBucket
@@ -26,13 +25,13 @@ from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.handle import checked_placement_group
 from hpc.autoscale.node.nodemanager.capacity import Capacity
 from hpc.autoscale.node.nodemanager.commanding import Commands
-from hpc.autoscale.node.nodemanager.naming import NameHook, Names, Proposal
-from hpc.autoscale.node.nodemanager.placing import Ask, lane_for, place
+from hpc.autoscale.node.nodemanager.engine import EngineSide
+from hpc.autoscale.node.nodemanager.naming import NameHook, Names
+from hpc.autoscale.node.nodemanager.placing import Ask, place
 from hpc.autoscale.node.nodemanager.policies import DEFAULT, Ordered
-from hpc.autoscale.node.nodemanager.probing import Sorted, sort_out
-from hpc.autoscale.node.nodemanager.reporting import report_placed
+from hpc.autoscale.node.nodemanager.probing import Sorted
 from hpc.autoscale.node.nodemanager.unmanaged import artificial_bucket, unmanaged_key
-from hpc.autoscale.packing.draft import Delta, Want
+from hpc.autoscale.packing.draft import Want
 from hpc.autoscale.packing.expr import UNBOUNDED
 from hpc.autoscale.packing.order import OrderPolicy
 from hpc.autoscale.packing.packer import Packer
@@ -40,10 +39,8 @@ from hpc.autoscale.packing.stock import Stock
 from hpc.autoscale.results import AllocationResult
 from hpc.autoscale.util import uuid
 
-_MOST_SORTINGS = 10_000
 
-
-class NodeManager(Ordered, Capacity, Commands):
+class NodeManager(EngineSide, Ordered, Capacity, Commands):
     """Buckets and their nodes.
 
     `problems` says, a sentence each, what of the cluster could not be used when it was read. `existing_first`: nodes
@@ -130,38 +127,6 @@ class NodeManager(Ordered, Capacity, Commands):
             self._by_stock[stock] = bucket
             self._packer.add(stock)
 
-    def _bucket_written(self, bucket: NodeBucket) -> None:
-        self._written[bucket] = None
-
-    def _bucket_of(self, stock: Stock) -> NodeBucket:
-        return self._by_stock[stock]
-
-    def _sync(self) -> None:
-        """Let the engine know what was written through handles since it was last asked."""
-        while self._written:
-            bucket, _ = self._written.popitem()
-            if bucket._sync(self._packer.table):
-                self._packer.forget_rankings()
-
-    def _carry_out(self, delta: Delta, assignment_id: str) -> None:
-        """Make a plan of the engine true: all of it, or, when naming the new nodes fails, nothing."""
-        proposal: Proposal | None = None
-        names: list[Sequence[str]] = []
-        for placed in delta.placed:
-            if placed.opened:
-                proposal = proposal or self._names.propose()
-                bucket = self._bucket_of(placed.stock)
-                names.append(proposal.names(bucket, placed.hi - placed.lo))
-            else:
-                names.append(())
-        self._packer.commit(delta)
-        if proposal is not None:
-            proposal.accept()
-        for placed, fresh in zip(delta.placed, names, strict=True):
-            self._bucket_of(placed.stock)._took(placed, fresh, assignment_id)
-        for effect in delta.effects:
-            effect()
-
     # -- placing
 
     def allocate(
@@ -198,72 +163,6 @@ class NodeManager(Ordered, Capacity, Commands):
         self, compiled: Compiled, want: Want, assignment_id: str, failed_as: str | None = None
     ) -> AllocationResult:
         return place(self, Ask(compiled, want, assignment_id, failed_as))
-
-    def _place_on_one(
-        self, compiled: Compiled, units: int, assignment_id: str
-    ) -> tuple[NodeBucket, int] | Literal[False] | None:
-        """Place `units` slots that one node takes, existing or new, in few steps; where it is. False: not one of them
-        fits anywhere. None: nothing was done, `_place` must be asked, which would come to the same; nor
-        was anything done when it raises Strayed.
-        """
-        if self._written:
-            self._sync()
-        lane = self._packer.lanes.get(id(compiled))
-        if lane is None or lane.owner is not compiled or (lane.still and not lane.still()):
-            lane = self._packer.lanes[id(compiled)] = lane_for(self, compiled)
-        outlook = lane.outlook
-        if outlook is None:
-            return False if lane.is_nowhere and not results.HANDLERS else None
-        filled = outlook.fill_one(units)
-        if filled is None:
-            return None
-        if filled:
-            stock, position, before, after = filled
-            bucket = self._by_stock[stock]
-            bucket._took_one(position, before, after, assignment_id)
-        else:
-            # a hook may raise, and must be asked before anything is done
-            opened = outlook.open_one(units) if self._names.hook is None else None
-            if not opened:
-                # somebody wants to hear why
-                return None if results.HANDLERS else opened
-            stock, position, _, _ = opened
-            bucket = self._by_stock[stock]
-            bucket._opened_one(self._names.take_one(bucket), assignment_id)
-        if results.HANDLERS:
-            report_placed(self, lane, bucket, position, units)
-        return bucket, position
-
-    def _place_on_several(self, compiled: Compiled, units: int, assignment_id: str) -> int | None:
-        """Place as many of `units` slots as there is room for, in few steps; how many. None: nothing was done, `_place` must
-        be asked, which would come to the same.
-        """
-        lane = self._packer.lanes.get(id(compiled))
-        if lane is None or lane.owner is not compiled or lane.still:
-            return None
-        outlook = lane.outlook
-        # a hook may raise, and somebody may want to hear why
-        if outlook is None or not outlook.monotone or self._names.hook or results.HANDLERS:
-            return None
-        spots, left = outlook.fill_some(units)
-        for stock, position, before, after in spots:
-            self._by_stock[stock]._took_one(position, before, after, assignment_id)
-        if left:
-            runs, left = outlook.open_some(left)
-            for stock, lo, hi in runs:
-                bucket = self._by_stock[stock]
-                bucket._opened(self._names.take(bucket, hi - lo), assignment_id)
-        return units - left
-
-    def _sorted(self, compiled: Compiled) -> Sorted:
-        """The constraints by who can answer for them. Worked out once for each list, while that is in use."""
-        known = self._sortings.get(id(compiled))
-        if known is None or known[0] is not compiled or not known[1].may_be_believed():
-            if len(self._sortings) > _MOST_SORTINGS:
-                self._sortings.clear()
-            known = (compiled, sort_out(compiled, self._defaults.deferred))
-            self._sortings[id(compiled)] = known
-        return known[1]
 
     def allocate_at_least(self, *args: Any, **kwargs: Any) -> AllocationResult:
         """Published, and never implemented upstream either."""

@@ -12,10 +12,9 @@ from hpc.autoscale import results
 from hpc.autoscale.node.bucket import sift
 from hpc.autoscale.node.constraints import Compiled, Strayed, toll_room
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.nodemanager.probing import HandleProbe, Sorted, is_personal
+from hpc.autoscale.node.nodemanager.probing import HandleProbe, Sorted
 from hpc.autoscale.node.nodemanager.reporting import criteria, report, sentences, unpayable
 from hpc.autoscale.packing.draft import Delta, Want
-from hpc.autoscale.packing.packer import Lane
 from hpc.autoscale.packing.ranking import Ranking
 from hpc.autoscale.results import AllocationResult, Result
 
@@ -75,17 +74,6 @@ def place(manager: NodeManager, ask: Ask) -> AllocationResult:
         return found
 
     return AllocationResult("success", nodes, delta.units, reasons=verdict.reasons)
-
-
-def lane_for(manager: NodeManager, compiled: Compiled) -> Lane:
-    """Constraints with their outlook, if the engine alone can answer for them. Strayed: see `declared`."""
-    expr, answers, still = compiled.expr, True, None
-    if compiled.opaque:
-        demand = manager._sorted(compiled)
-        expr, answers, still = demand.common, demand.by_shape, demand.may_be_believed
-    elif compiled.tolls or is_personal(expr, manager._defaults.deferred):
-        answers = False
-    return Lane(compiled, manager._packer.outlook(expr) if answers else None, still)
 
 
 def _decide(manager: NodeManager, ask: Ask) -> Verdict:

@@ -28,6 +28,7 @@ from hpc.autoscale.results import (
 )
 
 if TYPE_CHECKING:
+    from hpc.autoscale.node.nodemanager.engine import EngineSide
     from hpc.autoscale.node.nodemanager.manager import NodeManager
     from hpc.autoscale.node.nodemanager.placing import Verdict
 
@@ -52,7 +53,7 @@ def report(manager: NodeManager, compiled: Compiled, want: Want, verdict: Verdic
 
 
 def report_placed(
-    manager: NodeManager, lane: Lane, bucket: NodeBucket, position: int, units: int
+    manager: EngineSide, lane: Lane, bucket: NodeBucket, position: int, units: int
 ) -> None:
     """Tell the handlers of a demand that one node took."""
     if lane.told is None and lane.outlook is not None:
