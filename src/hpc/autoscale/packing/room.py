@@ -92,7 +92,8 @@ class RoomTree:
             while end - start > 1:
                 start, end = start >> 1, (end + 1) >> 1
                 left, right = tree[2 * start : 2 * end : 2], tree[2 * start + 1 : 2 * end : 2]
-                tree[start:end] = map(max, left, right)
+                # a third of the time that `max` of each takes
+                tree[start:end] = [a if a > b else b for a, b in zip(left, right, strict=True)]
             climb(tree, start)
 
     def _enter(self, positions: Iterable[int]) -> None:
