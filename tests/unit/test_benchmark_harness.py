@@ -131,6 +131,16 @@ def test_exponent_needs_two_sizes():
         summary.exponent([5, 5], [1, 2])
 
 
+def test_calibration_loop_runs_each_time():
+    """Each time it is asked for, with as many turns as asked, and it is put in terms of all turns."""
+    assert calibration.loop_seconds(1_000) > 0
+    first = sys.modules["loop"]
+    assert first.i == 999
+    calibration.loop_seconds(2_000)
+    assert sys.modules["loop"] is not first
+    assert sys.modules["loop"].i == 1_999
+
+
 def test_run_in_the_middle_counts():
     """Neither the best nor the worst; scaled to the reference machine."""
     found = measured(figures.Figure("f", "pass", {}), 1.0, 9.0, 2.0)
