@@ -16,7 +16,7 @@ from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node.bucket.definition import NodeDefinition
 from hpc.autoscale.node.bucket.facts import BucketFacts
 from hpc.autoscale.node.bucket.looks import Looks
-from hpc.autoscale.node.bucket.mould import Finish, FinishNode, Mould
+from hpc.autoscale.node.bucket.mould import Finish, FinishNode, Mould, Planned
 from hpc.autoscale.node.bucket.unseen import Unseen
 from hpc.autoscale.node.limits import BucketLimits, _SharedLimit
 from hpc.autoscale.node.node import Node
@@ -25,8 +25,6 @@ from hpc.autoscale.node.node.shaping import Used, in_group, used_up
 from hpc.autoscale.packing.draft import Placed
 from hpc.autoscale.packing.shape import NodeShape, ShapeTable
 from hpc.autoscale.packing.stock import Stock
-
-_ALL_THERE = frozenset((Node, type(None)))
 
 
 class NodeBucket(BucketFacts):
@@ -63,6 +61,7 @@ class NodeBucket(BucketFacts):
         # nobody has looked at yet, or None for one that is gone
         self._slots: list[Node | str | Unseen | None]
         self._gone: dict[int, Node] = {}
+        # who was placed on each of those that are names
         self._links: dict[int, Sequence[str]] = {}
         # transient ids and host names of the nodes, but for those that are `_unlisted` so far
         self._known: set[str] = set()
@@ -91,7 +90,8 @@ class NodeBucket(BucketFacts):
     def nodes(self) -> list[Node]:
         """The nodes, existing and planned, in order. A list of its own: add with `add_nodes`."""
         self._make(planned_only=False)
-        return self._made()
+        slots = cast(list[Node], self._slots)
+        return [node for node in slots if node is not None] if self._gone else slots.copy()
 
     def _made(self) -> list[Node]:
         """The nodes that there is a `Node` of."""
@@ -209,13 +209,11 @@ class NodeBucket(BucketFacts):
 
     def _make(self, planned_only: bool = True) -> None:
         """Make the nodes that nobody has looked at yet."""
-        if not _ALL_THERE.issuperset(map(type, self._slots)):
-            if not planned_only:
-                for position, slot in enumerate(self._slots):
-                    if slot is self._unseen:
-                        self._seen(position)
-            self._cast([i for i, slot in enumerate(self._slots) if isinstance(slot, str)])
-        if not planned_only:
+        if self._links:
+            self._cast(list(self._links))
+        if self._unseen is not None and not planned_only:
+            for position in range(len(self._unseen)):
+                self._seen(position)
             self._unseen = None
 
     def _cast(self, positions: Sequence[int]) -> None:
@@ -224,13 +222,9 @@ class NodeBucket(BucketFacts):
         if not positions or stock is None or finish is None:
             return
         slots, shapes, links = self._slots, stock.shapes, self._links
-        planned = [
-            (name, position, shape, links.pop(position, ()))
-            for position in positions
-            if isinstance(name := slots[position], str) and (shape := shapes[position]) is not None
-        ]
-        made = self._mould.fill(self, finish, stock.new_shape, planned)
-        for (_, position, _, _), node in zip(planned, made, strict=True):
+        planned = [(slots[at], at, shapes[at], links.pop(at)) for at in positions]
+        made = self._mould.fill(self, finish, stock.new_shape, cast(list[Planned], planned))
+        for position, node in zip(positions, made, strict=True):
             slots[position] = node
         self._unlisted.extend(made)
 
@@ -296,9 +290,7 @@ class NodeBucket(BucketFacts):
         """The engine has placed something here; `names` are those of newly opened nodes, on which there is nobody yet."""
         if names:
             # `placed` may be none of them, when nobody is there so far
-            self._slots.extend(names)
-            places = range(placed.lo, placed.hi)
-            self._links.update(dict.fromkeys(places, (assignment_id,)))
+            self._opened(names, *([assignment_id] if placed.lo < placed.hi else []))
             return
         for position in range(placed.lo, placed.hi):
             self._took_one(position, placed.before, placed.after, assignment_id)
@@ -307,18 +299,15 @@ class NodeBucket(BucketFacts):
         self, position: int, before: NodeShape, after: NodeShape, assignment_id: str
     ) -> None:
         """The engine has placed something on one node that was there."""
-        # most often it is a planned node, which nobody has looked at
+        # a planned node, which nobody has looked at
         if position in self._links:
             self._link(position, assignment_id)
             return
         node = self._slots[position]
         if not isinstance(node, Node):
-            node = self._seen(position)
-        if isinstance(node, Node):
-            used = self._uses.get((before, after)) or self._used(before, after)
-            node._placed(used, after.closed, (assignment_id,))
-        else:
-            self._links[position] = [assignment_id]
+            node = self._handle(position)
+        used = self._uses.get((before, after)) or self._used(before, after)
+        node._placed(used, after.closed, (assignment_id,))
 
     def _used(self, before: NodeShape, after: NodeShape) -> Used:
         found = self._uses[before, after] = used_up(before.free, after.free)
@@ -337,12 +326,12 @@ class NodeBucket(BucketFacts):
         self._links[len(self._slots)] = [assignment_id]
         self._slots.append(name)
 
-    def _opened(self, names: Sequence[str], assignment_id: str) -> None:
-        """`_opened_one` for several."""
+    def _opened(self, names: Sequence[str], *assignment_ids: str) -> None:
+        """`_opened_one` for several, on which there may be nobody yet."""
         size = len(self._slots)
         self._slots.extend(names)
         # they share it; see `_link`
-        self._links.update(dict.fromkeys(range(size, len(self._slots)), (assignment_id,)))
+        self._links.update(dict.fromkeys(range(size, len(self._slots)), assignment_ids))
 
     def _seen(self, position: int) -> Node | str | None:
         """What is at a position; an existing node is made now if nobody has looked at it yet."""

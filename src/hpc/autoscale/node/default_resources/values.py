@@ -203,8 +203,8 @@ def _value_from_text(text: str, where: str) -> Value:
 @cache
 def _readable() -> list[str]:
     found = [n for n in dir(Node) if not n.startswith("_") and not callable(getattr(Node, n))]
-    found += ["instance_id", "managed"]
-    return [*found, "create_time_unix", "last_match_time_unix", "delete_time_unix"]
+    # and those that are set on each node only
+    return [*found, "instance_id", "state", "target_state", "exists"]
 
 
 def _property_value(attr: str, where: str) -> Value:

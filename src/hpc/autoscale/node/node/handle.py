@@ -66,9 +66,9 @@ class Node(Machine, Timed, ABC):
     _assigned: Sequence[str] = ()
     _node_id: ht.NodeId | None = None
 
-    state: ht.NodeStatus = kind.lazy(kind.always_set)
-    target_state: ht.NodeStatus = kind.lazy(kind.always_set)
-    exists: bool = kind.lazy(kind.always_set)
+    state: ht.NodeStatus
+    target_state: ht.NodeStatus
+    exists: bool
 
     managed: bool = kind.shared()
     __nodearray: ht.NodeArrayName = kind.shared()

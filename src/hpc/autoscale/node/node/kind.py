@@ -120,11 +120,6 @@ def lazy(make: Callable[[Any], Any]) -> Any:
     return _Lazy(make)
 
 
-def always_set(node: Any) -> Any:
-    """What makes an attribute that every node is given: nothing. It is named in the class for those who look there."""
-    raise AttributeError("a node without its state")
-
-
 def delayed_node_id(node: Node) -> DelayedNodeId:
     """The identity of a node that was made of a kind."""
     return DelayedNodeId(node.name, given_node_id(node))
