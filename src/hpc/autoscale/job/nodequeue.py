@@ -5,6 +5,7 @@ Integrations subclass `NodeQueue` for an order of their own. Which nodes fit a j
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from hpc.autoscale.node.node import Node
@@ -69,12 +70,14 @@ class NodeQueue:
             for node in nodes:
                 self.push(node)
             return
-        known = self.__nodes
-        new = {id(node): node for node in nodes}
+        known, new = self.__nodes, {id(node): node for node in nodes}
         if known:
             new = {key: node for key, node in new.items() if key not in known}
-        self.__priorities.extend(self._priorities_of(new.values()))
-        known.update(new)
+        self.__priorities += self._priorities_of(new.values())
+        if known:
+            known.update(new)
+        else:
+            self.__nodes = new
         self.__sorted = None
 
     def update(self) -> None:
@@ -110,12 +113,9 @@ class NodeQueue:
 
     def __in_order(self) -> list[Node]:
         if self.__sorted is None:
-            by_priority: dict[float, list[Node]] = {}
+            by_priority: dict[float, list[Node]] = defaultdict(list)
             for node, priority in zip(self.__nodes.values(), self.__priorities, strict=True):
-                alike = by_priority.get(priority)
-                if alike is None:
-                    alike = by_priority[priority] = []
-                alike.append(node)
+                by_priority[priority].append(node)
             self.__sorted = []
             for priority in sorted(by_priority, reverse=True):
                 self.__sorted.extend(_by_hostname(by_priority[priority]))

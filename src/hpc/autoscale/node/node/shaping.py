@@ -197,8 +197,9 @@ def look_of(node: Node, deferred: Collection[str]) -> object:
         if tuple(available) != kind.names:
             return None
         is_other = map(is_not, available.values(), kind.values)
-        for name, value in compress(available.items(), is_other):
+        for name in compress(kind.names, is_other):
             if name not in deferred:
+                value = available[name]
                 cls = value.__class__
                 if cls in _PLAIN:
                     changed += (name, cls, value)
@@ -206,7 +207,8 @@ def look_of(node: Node, deferred: Collection[str]) -> object:
                     changed += (name, cls, value._magnitude, value._value)
                 else:
                     return None
-    return kind, own["_Node__closed"], node._is_assigned, *changed
+    assigned = own.get("_Node__assignments", own["_assigned"])
+    return kind, own["_Node__closed"], not assigned, *changed
 
 
 def shape_of(
