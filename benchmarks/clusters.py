@@ -75,11 +75,15 @@ def write_free_amounts(nodes: Sequence[Node], workload: dict[str, Any]) -> None:
 
 
 def scheduler_nodes(workload: dict[str, Any]) -> list[SchedulerNode]:
-    """The nodes of a cluster with host names, as its scheduler reports them."""
-    return [
-        SchedulerNode(f"host-{node['name']}", {"ncpus": node["free"]["ncpus"]})
-        for node in workload["nodes"]
-    ]
+    """The nodes of a cluster with host names, as its scheduler reports them: those that are not idle run a job."""
+    reported = []
+    for node in workload["nodes"]:
+        free = node["free"]["ncpus"]
+        host = SchedulerNode(f"host-{node['name']}", {"ncpus": free})
+        if free < workload["buckets"][node["bucket"]]["vcpus"]:
+            host.assign(f"job-on-{node['name']}")
+        reported.append(host)
+    return reported
 
 
 def make_jobs(workload: dict[str, Any], also: Sequence[dict[str, Any]] = ()) -> list[Job]:

@@ -6,7 +6,7 @@ Idle and boot policy is here; acting on it is the caller's decision.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from itertools import compress
 from operator import not_
@@ -28,7 +28,6 @@ from hpc.autoscale.util import (
     SingletonLock,
     load_config,
     new_singleton_lock,
-    partition,
 )
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ class DemandCalculator:
         if node_queue is not None:
             node_queue._push_all(node_mgr.get_non_failed_nodes())
         if type(self.node_history).decorate is not NullNodeHistory.decorate:
-            known = [node for node in node_mgr.get_nodes() if node.exists and node._has_id]
+            known = [node for node in node_mgr.get_nodes() if node.exists and node._server_id]
             self.node_history.decorate(known, config)
 
     # -- jobs
@@ -107,13 +106,7 @@ class DemandCalculator:
         false); a host that the cluster does not know is taken in as unmanaged, and gets no work when it is a node that is
         going. RuntimeError when a host name stands for two nodes.
         """
-        nodes = self.node_mgr.get_nodes()
-        by_id: dict[Any, Node] = {
-            n.delayed_node_id.node_id: n for n in nodes if n.delayed_node_id.node_id
-        }
-        # the host name of a planned node is made up; that of a deallocated one is real
-        named = [n for n in nodes if n.hostname and (n.exists or n.delayed_node_id.node_id)]
-        by_host = partition(named, lambda n: str(n.hostname).lower())
+        by_id, by_host = _by_id_and_host(self.node_mgr.get_nodes())
         unknown = []
         for snode in scheduler_nodes:
             known = _joined(snode, by_id, by_host)
@@ -256,9 +249,23 @@ def _least_cost(config: Mapping[str, Any]) -> LeastCost | None:
     return LeastCost.from_config(config)
 
 
+def _by_id_and_host(nodes: Iterable[Node]) -> tuple[dict[str, Node], dict[str, list[Node]]]:
+    """What a scheduler's node may be joined to, by NodeId and by short host name in lower case."""
+    by_id: dict[str, Node] = {}
+    by_host: dict[str, list[Node]] = {}
+    for node in nodes:
+        node_id = node._server_id
+        if node_id:
+            by_id[node_id] = node
+        # the host name of a planned node is made up; that of a deallocated one is real
+        if (node_id or node.exists) and (hostname := node.hostname):
+            by_host.setdefault(str(hostname).lower(), []).append(node)
+    return by_id, by_host
+
+
 def _joined(
     snode: Node,
-    by_id: dict[Any, Node],
+    by_id: dict[str, Node],
     by_host: dict[str, list[Node]],
 ) -> Node | None:
     node_id = snode.resources.get("ccnodeid")

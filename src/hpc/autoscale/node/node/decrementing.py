@@ -151,9 +151,10 @@ def _carry_out(
 
 def merge(node: Node, snode: Node) -> None:
     """See `Node.update`."""
-    level = logging.FINE if snode.assignments else logging.WARNING
-    for name, value in snode.available.items():
-        before = node.available.get(name)
+    available, reported, assigned = node.available, snode.available, snode.assignments
+    level = logging.FINE if assigned else logging.WARNING
+    for name, value in reported.items():
+        before = available.get(name)
         if before != value:
             logging.log(
                 logging.FINE if before is None else level,
@@ -163,11 +164,13 @@ def merge(node: Node, snode: Node) -> None:
                 value,
                 before,
             )
-    node._resources.update(copied(snode.resources))
-    node.available.update(copied(snode.available))
-    if snode.required or snode.assignments:
-        node.required = True
-    if snode.assignments:
-        node.assignments.update(snode.assignments)
+    # written quietly, and told once
+    dict.update(node._resources, copied(snode.resources))
+    dict.update(available, copied(reported))
+    set.update(node.assignments, assigned)
     if snode.metadata:
         node.metadata.update(deepcopy(snode.metadata))
+    if assigned or snode.required:
+        node.required = True
+    else:
+        node._changed()

@@ -257,10 +257,10 @@ class Node(Machine, Timed, ABC):
         return bool(self._assigned if made is None else made)
 
     @property
-    def _has_id(self) -> bool:
-        """Whether the server has given it an id."""
+    def _server_id(self) -> ht.NodeId | None:
+        """The id that the server has given it, if it has. As `delayed_node_id.node_id`, which need not be made for it."""
         is_made = self._kind is None or "delayed_node_id" in self.__dict__
-        return bool(self.delayed_node_id.node_id if is_made else self._node_id)
+        return self.delayed_node_id.node_id if is_made else self._node_id
 
     # -- what it offers, and to whom
 
