@@ -104,10 +104,10 @@ def test_planned_nodes_have_a_host_name_once_asked():
     assert first.hostname == first.hostname_or_uuid == first.fqdn
 
 
-def test_a_node_without_its_state_says_so():
+def test_a_node_that_was_never_set_up_says_so():
     """An attribute that no constructor has set is an error, not a guess."""
     node = object.__new__(type(a_node()))
-    for name in ("state", "metadata", "available", "delayed_node_id"):
+    for name in ("name", "metadata", "available", "delayed_node_id"):
         with pytest.raises(AttributeError):
             getattr(node, name)
 

@@ -203,8 +203,7 @@ def _value_from_text(text: str, where: str) -> Value:
 @cache
 def _readable() -> list[str]:
     found = [n for n in dir(Node) if not n.startswith("_") and not callable(getattr(Node, n))]
-    # and those that are set on each node only
-    return [*found, "instance_id", "state", "target_state", "exists"]
+    return [*found, "instance_id"]
 
 
 def _property_value(attr: str, where: str) -> Value:

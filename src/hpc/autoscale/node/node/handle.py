@@ -66,9 +66,10 @@ class Node(Machine, Timed, ABC):
     _assigned: Sequence[str] = ()
     _node_id: ht.NodeId | None = None
 
-    state: ht.NodeStatus
-    target_state: ht.NodeStatus
-    exists: bool
+    # every node is given its own
+    state = ht.NodeStatus("Off")
+    target_state = ht.NodeStatus("Off")
+    exists = False
 
     managed: bool = kind.shared()
     __nodearray: ht.NodeArrayName = kind.shared()
