@@ -42,9 +42,8 @@ class NodeQueue:
     """
 
     def __init__(self) -> None:
-        self.__nodes: dict[int, Node] = {}
-        # in the order of the nodes, which is that of pushing
-        self.__priorities: list[float] = []
+        # in the order of pushing
+        self.__priorities: dict[Node, float] = {}
         self.__sorted: list[Node] | None = []
 
     def node_priority(self, node: Node) -> float:
@@ -57,11 +56,8 @@ class NodeQueue:
 
     def push(self, node: Node) -> None:
         """Add a node, unless it is in the queue."""
-        key = id(node)
-        if key not in self.__nodes:
-            priority = self.node_priority(node)
-            self.__nodes[key] = node
-            self.__priorities.append(priority)
+        if node not in self.__priorities:
+            self.__priorities[node] = self.node_priority(node)
             self.__sorted = None
 
     def _push_all(self, nodes: Iterable[Node]) -> None:
@@ -70,19 +66,15 @@ class NodeQueue:
             for node in nodes:
                 self.push(node)
             return
-        known, new = self.__nodes, {id(node): node for node in nodes}
-        if known:
-            new = {key: node for key, node in new.items() if key not in known}
-        self.__priorities += self._priorities_of(new.values())
-        if known:
-            known.update(new)
-        else:
-            self.__nodes = new
+        known = self.__priorities
+        new = [node for node in nodes if node not in known]
+        known.update(zip(new, self._priorities_of(new), strict=True))
         self.__sorted = None
 
     def update(self) -> None:
         """Ask for every node's priority anew."""
-        self.__priorities = self._priorities_of(self.__nodes.values())
+        nodes = self.__priorities
+        self.__priorities = dict(zip(nodes, self._priorities_of(nodes), strict=True))
         self.__sorted = None
 
     def _priorities_of(self, nodes: Iterable[Node]) -> list[float]:
@@ -93,7 +85,7 @@ class NodeQueue:
 
     def empty(self) -> bool:
         """True when there is no node."""
-        return not self.__nodes
+        return not self.__priorities
 
     def reversed(self) -> Iterator[Node]:
         """The nodes, lowest priority first. Pushing meanwhile is safe; such nodes are not among them."""
@@ -106,15 +98,15 @@ class NodeQueue:
         return self.reversed()
 
     def __contains__(self, node: object) -> bool:
-        return id(node) in self.__nodes
+        return node in self.__priorities
 
     def __len__(self) -> int:
-        return len(self.__nodes)
+        return len(self.__priorities)
 
     def __in_order(self) -> list[Node]:
         if self.__sorted is None:
             by_priority: dict[float, list[Node]] = defaultdict(list)
-            for node, priority in zip(self.__nodes.values(), self.__priorities, strict=True):
+            for node, priority in self.__priorities.items():
                 by_priority[priority].append(node)
             self.__sorted = []
             for priority in sorted(by_priority, reverse=True):

@@ -221,9 +221,15 @@ class NodeBucket(BucketFacts):
         stock, finish = self._stock, self._finish
         if not positions or stock is None or finish is None:
             return
-        slots, shapes, links = self._slots, stock.shapes, self._links
-        planned = [(slots[at], at, shapes[at], links.pop(at)) for at in positions]
-        made = self._mould.fill(self, finish, stock.new_shape, cast(list[Planned], planned))
+        slots = self._slots
+        planned = zip(
+            map(slots.__getitem__, positions),
+            positions,
+            map(stock.shapes.__getitem__, positions),
+            map(self._links.pop, positions),
+            strict=True,
+        )
+        made = self._mould.fill(self, finish, stock.new_shape, cast(Iterable[Planned], planned))
         for position, node in zip(positions, made, strict=True):
             slots[position] = node
         self._unlisted.extend(made)
