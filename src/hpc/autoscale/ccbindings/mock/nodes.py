@@ -16,6 +16,11 @@ from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.node import Node
 
 
+class _Record:
+    """What has the values of a record as attributes: those of a class share their names, so that a copy of its `__dict__`
+    takes half the memory of another dict's."""
+
+
 class MockNode(Node):
     """A node as the mock cluster holds it."""
 
@@ -47,7 +52,10 @@ class MockNode(Node):
     def record(self) -> dict[str, Any]:
         """The record, as a dict of the caller's own; the values within Configuration are the node's."""
         if self._record is None:
-            self._record = record_of(self, self.metadata.get("__request_id__"))
+            held = _Record()
+            for key, value in record_of(self, self.metadata.get("__request_id__")).items():
+                setattr(held, key, value)
+            self._record = vars(held)
         found = self._record.copy()
         found["InstanceId"] = self.instance_id
         return found
