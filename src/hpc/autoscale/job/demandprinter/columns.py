@@ -132,16 +132,17 @@ def _look_up(column: Column, node: Node, buckets: Mapping[Any, Sequence[NodeBuck
         return sorted(node.assignments)
     if column.mark == "/":
         return _ratio(node, name)
-    places: list[Mapping[str, Any]] = [node.resources, node.metadata]
-    if column.mark == "*":
-        places.insert(0, node.available)
-    elif (value := _attribute(node, name)) is not _MISSING:
+    is_amount = column.mark == "*"
+    if not is_amount and (value := _attribute(node, name)) is not _MISSING:
         return value
+    places: list[Mapping[str, Any]] = [node.resources, node.metadata]
+    if is_amount:
+        places.insert(0, node.available)
     for place in places:
         value = _entry(place, name)
         if value is not None:
             return value
-    if column.mark == "*" and (value := _attribute(node, name)) is not _MISSING:
+    if is_amount and (value := _attribute(node, name)) is not _MISSING:
         return value
     value = _attribute(_bucket_of(node, buckets), name)
     return None if value is _MISSING else value

@@ -41,8 +41,7 @@ def write_rows(
         widths = calculate_column_widths(headers, cells)
         lines = cells if output_format == "table_headerless" else [list(headers), *cells]
         for line in lines:
-            padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=False))
-            stream.write(" ".join(padded) + "\n")
+            stream.write(" ".join(map(str.ljust, line, widths)) + "\n")
     stream.flush()
 
 
@@ -51,7 +50,9 @@ def calculate_column_widths(columns: Sequence[str], rows: Iterable[Sequence[Any]
     widths = [len(column.split("@")[0]) for column in columns]
     for row in rows:
         for index, value in enumerate(row[: len(widths)]):
-            widths[index] = max(widths[index], len(_cell(value)))
+            width = len(value if value.__class__ is str else _cell(value))
+            if width > widths[index]:
+                widths[index] = width
     return widths
 
 
@@ -60,6 +61,8 @@ def _cell(value: Any) -> str:
         return ""
     if isinstance(value, str):
         return value
+    if isinstance(value, int):  # early, since most others are these
+        return str(value)
     if isinstance(value, float):
         return f"{value:.1f}"
     if isinstance(value, date):
