@@ -336,9 +336,7 @@ def test_an_update_is_all_or_nothing(history):
     """When a node fails half-way nothing is stored, and the next update works."""
 
     class Broken:
-        @property
-        def delayed_node_id(self):
-            return DelayedNodeId("x", "X")
+        _server_id = "X"
 
         @property
         def required(self):

@@ -212,7 +212,7 @@ class DemandCalculator:
 
     def _before(self, node: Node, times: dict[Any, float], at_least: AtLeast) -> bool:
         """Whether the node's time lies more than `at_least` seconds back; False when no time is known of it."""
-        time = times.get(node.delayed_node_id.node_id)
+        time = times.get(node._server_id)
         if time is None:
             return False
         seconds = at_least(node) if callable(at_least) else at_least

@@ -78,9 +78,9 @@ class NullNodeHistory(NodeHistory):
 
 def with_ids(nodes: Iterable[Node]) -> list[Node]:
     """The nodes that have been given a NodeId."""
-    return [node for node in nodes if node.delayed_node_id.node_id]
+    return [node for node in nodes if node._server_id]
 
 
 def node_id_of(node: Node) -> ht.NodeId:
     """The NodeId of a node that has one."""
-    return ht.NodeId(node.delayed_node_id.node_id or "")
+    return node._server_id or ht.NodeId("")
