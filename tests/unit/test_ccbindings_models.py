@@ -205,6 +205,28 @@ def test_a_record_is_a_dict_that_ignores_case(steps: list[tuple[str, str, int]])
         assert (key.upper() in record) == (folded in plain)
 
 
+@given(st.lists(st.tuples(KEYS, st.integers())), st.lists(st.tuples(KEYS, st.integers())))
+def test_a_record_is_made_and_merged_without_regard_to_case(
+    first: list[tuple[str, int]], then: list[tuple[str, int]]
+) -> None:
+    """As if written one by one: the first case of each key stays, and the last value."""
+    record, written = Record(dict(first)), Record()
+    record.update(dict(then))
+    for key, value in (*dict(first).items(), *dict(then).items()):
+        written[key] = value
+    assert list(record.items()) == list(written.items())
+
+
+def test_a_record_of_very_many_keys() -> None:
+    """More than is remembered, and as many again that differ in case: looked up and merged all the same."""
+    many = {f"key{i}": i for i in range(20_000)}
+    record = Record({**many, **{key.upper(): -i for key, i in many.items()}})
+    assert len(record) == len(many)
+    assert (record["Key7"], "KEY19999" in record, record.get("key20000")) == (-7, True, None)
+    with pytest.raises(KeyError, match="key20000"):
+        record["key20000"]
+
+
 def test_a_record_survives_copies() -> None:
     """Copying, pickling, merging and JSON treat it as the dict that it is."""
     record = Record({"Name": "n"}, Nested={"a": 1})

@@ -8,9 +8,25 @@ is what makes the declared types true.
 import math
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 from hpc.autoscale.ccbindings.errors import InvalidModel
+
+
+def _fold(keys: Iterable[object]) -> dict[str, str]:
+    """Keys by themselves in lower case; of those that differ in case alone, the first."""
+    folded: dict[str, str] = {}
+    for key in keys:
+        if isinstance(key, str):
+            folded.setdefault(key.lower(), key)
+    return folded
+
+
+# the records of a listing have few different sets of keys
+_folded = lru_cache(maxsize=1_000)(_fold)
+_MANY = 200
+_MISSING = object()
 
 
 class Record(dict[str, Any]):
@@ -19,32 +35,36 @@ class Record(dict[str, Any]):
     Keys keep the case in which they were first written.
     """
 
-    _folded: dict[str, str] | None = None
+    __slots__ = ()
 
     def __init__(self, *args: Mapping[str, Any] | Iterable[tuple[str, Any]], **kwargs: Any) -> None:
-        super().__init__()
-        self.update(*args, **kwargs)
+        super().__init__(*args, **kwargs)
+        if len(self._folding()) < len(self):
+            contents = dict(self)
+            self.clear()
+            self.update(contents)
+
+    def _folding(self) -> Mapping[str, str]:
+        keys = tuple(self)
+        return _folded(keys) if len(keys) < _MANY else _fold(keys)
 
     def _key(self, key: str) -> str:
         """The key under which `key` is stored, or `key` itself when nothing is."""
         if super().__contains__(key) or not isinstance(key, str):
             return key
-        if self._folded is None:
-            self._folded = {stored.lower(): stored for stored in self}
-        return self._folded.get(key.lower(), key)
+        return self._folding().get(key.lower(), key)
 
-    def __getitem__(self, key: str) -> Any:
-        return super().__getitem__(self._key(key))
+    def __missing__(self, key: str) -> Any:
+        stored = self._key(key)
+        if stored == key:
+            raise KeyError(key)
+        return super().__getitem__(stored)
 
     def __setitem__(self, key: str, value: Any) -> None:
-        stored = self._key(key)
-        super().__setitem__(stored, value)
-        if self._folded is not None:
-            self._folded.setdefault(stored.lower(), stored)
+        super().__setitem__(self._key(key), value)
 
     def __delitem__(self, key: str) -> None:
         super().__delitem__(self._key(key))
-        self._folded = None
 
     def __contains__(self, key: object) -> bool:
         return super().__contains__(key) or (
@@ -52,7 +72,9 @@ class Record(dict[str, Any]):
         )
 
     def get(self, key: str, default: Any = None) -> Any:
-        return super().get(self._key(key), default)
+        # most ask by the key as it is
+        found = super().get(key, _MISSING)
+        return super().get(self._key(key), default) if found is _MISSING else found
 
     def setdefault(self, key: str, default: Any = None) -> Any:
         if key not in self:
@@ -60,21 +82,13 @@ class Record(dict[str, Any]):
         return self[key]
 
     def pop(self, key: str, *default: Any) -> Any:
-        value = super().pop(self._key(key), *default)
-        self._folded = None
-        return value
-
-    def popitem(self) -> tuple[str, Any]:
-        self._folded = None
-        return super().popitem()
-
-    def clear(self) -> None:
-        super().clear()
-        self._folded = None
+        return super().pop(self._key(key), *default)
 
     def update(self, *args: Any, **kwargs: Any) -> None:
-        for key, value in dict(*args, **kwargs).items():
-            self[key] = value
+        new = dict(*args, **kwargs)
+        folded = _fold((*self, *new))
+        for key, value in new.items():
+            super().__setitem__(folded[key.lower()] if isinstance(key, str) else key, value)
 
     def __ior__(self, other: Any) -> Self:  # type: ignore[override,misc]
         self.update(other)
