@@ -7,8 +7,6 @@ under the published names. Units: nodes and cores (vCPUs).
 
 from __future__ import annotations
 
-from copy import copy
-
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.packing.ledger import NO_LIMIT, Account, Tab
 
@@ -180,7 +178,8 @@ class BucketLimits:
     def in_placement_group(self, placement_group_limits: _SharedLimit) -> BucketLimits:
         """The limits of the same bucket within a placement group; all other limits are shared with this one."""
         _check_name(placement_group_limits, "PlacementGroup")
-        made = copy(self)
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
         made._group = placement_group_limits
         return made
 

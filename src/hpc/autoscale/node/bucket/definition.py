@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpctypes as ht
@@ -57,7 +56,8 @@ class NodeDefinition:
         self, placement_group: ht.PlacementGroup | None, resources: Mapping[str, Any]
     ) -> NodeDefinition:
         """The same within a placement group, or (None) in none, with these resources."""
-        made = copy(self)
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
         made.placement_group = placement_group
         made.resources = copied(resources)
         return made

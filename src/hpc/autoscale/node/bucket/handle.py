@@ -32,7 +32,8 @@ class NodeBucket(BucketFacts):
 
     `last_capacity_failure`: seconds since the last one, negative or None for never. `artificial`: stands for machines
     that cannot be ordered. `priority` informs; it does not order. `mould`: what its new nodes are made from, shared with
-    other buckets of the definition. `resources` is live and may be written to.
+    other buckets of the definition. `unseen`: nodes it has before `nodes`, which nobody has looked at yet. `resources` is
+    live and may be written to.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class NodeBucket(BucketFacts):
         definition: NodeDefinition,
         limits: BucketLimits,
         max_placement_group_size: int,
-        nodes: Sequence[Node] | Unseen,
+        nodes: Sequence[Node],
         artificial: bool = False,
         priority: int = 0,
         last_capacity_failure: float | None = -1.0,
@@ -48,6 +49,7 @@ class NodeBucket(BucketFacts):
         spot_placement_score: str | None = None,
         *,
         mould: Mould | None = None,
+        unseen: Unseen | None = None,
     ) -> None:
         self._definition = definition
         self.limits = limits
@@ -59,14 +61,15 @@ class NodeBucket(BucketFacts):
         self._spot_placement_score = spot_placement_score
         # by position: a node, the name of a planned one that nobody has looked at yet, what knows an existing one that
         # nobody has looked at yet, or None for one that is gone
-        self._slots: list[Node | str | Unseen | None]
+        self._slots: list[Node | str | Unseen | None] = [unseen] * len(unseen) if unseen else []
+        self._unseen = unseen or None
         self._gone: dict[int, Node] = {}
         # who was placed on each of those that are names
         self._links: dict[int, Sequence[str]] = {}
         # transient ids and host names of the nodes, but for those that are `_unlisted` so far
         self._known: set[str] = set()
         self._unlisted: list[Node] = []
-        self._dirty = set(range(len(nodes)))
+        self._dirty = set(range(len(self._slots)))
         self._template_dirty = True
         self._looks = Looks()
         self._uses: dict[tuple[NodeShape, NodeShape], Used] = {}
@@ -75,14 +78,8 @@ class NodeBucket(BucketFacts):
         self._on_write: Callable[[NodeBucket], None] | None = None
         self._reserved = 0
         self._mould = mould or self._at_home(Mould(definition))
-        self._unseen: Unseen | None = None
-        if isinstance(nodes, Sequence):
-            self._slots = []
-            for node in nodes:
-                self._adopt(node)
-        else:
-            self._unseen = nodes
-            self._slots = [nodes] * len(nodes)
+        for node in nodes:
+            self._adopt(node)
 
     # -- its nodes
 

@@ -153,12 +153,13 @@ class _Builder:
                 _in_group(definition, group),
                 _group_limits(limits, group, group_size * vcpus, used_cores),
                 group_size,
-                self.records.roster(definition, group),
+                [],
                 priority=priority,
                 last_capacity_failure=bucket.last_capacity_failure,
                 valid=bucket.valid is not False,
                 spot_placement_score=getattr(bucket, "spot_placement_score", None),
                 mould=mould if group else None,
+                unseen=self.records.roster(definition, group),
             )
             for group, used_cores in groups
         ]
@@ -171,7 +172,8 @@ class _Builder:
                 definition = _as_recorded(array.name, record, size, first)
                 nodes = self.records.roster(definition, group)
                 limits = null_bucket_limits(len(nodes), max(1, definition.vcpu_count))
-                yield NodeBucket(_in_group(definition, group), limits, 0, nodes, valid=False)
+                definition = _in_group(definition, group)
+                yield NodeBucket(definition, limits, 0, [], valid=False, unseen=nodes)
             except _GARBLED as e:
                 self.problems.append(f"nodearray {array.name}, nodes of {size}: {_why(e)}")
                 continue
