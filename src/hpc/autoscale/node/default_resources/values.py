@@ -207,9 +207,8 @@ def _readable() -> list[str]:
 
 
 def _property_value(attr: str, where: str) -> Value:
-    readable = _readable()
-    if attr not in readable:
+    if attr not in QUERYABLE_PROPERTIES and attr not in _readable():
         raise DefaultResourceError(
-            f"{where}: Invalid node.attribute: node has no property {attr!r}{did_you_mean(attr, readable)}"
+            f"{where}: Invalid node.attribute: node has no property {attr!r}{did_you_mean(attr, _readable())}"
         )
     return GetFromBaseNode(attr)
