@@ -180,11 +180,13 @@ class _Search:
         groups = self.groups
         if groups is None:
             found = [self._miss(index, existing_first) for index in range(len(self.outlook.stocks))]
-        for family in groups.families if groups is not None else ():
-            if len(family.members) == 1 or not family.even:
-                found.extend(self._miss(index, existing_first) for index in family.members)
-            else:
-                closest, others = self._closest_by_room(family)
+        else:
+            for number, family in enumerate(groups.families):
+                if len(family.members) == 1 or not family.even:
+                    found.extend(self._miss(index, existing_first) for index in family.members)
+                    continue
+                tried = {i: d.units for i, d in self.tried.items() if groups.number[i] == number}
+                closest, others = self._closest_by_room(family, tried)
                 found.append(self._miss(closest, existing_first))
                 later.append(others)
         stocks, want = self.outlook.stocks, self.want
@@ -212,12 +214,13 @@ class _Search:
         said = draft.rejects(existing_first, (index,))
         return _Miss(draft.units, index, f": {said[-1][1].explain()}" if said else "")
 
-    def _closest_by_room(self, family: Family) -> tuple[int, Callable[[], list[_Miss]]]:
-        """The member of a family that takes most, and the others."""
+    def _closest_by_room(
+        self, family: Family, tried: dict[int, int]
+    ) -> tuple[int, Callable[[], list[_Miss]]]:
+        """The member of a family that takes most, and the others. `tried`: what those take that were tried."""
         members, wanted, rooms = family.members, self.want.units, family.rooms()
         each = _each(self.want, self.outlook, members[0])
         # stocks that were not tried have no node with room
-        tried = {index: self.tried[index].units for index in members if index in self.tried}
         roomiest = members[rooms.index(max(rooms))]
         possible = {roomiest: min(wanted, max(rooms) * each), **tried}
         closest = max(possible, key=lambda index: (possible[index], -index))

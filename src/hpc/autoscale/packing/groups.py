@@ -47,7 +47,7 @@ class Family:
     other, but for the group.
     """
 
-    __slots__ = ("_own", "_stocks", "_unused", "_used", "even", "members", "shared")
+    __slots__ = ("_own", "_rooms", "_stocks", "_unused", "_used", "even", "members", "shared")
 
     def __init__(self, members: tuple[int, ...], stocks: Sequence[Stock]) -> None:
         self.members = members
@@ -57,6 +57,8 @@ class Family:
         self._own = [tuple(a for a in s.accounts if a not in common) for s in self._stocks]
         self.even = _are_alike(self._stocks)
         self._used, self._unused = Row(len(members)), Row(len(members))
+        # with the room that they share
+        self._rooms: tuple[int, Sequence[int]] | None = None
         for place in range(len(members)):
             self.look(place)
 
@@ -70,6 +72,7 @@ class Family:
         for account in self._own[place]:
             room = min(room, account.room(stock.cores))
         in_use = is_in_use(stock)
+        self._rooms = None
         self._used.set(place, room if in_use else -1)
         self._unused.set(place, -1 if in_use else room)
 
@@ -93,12 +96,15 @@ class Family:
             place = rooms.first(nodes, place + 1)
         return self.members[place] if place >= 0 else None
 
-    def rooms(self) -> list[int]:
-        """How many more nodes the limits allow each member, in order, counting those promised elsewhere as free."""
+    def rooms(self) -> Sequence[int]:
+        """How many more nodes the limits allow each member, in order, counting those promised elsewhere as free. Cost: none
+        where nothing has changed since the last time."""
         cores = self._stocks[0].cores
         shared = min((account.room(cores) for account in self.shared), default=NO_LIMIT)
-        own = map(max, self._used.all(), self._unused.all())
-        return [room if room < shared else shared for room in own]
+        if self._rooms is None or self._rooms[0] != shared:
+            own = map(max, self._used.all(), self._unused.all())
+            self._rooms = shared, [room if room < shared else shared for room in own]
+        return self._rooms[1]
 
 
 def _are_alike(stocks: Sequence[Stock]) -> bool:
