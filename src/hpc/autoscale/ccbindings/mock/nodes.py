@@ -7,7 +7,7 @@ A `MockNode` is a `Node` that keeps its record at hand, so that listing thousand
 import uuid
 from collections.abc import Mapping
 from copy import deepcopy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.ccbindings.mock.capacity import Slot
@@ -35,9 +35,11 @@ class MockNode(Node):
     def keep_alive(self, value: bool) -> None:
         self._Node__keep_alive = value
 
-    def _changed(self) -> None:
-        self._record = None
-        super()._changed()
+    if not TYPE_CHECKING:  # it would allow every attribute
+
+        def __setattr__(self, name, value):
+            self.__dict__["_record"] = None
+            super().__setattr__(name, value)
 
     @property
     def in_use(self) -> bool:
@@ -51,14 +53,14 @@ class MockNode(Node):
 
     def record(self) -> dict[str, Any]:
         """The record, as a dict of the caller's own; the values within Configuration are the node's."""
-        if self._record is None:
-            held = _Record()
-            for key, value in record_of(self, self.metadata.get("__request_id__")).items():
-                setattr(held, key, value)
-            self._record = vars(held)
-        found = self._record.copy()
-        found["InstanceId"] = self.instance_id
-        return found
+        return (self._record or self._new_record()).copy()
+
+    def _new_record(self) -> dict[str, Any]:
+        held = _Record()
+        for key, value in record_of(self, self.metadata.get("__request_id__")).items():
+            setattr(held, key, value)
+        self.__dict__["_record"] = vars(held)
+        return vars(held)
 
 
 def new_node(
