@@ -48,6 +48,11 @@ def sorted_out(records, assume_hostnames=False):
     return NodeRecords(config, records).roster(a_definition(), None)
 
 
+def named(roster):
+    """The names of the nodes of a roster."""
+    return [roster.node(index).name for index in range(len(roster))]
+
+
 def all_of(node):
     """Everything that can be asked of a node, types of amounts included."""
     amounts = [
@@ -63,7 +68,7 @@ def test_a_node_is_what_its_record_says(records, assume_hostnames):
     """Made late and together with others, or at once and alone."""
     roster = sorted_out(records, assume_hostnames)
     assert not roster.problems
-    assert roster.names() == [record["Name"] for record in records]
+    assert named(roster) == [record["Name"] for record in records]
     for index, record in enumerate(records):
         alone = node_from(record, a_definition(), assume_hostnames)
         assert all_of(roster.node(index)) == all_of(alone)
@@ -102,7 +107,7 @@ def test_a_record_that_cannot_be_used_is_set_aside():
     bad = a_record("htc-2", CoreCount="many")
     garbled = a_record("htc-4", Configuration="none")
     roster = Roster(a_definition(), [[a_record("htc-10"), bad], [garbled, a_record("htc-3")]])
-    assert roster.names() == ["htc-3", "htc-10"]
+    assert named(roster) == ["htc-3", "htc-10"]
     assert [problem.split(":")[0] for problem in roster.problems] == ["node htc-2", "node htc-4"]
 
 

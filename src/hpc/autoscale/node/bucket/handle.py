@@ -125,10 +125,8 @@ class NodeBucket(BucketFacts):
         self._unlisted.clear()
 
     def _names(self) -> list[str]:
-        names = [] if self._unseen is None else list(self._unseen.names())
-        names.extend(node.name for node in self._made())
-        names.extend(slot for slot in self._slots if isinstance(slot, str))
-        return names
+        """The names of its nodes, but for those that nobody has looked at: whoever lists them knows all."""
+        return [node.name for node in self._made()]
 
     def clone_with_placement_group(self, placement_group: ht.PlacementGroup) -> NodeBucket:
         """The same bucket within a placement group: no nodes yet, all other limits shared with this one."""

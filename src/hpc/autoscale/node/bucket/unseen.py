@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol
 
 from hpc.autoscale.node.node import Node
@@ -15,9 +15,6 @@ class Unseen(Protocol):
     kinds: list[Kind]
 
     def __len__(self) -> int: ...
-
-    def names(self) -> Sequence[str]:
-        """Their names."""
 
     def refine(self, refined: Callable[[Kind], Kind | None]) -> bool:
         """Make nodes of other kinds of them; False, and nothing done, where it takes the nodes themselves to tell."""

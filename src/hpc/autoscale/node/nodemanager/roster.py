@@ -51,10 +51,6 @@ class Roster:
     def __len__(self) -> int:
         return len(self._records)
 
-    def names(self) -> list[str]:
-        """Their names."""
-        return [record["Name"] for record in self._records]
-
     def _kind_of(self, record: Record, number: int) -> Kind:
         configuration = record.get("Configuration")
         autoscale = configuration.get("autoscale") if configuration else None
