@@ -107,3 +107,9 @@ def three_sizes(name, along, first, extra=None, **rest):
     """The work at a size, twice that and four times that; what is done once in a process is not in it."""
     one_pass(name, **{**rest, along: first})
     return [one_pass(name, extra, **{**rest, along: first * factor}) for factor in (1, 2, 4)]
+
+
+def is_near_linear(counts, at_most=2.4):
+    """Whether the second doubling adds at most about twice what the first one added: squares would add four times."""
+    one, two, four = counts
+    return four - two <= at_most * max(two - one, one / 10)

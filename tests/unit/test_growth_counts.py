@@ -1,7 +1,7 @@
 """How the work of a pass grows, counted in operations: no clock is asked, so the machine does not matter."""
 
 import pytest
-from growth_kit import three_sizes
+from growth_kit import is_near_linear, three_sizes
 
 # workload, what grows, its first size, what stays as it is
 SWEEPS = [
@@ -32,12 +32,6 @@ def grown(sweep):
     """The work at three sizes."""
     name, along, first, rest = sweep
     return three_sizes(name, along, first, **rest)
-
-
-def is_near_linear(counts, at_most=2.4):
-    """Whether the second doubling adds at most about twice what the first one added: squares would add four times."""
-    one, two, four = counts
-    return four - two <= at_most * max(two - one, one / 10)
 
 
 @each_sweep

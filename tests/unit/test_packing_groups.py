@@ -153,6 +153,9 @@ class Fickle:
         self.times -= 1
         return Trial(1, stock.new_shape)
 
+    def candidates(self, stock):
+        return None
+
     def settle(self, keep):
         return ()
 

@@ -323,13 +323,46 @@ class Taster:
         taken = min(units, self.most)
         return Trial(taken, self.bench.shape(stock.name, ncpus=4 - taken, vacant=False))
 
+    def candidates(self, stock):
+        return None
+
     def settle(self, keep):
         self.settled.append(keep)
         return ("effect",) if keep else ()
 
 
+class Pinned(Taster):
+    """One that says in advance which nodes it may let units onto."""
+
+    def __init__(self, bench, candidates):
+        super().__init__(bench)
+        self.named = candidates
+
+    def candidates(self, stock):
+        return self.named
+
+
 class TestProbe:
     """Constraints that only their own methods understand are asked about one node after another."""
+
+    def test_is_asked_only_about_nodes_that_it_names(self):
+        """Of those the ones that the rest lets through."""
+        bench = Bench()
+        bench.stock("a", limit=0, nodes=[4, 1, 4, 4, 4])
+        probe = Pinned(bench, [1, 2, 4])
+        delta = bench.packer.ask(cores(2), Want(9), probe=probe)
+        assert [position for _, position, _ in probe.asked] == [2, 4]
+        assert said(delta) == [("a", 2, 3, 1, False), ("a", 4, 5, 1, False)]
+        assert ("a", "InsufficientResource") in codes(delta)
+
+    def test_says_why_there_is_nobody_to_ask(self):
+        """In place of the nodes; new ones are asked about all the same."""
+        bench = Bench()
+        bench.stock("a", nodes=[4])
+        probe = Pinned(bench, Reject("NoSuchNode", "gone"))
+        delta = bench.packer.ask(cores(2), Want(1), probe=probe)
+        assert [position for _, position, _ in probe.asked] == [1]
+        assert ("a", "NoSuchNode") in codes(delta)
 
     def test_is_asked_in_order_and_only_about_nodes_that_the_rest_lets_through(self):
         """Each with as many units as the rest allows; a refused new node is the last one tried."""

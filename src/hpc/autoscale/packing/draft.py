@@ -76,6 +76,9 @@ class Probe(Protocol):
     def __call__(self, stock: Stock, position: int, units: int) -> Trial | Reject:
         """Try up to `units` on the node at a position; beyond the last node: on a new one."""
 
+    def candidates(self, stock: Stock) -> Sequence[int] | Reject | None:
+        """The positions of the only nodes that may fit, in order, or why there is none; None where any may."""
+
     def settle(self, keep: bool) -> tuple[Callable[[], None], ...]:
         """End of a bucket's or a demand's questions: undo what the trials touched, and (`keep`) return what a commit
         must do to bring it about."""
@@ -138,6 +141,10 @@ class Draft:
         shapes = stock.shapes
         if not self.left or not shapes:
             return
+        candidates = None if self.probe is None else self.probe.candidates(stock)
+        if candidates is not None:
+            self._use_only(index, candidates)
+            return
         size, per_node = len(shapes), self.want.per_node
         position, why = outlook.find(index)
         while position >= 0:
@@ -162,6 +169,25 @@ class Draft:
             position, reject = outlook.find_next(index, end)
             why = why or reject
         self._say(index, False, why or stock.nodes_full())
+
+    def _use_only(self, index: int, candidates: Sequence[int] | Reject) -> None:
+        """`use` for what only some nodes may take."""
+        stock, outlook = self.outlook.stocks[index], self.outlook
+        if isinstance(candidates, Reject):
+            self._say(index, False, candidates)
+            return
+        why: Reject | None = None
+        for position in candidates:
+            shape = stock.shapes[position]
+            fit = outlook.fit(shape) if shape is not None else None
+            if shape is not None and isinstance(fit, Fit):
+                self._fill(index, position, position + 1, shape, fit, False)
+                if not self.left:
+                    return
+            elif isinstance(fit, Reject):
+                why = why or fit
+        if why is not None:
+            self._say(index, False, why)
 
     def _most_nodes(self, fit: Fit) -> int:
         """On how many nodes what is left may come to lie; custom constraints may take as little as one unit of each."""

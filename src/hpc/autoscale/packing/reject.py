@@ -24,6 +24,7 @@ _TEMPLATES: dict[str, str] = {
     "NodeUnusable": "is {0}",
     "SharedLimitReached": "needs {2} of {0!r}, and {1} is left",
     "InvalidSharedValue": "needs {0!r} to be {2!r}, and it is {1!r}",
+    "NoSuchNode": "has no node whose {0}",
     "NodesFull": "has {0} nodes, none of which has room for it",
     "NoCapacity": "has no room for a new node: {0}",
     "InsufficientCapacity": "has room for {1} of {0}: {2}",

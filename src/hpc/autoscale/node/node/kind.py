@@ -75,7 +75,7 @@ LOOKS = frozenset(
     ]
 )
 # Attributes of which each write may change a decision.
-REPORTED = LOOKS | {"_Node__private_ip", "_Node__closed", "_allocated"}
+REPORTED = LOOKS | IDENTITY | {"_Node__closed", "_allocated"}
 
 
 class _Lazy:

@@ -14,6 +14,7 @@ from hpc.autoscale import results
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints import Compiled
 from hpc.autoscale.node.default_resources import Defaults
+from hpc.autoscale.node.nodemanager.directory import Directory
 from hpc.autoscale.node.nodemanager.naming import Names, Proposal
 from hpc.autoscale.node.nodemanager.probing import Sorted, is_personal, sort_out
 from hpc.autoscale.node.nodemanager.reporting import report_placed
@@ -33,6 +34,7 @@ class EngineSide:
     _defaults: Defaults
     _by_stock: dict[Stock, NodeBucket]
     _written: dict[NodeBucket, None]
+    _directories: dict[NodeBucket, Directory]
     _sortings: dict[int, tuple[Compiled, Sorted]]
 
     def _bucket_written(self, bucket: NodeBucket) -> None:
@@ -41,10 +43,16 @@ class EngineSide:
     def _bucket_of(self, stock: Stock) -> NodeBucket:
         return self._by_stock[stock]
 
+    def _directory_of(self, stock: Stock) -> Directory:
+        bucket = self._by_stock[stock]
+        return self._directories.setdefault(bucket, Directory(bucket))
+
     def _sync(self) -> None:
         """Let the engine know what was written through handles since it was last asked."""
         while self._written:
             bucket, _ = self._written.popitem()
+            if bucket in self._directories:
+                self._directories[bucket].renew(bucket._dirty)
             if bucket._sync(self._packer.table):
                 self._packer.forget_rankings()
 

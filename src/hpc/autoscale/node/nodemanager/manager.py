@@ -25,6 +25,7 @@ from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.handle import checked_placement_group
 from hpc.autoscale.node.nodemanager.capacity import Capacity
 from hpc.autoscale.node.nodemanager.commanding import Commands
+from hpc.autoscale.node.nodemanager.directory import Directory
 from hpc.autoscale.node.nodemanager.engine import EngineSide
 from hpc.autoscale.node.nodemanager.naming import NameHook, Names
 from hpc.autoscale.node.nodemanager.placing import Ask, place
@@ -69,6 +70,7 @@ class NodeManager(EngineSide, Ordered, Capacity, Commands):
         self._unmanaged: dict[object, NodeBucket] = {}
         self._unmanaged_hosts: set[str] = set()
         self._written: dict[NodeBucket, None] = {}
+        self._directories: dict[NodeBucket, Directory] = {}
         for bucket in node_buckets:
             self._add_bucket(bucket)
         self.set_order_policy(policy)

@@ -127,7 +127,13 @@ def _ask(
 ) -> Delta:
     if not demand.needs_probe:
         return manager._packer.ask(demand.common, want, ranking.stocks if demand.ranks else None)
-    probe = HandleProbe(manager._packer.table, manager._bucket_of, demand, assignment_id)
+    probe = HandleProbe(
+        manager._packer.table,
+        manager._bucket_of,
+        manager._directory_of,
+        demand,
+        assignment_id,
+    )
     delta: Delta | None = None
     try:
         delta = manager._packer.ask(demand.common, want, ranking.stocks, probe)

@@ -17,6 +17,7 @@ from hpc.autoscale.node.constraints.declared import DeclaredExpr, believed, decl
 from hpc.autoscale.node.node.copying import Memento, carry_over, saved
 from hpc.autoscale.node.node.decrementing import shared
 from hpc.autoscale.node.node.shaping import NodeView
+from hpc.autoscale.node.nodemanager.directory import Directory, pin_of
 from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.draft import Trial
 from hpc.autoscale.packing.expr import Expr, PropertyIs, ResourceIs
@@ -153,11 +154,14 @@ class HandleProbe:
         self,
         table: ShapeTable,
         bucket_of: Callable[[Stock], NodeBucket],
+        directory_of: Callable[[Stock], Directory],
         demand: Sorted,
         assignment_id: str,
     ) -> None:
         self._table = table
         self._bucket_of = bucket_of
+        self._directory_of = directory_of
+        self._pin = pin_of(demand.personal) if demand.personal is not None else None
         self._demand = demand
         self._assignment_id = assignment_id
         exprs = [e for e in (demand.common, demand.personal) if e is not None]
@@ -184,6 +188,13 @@ class HandleProbe:
             if refused is not None:
                 return refused
         return self._by_trying(bucket, position, units)
+
+    def candidates(self, stock: Stock) -> Sequence[int] | Reject | None:
+        pin = self._pin
+        if pin is None:
+            return None
+        found = self._directory_of(stock).positions(pin, len(stock.shapes))
+        return found or Reject("NoSuchNode", str(pin.expr))
 
     def _refusal(self, bucket: NodeBucket, position: int) -> Reject | None:
         """The refusal of an opaque constraint, asked before anything is copied."""

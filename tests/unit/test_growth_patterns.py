@@ -1,0 +1,78 @@
+"""Queues that the workloads of the benchmarks do not have: their work grows no faster than they do either."""
+
+import pytest
+from growth_kit import Work, is_near_linear
+from node_kit import a_cluster
+
+from hpc.autoscale.job import understanding
+from hpc.autoscale.job.demandcalculator import new_demand_calculator
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.node.nodehistory import NullNodeHistory
+
+PER_NODE = 4
+
+
+def jobs(count, constraints, **more):
+    """So many jobs; `constraints` may be a function of the number of the job."""
+    asked = constraints if callable(constraints) else lambda number: constraints
+    return [Job(f"job-{i}", asked(i), **more) for i in range(count)]
+
+
+def pinned(count):
+    """Each to one of the nodes that run, by name."""
+    return jobs(count, lambda i: {"node.name": f"htc-{i // PER_NODE + 1}", "ncpus": 1})
+
+
+def pinned_to_nobody(count):
+    """Each to a host that is not there."""
+    return jobs(count, lambda i: {"node.hostname": f"gone-{i}", "ncpus": 1})
+
+
+def scattered(count):
+    """One slot on each of three nodes."""
+    return jobs(count, {"ncpus": 1}, iterations=3, packing_strategy="scatter")
+
+
+def of_nodes(count):
+    """Two nodes each, wherever they are."""
+    return jobs(count, {"ncpus": 1}, node_count=2)
+
+
+def exclusive(count):
+    """A node each."""
+    return jobs(count, {"ncpus": 1, "exclusive": True})
+
+
+def arrays(count):
+    """Of more tasks than one node takes."""
+    return jobs(count, lambda i: {"ncpus": 1 + i % 3}, iterations=11)
+
+
+def gangs_without_room(count):
+    """More nodes than any group may have."""
+    return jobs(count, {"ncpus": 1}, node_count=10**6, colocated=True)
+
+
+QUEUES = [pinned, pinned_to_nobody, scattered, of_nodes, exclusive, arrays, gangs_without_room]
+
+
+def one_pass(queue, size):
+    """What a pass over so many jobs takes, with a node running for every four of them."""
+    cluster = a_cluster(10 * size)
+    cluster.add_bucket("htc", "Standard_F8", 10, 10, placement_groups=["a", "b", "c"])
+    for i in range(size // PER_NODE):
+        cluster.add_node(f"htc-{i + 1}", "htc", "Standard_F4", state="Ready", hostname=f"ip-{i}")
+    understanding._known.clear()
+    work = Work()
+    calculator = new_demand_calculator({"_mock_bindings": cluster}, node_history=NullNodeHistory())
+    with work.counted():
+        calculator.add_jobs(queue(size))
+        calculator.get_demand()
+    return work.total
+
+
+@pytest.mark.parametrize("queue", QUEUES, ids=lambda queue: queue.__name__)
+def test_work_grows_no_faster_than_the_queue(queue):
+    """With the nodes growing beside it."""
+    one_pass(queue, 20)  # what is done once in a process is not in the figures
+    assert is_near_linear([one_pass(queue, size) for size in (80, 160, 320)])
