@@ -8,7 +8,7 @@ or a `ConstraintError` that says where in the expression the trouble is (what a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from hpc.autoscale.errors import ConstraintError, did_you_mean
 from hpc.autoscale.hpctypes import Memory, Size, SizeError
@@ -36,6 +36,8 @@ from hpc.autoscale.node.constraints.shared import (
 
 MAX_DEPTH = 50
 """How many constraints may stand in one another. Nobody writes more; a generated expression gets a clear error."""
+
+_JSON = frozenset((dict, list, str, int, float, bool, type(None)))
 
 Parser = Callable[[dict[str, Any]], NodeConstraint]
 
@@ -86,10 +88,10 @@ def get_constraints(
     `case_insensitive`: texts that resources are compared with match in any case. ConstraintError where something cannot
     be understood; an AssertionError too when `exprs` is not a list.
     """
-    if isinstance(exprs, Mapping):
-        exprs = [exprs]
     if not isinstance(exprs, (list, tuple)):
-        raise MalformedConstraint("a list of constraints or one dict", exprs)
+        if not isinstance(exprs, Mapping):
+            raise MalformedConstraint("a list of constraints or one dict", exprs)
+        exprs = [exprs]
     reading = Reading(case_insensitive=case_insensitive)
     if len(exprs) == 1:
         found = _element(exprs[0], reading)
@@ -115,9 +117,14 @@ def read_children(exprs: Iterable[Any], reading: Reading) -> list[NodeConstraint
     return [constraint for constraint in found if constraint is not None]
 
 
+def _is_constraint(value: object) -> TypeGuard[NodeConstraint]:
+    # to tell for the first time that a class is none takes long
+    return value.__class__ not in _JSON and isinstance(value, NodeConstraint)
+
+
 def _element(expr: Any, reading: Reading) -> NodeConstraint | None:
     """A member of a list of constraints."""
-    if isinstance(expr, NodeConstraint):
+    if _is_constraint(expr):
         return expr
     if isinstance(expr, (list, tuple)):
         hint = ". A list was unexpected"
@@ -142,7 +149,7 @@ def _constraint(attr: str, value: Any, reading: Reading) -> NodeConstraint:
         raise ConstraintError("the name of a resource or a keyword", attr, reading.path)
     if attr in _CUSTOM_PARSERS:
         return _checked(_CUSTOM_PARSERS[attr]({attr: value}), reading)
-    if isinstance(value, NodeConstraint):
+    if _is_constraint(value):
         return value
     with located(reading.path):
         if attr in KEYWORDS:
