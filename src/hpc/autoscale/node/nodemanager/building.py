@@ -276,6 +276,8 @@ def _records(records: Iterable[Any], on_prem: set[str]) -> list[Record]:
 
 def _alike(records: Sequence[Record]) -> Iterable[tuple[Record, int]]:
     """One record of each sort of those that take the same place, and how many there are."""
+    if not records:
+        return ()
     try:
         found = Counter(values_of(_PLACE, records))
     except TypeError:  # a value that cannot be compared
