@@ -53,7 +53,28 @@ def gangs_without_room(count):
     return jobs(count, {"ncpus": 1}, node_count=10**6, colocated=True)
 
 
-QUEUES = [pinned, pinned_to_nobody, scattered, of_nodes, exclusive, arrays, gangs_without_room]
+def one_of_two(count):
+    """A refusal is not final: what is too little for one of them may be what makes it exactly one."""
+    small = {"node.vm_size": "Standard_F4"}
+    return jobs(count, lambda i: {"xor": [{"ncpus": 1 + i % 3}, small]})
+
+
+def alternatives_beside(count):
+    """Alternatives that use up what stands beside them."""
+    return jobs(count, lambda i: [{"or": [{"ncpus": 3}, {"memgb": 2 + i % 3}]}, {"ncpus": 1}])
+
+
+QUEUES = [
+    pinned,
+    pinned_to_nobody,
+    scattered,
+    of_nodes,
+    exclusive,
+    arrays,
+    gangs_without_room,
+    one_of_two,
+    alternatives_beside,
+]
 
 
 def one_pass(queue, size):

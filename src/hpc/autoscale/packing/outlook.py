@@ -150,6 +150,8 @@ class Outlook:
 
     def find_next(self, index: int, start: int) -> tuple[int, Reject | None]:
         """`find`, from a position on."""
+        if not self.monotone:
+            return self._find_by_shape(index, start)
         shapes, fits = self.stocks[index].shapes, self._fits
         size = len(shapes)
         why: Reject | None = None
@@ -164,6 +166,22 @@ class Outlook:
                     why = why or fit
             start = self._next_with_room(index, near)
         return -1, why
+
+    def _find_by_shape(self, index: int, start: int) -> tuple[int, Reject | None]:
+        """`find_next` where nothing is known of positions."""
+        found = refused = len(self.stocks[index].shapes)
+        why: Reject | None = None
+        for shape, position in self.stocks[index].first_of_each(start):
+            fit = self._fits.get(shape)
+            if fit is None:
+                fit = self._meet(index, shape)
+            if isinstance(fit, Fit):
+                found = min(found, position)
+            elif fit is not False and position < refused:
+                refused, why = position, fit
+        if found == len(self.stocks[index].shapes):
+            return -1, why
+        return found, why if refused < found else None
 
     def _meet(self, index: int, shape: NodeShape | None) -> Fit | Reject | Literal[False]:
         """How the expression fits the shape of a node of a stock; False where it has not the room."""

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from hpc.autoscale.packing.maxima import Need, climb, first_meeting
+from hpc.autoscale.packing.places import Places
 from hpc.autoscale.packing.reading import Reading
 from hpc.autoscale.packing.shape import NodeShape
 
@@ -23,7 +24,7 @@ class RoomTree:
     a position was changed; O(log n) for one, O(1) each for many in a row. track: O(n) once for each resource. first: O(log n)
     where nodes are alike in what they lack."""
 
-    __slots__ = ("_capacity", "_entered", "_readings", "_shapes", "late")
+    __slots__ = ("_capacity", "_entered", "_places", "_readings", "_shapes", "late")
 
     def __init__(self, shapes: Sequence[NodeShape | None]) -> None:
         self._shapes = shapes
@@ -31,6 +32,7 @@ class RoomTree:
         # how many positions are in the trees
         self._entered = 0
         self._readings: list[Reading] = []
+        self._places: Places | None = None
         # positions that have another shape than the trees know
         self.late: set[int] = set()
 
@@ -49,6 +51,8 @@ class RoomTree:
             return
         self.catch_up()
         self._enter_all(self._readings, lo, hi)
+        if self._places is not None:
+            self._places.changed(range(lo, hi))
 
     def catch_up(self) -> None:
         """Take in what has changed."""
@@ -63,7 +67,16 @@ class RoomTree:
             self._entered = size
         if self.late:
             self._enter(self.late)
+            if self._places is not None:
+                self._places.changed(self.late)
             self.late.clear()
+
+    def places(self) -> Places:
+        """Where the nodes of each shape are; kept from now on."""
+        self.catch_up()
+        if self._places is None:
+            self._places = Places(self._shapes)
+        return self._places
 
     def first(self, start: int, needs: Sequence[Need]) -> int:
         """The first position from `start` on where every need may be met; -1 when there is none."""

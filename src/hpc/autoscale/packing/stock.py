@@ -7,7 +7,7 @@ a node's identity in the engine, and first-fit order is position order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from hpc.autoscale.packing.expr import Expr
@@ -179,6 +179,10 @@ class Stock:
         if start < size and needs.trees:
             start = self._room.first(start, needs.trees)
         return start if start < size else -1
+
+    def first_of_each(self, start: int) -> Iterator[tuple[NodeShape | None, int]]:
+        """Each shape that a node has from a position on, with the first such position; in no order."""
+        return self._room.places().first_of_each(start)
 
     def may_meet(self, expr: Expr) -> bool:
         """Whether, for all that is known of each resource alone, some node may have what an expression takes at least."""
