@@ -184,4 +184,4 @@ def test_whatever_may_change_a_decision_is_heard_of(write):
 def test_an_attribute_that_was_never_set_is_missing():
     """As with any other attribute: `getattr` with a default gives the default."""
     node = type(a_node()).__new__(type(a_node()))
-    assert getattr(node, "state", "none yet") == "none yet"
+    assert getattr(node, "metadata", "none yet") == "none yet"
