@@ -17,7 +17,7 @@ from hpc.autoscale.node.constraints import (
     get_constraints,
 )
 from hpc.autoscale.packing.draft import Want
-from hpc.autoscale.packing.expr import UNBOUNDED
+from hpc.autoscale.packing.expr import IDENTITY_NAMES, UNBOUNDED
 
 
 def world_of(scenario):
@@ -220,7 +220,7 @@ def asked(world, event):
     """What the engine would do, as (bucket, first, end, units on each); of what it can judge alone."""
     without_pools = [c for c in event["constraints"] if "pool:" not in repr(c)]
     expr = compile_constraints(get_constraints(without_pools)).expr
-    if expr.reads_identity:
+    if expr.reads_any(IDENTITY_NAMES):
         return None
     each, whole = REQUEST[event["how"]]
     want = Want(event["units"], 1 if each == 1 else UNBOUNDED, whole)

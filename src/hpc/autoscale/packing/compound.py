@@ -24,6 +24,15 @@ from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.shape import Quantity
 
 
+def any_reads(parts: Sequence[Expr], names: Collection[str]) -> bool:
+    """Whether one of the names is among what the answer of one of the parts depends on."""
+    # any() takes twice as long, and each distinct job is asked
+    for part in parts:  # noqa: SIM110
+        if part.reads_any(names):
+            return True
+    return False
+
+
 class _Composite(Expr):
     __slots__ = ("children",)
     word = ""
@@ -38,11 +47,7 @@ class _Composite(Expr):
         return frozenset().union(*(c.reads for c in self.children))
 
     def reads_any(self, names: Collection[str]) -> bool:
-        # any() takes twice as long, and each distinct job is asked
-        for child in self.children:  # noqa: SIM110
-            if child.reads_any(names):
-                return True
-        return False
+        return any_reads(self.children, names)
 
     def __str__(self) -> str:
         return "(" + f" {self.word} ".join(str(c) for c in self.children) + ")"
@@ -81,14 +86,6 @@ class AllOf(_Composite):
         self.minima = tuple(minima)
         if self.monotone and not self.settled and _is_choice_in_the_way(children):
             self.monotone = False
-
-    def reads_any(self, names: Collection[str]) -> bool:
-        if self.amounts is None:
-            return super().reads_any(names)
-        for name, _, _ in self.minima:  # noqa: SIM110
-            if name in names:
-                return True
-        return False
 
     def fit(self, view: View) -> Fit | Reject:
         if self.amounts is not None:

@@ -24,7 +24,8 @@ VACANT = "node.vacant"
 FREE_OF_CHARGE = 2**31
 """The count of a request for nothing, as in {"ncpus": 0}."""
 
-_IDENTITY_NAMES = frozenset(f"node.{name}" for name in IDENTITY)
+IDENTITY_NAMES = frozenset(f"node.{name}" for name in IDENTITY)
+"""What tells nodes apart that are otherwise alike, as in `Expr.reads`."""
 
 
 class View(Protocol):
@@ -135,11 +136,6 @@ class Expr:
     def reads_any(self, names: Collection[str]) -> bool:
         """Whether one of the names is among what the answer depends on."""
         return any(name in names for name in self.reads)
-
-    @property
-    def reads_identity(self) -> bool:
-        """Whether the answer differs between nodes that are otherwise alike."""
-        return self.reads_any(_IDENTITY_NAMES)
 
 
 _GIB = Unit(2**30, "g")
@@ -257,6 +253,9 @@ class ResourceIs(_OneOf):
     @property
     def reads(self) -> frozenset[str]:
         return frozenset({self.name})
+
+    def reads_any(self, names: Collection[str]) -> bool:
+        return self.name in names
 
     def fit(self, view: View) -> Fit | Reject:
         if self.name not in view.free:

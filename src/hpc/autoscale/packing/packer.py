@@ -60,7 +60,7 @@ class Packer:
         self._groups: dict[int, Groups] = {}
         self._journal = Journal()
         # where an expression has no stock to be asked, whatever it is
-        self._nowhere = Direct(AnyNode(), (), self._journal)
+        self.nowhere = Direct(AnyNode(), (), self._journal)
         self._reach = Reach(self.stocks, self._journal)
         self._plan: Delta | None = None
 
@@ -125,11 +125,11 @@ class Packer:
         found.catch_up()
         return found
 
-    def _outlook(self, expr: Expr) -> Direct:
+    def _outlook(self, expr: Expr, meeting: int | None = None) -> Direct:
         found = self._outlooks.get(expr)
         if found is None:
-            stocks = self._surveyed().serving(expr)
-            found = self._nowhere
+            stocks = self._surveyed().serving(expr, meeting)
+            found = self.nowhere
             if stocks:
                 found = Direct(expr, stocks, self._journal, self._reach.has(expr))
             self._outlooks[expr] = found
@@ -137,9 +137,14 @@ class Packer:
             found.catch_up()
         return found
 
-    def outlook(self, expr: Expr) -> Direct | None:
-        """What places an expression at once. None where only a plan will do."""
-        return self._outlook(expr) if self.existing_first else None
+    def who_serves(self, parts: Sequence[Expr]) -> int:
+        """Which stocks are to be asked for parts that must all hold, as `Survey.who_serves` has it; 0: none."""
+        return self._surveyed().who_serves(parts)
+
+    def outlook(self, expr: Expr, meeting: int | None = None) -> Direct | None:
+        """What places an expression at once; `meeting` is what `who_serves` said, where it was asked. None where only a plan
+        will do."""
+        return self._outlook(expr, meeting) if self.existing_first else None
 
     def open_whole(self, outlook: Direct, want: Want) -> list[Run]:
         """Place a gang at once, where that takes no plan; see `gang.open_whole`."""

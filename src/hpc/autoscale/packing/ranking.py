@@ -78,13 +78,16 @@ class Survey:
         a bucket may serve at all is a question of fit, not of weight.
         """
         meeting = self._who_meets(expr) | self._artificial
-        return Ranking(self._serving(expr, meeting), lambda: self._rejects(expr, meeting))
+        return Ranking(self.serving(expr, meeting), lambda: self._rejects(expr, meeting))
 
-    def serving(self, expr: Expr) -> tuple[Stock, ...]:
-        """The buckets that `rank` would name, in that order."""
-        return self._serving(expr, self._who_meets(expr) | self._artificial)
+    def who_serves(self, parts: Sequence[Expr]) -> int:
+        """The buckets that `rank` would name for parts that must all hold, the i-th as the i-th bit."""
+        return self._who_meets_all(parts) | self._artificial
 
-    def _serving(self, expr: Expr, meeting: int) -> tuple[Stock, ...]:
+    def serving(self, expr: Expr, meeting: int | None = None) -> tuple[Stock, ...]:
+        """The buckets that `rank` would name, in that order; `meeting` is what `who_serves` said, where it was asked."""
+        if meeting is None:
+            meeting = self._who_meets(expr) | self._artificial
         if expr.weighs or self._artificial:
             return self._pick(meeting, self._order(expr))
         found = self._in_declared_order.get(meeting)
@@ -109,12 +112,7 @@ class Survey:
         have room for all of them together where a new one has not.
         """
         if isinstance(expr, AllOf):
-            meeting = self._usable
-            for child in expr.children:
-                meeting &= self._who_meets(child)
-                if not meeting:
-                    break
-            return meeting
+            return self._who_meets_all(expr.children)
         if isinstance(expr, MinResource):
             enough = self._who_has(expr)
             if enough is not None:
@@ -127,6 +125,14 @@ class Survey:
             found = self._usable & sum(1 << i for i, fit in enumerate(fits) if fit)
             self._meeting[expr] = found
         return found
+
+    def _who_meets_all(self, parts: Sequence[Expr]) -> int:
+        meeting = self._usable
+        for part in parts:
+            meeting &= self._who_meets(part)
+            if not meeting:
+                break
+        return meeting
 
     def _who_has(self, expr: MinResource) -> int | None:
         """The buckets that have an amount; None where each must be asked."""

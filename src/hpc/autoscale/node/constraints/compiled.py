@@ -29,28 +29,35 @@ def json_of(source: Source) -> list[Any]:
 
 
 class Compiled:
-    """A list of constraints as the engine uses it; together `expr`, `tolls` and `opaque` say what `constraints` say.
+    """A list of constraints as the engine uses it; together `parts`, `tolls` and `opaque` say what `constraints` say.
 
-    `opaque` is in the order of the list. Without any constraint `expr` is `AnyNode`: one slot per node. `source`: what this
-    is made of, where every job that says so may use it. Where nothing else is given, the constraints are made when they are
-    first asked for.
+    `parts` must all hold. `opaque` is in the order of the list. `source`: what this is made of, where every job that says so may
+    use it. Where nothing else is given, the constraints are made when they are first asked for.
     """
 
-    __slots__ = ("_constraints", "expr", "opaque", "source", "tolls")
+    __slots__ = ("_constraints", "_expr", "opaque", "parts", "source", "tolls")
 
     def __init__(
         self,
-        expr: Expr,
+        parts: Sequence[Expr],
         tolls: tuple[SharedConstraint, ...],
         opaque: tuple[NodeConstraint, ...],
         constraints: tuple[NodeConstraint, ...] | None,
         source: Source | None = None,
     ) -> None:
-        self.expr = expr
+        self.parts = parts
         self.tolls = tolls
         self.opaque = opaque
         self.source = source
         self._constraints = constraints
+        self._expr: Expr | None = None
+
+    @property
+    def expr(self) -> Expr:
+        """All parts as one; made when it is first asked for, which for a job that fits nowhere is never."""
+        if self._expr is None:
+            self._expr = all_of(self.parts) if self.parts else AllOf(())
+        return self._expr
 
     @property
     def constraints(self) -> tuple[NodeConstraint, ...]:
@@ -86,10 +93,9 @@ def conjunction(constraints: Sequence[NodeConstraint]) -> Compiled:
     draft = Draft()
     for constraint in constraints:
         constraint.join(draft)
-    expr = all_of(draft.exprs) if draft.exprs else AllOf(())
-    return Compiled(expr, tuple(draft.tolls), tuple(draft.opaque), tuple(constraints))
+    return Compiled(draft.exprs, tuple(draft.tolls), tuple(draft.opaque), tuple(constraints))
 
 
 def compile_constraints(constraints: Sequence[NodeConstraint]) -> Compiled:
     """A job's constraints, sorted. Without any, the job asks for one slot per node."""
-    return conjunction(constraints) if constraints else Compiled(AnyNode(), (), (), ())
+    return conjunction(constraints) if constraints else Compiled((AnyNode(),), (), (), ())

@@ -19,7 +19,6 @@ from hpc.autoscale.node.constraints.parse import (
     read_resource,
 )
 from hpc.autoscale.node.constraints.resources import SIZE_TEXT
-from hpc.autoscale.packing.compound import all_of
 from hpc.autoscale.packing.expr import Expr, MinResource, ResourceIs
 
 _MOST_KNOWN = 10_000
@@ -44,7 +43,7 @@ def compile_resources(constraints: list[Any], source: Source) -> Compiled | None
             exprs.append(expr)
     if not exprs:
         return None
-    return Compiled(all_of(exprs), (), (), None, source)
+    return Compiled(exprs, (), (), None, source)
 
 
 def _learn(name: Any, value: Any) -> Expr | None:

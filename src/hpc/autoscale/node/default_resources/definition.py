@@ -30,7 +30,7 @@ from hpc.autoscale.node.node.kind import Kind, given_node_id, untouched
 from hpc.autoscale.node.node.record import can_be_shared
 from hpc.autoscale.node.node.shaping import NodeView
 from hpc.autoscale.packing.compound import AllOf
-from hpc.autoscale.packing.expr import Fit
+from hpc.autoscale.packing.expr import IDENTITY_NAMES, Fit
 
 Modify = Callable[[Any, Any], Any]
 Finish = Callable[[Node], None]
@@ -86,7 +86,7 @@ class DefaultResource:
     @property
     def alike(self) -> bool:
         """Whether planned nodes that are made alike get the same from it, or all nothing."""
-        return self.value.alike and not self._asked and not self._selected.reads_identity
+        return self.value.alike and not self._asked and not self._selected.reads_any(IDENTITY_NAMES)
 
     @property
     def personal(self) -> Callable[[Node], Any] | None:
@@ -193,13 +193,15 @@ def _number(text: str) -> int | float:
 
 
 class Defaults:
-    """All definitions, in order. `deferred`: names whose values differ from node to node by definition. `ignore_groups`:
-    what the engine sees of a new node's default resources is the same in whatever placement group it is.
+    """All definitions, in order. `deferred`: names whose values differ from node to node by definition; `personal`: these and
+    the properties that do. `ignore_groups`: what the engine sees of a new node's default resources is the same in whatever
+    placement group it is.
     """
 
     def __init__(self) -> None:
         self.definitions: list[DefaultResource] = []
         self.deferred: frozenset[str] = frozenset()
+        self.personal: frozenset[str] = IDENTITY_NAMES
         self.ignore_groups = True
         self._applier: Finish | None = None
 
@@ -211,6 +213,7 @@ class Defaults:
         refers_to_one = isinstance(value, FromResource) and value.name in self.deferred
         if value.deferred or refers_to_one or definition.name == NODE_ID:
             self.deferred |= {definition.name}
+            self.personal |= self.deferred
         self.ignore_groups = all(
             d.name in self.deferred
             or (d.alike and _OF_GROUPS.isdisjoint(d.value.reads | d.selects_by))

@@ -16,8 +16,9 @@ from hpc.autoscale.node.constraints import Compiled
 from hpc.autoscale.node.default_resources import Defaults
 from hpc.autoscale.node.nodemanager.directory import Directory
 from hpc.autoscale.node.nodemanager.naming import Names, Proposal
-from hpc.autoscale.node.nodemanager.probing import Sorted, is_personal, sort_out
+from hpc.autoscale.node.nodemanager.probing import Sorted, sort_out
 from hpc.autoscale.node.nodemanager.reporting import report_placed
+from hpc.autoscale.packing.compound import any_reads
 from hpc.autoscale.packing.direct import Direct, Run
 from hpc.autoscale.packing.draft import Delta, Want
 from hpc.autoscale.packing.packer import Lane, Packer
@@ -81,7 +82,7 @@ class EngineSide:
         if known is None or known[0] is not compiled or not known[1].may_be_believed():
             if len(self._sortings) > _MOST_SORTINGS:
                 self._sortings.clear()
-            known = (compiled, sort_out(compiled, self._defaults.deferred))
+            known = (compiled, sort_out(compiled, self._defaults))
             self._sortings[id(compiled)] = known
         return known[1]
 
@@ -98,13 +99,15 @@ class EngineSide:
 
     def _new_lane(self, compiled: Compiled) -> Lane:
         """Strayed: see `declared`."""
-        expr, answers, still = compiled.expr, True, None
+        packer = self._packer
         if compiled.opaque:
             demand = self._sorted(compiled)
-            expr, answers, still = demand.common, demand.by_shape, demand.may_be_believed
-        elif compiled.tolls or is_personal(expr, self._defaults.deferred):
-            answers = False
-        return Lane(compiled, self._packer.outlook(expr) if answers else None, still)
+            outlook = packer.outlook(demand.common) if demand.by_shape else None
+            return Lane(compiled, outlook, demand.may_be_believed)
+        if compiled.tolls or any_reads(compiled.parts, self._defaults.personal):
+            return Lane(compiled, None)
+        meeting = packer.who_serves(compiled.parts)
+        return Lane(compiled, packer.outlook(compiled.expr, meeting) if meeting else packer.nowhere)
 
     def _place_on_one(
         self, compiled: Compiled, units: int, assignment_id: str

@@ -8,12 +8,13 @@ that declares what it reads is neither, as long as it keeps to that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from hpc.autoscale import results
 from hpc.autoscale.node.constraints import And, Compiled, NodeConstraint, SharedConstraint
 from hpc.autoscale.node.constraints.declared import DeclaredExpr, believed, declared
+from hpc.autoscale.node.default_resources import Defaults
 from hpc.autoscale.node.node.copying import Memento, carry_over, saved
 from hpc.autoscale.node.node.decrementing import shared
 from hpc.autoscale.node.node.shaping import NodeView
@@ -61,9 +62,10 @@ class Sorted(NamedTuple):
         return not self.declared or all(believed(expr) for expr in self.declared)
 
 
-def sort_out(compiled: Compiled, deferred: Collection[str]) -> Sorted:
-    """The constraints sorted; `deferred` are resources that are not in the shapes."""
-    if not compiled.opaque and not is_personal(compiled.expr, deferred):
+def sort_out(compiled: Compiled, defaults: Defaults) -> Sorted:
+    """The constraints sorted; what is deferred is not in the shapes."""
+    personal_names = defaults.personal
+    if not compiled.opaque and not compiled.expr.reads_any(personal_names):
         given = compiled.constraints
         return Sorted(compiled.expr, None, (), (), compiled.tolls, given, given, False)
     common: list[Expr] = []
@@ -74,7 +76,7 @@ def sort_out(compiled: Compiled, deferred: Collection[str]) -> Sorted:
     general: list[NodeConstraint] = []
     for constraint in _flat(compiled.constraints):
         expr = constraint.lower()
-        if expr is not None and is_personal(expr, deferred):
+        if expr is not None and expr.reads_any(personal_names):
             personal.append(expr)
             continue
         general.append(constraint)
@@ -82,7 +84,7 @@ def sort_out(compiled: Compiled, deferred: Collection[str]) -> Sorted:
             tolls.append(cast("SharedConstraint", constraint))
         elif expr is not None:
             common.append(expr)
-        elif (told := declared(constraint, deferred)) is not None:
+        elif (told := declared(constraint, defaults.deferred)) is not None:
             known.append(told)
         else:
             opaque.append(constraint)
@@ -99,11 +101,6 @@ def sort_out(compiled: Compiled, deferred: Collection[str]) -> Sorted:
         compiled.constraints,
         ranks,
     )
-
-
-def is_personal(expr: Expr, deferred: Collection[str]) -> bool:
-    """Whether an answer differs between nodes that look alike."""
-    return expr.reads_identity or (bool(deferred) and expr.reads_any(deferred))
 
 
 def _stands_alone(expr: DeclaredExpr, others: Sequence[Expr]) -> bool:
