@@ -7,6 +7,7 @@ from node_kit import a_cluster
 from hpc.autoscale.job import understanding
 from hpc.autoscale.job.demandcalculator import new_demand_calculator
 from hpc.autoscale.job.job import Job
+from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.nodehistory import NullNodeHistory
 
 PER_NODE = 4
@@ -19,13 +20,20 @@ def jobs(count, constraints, **more):
 
 
 def pinned(count):
-    """Each to one of the nodes that run, by name."""
-    return jobs(count, lambda i: {"node.name": f"htc-{i // PER_NODE + 1}", "ncpus": 1})
+    """Each to one of the nodes that run, by name, the last node first."""
+    last = count // PER_NODE
+    return jobs(count, lambda i: {"node.name": f"htc-{last - i // PER_NODE}", "ncpus": 1})
 
 
 def pinned_to_nobody(count):
     """Each to a host that is not there."""
     return jobs(count, lambda i: {"node.hostname": f"gone-{i}", "ncpus": 1})
+
+
+def pinned_by_resource(count):
+    """Each to one of the machines on premises, by a resource that names it, the last machine first."""
+    last = count // PER_NODE - 1
+    return jobs(count, lambda i: {"host": f"prem-{last - i // PER_NODE}", "ncpus": 1})
 
 
 def scattered(count):
@@ -67,6 +75,7 @@ def alternatives_beside(count):
 QUEUES = [
     pinned,
     pinned_to_nobody,
+    pinned_by_resource,
     scattered,
     of_nodes,
     exclusive,
@@ -78,14 +87,19 @@ QUEUES = [
 
 
 def one_pass(queue, size):
-    """What a pass over so many jobs takes, with a node running for every four of them."""
+    """What a pass over so many jobs takes, with a node running for every four of them, or as many machines on premises."""
     cluster = a_cluster(10 * size)
     cluster.add_bucket("htc", "Standard_F8", 10, 10, placement_groups=["a", "b", "c"])
     for i in range(size // PER_NODE):
         cluster.add_node(f"htc-{i + 1}", "htc", "Standard_F4", state="Ready", hostname=f"ip-{i}")
+    on_premises = size // PER_NODE if queue is pinned_by_resource else 0
+    hosts = [
+        SchedulerNode(f"prem-{i}", {"ncpus": 4, "host": f"prem-{i}"}) for i in range(on_premises)
+    ]
     understanding._known.clear()
     work = Work()
-    calculator = new_demand_calculator({"_mock_bindings": cluster}, node_history=NullNodeHistory())
+    config = {"_mock_bindings": cluster}
+    calculator = new_demand_calculator(config, hosts, node_history=NullNodeHistory())
     with work.counted():
         calculator.add_jobs(queue(size))
         calculator.get_demand()

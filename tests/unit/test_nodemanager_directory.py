@@ -8,7 +8,7 @@ from node_kit import a_cluster, a_manager
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.nodemanager.directory import Directory, Pin, pin_of
 from hpc.autoscale.packing.compound import AllOf
-from hpc.autoscale.packing.expr import MinResource, PropertyIs
+from hpc.autoscale.packing.expr import MinResource, PropertyIs, ResourceIs
 
 
 def manager(running=4):
@@ -40,6 +40,16 @@ def placed(node_mgr, **constraints):
 def test_a_pinned_job_finds_its_host(wanted):
     """By whatever tells it apart, wildcards included."""
     assert placed(manager(), **wanted) == ["htc-3"]
+
+
+def test_a_job_finds_a_node_by_a_resource_that_names_it():
+    """Such as the NodeId that every node has as `ccnodeid`, also after it was written."""
+    node_mgr = manager()
+    node = node_mgr.get_nodes()[2]
+    assert placed(node_mgr, ccnodeid=node.available["ccnodeid"]) == [node.name]
+    node.available["ccnodeid"] = "other"
+    assert placed(node_mgr, ccnodeid="other") == [node.name]
+    assert placed(node_mgr, ccnodeid=node.delayed_node_id.node_id) == []
 
 
 def test_a_pinned_job_follows_its_host():
@@ -98,7 +108,9 @@ def test_a_pinned_gang_is_whole_or_not_at_all():
 def test_which_expressions_pin():
     """Texts without wildcards, alone or beside other conditions, for what changes by writes to the node alone."""
     name = PropertyIs("name", ["a", "b"])
-    assert pin_of(AllOf([MinResource("ncpus", 1), name])) == Pin("name", ("a", "b"), name)
+    assert pin_of(AllOf([MinResource("ncpus", 1), name])) == Pin("node.name", ("a", "b"), name)
+    ours = ResourceIs("ccnodeid", ["a"])
+    assert pin_of(ours) == Pin("ccnodeid", ("a",), ours)
     for other in (
         PropertyIs("name", ["a*"]),
         PropertyIs("instance_id", [None]),
@@ -119,7 +131,7 @@ def test_finds_what_a_scan_finds(renames, wanted, count):
     node_mgr = manager(running=6)
     (bucket,) = [bucket for bucket in node_mgr.get_buckets() if bucket.nodes]
     directory, nodes = Directory(bucket), bucket.nodes
-    pin = Pin("hostname", tuple(wanted), PropertyIs("hostname", wanted))
+    pin = Pin("node.hostname", tuple(wanted), PropertyIs("hostname", wanted))
     directory.positions(pin, count)
     for position, hostname in renames:
         nodes[position]._settle(hostname, None)

@@ -4,8 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packing_kit import Anything, Bench, cores
 
+from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.draft import Want
-from hpc.autoscale.packing.expr import Fit
+from hpc.autoscale.packing.expr import Fit, PropertyIs, ResourceIs
+from hpc.autoscale.packing.pins import pinned_resource
 from hpc.autoscale.packing.reject import Reject
 
 FREE = st.one_of(st.none(), st.integers(0, 3))
@@ -50,6 +52,49 @@ def test_finds_what_a_scan_finds(steps):
             assert dict(stock.first_of_each(details[0])) == scan(stock.shapes, details[0])
     for start in (0, 1, 7):
         assert dict(stock.first_of_each(start)) == scan(stock.shapes, start)
+
+
+@given(
+    st.lists(st.one_of(st.sampled_from("abc"), st.none(), st.integers(0, 1)), max_size=40),
+    st.lists(st.tuples(st.integers(0, 99), st.sampled_from("abcd")), max_size=5),
+    st.lists(st.sampled_from("abcd"), min_size=1, max_size=2),
+    st.integers(0, 41),
+)
+def test_finds_texts_where_a_scan_finds_them(racks, moved, wanted, start):
+    """After nodes got another text too; what is no text is nobody's."""
+    bench = Bench()
+    stock = bench.stock("a")
+    stock.extend([bench.shape("a", ncpus=1, rack=rack) for rack in racks])
+    stock.first_with("rack", wanted, 0)
+    for position, rack in moved if racks else ():
+        stock.reshape({position % len(racks): bench.shape("a", ncpus=1, rack=rack)})
+    found = [i for i, s in enumerate(stock.shapes) if i >= start and s.free["rack"] in wanted]
+    assert stock.first_with("rack", wanted, start) == (found[0] if found else -1)
+
+
+def test_one_node_of_many_is_looked_up():
+    """A thousand machines, each with a name of its own: few of them are asked."""
+    bench = Bench()
+    stock = bench.stock("a", limit=0, artificial=True)
+    stock.extend([bench.shape("a", ncpus=4, host=f"h{i}") for i in range(1000)])
+    for number in (900, 500, 3):
+        expr = AllOf([cores(2), ResourceIs("host", [f"h{number}", "h999"])])
+        (placed,) = bench.place(expr, Want(1)).placed
+        assert placed.lo == number
+
+
+def test_which_resources_pin():
+    """Texts without wildcards, as they are written."""
+    pinned = ResourceIs("host", ["a", "b"])
+    assert pinned_resource(AllOf([cores(1), pinned])) == ("host", ("a", "b"))
+    for other in (
+        ResourceIs("host", ["a", "b*"]),
+        ResourceIs("host", ["a"], fold_case=True),
+        ResourceIs("host", ["a", None]),
+        PropertyIs("bucket", ["a"]),
+        cores(1),
+    ):
+        assert pinned_resource(other) is None
 
 
 def odd(fits):

@@ -7,12 +7,12 @@ takes longer than all else; an index of each family answers in a few steps. Kept
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.expr import Expr, InPlacementGroup, PropertyIs
 from hpc.autoscale.packing.ledger import NO_LIMIT, Account
 from hpc.autoscale.packing.maxima import Row
+from hpc.autoscale.packing.pins import conditions
 from hpc.autoscale.packing.stock import Journal, Stock
 
 _GROUP = "placement_group"
@@ -181,15 +181,6 @@ class Groups:
             found = self._even[expr] = all(
                 isinstance(part, (InPlacementGroup, PropertyIs))
                 or f"node.{_GROUP}" not in part.reads
-                for part in _parts(expr)
+                for part in conditions(expr)
             )
         return found
-
-
-def _parts(expr: Expr) -> Iterable[Expr]:
-    """What must all hold."""
-    if not isinstance(expr, AllOf):
-        yield expr
-        return
-    for child in expr.children:
-        yield from _parts(child)

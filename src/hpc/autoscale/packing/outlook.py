@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from hpc.autoscale.packing.expr import Expr, Fit
+from hpc.autoscale.packing.pins import pinned_resource
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.shape import NodeShape
 from hpc.autoscale.packing.stock import Journal, Needs, Stock
@@ -35,6 +36,7 @@ class Outlook:
         "_journal",
         "_needs",
         "_new",
+        "_pin",
         "_read_added",
         "_read_reshaped",
         "_refused",
@@ -68,6 +70,8 @@ class Outlook:
         self._new: list[Fit | Reject | None] = [None] * len(self.stocks)
         self._needs: list[Needs | None] = [None] * len(self.stocks)
         self._where: dict[Stock, int] | None = None
+        # False: not looked at yet
+        self._pin: tuple[str, tuple[str, ...]] | Literal[False] | None = False
 
     def catch_up(self) -> None:
         """Take into account what has happened to the stocks since the last time."""
@@ -198,7 +202,16 @@ class Outlook:
 
     def _next_with_room(self, index: int, start: int) -> int:
         """The first position of a stock from `start` on that may have room; -1 when none has."""
-        return self.stocks[index].next_meeting(self._needs_of(index), start)
+        stock, needs = self.stocks[index], self._needs_of(index)
+        if self._pin is False:
+            self._pin = pinned_resource(self.expr)
+        if self._pin is None:
+            return stock.next_meeting(needs, start)
+        found = -1
+        while found != start and start >= 0:
+            found = stock.first_with(*self._pin, start)
+            start = stock.next_meeting(needs, found) if found >= 0 else -1
+        return start
 
     def _needs_of(self, index: int) -> Needs:
         needs = self._needs[index]

@@ -8,10 +8,10 @@ it skips cannot fit, what it returns may.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from hpc.autoscale.packing.maxima import Need, climb, first_meeting
-from hpc.autoscale.packing.places import Places
+from hpc.autoscale.packing.places import Places, by_shape, by_text
 from hpc.autoscale.packing.reading import Reading
 from hpc.autoscale.packing.shape import NodeShape
 
@@ -24,7 +24,7 @@ class RoomTree:
     a position was changed; O(log n) for one, O(1) each for many in a row. track: O(n) once for each resource. first: O(log n)
     where nodes are alike in what they lack."""
 
-    __slots__ = ("_capacity", "_entered", "_places", "_readings", "_shapes", "late")
+    __slots__ = ("_alike", "_capacity", "_entered", "_readings", "_shapes", "_texts", "late")
 
     def __init__(self, shapes: Sequence[NodeShape | None]) -> None:
         self._shapes = shapes
@@ -32,7 +32,8 @@ class RoomTree:
         # how many positions are in the trees
         self._entered = 0
         self._readings: list[Reading] = []
-        self._places: Places | None = None
+        self._alike: Places[NodeShape | None] | None = None
+        self._texts: dict[str, Places[str | None]] = {}
         # positions that have another shape than the trees know
         self.late: set[int] = set()
 
@@ -51,8 +52,7 @@ class RoomTree:
             return
         self.catch_up()
         self._enter_all(self._readings, lo, hi)
-        if self._places is not None:
-            self._places.changed(range(lo, hi))
+        self._tell_places(range(lo, hi))
 
     def catch_up(self) -> None:
         """Take in what has changed."""
@@ -67,16 +67,28 @@ class RoomTree:
             self._entered = size
         if self.late:
             self._enter(self.late)
-            if self._places is not None:
-                self._places.changed(self.late)
+            self._tell_places(self.late)
             self.late.clear()
 
-    def places(self) -> Places:
+    def _tell_places(self, positions: Collection[int]) -> None:
+        if self._alike is not None:
+            self._alike.changed(positions)
+        for places in self._texts.values():
+            places.changed(positions)
+
+    def alike(self) -> Places[NodeShape | None]:
         """Where the nodes of each shape are; kept from now on."""
         self.catch_up()
-        if self._places is None:
-            self._places = Places(self._shapes)
-        return self._places
+        if self._alike is None:
+            self._alike = Places(self._shapes, by_shape)
+        return self._alike
+
+    def texts(self, name: str) -> Places[str | None]:
+        """Where the nodes are that have each text for a resource; kept from now on."""
+        self.catch_up()
+        if name not in self._texts:
+            self._texts[name] = Places(self._shapes, by_text(name))
+        return self._texts[name]
 
     def first(self, start: int, needs: Sequence[Need]) -> int:
         """The first position from `start` on where every need may be met; -1 when there is none."""

@@ -7,7 +7,7 @@ a node's identity in the engine, and first-fit order is position order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from hpc.autoscale.packing.expr import Expr
@@ -182,7 +182,11 @@ class Stock:
 
     def first_of_each(self, start: int) -> Iterator[tuple[NodeShape | None, int]]:
         """Each shape that a node has from a position on, with the first such position; in no order."""
-        return self._room.places().first_of_each(start)
+        return self._room.alike().first_of_each(start)
+
+    def first_with(self, name: str, texts: Iterable[str], start: int) -> int:
+        """The first position from `start` on of a node that has one of some texts for a resource; -1 when there is none."""
+        return self._room.texts(name).first(texts, start)
 
     def may_meet(self, expr: Expr) -> bool:
         """Whether, for all that is known of each resource alone, some node may have what an expression takes at least."""
