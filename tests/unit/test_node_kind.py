@@ -11,7 +11,7 @@ from node_kit import a_cluster, a_manager, a_node
 from hpc.autoscale.hpctypes import Memory, Size
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES
 from hpc.autoscale.node.node.kind import LOOKS, Kind, stamp, untouched
-from hpc.autoscale.node.node.shaping import looks_of, shape_of
+from hpc.autoscale.node.node.shaping import look_of, shape_of
 from hpc.autoscale.packing.shape import ShapeTable
 
 
@@ -139,15 +139,13 @@ def write(node, writes):
             node.available[name] = value
 
 
-@given(WRITES, WRITES, st.booleans())
-def test_equal_looks_are_equal_shapes(first_writes, second_writes, together):
-    """What a shape is looked up by tells apart whatever the shape tells apart, asked together or each alone."""
+@given(WRITES, WRITES)
+def test_equal_looks_are_equal_shapes(first_writes, second_writes):
+    """What a shape is looked up by tells apart whatever the shape tells apart."""
     nodes = two_of_a_kind(resources={"ncpus": 1, "memgb": Memory(1, "g")})
     for node, writes in zip(nodes, (first_writes, second_writes), strict=True):
         write(node, writes)
-    alone = [looks_of([node], {"who"})[0] for node in nodes]
-    looks = looks_of(nodes, {"who"}) if together else alone
-    assert [look is None for look in looks] == [look is None for look in alone]
+    looks = [look_of(node, {"who"}) for node in nodes]
     table = ShapeTable()
     shapes = [shape_of(node, table, QUERYABLE_PROPERTIES, {"who"}) for node in nodes]
     if looks[0] is not None and looks[0] == looks[1]:
@@ -172,5 +170,5 @@ def test_kinds_in_placement_groups():
     first, second = (a_node_of(kind, "htc-1") for kind in kinds)
     assert (first.placement_group, second.placement_group) == ("pg0", "pg1")
     assert first.available == second.available == {"a": 1}
-    assert looks_of([first], ()) != looks_of([second], ())
+    assert look_of(first, ()) != look_of(second, ())
     assert [node._alike for node in (first, second)] == kinds

@@ -268,18 +268,15 @@ class NodeBucket(BucketFacts):
         slots, known = self._slots, len(stock.shapes)
         changed: dict[int, NodeShape | None] = {}
         added: list[NodeShape | None] = []
-        positions = sorted(self._dirty)
-        nodes = [slot for at in positions if isinstance(slot := slots[at], Node)]
-        of_nodes = iter(self._looks.shapes_of(nodes, table))
-        for position in positions:
-            slot = slots[position]
+        for position in sorted(self._dirty):
+            node = slots[position]
             shape = None
-            if isinstance(slot, Node):
-                shape = next(of_nodes)
-            elif isinstance(slot, str):
+            if isinstance(node, Node):
+                shape = self._looks.shape_of(node, table)
+            elif isinstance(node, str):
                 continue
-            elif slot is not None:
-                shape = self._looks.shape_of_kind(slot.kinds[position], table)
+            elif node is not None:
+                shape = self._looks.shape_of_kind(node.kinds[position], table)
             if position < known:
                 changed[position] = shape
             else:

@@ -5,11 +5,9 @@ Called by the bucket, for nodes that were written to and for those that nobody h
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES, Node
 from hpc.autoscale.node.node.kind import Kind
-from hpc.autoscale.node.node.shaping import looks_of, shape_of
+from hpc.autoscale.node.node.shaping import look_of, shape_of
 from hpc.autoscale.packing.shape import NodeShape, ShapeTable
 
 
@@ -18,7 +16,7 @@ class Looks:
 
     def __init__(self) -> None:
         self.deferred: frozenset[str] = frozenset()
-        # by what `looks_of` says of a node, and by kind for nodes that are as their kind made them
+        # by what `look_of` says of a node, and by kind for nodes that are as their kind made them
         self._known: dict[object, NodeShape] = {}
         # of each kind the shape that was worked out last
         self._last: dict[Kind, NodeShape] = {}
@@ -28,25 +26,18 @@ class Looks:
         self.deferred = deferred
         self._known.clear()
 
-    def shapes_of(self, nodes: Sequence[Node], table: ShapeTable) -> list[NodeShape]:
-        """The shapes of nodes, one for each."""
-        looks, known = looks_of(nodes, self.deferred), self._known
-        return [
-            known.get(look) or self._new_shape(node, look, table)
-            for node, look in zip(nodes, looks, strict=True)
-        ]
-
     def shape_of(self, node: Node, table: ShapeTable) -> NodeShape:
-        """The shape of one node."""
-        return self.shapes_of((node,), table)[0]
-
-    def _new_shape(self, node: Node, look: object, table: ShapeTable) -> NodeShape:
-        kind = node._alike
-        if look is None or kind is None:
+        """The shape of a node."""
+        look = look_of(node, self.deferred)
+        if look is None:
             return shape_of(node, table, QUERYABLE_PROPERTIES, self.deferred)
-        like = self._last.get(kind)
-        found = shape_of(node, table, QUERYABLE_PROPERTIES, self.deferred, like=like)
-        self._known[look] = self._last[kind] = found
+        found = self._known.get(look)
+        if found is None:
+            like = self._last.get(node._alike) if node._alike is not None else None
+            found = shape_of(node, table, QUERYABLE_PROPERTIES, self.deferred, like=like)
+            self._known[look] = found
+            if node._alike is not None:
+                self._last[node._alike] = found
         return found
 
     def shape_of_kind(self, kind: Kind, table: ShapeTable) -> NodeShape:

@@ -7,11 +7,10 @@ and magnitude that the node had.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
-from itertools import repeat
-from operator import attrgetter, is_
+from itertools import compress
+from operator import is_not
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale.hpctypes import Memory, Size, magnitude_bytes
@@ -19,7 +18,6 @@ from hpc.autoscale.packing.shape import IDENTITY, NodeShape, ShapeTable, Unit
 
 if TYPE_CHECKING:
     from hpc.autoscale.node.node.handle import Node
-    from hpc.autoscale.node.node.kind import Kind
 
 Used = Sequence[tuple[str, float]]
 """Amounts that were used, in bytes where they are sizes: how much is left of each."""
@@ -93,7 +91,6 @@ def use(available: dict[str, Any], used: Used) -> None:
 _put = dict.__setitem__
 _PLAIN = frozenset((str, int, float, bool, type(None)))
 _SIZES = frozenset((Size, Memory))
-_parts_of_size = attrgetter("__class__", "_magnitude", "_value")
 
 
 @lru_cache(maxsize=10_000)
@@ -184,48 +181,32 @@ class NodeView:
         return getattr(self._node, name)
 
 
-def looks_of(nodes: Sequence[Node], deferred: Collection[str]) -> list[object]:
-    """All that decides the shape of each node that is like the others of its kind but for amounts, to look the shape up by:
+def look_of(node: Node, deferred: Collection[str]) -> object:
+    """All that decides the shape of a node that is like the others of its kind but for amounts, to look the shape up by:
     equal for equal shapes only. None where `shape_of` must be asked. `deferred`: as there."""
-    looks: list[object] = [None] * len(nodes)
-    alike: dict[Kind, list[int]] = defaultdict(list)
-    for index, node in enumerate(nodes):
-        own = node.__dict__
-        kind = own.get("_alike")
-        if kind is not None and tuple(own.get("_Node__available", own["_left"])) == kind.names:
-            alike[kind].append(index)
-    for kind, places in alike.items():
-        found = _looks_of_kind(kind, [nodes[index].__dict__ for index in places], deferred)
-        for index, look in zip(places, found, strict=True):
-            looks[index] = look
-    return looks
-
-
-def _looks_of_kind(
-    kind: Kind, nodes: Sequence[dict[str, Any]], deferred: Collection[str]
-) -> list[object]:
-    """`looks_of` for nodes of a kind, given their attributes. Amount by amount: most are those of the kind."""
-    free = [own.get("_Node__available", own["_left"]).values() for own in nodes]
-    amounts = zip(*free, strict=True)
-    count = len(nodes)
-    changed: list[Iterable[object]] = []
-    for name, was, column in zip(kind.names, kind.values, amounts, strict=True):
-        if name in deferred or all(map(is_, column, repeat(was))):
-            continue
-        classes = set(map(type, column))
-        if classes <= _PLAIN:
-            changed += repeat(name, count), map(type, column), column
-        elif classes <= _SIZES:
-            changed += repeat(name, count), map(_parts_of_size, column)
-        elif count == 1:
-            return [None]
-        else:  # not all of them have something else
-            return [look for own in nodes for look in _looks_of_kind(kind, [own], deferred)]
-    values = zip(*changed, strict=True) if changed else repeat((), count)
-    return [
-        (kind, own["_Node__closed"], not own.get("_Node__assignments", own["_assigned"]), value)
-        for own, value in zip(nodes, values, strict=True)
-    ]
+    own = node.__dict__
+    kind = own.get("_alike")
+    if kind is None:
+        return None
+    # what has changed, one thing after another: a class says how many values follow it
+    changed: list[object] = []
+    available = own.get("_Node__available", own["_left"])
+    if available is not kind.free:
+        if tuple(available) != kind.names:
+            return None
+        is_other = map(is_not, available.values(), kind.values)
+        for name in compress(kind.names, is_other):
+            if name not in deferred:
+                value = available[name]
+                cls = value.__class__
+                if cls in _PLAIN:
+                    changed += (name, cls, value)
+                elif cls in _SIZES:
+                    changed += (name, cls, value._magnitude, value._value)
+                else:
+                    return None
+    assigned = own.get("_Node__assignments", own["_assigned"])
+    return kind, own["_Node__closed"], not assigned, *changed
 
 
 def shape_of(
