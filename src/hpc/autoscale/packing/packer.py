@@ -22,17 +22,14 @@ class StalePlan(RuntimeError):
 
 
 class Lane:
-    """What belongs to one demand of a caller's: `owner` is its own, `outlook` None where the engine alone cannot answer, or
-    where it `is_nowhere`: no stock serves it. `still` says whether the engine still can answer, where that may change, and
-    `told` is whatever was made of it for people.
+    """What belongs to a demand of a caller's: `outlook` is None where the engine alone cannot answer, or where it `is_nowhere`:
+    no stock serves it. `still` says whether the engine still can answer, where that may change, and `told` is whatever was
+    made of it for people.
     """
 
-    __slots__ = ("is_nowhere", "outlook", "owner", "still", "told")
+    __slots__ = ("is_nowhere", "outlook", "still", "told")
 
-    def __init__(
-        self, owner: object, outlook: Direct | None, still: Callable[[], bool] | None = None
-    ) -> None:
-        self.owner = owner
+    def __init__(self, outlook: Direct | None, still: Callable[[], bool] | None = None) -> None:
         self.is_nowhere = outlook is not None and not outlook.stocks
         self.outlook = None if self.is_nowhere else outlook
         self.still = still
@@ -55,12 +52,13 @@ class Packer:
         self._rankings: dict[Expr, Ranking] = {}
         self._survey: Survey | None = None
         self._outlooks: dict[Expr, Direct] = {}
-        # what a caller wants to find again, by its id, as long as the outlooks are kept
-        self.lanes: dict[int, Lane] = {}
+        # by what a caller will find them again, as long as the outlooks are kept
+        self.lanes: dict[object, Lane] = {}
         self._groups: dict[int, Groups] = {}
         self._journal = Journal()
         # where an expression has no stock to be asked, whatever it is
-        self.nowhere = Direct(AnyNode(), (), self._journal)
+        self._nowhere = Direct(AnyNode(), (), self._journal)
+        self.nowhere = Lane(self._nowhere)
         self._reach = Reach(self.stocks, self._journal)
         self._plan: Delta | None = None
 
@@ -129,7 +127,7 @@ class Packer:
         found = self._outlooks.get(expr)
         if found is None:
             stocks = self._surveyed().serving(expr, meeting)
-            found = self.nowhere
+            found = self._nowhere
             if stocks:
                 found = Direct(expr, stocks, self._journal, self._reach.has(expr))
             self._outlooks[expr] = found

@@ -92,9 +92,9 @@ class EngineSide:
         """What is known in advance of some constraints, up to date with what was written."""
         if self._written:
             self._sync()
-        lane = self._packer.lanes.get(id(compiled))
-        if lane is None or lane.owner is not compiled or (lane.still and not lane.still()):
-            lane = self._packer.lanes[id(compiled)] = self._new_lane(compiled)
+        lane = self._packer.lanes.get(compiled)
+        if lane is None or (lane.still and not lane.still()):
+            lane = self._packer.lanes[compiled] = self._new_lane(compiled)
         return lane
 
     def _new_lane(self, compiled: Compiled) -> Lane:
@@ -103,11 +103,11 @@ class EngineSide:
         if compiled.opaque:
             demand = self._sorted(compiled)
             outlook = packer.outlook(demand.common) if demand.by_shape else None
-            return Lane(compiled, outlook, demand.may_be_believed)
+            return Lane(outlook, demand.may_be_believed)
         if compiled.tolls or any_reads(compiled.parts, self._defaults.personal):
-            return Lane(compiled, None)
+            return Lane(None)
         meeting = packer.who_serves(compiled.parts)
-        return Lane(compiled, packer.outlook(compiled.expr, meeting) if meeting else packer.nowhere)
+        return Lane(packer.outlook(compiled.expr, meeting)) if meeting else packer.nowhere
 
     def _place_on_one(
         self, compiled: Compiled, units: int, assignment_id: str
