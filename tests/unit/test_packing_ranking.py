@@ -25,6 +25,8 @@ CONDITIONS = st.one_of(
     st.just(MinResource("gone", 1)),
     st.sampled_from([ResourceIs("ncpus", [4, 2]), ResourceIs("ncpus", ["four"]), Never("no")]),
     st.sampled_from([ResourceIs("gone", ["x"]), PropertyIs("bucket", ["s3", "s*"]), named("s1")]),
+    st.sampled_from([ResourceIs("ncpus", ["x", "four"]), ResourceIs("ncpus", ["four", None])]),
+    st.sampled_from([PropertyIs("bucket", ["s4", "s1"]), PropertyIs("bucket", ["s[12]", "x"])]),
     st.just(AnyOf([cores(3), named("s2")])),
 )
 

@@ -2,7 +2,7 @@
 
 Most conditions on a bucket are said again and again, and most of the others are amounts. So a `Survey` of the buckets
 keeps for each condition the buckets that meet it, as bits of a number, and for each resource the buckets by how much of
-it they have; a new combination of conditions costs a few operations on numbers, however many buckets there are.
+it they have, or by the text that it is; a new combination of conditions costs a few operations on numbers, however many buckets there are.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 
 from hpc.autoscale.packing.compound import AllOf
-from hpc.autoscale.packing.expr import Expr, Fit, MinResource, ResourceIs
+from hpc.autoscale.packing.expr import Expr, Fit, MinResource, PropertyIs, ResourceIs
+from hpc.autoscale.packing.pins import spelt_out
 from hpc.autoscale.packing.reading import just_enough
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.shape import NodeShape, Unit
@@ -65,6 +66,8 @@ class Survey:
         self._usable = sum(1 << i for i, s in enumerate(self._shapes) if s.unfit() is None)
         self._meeting: dict[Expr, int] = {}
         self._amounts: dict[str, _Amounts] = {}
+        # by class of the expression and what it names
+        self._texts: dict[tuple[type, str], dict[str, int]] = {}
         self._names: set[str] = set().union(*(shape.free for shape in self._shapes))
         self._in_declared_order: dict[int, tuple[Stock, ...]] = {}
 
@@ -102,8 +105,11 @@ class Survey:
         return sorted(range(count), key=weights.__getitem__, reverse=True)
 
     def _pick(self, meeting: int, order: Sequence[int]) -> tuple[Stock, ...]:
-        picked = [self._stocks[i] for i in order if meeting >> i & 1]
-        return tuple(sorted(picked, key=lambda stock: not stock.artificial))
+        meets = bin(meeting)[:1:-1].ljust(len(self._stocks), "0")
+        picked = [self._stocks[i] for i in order if meets[i] == "1"]
+        if self._artificial:
+            picked.sort(key=lambda stock: not stock.artificial)
+        return tuple(picked)
 
     def _who_meets(self, expr: Expr) -> int:
         """The buckets that meet an expression, the i-th as the i-th bit.
@@ -121,10 +127,14 @@ class Survey:
             return 0
         found = self._meeting.get(expr)
         if found is None:
-            fits = (isinstance(expr.fit(shape), Fit) for shape in self._shapes)
-            found = self._usable & sum(1 << i for i, fit in enumerate(fits) if fit)
-            self._meeting[expr] = found
+            found = self._meeting[expr] = self._usable & self._who_fits(expr)
         return found
+
+    def _who_fits(self, expr: Expr) -> int:
+        if isinstance(expr, (PropertyIs, ResourceIs)) and (texts := spelt_out(expr)):
+            return self._who_says(expr, texts)
+        fits = (isinstance(expr.fit(shape), Fit) for shape in self._shapes)
+        return sum(1 << i for i, fit in enumerate(fits) if fit)
 
     def _who_meets_all(self, parts: Sequence[Expr]) -> int:
         meeting = self._usable
@@ -140,6 +150,21 @@ class Survey:
         if amounts is None:
             amounts = self._amounts[expr.name] = _Amounts(expr.name, self._shapes, self._usable)
         return amounts.at_least(expr)
+
+    def _who_says(self, expr: PropertyIs | ResourceIs, texts: Sequence[str]) -> int:
+        """The buckets of which a property or a resource is one of some texts."""
+        of, name = expr.__class__, expr.name
+        said = self._texts.get((of, name))
+        if said is None:
+            said = self._texts[of, name] = {}
+            for i, shape in enumerate(self._shapes):
+                value = shape.free.get(name) if of is ResourceIs else shape.prop(name)
+                if isinstance(value, str):
+                    said[value] = said.get(value, 0) | 1 << i
+        found = 0
+        for text in texts:
+            found |= said.get(text, 0)
+        return found
 
     def _rejects(self, expr: Expr, meeting: int) -> Rejects:
         found = []
