@@ -12,6 +12,9 @@ from hpc.autoscale.packing.expr import Expr
 from hpc.autoscale.packing.reading import just_enough
 from hpc.autoscale.packing.stock import Journal, Stock
 
+_PATIENCE = 4
+"""For so many expressions in a row nothing is worked out: most likely more is added at once, and then it is not worth it."""
+
 
 class Reach:
     """The most of each resource that any node of some stocks has. Placing work makes it less, which does no harm; it is
@@ -21,6 +24,7 @@ class Reach:
         self._stocks = stocks
         self._journal = journal
         self._seen = (-1, -1)
+        self._asked = 0
         # by resource, and whether it is in bytes
         self._most: dict[tuple[str, bool], float] = {}
 
@@ -28,9 +32,11 @@ class Reach:
         """Whether, for all that is known of each resource alone, some node may have what an expression takes at least."""
         seen = (len(self._journal.added), len(self._journal.reshaped))
         if seen != self._seen:
-            # most likely more is added at once, and then it is not worth working out
             self._seen = seen
             self._most.clear()
+            self._asked = 0
+        self._asked += 1
+        if self._asked <= _PATIENCE:
             return True
         for name, amount, sized in expr.minima:
             most = self._most.get((name, sized))
