@@ -101,6 +101,22 @@ def free_cores(stock):
     return [s.free["ncpus"] if s is not None else None for s in stock.shapes]
 
 
+def codes(delta):
+    """What kept the rest out: (stock, code)."""
+    return [(stock.name, reject.code) for stock, reject in delta.rejects]
+
+
+def state_of(bench):
+    """All that a demand may change, shapes by their contents."""
+    return [
+        (
+            [(s.free["ncpus"], s.vacant, s.closed, s.dormant) for s in stock.shapes],
+            [(account.used_nodes, account.used_cores) for account in stock.accounts],
+        )
+        for stock in bench.packer.stocks
+    ]
+
+
 def said(delta):
     """A plan as (stock, first, end, units on each, opened)."""
     return [(p.stock.name, p.lo, p.hi, p.times, p.opened) for p in delta.placed]

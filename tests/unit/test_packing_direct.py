@@ -2,7 +2,7 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from packing_kit import Bench, cores
+from packing_kit import Bench, cores, state_of
 
 from hpc.autoscale.packing.compound import AllOf, AnyOf
 from hpc.autoscale.packing.draft import Want
@@ -40,17 +40,6 @@ def place_at_once(bench, expr, units):
     assert all(after is not before for _, _, before, after in spots if expr.minima)
     assert all(hi > lo for _, lo, hi in runs)
     return units - left
-
-
-def state_of(bench):
-    """All that a demand may change, shapes by their contents."""
-    return [
-        (
-            [(s.free["ncpus"], s.vacant, s.closed, s.dormant) for s in stock.shapes],
-            [(account.used_nodes, account.used_cores) for account in stock.accounts],
-        )
-        for stock in bench.packer.stocks
-    ]
 
 
 @given(STOCKS, st.integers(0, 60), DEMANDS)

@@ -4,7 +4,7 @@ import pytest
 from gang_kit import NODES, Site, nodes, slots
 from hypothesis import given
 from hypothesis import strategies as st
-from packing_kit import cores
+from packing_kit import cores, state_of
 
 from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.expr import InPlacementGroup
@@ -39,17 +39,6 @@ def at_once(site, expr, want):
     """On how many new nodes the gang was placed without a plan."""
     runs = site.packer.open_whole(site.packer.outlook(expr), want)
     return sum(hi - lo for _, lo, hi in runs)
-
-
-def state_of(site):
-    """All that a gang may change, shapes by their contents."""
-    return [
-        (
-            [(s.free["ncpus"], s.vacant, s.closed) for s in stock.shapes],
-            [(account.used_nodes, account.used_cores) for account in stock.accounts],
-        )
-        for stock in site.packer.stocks
-    ]
 
 
 @given(GROUPS, st.integers(0, 12), GANGS)

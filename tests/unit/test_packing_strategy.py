@@ -3,19 +3,13 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from packing_kit import Bench, cores, free_cores, named, said
+from packing_kit import Bench, codes, cores, free_cores, named, said
 
 from hpc.autoscale.packing.compound import AllOf, AnyOf, ExactlyOne, Negation
-from hpc.autoscale.packing.draft import Trial, Want
+from hpc.autoscale.packing.draft import Want
 from hpc.autoscale.packing.expr import UNBOUNDED, AnyNode, Exclusive, PropertyIs
 from hpc.autoscale.packing.ledger import Account, Overdrawn
 from hpc.autoscale.packing.packer import StalePlan
-from hpc.autoscale.packing.reject import Reject
-
-
-def codes(delta):
-    """What kept the rest out: (stock, code)."""
-    return [(stock.name, reject.code) for stock, reject in delta.rejects]
 
 
 def test_fills_nodes_in_order_then_opens_new_ones():
@@ -305,108 +299,6 @@ def test_the_short_way_is_the_long_one(stocks, existing_first, demands):
         for one, other in zip(short.packer.stocks, long.packer.stocks, strict=True):
             assert free_cores(one) == free_cores(other)
             assert one.accounts[0].used_nodes == other.accounts[0].used_nodes
-
-
-class Taster:
-    """A probe that lets one unit onto each node at an even position, and keeps a diary."""
-
-    def __init__(self, bench, most=1):
-        self.bench = bench
-        self.most = most
-        self.asked = []
-        self.settled = []
-
-    def __call__(self, stock, position, units):
-        self.asked.append((stock.name, position, units))
-        if position % 2:
-            return Reject("Never", "odd")
-        taken = min(units, self.most)
-        return Trial(taken, self.bench.shape(stock.name, ncpus=4 - taken, vacant=False))
-
-    def candidates(self, stock):
-        return None
-
-    def settle(self, keep):
-        self.settled.append(keep)
-        return ("effect",) if keep else ()
-
-
-class Pinned(Taster):
-    """One that says in advance which nodes it may let units onto."""
-
-    def __init__(self, bench, candidates):
-        super().__init__(bench)
-        self.named = candidates
-
-    def candidates(self, stock):
-        return self.named
-
-
-class TestProbe:
-    """Constraints that only their own methods understand are asked about one node after another."""
-
-    def test_is_asked_only_about_nodes_that_it_names(self):
-        """Of those the ones that the rest lets through."""
-        bench = Bench()
-        bench.stock("a", limit=0, nodes=[4, 1, 4, 4, 4])
-        probe = Pinned(bench, [1, 2, 4])
-        delta = bench.packer.ask(cores(2), Want(9), probe=probe)
-        assert [position for _, position, _ in probe.asked] == [2, 4]
-        assert said(delta) == [("a", 2, 3, 1, False), ("a", 4, 5, 1, False)]
-        assert ("a", "InsufficientResource") in codes(delta)
-
-    def test_says_why_there_is_nobody_to_ask(self):
-        """In place of the nodes; new ones are asked about all the same."""
-        bench = Bench()
-        bench.stock("a", nodes=[4])
-        probe = Pinned(bench, Reject("NoSuchNode", "gone"))
-        delta = bench.packer.ask(cores(2), Want(1), probe=probe)
-        assert [position for _, position, _ in probe.asked] == [1]
-        assert ("a", "NoSuchNode") in codes(delta)
-
-    def test_is_asked_in_order_and_only_about_nodes_that_the_rest_lets_through(self):
-        """Each with as many units as the rest allows; a refused new node is the last one tried."""
-        bench = Bench()
-        bench.stock("a", nodes=[4, 4, 1, 2])
-        probe = Taster(bench)
-        delta = bench.packer.ask(cores(2), Want(9), probe=probe)
-        assert probe.asked == [("a", 0, 2), ("a", 1, 2), ("a", 3, 1), ("a", 4, 2), ("a", 5, 2)]
-        assert said(delta) == [("a", 0, 1, 1, False), ("a", 4, 5, 1, True)]
-        assert delta.effects == ("effect",)
-        assert probe.settled == [True]
-        assert ("a", "Never") in codes(delta)
-
-    def test_stops_when_all_is_placed(self):
-        """Nodes after the last unit are not asked."""
-        bench = Bench()
-        bench.stock("a", nodes=[4, 4, 4])
-        probe = Taster(bench, most=UNBOUNDED)
-        assert bench.packer.ask(cores(1), Want(2), probe=probe).units == 2
-        assert probe.asked == [("a", 0, 2)]
-
-    def test_does_not_open_more_than_the_limits_allow(self):
-        """Each new node is charged."""
-        bench = Bench()
-        bench.stock("a", limit=1)
-        probe = Taster(bench)
-        assert bench.packer.ask(cores(1), Want(9), probe=probe).units == 1
-
-    def test_a_gang_that_fails_is_undone_bucket_by_bucket(self):
-        """What was tried in one bucket is forgotten before the next is asked."""
-        bench = Bench()
-        bench.stock("a", limit=1)
-        bench.stock("b", limit=1)
-        probe = Taster(bench)
-        assert not bench.packer.ask(cores(1), Want(2, whole=True), probe=probe)
-        assert probe.settled == [False, False]
-
-    def test_nothing_placed_keeps_nothing(self):
-        """Without a unit there is nothing to bring about."""
-        bench = Bench()
-        bench.stock("a", limit=0, nodes=[0])
-        probe = Taster(bench)
-        delta = bench.packer.ask(cores(1), Want(2), probe=probe)
-        assert (delta.effects, probe.settled) == ((), [False])
 
 
 def test_nothing_may_serve():
