@@ -25,6 +25,55 @@ def test_collects_less_often_within_and_as_before_after() -> None:
     assert gc.get_threshold() == (700, 11, 12)
 
 
+@pytest.fixture
+def collected() -> Iterator[list[int]]:
+    """The generations that are collected."""
+    found: list[int] = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            found.append(info["generation"])
+
+    gc.callbacks.append(note)
+    yield found
+    gc.callbacks.remove(note)
+
+
+def many() -> list[list[int]]:
+    """More containers than the interpreter waits for."""
+    return [[] for _ in range(2_000)]
+
+
+def test_leaving_looks_at_what_is_new_and_at_nothing_older(collected: list[int]) -> None:
+    """However long an older generation has been due."""
+    gc.set_threshold(700, 0, 0)  # every collection is one of everything
+    with collecting_seldom():
+        kept = many()
+    assert collected == [0]
+    assert len(kept) == 2_000
+
+
+@pytest.mark.parametrize("count", [0, 10])
+def test_leaving_collects_nothing_where_little_is_new(collected: list[int], count: int) -> None:
+    """It is not worth it then."""
+    gc.collect()
+    collected.clear()
+    with collecting_seldom():
+        kept = [[] for _ in range(count)]
+    assert (collected, len(kept)) == ([], count)
+
+
+def test_a_host_that_has_turned_it_off_is_left_alone(collected: list[int]) -> None:
+    """Nothing is collected on leaving either."""
+    gc.disable()
+    try:
+        with collecting_seldom():
+            kept = many()
+    finally:
+        gc.enable()
+    assert (collected, len(kept)) == ([], 2_000)
+
+
 def test_an_error_puts_it_back() -> None:
     """Whatever is raised inside goes through, and the setting is as before."""
     with pytest.raises(ValueError, match="within"), collecting_seldom():

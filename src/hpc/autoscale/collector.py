@@ -45,6 +45,10 @@ def _enter() -> None:
 
 def _leave() -> None:
     global _inside
+    is_ours = _inside == 1 and gc.get_threshold()[0] == _OBJECTS_BETWEEN
+    if is_ours and gc.isenabled() and gc.get_count()[0] > _found[0]:
+        # with the old threshold the next object would set off whatever is due, older generations among it
+        gc.collect(0)
     with _lock:
         _inside -= 1
         if not _inside and gc.get_threshold() == (_OBJECTS_BETWEEN, *_found[1:]):
