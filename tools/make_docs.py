@@ -38,7 +38,7 @@ _ATTRIBUTES = {
     "last_match_time_unix": ("float", "When work last needed it, in unix seconds."),
     "delete_time_unix": (
         "float",
-        "When it was last found gone, in unix seconds; 0 when it is not.",
+        "When it was last found gone, in unix seconds; 0 or null when it is not.",
     ),
 }
 

@@ -63,7 +63,10 @@ def test_what_a_job_was_given_is_what_it_says():
         "pack",
         "scatter",
     )
-    assert Job("8", packing_strategy=None).executing_hostnames is None
+    running = Job("8", packing_strategy=None)
+    running.executing_hostnames.append("ip-1")
+    assert running.to_dict()["executing-hostnames"] == ["ip-1"]
+    assert Job("9").to_dict()["executing-hostnames"] == []
 
 
 @row("job.Job")

@@ -38,7 +38,7 @@ def test_what_it_is_without_further_words():
     """One slot, packed, for whoever wants it."""
     job = Job("a")
     assert (job.name, job.iterations, job.iterations_remaining, job.node_count) == ("a", 1, 1, 0)
-    assert (job.colocated, job.packing_strategy, job.executing_hostnames) == (False, "pack", None)
+    assert (job.colocated, job.packing_strategy, job.executing_hostnames) == (False, "pack", [])
     assert (job.metadata, job._constraints) == ({}, [])
 
 
@@ -73,6 +73,7 @@ def test_strategies(given, strategy):
         {"node_count": None},
         {"colocated": "yes"},
         {"packing_strategy": "spread"},
+        {"executing_hostnames": "ip-1"},
     ],
 )
 def test_arguments_of_a_wrong_kind(given):
@@ -102,6 +103,19 @@ def test_settable_and_not():
     for name in ("name", "iterations", "node_count", "colocated"):
         with pytest.raises(AttributeError):
             setattr(job, name, 1)
+
+
+def test_hosts_are_added_to_the_job_that_runs_there():
+    """Whatever the list was made from, and without touching those of other jobs or of a dict made before."""
+    first, second, told = Job("a"), Job("b"), Job("c", executing_hostnames=("ip-9",))
+    before = first.to_dict()
+    first.executing_hostnames.append("ip-1")
+    told.executing_hostnames.append("ip-1")
+    assert (first.executing_hostnames, second.executing_hostnames) == (["ip-1"], [])
+    assert told.executing_hostnames == ["ip-9", "ip-1"]
+    assert (before["executing-hostnames"], first.to_dict()["executing-hostnames"]) == ([], ["ip-1"])
+    first.executing_hostnames = None
+    assert first.executing_hostnames == []
 
 
 # -- constraints

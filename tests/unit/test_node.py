@@ -273,7 +273,7 @@ def test_times():
     node = a_node()
     epoch = datetime.datetime.fromtimestamp(0)
     assert (node.create_time, node.last_match_time, node.delete_time) == (epoch, epoch, epoch)
-    assert node.delete_time_unix is None
+    assert node.delete_time_unix == 0.0
     node.create_time_unix = 1000.0
     node.delete_time_unix = 2000.0
     assert node.create_time == datetime.datetime.fromtimestamp(1000)

@@ -53,10 +53,9 @@ class Job:
     `packing_strategy` is SCATTER when there is a node count, else PACK. AssertionError for arguments of a wrong kind.
     """
 
-    executing_hostnames: Sequence[str] | None = None
-
     # what most jobs never have
     __packing_strategy: str = PackingStrategy.PACK
+    __executing_hostnames: list[str] | None = None
     __metadata: dict[str, Any] | None = None
     __parsed: list[NodeConstraint] | None = None
 
@@ -127,6 +126,21 @@ class Job:
                 f"job {self.name}: expected packing strategy pack or scatter, found {value!r}"
             )
         self.__packing_strategy = value
+
+    @property
+    def executing_hostnames(self) -> list[str]:
+        """Where it runs already: a live list, to which callers add hosts."""
+        if self.__executing_hostnames is None:
+            self.__executing_hostnames = []
+        return self.__executing_hostnames
+
+    @executing_hostnames.setter
+    def executing_hostnames(self, value: Sequence[str] | None) -> None:
+        if isinstance(value, str):
+            raise AssertionError(
+                f"job {self.name}: expected executing_hostnames to be a list of names, found {value!r}"
+            )
+        self.__executing_hostnames = value if isinstance(value, list) else list(value or ())
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -244,7 +258,7 @@ class Job:
             "node-count": self.node_count,
             "colocated": self.colocated,
             "packing-strategy": self.packing_strategy,
-            "executing-hostnames": self.executing_hostnames,
+            "executing-hostnames": list(self.executing_hostnames),
             "metadata": deepcopy(self.metadata),
         }
 

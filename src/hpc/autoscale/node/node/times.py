@@ -22,7 +22,7 @@ class Timed:
 
     create_time_unix: float = 0.0
     last_match_time_unix: float = 0.0
-    delete_time_unix: float | None = None
+    delete_time_unix: float | None = 0.0
     __create_time_remaining: float = 0.0
     __idle_time_remaining: float = 0.0
 
