@@ -108,17 +108,43 @@ def test_a_cluster_that_is_not_there(azscale):
     assert "'nowhere'" in the_line(azscale("connect", cluster_name="nowhere"))
 
 
-def test_an_unknown_vm_size_in_the_configuration(azscale):
-    """Where it is, and what was meant."""
-    resource = {"select": {"node.vm_size": "Standard_F4s_v22"}, "name": "a", "value": 1}
-    line = the_line(azscale("buckets", default_resources=[resource]))
-    assert "default_resources[0].select.node.vm_size" in line
-    assert "did you mean 'Standard_F4s_v2'" in line
-
-
 @pytest.mark.parametrize(
-    "args", [("create_nodes", "-v"), ("buckets", "-C"), ("validate_constraint", "-C")]
+    "command", ["connect", "buckets", "limits", "nodes", "demand", "create_nodes", "jobs"]
 )
+def test_an_unknown_vm_size_in_the_configuration(azscale, command):
+    """It may be newer than the catalogue: it selects nothing, and one line says where it is and what may be meant."""
+    resource = {"select": {"node.vm_size": "Standard_F4s_v22"}, "name": "a", "value": 1}
+    known = {"select": {}, "name": "b", "value": 2}
+    result = azscale(command, driver="mydriver:Driver", default_resources=[resource, known])
+    assert result.returncode == 0, result
+    lines = [line for line in result.stderr.splitlines() if "Standard_F4s_v22" in line]
+    assert len(lines) == (0 if command == "jobs" else 1)  # which asks the scheduler alone
+    for line in lines:
+        assert line.startswith("default_resources[0].select.node.vm_size: expected a VM size")
+        assert "did you mean 'Standard_F4s_v2'" in line
+
+
+def test_what_an_unknown_vm_size_selects(azscale):
+    """Nothing; the entry after it defines the resource."""
+    defaults = [
+        {"select": {"node.vm_size": size}, "name": "a", "value": value}
+        for size, value in (("Standard_F4s_v22", 1), ("Standard_F4s_v2", 2))
+    ]
+    result = azscale("buckets", "-o", "a", "-F", "json", default_resources=defaults)
+    assert {bucket["a"] for bucket in json.loads(result.stdout)} == {2}
+
+
+def test_an_unknown_vm_size_is_a_constraint(azscale):
+    """It is printed as understood, with a word of warning on stderr."""
+    result = azscale("validate_constraint", "-C", "node.vm_size=Standard_F4s_v22")
+    assert (result.returncode, json.loads(result.stdout)) == (
+        0,
+        {"node.vm_size": "Standard_F4s_v22"},
+    )
+    assert "did you mean 'Standard_F4s_v2'" in result.stderr.splitlines()[0]
+
+
+@pytest.mark.parametrize("args", [("create_nodes", "-v"), ("buckets", "-C")])
 def test_an_unknown_vm_size_on_the_command_line(azscale, args):
     """What was meant."""
     size = "Standard_F4s_v22"

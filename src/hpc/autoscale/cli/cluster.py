@@ -9,9 +9,10 @@ from typing import Any, TextIO
 
 from hpc.autoscale.autoscaler.learning import nothing_to_start
 from hpc.autoscale.ccbindings import new_cluster_bindings
+from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.hooks import Config
 from hpc.autoscale.cli.options import CommandLine
-from hpc.autoscale.cli.sizes import check_vm_sizes
+from hpc.autoscale.cli.sizes import check_vm_sizes, unknown_vm_sizes
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.job.demandprinter import OutputFormat
 from hpc.autoscale.node.bucket import NodeBucket
@@ -115,8 +116,9 @@ class ClusterCommands(CommandLine):
         """Parses constraints; prints them as JSON, and on stderr in words."""
         merged = self._constraints(constraint_expr)
         constraints = get_constraints(merged)
-        check_vm_sizes(merged, "")
         if not quiet:
+            for unknown in unknown_vm_sizes(merged, ""):
+                warn("%s", unknown)
             for constraint in constraints:
                 print(constraint, file=sys.stderr)
         validated = merged[0] if len(merged) == 1 else merged

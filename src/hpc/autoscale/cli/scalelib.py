@@ -14,6 +14,7 @@ from typing import Any
 
 from hpc.autoscale._version import __version__
 from hpc.autoscale.autoscaler import PassSummary
+from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.autoscaling import SummaryReporter, stop_on_signals
 from hpc.autoscale.cli.common import CommonCLI
 from hpc.autoscale.cli.drivers import GenericDriver, load_driver
@@ -25,7 +26,7 @@ from hpc.autoscale.cli.parsing import (
     fail,
     run_command,
 )
-from hpc.autoscale.cli.sizes import check_vm_sizes
+from hpc.autoscale.cli.sizes import unknown_vm_sizes
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandprinter import OutputFormat, print_demand
@@ -57,6 +58,7 @@ class _AzScaleCLI(CommonCLI):
     def __init__(self, project_name: str = PROJECT_NAME, directory: str = "") -> None:
         super().__init__(project_name)
         self._directory = directory
+        self._said: set[str] = set()
 
     @property
     def autoscale_home(self) -> str:
@@ -97,12 +99,15 @@ class _AzScaleCLI(CommonCLI):
     def _node_mgr(
         self, config: Config, driver: SchedulerDriver | None = None, force: bool = False
     ) -> NodeManager:
-        """As of every command line; a VM size that the configuration misspells is an error here."""
+        """As of every command line; says, once, which VM sizes the configuration may have misspelt."""
         node_mgr = super()._node_mgr(config, driver, force)
         selects = [resource["select"] for resource in config.get("default_resources") or []]
         for index, select in enumerate(selects):
             where = f"default_resources[{index}].select"
-            check_vm_sizes(select, where, node_mgr.get_buckets())
+            for unknown in unknown_vm_sizes(select, where, node_mgr.get_buckets()):
+                if unknown not in self._said:
+                    self._said.add(unknown)
+                    warn("%s; it selects nothing", unknown)
         return node_mgr
 
     def _setup_shell_locals(self, config: Config) -> dict[str, Any]:

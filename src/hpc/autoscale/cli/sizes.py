@@ -1,6 +1,7 @@
 """Whether the VM sizes that somebody named exist: a size misspelt matches nothing, and nothing says so.
 
-Known are the sizes of the catalogue, in any region, and those that the cluster offers, which may be newer.
+Known are the sizes of the catalogue, in any region, and those that the cluster offers, which may be newer. A size may be
+newer than both, so what a configuration names is only worth a warning; what a user asks a command for is an error.
 """
 
 from __future__ import annotations
@@ -16,6 +17,14 @@ from hpc.autoscale.node.bucket import NodeBucket
 
 def check_vm_sizes(constraints: Any, where: str, buckets: Iterable[NodeBucket] = ()) -> None:
     """ConfigurationException for the first `node.vm_size` in constraints, as JSON, that no known size matches."""
+    for unknown in unknown_vm_sizes(constraints, where, buckets):
+        raise ConfigurationException(unknown)
+
+
+def unknown_vm_sizes(
+    constraints: Any, where: str, buckets: Iterable[NodeBucket] = ()
+) -> Iterator[str]:
+    """A sentence on each `node.vm_size` in constraints, as JSON, that no known size matches."""
     if isinstance(constraints, list) and len(constraints) == 1:
         constraints = constraints[0]
     named = list(_sizes_named(constraints, where))
@@ -24,8 +33,9 @@ def check_vm_sizes(constraints: Any, where: str, buckets: Iterable[NodeBucket] =
     known = dict.fromkeys([*(b.vm_size for b in buckets), *vm_sizes.all_possible_vm_sizes()])
     for place, size in named:
         if size not in known and not any(fnmatchcase(each, size) for each in known):
-            raise ConfigurationException(
-                f"{place}: expected a VM size that Azure has, found {size!r}{did_you_mean(size, known)}"
+            yield (
+                f"{place}: expected a VM size of the catalogue or of the cluster, found {size!r}"
+                f"{did_you_mean(size, known)}"
             )
 
 
