@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import pytest
 
-from hpc.autoscale.testing import Host, SchedulerWorld
+from hpc.autoscale.testing import Host, SchedulerWorld, SelfStartingWorld
 from hpc.autoscale.testing.conformance import DriverConformance
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "example-celery"
@@ -123,13 +123,33 @@ class CeleryWorld(SchedulerWorld):
             self.workers[name] = replace(self.workers[name], queues=queues)
 
 
+class SelfStartingCeleryWorld(CeleryWorld, SelfStartingWorld):
+    """As Celery is: every worker fetches what it has room for, as soon as it can."""
+
+    def settle(self):
+        for hostname in list(self.workers):
+            while super().start(hostname):
+                pass
+
+    def start(self, hostname):
+        raise AssertionError("workers start their tasks by themselves")
+
+
 class TestCeleryDriver(DriverConformance):
     """Every check, none of them skipped."""
+
+    world_class = CeleryWorld
 
     @pytest.fixture
     def world(self, monkeypatch):
         """The world, in which workers are asked and told without a broker."""
-        world = CeleryWorld()
+        world = self.world_class()
         monkeypatch.setattr(Roster, "_ask", lambda roster, *args: world.ask(roster, *args))
         monkeypatch.setattr(Roster, "_tell", lambda roster, *args: world.tell(roster, *args))
         return world
+
+
+class TestCeleryDriverWhoseWorkersFetch(TestCeleryDriver):
+    """The same checks, while workers fetch tasks whenever they have room."""
+
+    world_class = SelfStartingCeleryWorld

@@ -4,18 +4,18 @@ import subprocess
 import sys
 
 import pytest
-from testing_broken_drivers import BROKEN
-from testing_kit import MemoryDriver, MemoryWorld
+from testing_broken_drivers import BROKEN, DrainsWithoutAnAnswer
+from testing_kit import MemoryDriver, MemoryWorld, SelfStartingMemoryWorld
 
-from hpc.autoscale.testing import BrokenPromise, on_stage
+from hpc.autoscale.testing import BrokenPromise, Host, on_stage
 from hpc.autoscale.testing.conformance import DriverConformance
 
 CHECKS = sorted(name for name in dir(DriverConformance) if name.startswith("test_"))
 
 
-def run_check(check, driver_class, home):
+def run_check(check, driver_class, home, new_world=MemoryWorld):
     """One check of a driver, as pytest would run it."""
-    with on_stage(MemoryWorld(driver_class), home) as stage:
+    with on_stage(new_world(driver_class), home) as stage:
         getattr(DriverConformance(), check)(stage)
 
 
@@ -26,18 +26,93 @@ class TestAGoodDriver(DriverConformance):
         return MemoryWorld(MemoryDriver)
 
 
+class TestAGoodDriverOfASchedulerThatStartsByItself(DriverConformance):
+    """It passes every check, and nobody starts a task."""
+
+    def new_world(self):
+        return SelfStartingMemoryWorld(MemoryDriver)
+
+
+@pytest.mark.parametrize("new_world", [MemoryWorld, SelfStartingMemoryWorld])
 @pytest.mark.parametrize(
     ("check", "driver_class", "said"), BROKEN, ids=lambda value: getattr(value, "__name__", None)
 )
-def test_a_broken_promise_is_noticed(check, driver_class, said, tmp_path):
-    """By the check that is there for it, in words that name what is wrong."""
+def test_a_broken_promise_is_noticed(check, driver_class, said, new_world, tmp_path):
+    """By the check that is there for it, in words that name what is wrong, whoever starts the tasks."""
     with pytest.raises(BrokenPromise, match=said):
-        run_check(check, driver_class, tmp_path)
+        run_check(check, driver_class, tmp_path, new_world)
 
 
 def test_every_check_can_fail():
     """For each there is a driver that breaks it."""
     assert {check for check, _, _ in BROKEN} == set(CHECKS)
+
+
+class MuteInside(MemoryWorld):
+    """Its `hosts` reads what the scheduler prints, which inside `unreachable` is not there."""
+
+    def hosts(self):
+        if not self.scheduler.answers:
+            return {"": Host(takes_work=bool(int("")))}
+        return super().hosts()
+
+
+class SaysNothingInside(MemoryWorld):
+    def hosts(self):
+        return super().hosts() if self.scheduler.answers else None
+
+
+class CannotSettleInside(SelfStartingMemoryWorld):
+    def settle(self):
+        self.scheduler.ask()
+        super().settle()
+
+
+@pytest.mark.parametrize(
+    ("check", "driver_class", "new_world", "said"),
+    [
+        (
+            "test_without_an_answer_nothing_changes",
+            MemoryDriver,
+            MuteInside,
+            r"MuteInside\.hosts\(\): expected an answer, also inside unreachable\(\).* found ValueError: ",
+        ),
+        (
+            "test_without_an_answer_nothing_changes",
+            MemoryDriver,
+            SaysNothingInside,
+            r"SaysNothingInside\.hosts\(\): expected a Host for each name, found None",
+        ),
+        (
+            "test_without_an_answer_to_the_drain_nothing_is_deleted",
+            DrainsWithoutAnAnswer,
+            MuteInside,
+            r"MuteInside\.hosts\(\): expected an answer, also inside",
+        ),
+        (
+            "test_without_an_answer_to_the_drain_nothing_is_deleted",
+            DrainsWithoutAnAnswer,
+            CannotSettleInside,
+            r"CannotSettleInside\.settle\(\): expected an answer, .* queue server: connection refused",
+        ),
+    ],
+)
+def test_a_world_that_does_not_answer_is_told_so(check, driver_class, new_world, said, tmp_path):
+    """Its author reads what `hosts` and `settle` must do inside `unreachable`, and not what they raised."""
+    with pytest.raises(BrokenPromise, match=said):
+        run_check(check, driver_class, tmp_path, new_world)
+
+
+def test_a_scheduler_that_should_start_tasks_and_does_not_is_told_of(tmp_path):
+    """The count that was expected, and what the hosts say."""
+
+    class Sleeps(SelfStartingMemoryWorld):
+        def settle(self):
+            pass
+
+    said = "started waiting tasks on .* by itself, so that 4 run there; found 0"
+    with pytest.raises(BrokenPromise, match=said):
+        run_check("test_busy_nodes_have_no_room", MemoryDriver, tmp_path, Sleeps)
 
 
 def test_only_the_conformance_class_needs_pytest():

@@ -95,8 +95,7 @@ class IsRestless(MemoryDriver):
     def handle_post_join_cluster(self, nodes):
         self.passes += 1
         for node in nodes:
-            entry = self.scheduler.ask()[node.hostname]
-            entry.takes_work = entry.running > 0 or self.passes != 4
+            self.scheduler.ask()[node.hostname].takes_work = self.passes != 4
         return nodes
 
 
@@ -123,6 +122,49 @@ class AssignsNothing(MemoryDriver):
 class DoesNotDrain(MemoryDriver):
     def handle_draining(self, nodes):
         return nodes
+
+
+class DrainsEveryHost(MemoryDriver):
+    def handle_draining(self, nodes):
+        for entry in self.scheduler.ask().values():
+            entry.takes_work = entry.takes_work and not nodes
+        return super().handle_draining(nodes)
+
+
+class ForgetsEveryHost(MemoryDriver):
+    def handle_post_delete(self, nodes):
+        if nodes:
+            self.scheduler.ask().clear()
+        return nodes
+
+
+class ForgetsEveryHostWhenOneFails(MemoryDriver):
+    def handle_failed_nodes(self, nodes):
+        if nodes:
+            self.scheduler.ask().clear()
+        return nodes
+
+
+class DrainsOnlyWhatItKnows(MemoryDriver):
+    def handle_draining(self, nodes):
+        entries = self.scheduler.ask()
+        return super().handle_draining([node for node in nodes if node.hostname in entries])
+
+
+class OpensClosedHosts(MemoryDriver):
+    def add_nodes_to_cluster(self, nodes, include_permanent=False):
+        joined = super().add_nodes_to_cluster(nodes)
+        for node in joined:
+            self.scheduler.entries[node.hostname].takes_work = True
+        return joined
+
+
+class OpensClosedHostsWhenTheyAreEmpty(MemoryDriver):
+    def add_nodes_to_cluster(self, nodes, include_permanent=False):
+        joined = super().add_nodes_to_cluster(nodes)
+        for entry in self.scheduler.entries.values():
+            entry.takes_work = entry.takes_work or not entry.running
+        return joined
 
 
 class DrainsAfterwards(MemoryDriver):
@@ -276,9 +318,26 @@ BROKEN = [
     ("test_idle_nodes_drain_before_they_go", DrainsAfterwards, "still takes new work"),
     ("test_idle_nodes_drain_before_they_go", ReturnsCopies, "not copies or others"),
     ("test_idle_nodes_drain_before_they_go", ReturnsNothing, "expected a list of nodes .* None"),
+    ("test_only_idle_nodes_are_drained", DrainsEveryHost, "and no others"),
+    ("test_only_deleted_nodes_are_forgotten", ForgetsEveryHost, "and no other host"),
+    (
+        "test_an_idle_node_that_the_scheduler_does_not_know_goes",
+        DrainsOnlyWhatItKnows,
+        "ready and idle for 24 hours, and not known",
+    ),
     ("test_deleted_nodes_are_forgotten", KeepsDeletedNodes, "handle_post_delete to remove"),
     ("test_work_that_starts_before_the_drain_keeps_its_node", TrustsTheLastLook, "has work"),
     ("test_a_drained_node_that_is_needed_comes_back", DrainsForGood, "given back"),
+    (
+        "test_a_drained_host_stays_closed_until_it_is_needed",
+        OpensClosedHosts,
+        "it is drained, and nothing waits",
+    ),
+    (
+        "test_a_drained_host_stays_closed_until_it_is_needed",
+        OpensClosedHostsWhenTheyAreEmpty,
+        "it is drained, and nothing waits",
+    ),
     (
         "test_a_drained_node_that_could_not_be_deleted_goes_later",
         ReturnsOnlyNewlyDrained,
@@ -289,6 +348,11 @@ BROKEN = [
     ("test_nodes_that_fail_to_boot_are_replaced", KeepsFailedNodes, "handle_failed_nodes must"),
     ("test_nodes_that_fail_to_boot_are_replaced", KeepsItsJobs, "htc-1 is deleted and replaced"),
     ("test_nodes_that_fail_after_joining_are_forgotten", KeepsHostsOfFailedNodes, "to be removed"),
+    (
+        "test_nodes_that_fail_after_joining_are_forgotten",
+        ForgetsEveryHostWhenOneFails,
+        "and no other host",
+    ),
     ("test_nodes_that_do_not_come_up_are_replaced", WaitsForEver, "handle_boot_timeout must"),
     ("test_nodes_that_vanish_are_forgotten", ComparesNothing, "in validate_nodes"),
     ("test_hosts_that_were_never_nodes_stay", RemovesEveryStranger, "on-premises-1"),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
-from hpc.autoscale.testing import Host, SchedulerWorld
+from hpc.autoscale.testing import Host, SchedulerWorld, SelfStartingWorld
 
 SLOTS = 4
 
@@ -84,10 +84,10 @@ class MemoryDriver(SchedulerDriver):
 
     def handle_draining(self, nodes):
         entries = self.scheduler.ask()
-        known = [(node, entries[node.hostname]) for node in nodes if node.hostname in entries]
-        for _, entry in known:
-            entry.takes_work = False
-        return [node for node, entry in known if not entry.running]
+        for node in nodes:
+            if node.hostname in entries:
+                entries[node.hostname].takes_work = False
+        return [n for n in nodes if n.hostname not in entries or not entries[n.hostname].running]
 
     def handle_boot_timeout(self, nodes):
         return nodes
@@ -154,3 +154,26 @@ class MemoryWorld(SchedulerWorld):
 
     def add_own_host(self, hostname):
         self.scheduler.entries[hostname] = Entry()
+
+
+class SelfStartingMemoryWorld(MemoryWorld, SelfStartingWorld):
+    """The same scheduler, left to itself: a task starts wherever there is room on a machine that runs."""
+
+    def __init__(self, driver_class=MemoryDriver):
+        super().__init__(driver_class)
+        self.machines = set()
+
+    def settle(self):
+        for hostname in self.machines:
+            while super().start(hostname):
+                pass
+
+    def start(self, hostname):
+        raise AssertionError("nobody tells this scheduler to start a task")
+
+    def machine_up(self, machine):
+        self.machines.add(machine.hostname)
+
+    def machine_down(self, hostname):
+        super().machine_down(hostname)
+        self.machines.discard(hostname)

@@ -23,8 +23,15 @@ from hpc.autoscale.testing.builders import (
     a_node,
     a_simulated_cluster,
 )
-from hpc.autoscale.testing.stage import BrokenPromise, Stage, on_stage
-from hpc.autoscale.testing.world import Host, Machine, NotInThisWorld, SchedulerWorld
+from hpc.autoscale.testing.promise import BrokenPromise
+from hpc.autoscale.testing.stage import Stage, on_stage
+from hpc.autoscale.testing.world import (
+    Host,
+    Machine,
+    NotInThisWorld,
+    SchedulerWorld,
+    SelfStartingWorld,
+)
 
 __all__ = [
     "CLUSTER_NAME",
@@ -47,4 +54,5 @@ __all__ = [
     "Machine",
     "NotInThisWorld",
     "SchedulerWorld",
+    "SelfStartingWorld",
 ]

@@ -20,23 +20,13 @@ from hpc.autoscale.clock import MockClock
 from hpc.autoscale.hpctypes import Hostname, NodeStatus
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.testing.builders import a_config, a_mock_clock
-from hpc.autoscale.testing.watching import WatchedDriver, short
-from hpc.autoscale.testing.world import Host, Machine, SchedulerWorld
+from hpc.autoscale.testing.promise import BrokenPromise, expect, hosts_of, settle, short
+from hpc.autoscale.testing.watching import WatchedDriver
+from hpc.autoscale.testing.world import Host, Machine, SchedulerWorld, SelfStartingWorld
 
 IDLE_TIMEOUT = 300
 BOOT_TIMEOUT = 1800
 """Seconds, for every nodearray."""
-
-
-class BrokenPromise(AssertionError):
-    """A driver did not do what the loop counts on; the text says what was expected and what was found."""
-
-
-def expect(holds: object, otherwise: str) -> None:
-    """BrokenPromise with this text, unless it holds."""
-    __tracebackhide__ = True
-    if not holds:
-        raise BrokenPromise(otherwise)
 
 
 def snapshot(stage: Stage) -> tuple[dict[str, tuple[str | None, str]], dict[str, Host]]:
@@ -52,7 +42,7 @@ def replaced(stage: Stage, name: str, why: str) -> None:
 
     def is_done() -> bool:
         ids = {node_id for node_id, _ in stage.nodes().values()}
-        return node_id not in ids and len(ids) == left
+        return node_id not in ids and stage.has_nodes(left)
 
     stage.run_until(is_done, f"{name} is deleted and replaced: {why}")
 
@@ -75,18 +65,30 @@ class Stage:
             "nodehistorydb": str(home / "nodehistory.db"),
         }
         self._hostnames: dict[str, str] = {}
+        self._kept_out: set[str] = set()
+        self._started: dict[str, int] = {}
         self.driver = self.new_process()
 
     # -- what happens
 
     def new_process(self) -> WatchedDriver:
         """The autoscaler ends and is started again: from now on another driver serves the same scheduler."""
-        self.driver = WatchedDriver(self.world.new_driver(), self.world)
+        self.driver = WatchedDriver(self.world.new_driver(), self.world, self._kept_out)
         return self.driver
 
     def wait(self, seconds: float) -> None:
         """Time passes."""
         self.clock.sleep(seconds)
+
+    def submit(self, tasks: int) -> None:
+        """Tasks come, and wait; where they start by themselves, those do for which there is room."""
+        self.world.submit(tasks)
+        settle(self.world)
+
+    def resubmit(self) -> None:
+        """As much work as fills a node waits anew where tasks start by themselves; elsewhere what was not started waits."""
+        if isinstance(self.world, SelfStartingWorld):
+            self.submit(self.world.tasks_per_node)
 
     def prepare(self, name: str, hostname: str | None = None) -> None:
         """A node has a VM, a host name and an address, and is still being configured."""
@@ -106,7 +108,14 @@ class Stage:
             machine = _machine(self.cluster.nodes[name])
             self._hostnames[name] = machine.hostname
             self.world.machine_up(machine)
+            settle(self.world)
         return [self._hostnames[name] for name in names]
+
+    def come_up_unknown(self, name: str) -> None:
+        """A node becomes ready, and the scheduler does not take it in: nothing starts there, and joining has no effect."""
+        self.prepare(name)
+        self.cluster.update_state("Ready", [name])
+        self._kept_out.add(name)
 
     def fail(self, name: str) -> None:
         """A node fails, whether it is up or not."""
@@ -119,8 +128,11 @@ class Stage:
         self._machine_is_gone(name)
 
     def start(self, host: str, tasks: int = 1) -> None:
-        """Waiting tasks start on a host that has joined."""
+        """Waiting tasks start on a host that has joined; where they start by themselves, they have."""
         __tracebackhide__ = True
+        if isinstance(self.world, SelfStartingWorld):
+            self._has_started(host, tasks)
+            return
         for _ in range(tasks):
             expect(
                 self.world.start(host),
@@ -128,10 +140,26 @@ class Stage:
                 f" It says of its hosts: {self.hosts()}",
             )
 
+    def _has_started(self, host: str, tasks: int) -> None:
+        """Besides those that were seen to start, and have not ended, so many tasks run on a host."""
+        __tracebackhide__ = True
+        settle(self.world)
+        seen = self._started.get(short(host), 0) + tasks
+        found = self.hosts().get(short(host), Host(False)).tasks
+        expect(
+            found >= seen,
+            f"expected the scheduler to have started waiting tasks on {host} by itself, so that {seen} run there;"
+            f" found {found}. It says of its hosts: {self.hosts()}",
+        )
+        self._started[short(host)] = seen
+
     def finish(self, host: str, tasks: int = 1) -> None:
         """Tasks that run on a host end."""
         for _ in range(tasks):
             self.world.finish(host)
+            settle(self.world)
+        left = self._started.get(short(host), 0) - tasks
+        self._started[short(host)] = max(0, left)
 
     # -- passes
 
@@ -174,9 +202,15 @@ class Stage:
         listed = [node for node in self.cluster.nodes.values() if node.listed]
         return {str(n.name): (n.delayed_node_id.node_id, str(n.state)) for n in listed}
 
+    def has_nodes(self, number: int) -> bool:
+        """Whether the cluster lists so many; or one more, where lost work may wait again beside what was resubmitted."""
+        spare = 1 if isinstance(self.world, SelfStartingWorld) else 0
+        return number <= len(self.nodes()) <= number + spare
+
     def hosts(self) -> dict[str, Host]:
         """What the scheduler says of its hosts, by short names in lower case."""
-        return {short(name): host for name, host in self.world.hosts().items()}
+        __tracebackhide__ = True
+        return hosts_of(self.world)
 
     def knows(self, host: str) -> bool:
         """Whether the scheduler knows a host."""
@@ -200,7 +234,7 @@ class Stage:
         """Work for so many whole nodes waits, and these have come up and joined: their hosts, in the order of names."""
         __tracebackhide__ = True
         before = set(self.nodes())
-        self.world.submit(nodes * self.world.tasks_per_node)
+        self.submit(nodes * self.world.tasks_per_node)
         self.run()
         new = [name for name in self.nodes() if name not in before]
         expect(
@@ -246,6 +280,8 @@ class Stage:
         host = self._hostnames.pop(name, None)
         if host is not None:
             self.world.machine_down(host)
+            self._started.pop(short(host), None)
+            settle(self.world)
 
 
 @contextmanager

@@ -6,8 +6,8 @@ hook is called. Used by `stage` alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, TypeVar
 
 from hpc.autoscale.autoscaler.faults import call_with_up_to
 from hpc.autoscale.job.driver import SchedulerDriver
@@ -17,15 +17,13 @@ from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import NodeHistory
 from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.testing.promise import BrokenPromise, hosts_of, settle, short
 from hpc.autoscale.testing.world import Host, SchedulerWorld
 from hpc.autoscale.util import SingletonLock
 
+T = TypeVar("T")
+
 READY = ("Ready", "Started")
-
-
-def short(hostname: str | None) -> str:
-    """A host name as names are compared."""
-    return (hostname or "").split(".")[0].lower()
 
 
 class WatchedDriver(SchedulerDriver):
@@ -35,15 +33,20 @@ class WatchedDriver(SchedulerDriver):
     `raised`   what its hooks raised
     `before`   by the name of a hook: what is to happen just before it is called next
     `repeats`  whether each hook is called twice with the same nodes, as after a pass that was cut short
+
+    `kept_out` are the names of nodes that the driver is not asked to let in, as if the scheduler refused them.
     """
 
-    def __init__(self, driver: SchedulerDriver, world: SchedulerWorld) -> None:
+    def __init__(
+        self, driver: SchedulerDriver, world: SchedulerWorld, kept_out: Collection[str] = ()
+    ) -> None:
         super().__init__(driver.name)
         self.driver = driver
         self.broken: list[str] = []
         self.raised: list[Exception] = []
         self.before: dict[str, Callable[[], object]] = {}
         self.repeats = False
+        self._kept_out = kept_out
         self._world = world
 
     # -- passed on as it is
@@ -96,8 +99,11 @@ class WatchedDriver(SchedulerDriver):
         self, nodes: list[Node], include_permanent: bool = False
     ) -> list[Node]:
         """The driver's; what it returns of CycleCloud's nodes is ready, and known to the scheduler."""
-        joined = self._hook("add_nodes_to_cluster", nodes)
+        asked = [node for node in nodes if str(node.name) not in self._kept_out]
+        joined = self._hook("add_nodes_to_cluster", asked)
         known = self._hosts()
+        if known is None:
+            return joined
         for node in filter(_is_managed, joined):
             if node.state not in READY:
                 self._note("add_nodes_to_cluster", node, f"is {node.state} and not ready")
@@ -112,7 +118,7 @@ class WatchedDriver(SchedulerDriver):
     def handle_draining(self, nodes: list[Node]) -> list[Node]:
         """The driver's; what it returns takes no work and has none."""
         drained = self._hook("handle_draining", nodes)
-        hosts = self._hosts()
+        hosts = self._hosts() or {}
         for node in drained:
             host = hosts.get(short(node.hostname))
             if host and host.takes_work:
@@ -143,6 +149,7 @@ class WatchedDriver(SchedulerDriver):
         except Exception as error:
             self.raised.append(error)
             raise
+        self._ask(settle)
         return self._returned(name, nodes, returned)
 
     def _returned(self, name: str, given: list[Node], returned: object) -> list[Node]:
@@ -167,8 +174,16 @@ class WatchedDriver(SchedulerDriver):
     def _note(self, name: str, node: Node, what: str) -> None:
         self.broken.append(f"{name}: returned {node.name} ({node.hostname}), which {what}")
 
-    def _hosts(self) -> Mapping[str, Host]:
-        return {short(name): host for name, host in self._world.hosts().items()}
+    def _hosts(self) -> Mapping[str, Host] | None:
+        return self._ask(hosts_of)
+
+    def _ask(self, question: Callable[[SchedulerWorld], T]) -> T | None:
+        """What the world answers; None when it breaks its own word. The loop would take that for an error of the hook."""
+        try:
+            return question(self._world)
+        except BrokenPromise as error:
+            self.broken.append(str(error))
+            return None
 
 
 def _is_managed(node: Node) -> bool:

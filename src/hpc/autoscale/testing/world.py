@@ -1,8 +1,9 @@
 """What the author of a driver supplies for the conformance checks: a scheduler that can be played with.
 
 A `SchedulerWorld` is a scheduler, a real one on the test machine or a fake, together with what happens to it from
-outside: users submit, tasks start and end, machines appear and die, the network fails. The checks (`conformance`) and
-the stage on which they happen (`stage`) know a scheduler only by this.
+outside: users submit, tasks start and end, machines appear and die, the network fails. In a `SelfStartingWorld` tasks
+start by themselves. The checks (`conformance`) and the stage on which they happen (`stage`) know a scheduler only by
+this.
 """
 
 from __future__ import annotations
@@ -77,11 +78,14 @@ class SchedulerWorld(ABC):
 
     @abstractmethod
     def hosts(self) -> Mapping[str, Host]:
-        """The hosts that the scheduler knows, by name. One that it has only been promised takes no work, or is left out."""
+        """The hosts that the scheduler knows, by name. One that it has only been promised takes no work, or is left out.
+
+        It answers at any time: inside `unreachable()` too, where only drivers get no answer.
+        """
 
     @abstractmethod
     def unreachable(self) -> AbstractContextManager[None]:
-        """While this lasts, drivers that ask the scheduler get no answer."""
+        """While this lasts, drivers that ask the scheduler get no answer. The checks do: `hosts()` answers on."""
 
     # -- what some worlds have
 
@@ -109,3 +113,26 @@ class SchedulerWorld(ABC):
 
     def close(self) -> None:  # noqa: B027 - only some need it
         """End what `__init__` began. Called after each check."""
+
+
+class SelfStartingWorld(SchedulerWorld):
+    """A world whose scheduler starts waiting tasks by itself, wherever a host takes work and has room: the workers of
+    Celery, or a real scheduler that runs as it does.
+
+    Nobody tells it to start a task, so it has `settle` in the place of `start`. What ran on a machine that is lost may
+    be lost or wait again: the checks submit new work then.
+    """
+
+    @abstractmethod
+    def settle(self) -> None:
+        """Return when every waiting task has started for which there is room: on a host that takes work, and whose machine
+        is up.
+
+        Called whenever something happened: work came, a task ended, a machine came up or died, the driver did something.
+        A fake starts tasks here; a world around a real scheduler waits until that has done so.
+        """
+
+    def start(self, hostname: str) -> bool:
+        """Whether a task runs there, once the scheduler has had its turn. Not called by the checks."""
+        self.settle()
+        return any(host.tasks for name, host in self.hosts().items() if name == hostname)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hpc.autoscale.testing.stage import IDLE_TIMEOUT, Stage, expect, snapshot
-from hpc.autoscale.testing.watching import short
+from hpc.autoscale.testing.promise import expect, short
+from hpc.autoscale.testing.stage import IDLE_TIMEOUT, Stage, snapshot
 
 
 class Growing:
@@ -13,7 +13,7 @@ class Growing:
 
     def test_waiting_work_makes_nodes(self, stage: Stage) -> None:
         """As many nodes as the waiting tasks fill, and one for what is left."""
-        stage.world.submit(2 * stage.world.tasks_per_node + 1)
+        stage.submit(2 * stage.world.tasks_per_node + 1)
         summary = stage.run()
         expect(
             len(summary.created) == 3,
@@ -24,7 +24,7 @@ class Growing:
     def test_work_is_counted_once(self, stage: Stage) -> None:
         """While nodes boot, when they have joined and when tasks have started: it is the same work, and needs no more."""
         tasks = stage.world.tasks_per_node
-        stage.world.submit(2 * tasks)
+        stage.submit(2 * tasks)
         first = stage.run().created
         _nothing_new(stage, "while the nodes for them boot")
         busy, half = stage.come_up(*first)
@@ -38,7 +38,7 @@ class Growing:
         """What running tasks use of a node is not there for waiting ones: these get a node of their own."""
         (host,) = stage.grow(1)
         stage.start(host, stage.world.tasks_per_node)
-        stage.world.submit(1)
+        stage.submit(1)
         created = stage.run().created
         expect(
             len(created) == 1,
@@ -50,7 +50,7 @@ class Growing:
         """Idle nodes stay, ready ones do not join, lost ones are not removed, and what waits still waits."""
         (host,) = stage.grow_idle(1)
         _dry_run(stage, f"{host} is idle")
-        stage.world.submit(2 * stage.world.tasks_per_node)
+        stage.submit(2 * stage.world.tasks_per_node)
         _dry_run(stage, "work waits")
         created = stage.run().created
         expect(len(created) == 1, f"expected 1 new node after the dry run, found {created}")
@@ -64,7 +64,7 @@ class Growing:
 
     def test_ready_nodes_join_and_others_do_not(self, stage: Stage) -> None:
         """A node that boots takes no work, with a host name or without; it joins in the pass after it is ready."""
-        stage.world.submit(3 * stage.world.tasks_per_node)
+        stage.submit(3 * stage.world.tasks_per_node)
         one, two, three = stage.run().created
         stage.run()
         _open(stage, set(), "no node is ready")
@@ -89,7 +89,7 @@ class Growing:
         """A new node may have the name and the host name of one that was deleted; it is a node like any other."""
         (host,) = stage.grow_idle(1)
         (name,) = stage.run().deleted
-        stage.world.submit(1)
+        stage.submit(1)
         created = stage.run().created
         expect(
             created == (name,), f"expected a new node {name} for a waiting task, found {created}"
@@ -103,7 +103,7 @@ class Growing:
         """Two passes in a row over the same cluster and the same work: the second does nothing."""
         hosts = stage.grow(2)
         stage.start(hosts[0])
-        stage.world.submit(2 * stage.world.tasks_per_node)
+        stage.submit(2 * stage.world.tasks_per_node)
         stage.run()
         before = snapshot(stage)
         summary = stage.run()

@@ -5,8 +5,10 @@ from __future__ import annotations
 from unittest.mock import patch
 
 from hpc.autoscale.errors import CycleCloudError
-from hpc.autoscale.testing.stage import IDLE_TIMEOUT, Stage, expect, replaced
-from hpc.autoscale.testing.watching import short
+from hpc.autoscale.testing.promise import expect, short
+from hpc.autoscale.testing.stage import IDLE_TIMEOUT, Stage, replaced
+
+_SIX_HOURS = 6 * 3600
 
 
 class Shrinking:
@@ -45,6 +47,49 @@ class Shrinking:
         )
         expect(kept in stage.nodes(), f"expected {kept}, where tasks run, to stay")
 
+    def test_only_idle_nodes_are_drained(self, stage: Stage) -> None:
+        """A node with a task and room for more, and one that was idle for a moment only, take work as before."""
+        idle, *others = _three_of_which_one_is_idle(stage)
+        name = stage.node_of(idle)
+        stage.driver.before["handle_post_delete"] = lambda: _stay_open(stage, others, idle)
+        summary = stage.run()
+        expect(summary.deleted == (name,), f"expected {name}, and no other node, to go. {summary}")
+        _stay_open(stage, others, idle)
+
+    def test_only_deleted_nodes_are_forgotten(self, stage: Stage) -> None:
+        """The hosts of the others stay known as they were, with what runs there."""
+        idle, *others = _three_of_which_one_is_idle(stage)
+        before = {host: stage.hosts().get(short(host)) for host in others}
+        stage.run()
+        after = {host: stage.hosts().get(short(host)) for host in others}
+        expect(
+            before == after,
+            f"expected handle_post_delete to remove {idle} and no other host."
+            f" Before: {before}. After: {after}",
+        )
+
+    def test_an_idle_node_that_the_scheduler_does_not_know_goes(self, stage: Stage) -> None:
+        """It has never joined, so nothing runs there: it is deleted after a while, and not paid for for ever."""
+        tasks = stage.world.tasks_per_node
+        stage.submit(2 * tasks)
+        known, unknown = stage.run().created
+        (host,) = stage.come_up(known)
+        stage.come_up_unknown(unknown)
+        stage.run()
+        for _ in range(2):
+            stage.start(host, tasks)
+            stage.finish(host, tasks)
+        for _ in range(4):
+            stage.run()
+            stage.wait(_SIX_HOURS)
+        stage.run()
+        expect(
+            unknown not in stage.nodes(),
+            f"expected {unknown} to be deleted: ready and idle for {4 * _SIX_HOURS // 3600} hours, and not known to"
+            " the scheduler. handle_draining must return such nodes, or validate_nodes call them failed."
+            f" Nodes: {stage.nodes()}. Hosts: {stage.hosts()}",
+        )
+
     def test_deleted_nodes_are_forgotten(self, stage: Stage) -> None:
         """The scheduler no longer knows their hosts."""
         hosts = stage.grow_idle(2)
@@ -77,13 +122,28 @@ class Shrinking:
         (host,) = stage.grow_idle(1)
         stage.driver.before["handle_draining"] = lambda: _one_starts(stage, host)
         stage.run()
-        stage.world.submit(1)
+        stage.submit(1)
         summary = stage.run()
         expect(
             summary.requested or short(host) in stage.open_hosts(),
             f"expected {host} to be given back to the scheduler by add_nodes_to_cluster: it is drained,"
             f" and a waiting task was counted on it. Hosts: {stage.hosts()}. {summary}",
         )
+
+    def test_a_drained_host_stays_closed_until_it_is_needed(self, stage: Stage) -> None:
+        """A task that started before the drain runs on, and nothing waits: nothing else starts there, until it is gone."""
+        (host,) = stage.grow_idle(1)
+        name = stage.node_of(host)
+        stage.driver.before["handle_draining"] = lambda: _one_starts(stage, host)
+        stage.run()
+        for _ in range(2):
+            stage.run()
+            _stays_closed(stage, host)
+        stage.finish(host)
+        stage.run()
+        stage.wait(IDLE_TIMEOUT + 1)
+        stage.driver.before["handle_draining"] = lambda: _stays_closed(stage, host)
+        stage.run_until(lambda: name not in stage.nodes(), f"{name} goes, drained long since")
 
     def test_a_drained_node_that_could_not_be_deleted_goes_later(self, stage: Stage) -> None:
         """CycleCloud refuses for a while: the node, drained already, is drained once more and deleted then."""
@@ -111,7 +171,7 @@ class Shrinking:
             f"expected {name} to be drained and deleted, also when hooks are called twice. {summary}",
         )
         expect(not stage.knows(host), f"expected {host} to be removed from the scheduler")
-        stage.world.submit(1)
+        stage.submit(1)
         (name,) = stage.run().created
         stage.fail(name)
         replaced(stage, name, "it has failed, and hooks are called twice")
@@ -139,6 +199,42 @@ class Shrinking:
             )
 
 
+def _three_of_which_one_is_idle(stage: Stage) -> tuple[str, str, str]:
+    """Hosts: idle for longer than the timeout; with a task and room for more; and idle for half the timeout."""
+    __tracebackhide__ = True
+    tasks = stage.world.tasks_per_node
+    idle, busy, resting = stage.grow(3)
+    for host in (idle, busy, resting):
+        stage.start(host, tasks)
+    stage.finish(idle, tasks)
+    stage.finish(busy, tasks - 1)
+    stage.run()
+    stage.wait(IDLE_TIMEOUT / 2)
+    stage.run()
+    stage.finish(resting, tasks)
+    stage.wait(IDLE_TIMEOUT / 2 + 1)
+    return idle, busy, resting
+
+
+def _stay_open(stage: Stage, others: list[str], idle: str) -> None:
+    __tracebackhide__ = True
+    closed = [host for host in others if short(host) not in stage.open_hosts()]
+    expect(
+        not closed,
+        f"expected {' and '.join(others)} to take work as before while {idle} is drained; {' and '.join(closed)}"
+        f" takes none. handle_draining must close the nodes that it is given, and no others. Hosts: {stage.hosts()}",
+    )
+
+
+def _stays_closed(stage: Stage, host: str) -> None:
+    __tracebackhide__ = True
+    expect(
+        short(host) not in stage.open_hosts(),
+        f"expected {host} to take no work: it is drained, and nothing waits. add_nodes_to_cluster must open a"
+        f" closed host only when more is assigned to its node than runs there. Hosts: {stage.hosts()}",
+    )
+
+
 def _takes_work(stage: Stage, host: str, when: str) -> None:
     __tracebackhide__ = True
     expect(
@@ -156,7 +252,7 @@ def _is_drained(stage: Stage, host: str) -> None:
 
 
 def _one_starts(stage: Stage, host: str) -> None:
-    stage.world.submit(1)
+    stage.submit(1)
     stage.start(host)
 
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
+from hpc.autoscale.testing.promise import expect, short
 from hpc.autoscale.testing.stage import (
     BOOT_TIMEOUT,
     IDLE_TIMEOUT,
     Stage,
-    expect,
     replaced,
     snapshot,
 )
-from hpc.autoscale.testing.watching import short
 
 
 class Trouble:
@@ -22,22 +21,36 @@ class Trouble:
 
     def test_nodes_that_fail_to_boot_are_replaced(self, stage: Stage) -> None:
         """A failed node is given to handle_failed_nodes, deleted, and another one created for its work."""
-        stage.world.submit(1)
+        stage.submit(1)
         (name,) = stage.run().created
         stage.fail(name)
         replaced(stage, name, "it has failed; handle_failed_nodes must return it")
 
     def test_nodes_that_fail_after_joining_are_forgotten(self, stage: Stage) -> None:
-        """The scheduler no longer knows the host, and the work that waits gets another node."""
-        (host,) = stage.grow(1)
+        """The scheduler no longer knows the host, knows the others as before, and waiting work gets another node."""
+        host, other = stage.grow(2)
+        stage.start(other)
+        before = stage.hosts()[short(other)]
         name = stage.node_of(host)
+
+        def others_are_as_before() -> None:
+            after = stage.hosts().get(short(other))
+            expect(
+                after == before,
+                f"expected {host}, whose node has failed, and no other host to be removed."
+                f" {other} before: {before}. After: {after}",
+            )
+
         stage.fail(name)
+        stage.resubmit()
+        stage.driver.before["add_nodes_to_cluster"] = others_are_as_before
         replaced(stage, name, "it has failed; handle_failed_nodes must return it")
         _is_forgotten(stage, host, "its node has failed and is deleted")
+        others_are_as_before()
 
     def test_nodes_that_do_not_come_up_are_replaced(self, stage: Stage) -> None:
         """After the boot timeout a node is given to handle_boot_timeout, deleted, and another one created."""
-        stage.world.submit(1)
+        stage.submit(1)
         (name,) = stage.run().created
         stage.prepare(name)
         stage.wait(BOOT_TIMEOUT + 1)
@@ -52,8 +65,9 @@ class Trouble:
         lost, other = stage.grow(2)
         name = stage.node_of(lost)
         stage.vanish(name)
+        stage.resubmit()
         stage.run_until(
-            lambda: not stage.knows(lost) and len(stage.nodes()) == 2,
+            lambda: not stage.knows(lost) and stage.has_nodes(2),
             f"{lost} is removed from the scheduler and its work gets a node: {name} is not listed by"
             " CycleCloud any more. (Compare the two lists in validate_nodes.)",
         )

@@ -1,0 +1,66 @@
+"""What it means that a promise is broken, and the one way in which the kit asks a world for its hosts.
+
+A driver breaks a promise of `conformance`; a world breaks one of `SchedulerWorld`, whose author is told so in the same
+way, and not by whatever the world raised. Used by `watching`, `stage` and the checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from hpc.autoscale.autoscaler.faults import one_line
+from hpc.autoscale.testing.world import Host, NotInThisWorld, SchedulerWorld, SelfStartingWorld
+
+T = TypeVar("T")
+
+
+class BrokenPromise(AssertionError):
+    """A driver, or a world, did not do what is counted on; the text says what was expected and what was found."""
+
+
+def expect(holds: object, otherwise: str) -> None:
+    """BrokenPromise with this text, unless it holds."""
+    __tracebackhide__ = True
+    if not holds:
+        raise BrokenPromise(otherwise)
+
+
+def short(hostname: str | None) -> str:
+    """A host name as names are compared."""
+    return (hostname or "").split(".")[0].lower()
+
+
+def hosts_of(world: SchedulerWorld) -> dict[str, Host]:
+    """What the scheduler says of its hosts, by short names in lower case. BrokenPromise when the world does not say."""
+    __tracebackhide__ = True
+    found = _answer(world, world.hosts)
+    if not isinstance(found, Mapping) or not all(isinstance(h, Host) for h in found.values()):
+        raise BrokenPromise(
+            f"{_named(world, world.hosts)}: expected a Host for each name, found {found!r}"
+        )
+    return {short(name): host for name, host in found.items()}
+
+
+def settle(world: SchedulerWorld) -> None:
+    """Let a scheduler that starts tasks by itself start what it can. BrokenPromise when the world raises."""
+    __tracebackhide__ = True
+    if isinstance(world, SelfStartingWorld):
+        _answer(world, world.settle)
+
+
+def _answer(world: SchedulerWorld, method: Callable[[], T]) -> T:
+    __tracebackhide__ = True
+    try:
+        return method()
+    except NotInThisWorld:
+        raise
+    except Exception as error:
+        raise BrokenPromise(
+            f"{_named(world, method)}: expected an answer, also inside unreachable(), where only drivers get"
+            f" none; found {one_line(error)}"
+        ) from error
+
+
+def _named(world: SchedulerWorld, method: Callable[..., object]) -> str:
+    return f"{type(world).__name__}.{method.__name__}()"
