@@ -1,5 +1,8 @@
 """The least-cost mode through the published interface, on a mock cluster."""
 
+import subprocess
+import sys
+
 import pytest
 
 from hpc.autoscale import results
@@ -303,3 +306,28 @@ def test_no_rounds_means_the_greedy_plan():
     calc = calculator(cluster(), optimize_rounds=0)
     calc.add_jobs([job(f"j{i}") for i in range(5)])
     assert calc.get_demand().cost.method == "greedy"
+
+
+@pytest.mark.parametrize(
+    ("packing", "said"),
+    [
+        ({"optimize_seconds": 2}, 1),
+        ({"optimize_rounds": 30}, 1),
+        ({"optimize_seconds": 2, "optimize_rounds": 0}, 0),
+        ({}, 0),
+    ],
+)
+def test_effort_without_the_extra_says_what_to_install(packing, said):
+    """Once, and only where the configuration asks for more than the greedy plan."""
+    program = (
+        "import sys; sys.modules['highspy'] = None\n"
+        "from hpc.autoscale.job.demandcalculator import new_demand_calculator\n"
+        "from hpc.autoscale.testing import a_cluster, a_config\n"
+        f"packing = {{'objective': 'cost', **{packing!r}}}\n"
+        "config = a_config(a_cluster(), packing=packing, lock_file=None, nodehistorydb=sys.argv[1])\n"
+        "for _ in range(2): new_demand_calculator(config)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, ":memory:"], capture_output=True, text=True, check=True
+    )
+    assert done.stderr.count("pip install 'hpc-autoscale[optimize]'") == said, done.stderr

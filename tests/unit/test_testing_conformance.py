@@ -1,5 +1,6 @@
 """The conformance checks themselves: a driver that keeps its promises passes, and one that breaks one of them does not."""
 
+import os
 import subprocess
 import sys
 
@@ -125,3 +126,21 @@ def test_only_the_conformance_class_needs_pytest():
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("module", ["pytest", "_pytest"])
+def test_without_the_extra_the_error_names_it(module, tmp_path):
+    """In one line that can be typed."""
+    (tmp_path / f"{module}.py").write_text(f"raise ModuleNotFoundError(name={module!r})")
+    done = subprocess.run(
+        [sys.executable, "-c", "import hpc.autoscale.testing.conformance"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        f"ModuleNotFoundError: hpc.autoscale.testing.conformance: {module} is missing:"
+        " pip install 'hpc-autoscale[testing]'"
+    )

@@ -9,6 +9,8 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hpc.autoscale import hpclogging as logging
@@ -117,6 +119,15 @@ class _Budget:
         return self._seconds - (self._clock() - self._start)
 
 
+@cache
+def _say_what_is_missing(key: str) -> None:
+    """Once: a user who asks for more than the greedy plan is not to believe that it was looked for."""
+    logging.warning(
+        "packing.%s: HiGHS is missing, so plans stay greedy: pip install 'hpc-autoscale[optimize]'",
+        key,
+    )
+
+
 class LeastCost:
     """The least-cost mode of one calculator. `seconds` may be spent on planning one queue, by
     `clock`, which is the CPU time of the thread: a busy machine makes no worse plans. `rounds`: of column generation, 0 for none.
@@ -144,10 +155,11 @@ class LeastCost:
         packing = config.get("packing") or {}
         if packing.get("objective") != "cost":
             return None
-        return LeastCost(
-            float(packing.get("optimize_seconds", USUAL_SECONDS)),
-            int(packing.get("optimize_rounds", MOST_ROUNDS)),
-        )
+        rounds = int(packing.get("optimize_rounds", MOST_ROUNDS))
+        asked = [key for key in ("optimize_seconds", "optimize_rounds") if packing.get(key)]
+        if asked and rounds and not (find_spec("highspy") and find_spec("numpy")):
+            _say_what_is_missing(asked[0])
+        return LeastCost(float(packing.get("optimize_seconds", USUAL_SECONDS)), rounds)
 
     def takes_part(self, manager: NodeManager, compiled: Compiled) -> bool:
         """Whether the engine understands all that a job asks for, and nodes that look alike are alike to it."""

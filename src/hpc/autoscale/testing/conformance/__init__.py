@@ -16,13 +16,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from hpc.autoscale.testing.conformance.growing import Growing
 from hpc.autoscale.testing.conformance.shrinking import Shrinking
 from hpc.autoscale.testing.conformance.trouble import Trouble
 from hpc.autoscale.testing.stage import Stage, on_stage
 from hpc.autoscale.testing.world import SchedulerWorld
+
+try:
+    import pytest
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"hpc.autoscale.testing.conformance: {error.name} is missing: pip install 'hpc-autoscale[testing]'",
+        name=error.name,
+    ) from None
 
 
 class DriverConformance(Growing, Shrinking, Trouble):
