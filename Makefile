@@ -43,8 +43,10 @@ format: $(STAMP)
 	$(BIN)/black --quiet .
 	$(BIN)/ruff check --quiet --fix .
 
+# the generated tables of README.md and docs/, and the reference in build/api
 docs: $(STAMP)
 	$(BIN)/python tools/make_docs.py
+	$(BIN)/python tools/make_reference.py
 
 # the figures of benchmarks/README.md   (BENCH_ARGS='--only W1,W2', BENCH_ARGS='--quick')
 bench: $(STAMP)

@@ -61,15 +61,15 @@ class PassError:
 class PassSummary:
     """One pass. Nodes are given by name; times are unix seconds, durations seconds.
 
-    requested   planned by this pass; created and started are those of them that CycleCloud confirmed (made anew,
-                or switched on again); deferred are left for the next pass by `max_new_nodes_per_pass`
-    joined      handed to the scheduler, and accepted there
-    booting     asked for and not ready yet; overdue are those of them past their boot timeout
-    idle        past their idle timeout; drained are those of them that may go
-    failed      in state Failed
-    spared      were to be deleted, and have work after all or are to be kept alive
-    deleted     CycleCloud was told to shut down
-    notes       what is worth knowing and is not an error
+    - `requested`: planned by this pass; `created` and `started` are those of them that CycleCloud confirmed (made
+      anew, or switched on again); `deferred` are left for the next pass by `max_new_nodes_per_pass`
+    - `joined`: handed to the scheduler, and accepted there
+    - `booting`: asked for and not ready yet; `overdue` are those of them past their boot timeout
+    - `idle`: past their idle timeout; `drained` are those of them that may go
+    - `failed`: in state Failed
+    - `spared`: were to be deleted, and have work after all or are to be kept alive
+    - `deleted`: CycleCloud was told to shut down
+    - `notes`: what is worth knowing and is not an error
     """
 
     started_at: float = 0.0

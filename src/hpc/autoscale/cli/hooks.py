@@ -44,7 +44,7 @@ class Hooks(ABC):
 
     @property
     def autoscale_home(self) -> str:
-        """Where configuration, history and caches are: AUTOSCALE_HOME, or /opt/azurehpc/<project>."""
+        """Where configuration, history and caches are: AUTOSCALE_HOME, or `/opt/azurehpc/<project>`."""
         return os.getenv("AUTOSCALE_HOME") or os.path.join("/opt", "azurehpc", self.project_name)
 
     # -- what an integration must write

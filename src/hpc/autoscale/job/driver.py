@@ -46,7 +46,7 @@ class SchedulerDriver(ABC):
 
     @property
     def autoscale_home(self) -> str:
-        """The directory of this integration: AUTOSCALE_HOME, or /opt/azurehpc/<name>."""
+        """The directory of this integration: AUTOSCALE_HOME, or `/opt/azurehpc/<name>`."""
         return os.getenv("AUTOSCALE_HOME") or os.path.join("/opt", "azurehpc", self.name)
 
     # -- what an integration must write -----------------------------------------------------------------------------
@@ -119,7 +119,7 @@ class SchedulerDriver(ABC):
         return NodeQueue()
 
     def new_singleton_lock(self, config: dict[str, Any]) -> SingletonLock:
-        """Take the lock `lock_file` (default <home>/lock.file); none when that is null or the mode is read-only.
+        """Take the lock `lock_file` (default `<home>/lock.file`); none when that is null or the mode is read-only.
 
         MultipleInstancesError when another process holds it, ConfigurationException when there is no place for it.
         """
@@ -130,7 +130,7 @@ class SchedulerDriver(ABC):
         return SingletonFileLock(path)
 
     def new_node_history(self, config: dict[str, Any]) -> NodeHistory:
-        """The record of what nodes did, in `nodehistorydb` (default <home>/nodehistory.db). Opened once."""
+        """The record of what nodes did, in `nodehistorydb` (default `<home>/nodehistory.db`). Opened once."""
         path = config.get("nodehistorydb") or os.path.join(self.autoscale_home, "nodehistory.db")
         key = (path, bool(config.get("read_only", False)))
         if key not in self.__histories:
