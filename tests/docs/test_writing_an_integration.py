@@ -12,7 +12,7 @@ import pytest
 
 from hpc.autoscale.config import check_config
 from hpc.autoscale.simulator import serve
-from hpc.autoscale.testing import SchedulerWorld
+from hpc.autoscale.testing import SchedulerWorld, SelfStartingWorld
 from hpc.autoscale.testing.conformance import DriverConformance
 
 pytest.importorskip("werkzeug")
@@ -136,7 +136,8 @@ def test_the_example_on_a_simulated_cluster(example):
 def test_every_part_of_a_world_is_on_the_page():
     """Methods and attributes, in the table."""
     table = PAGE.split("\n## Test it\n")[1].split("\n## ")[0]
-    parts = {name for name in vars(SchedulerWorld) if not name.startswith("_")}
+    worlds = (SchedulerWorld, SelfStartingWorld)
+    parts = {name for world in worlds for name in vars(world) if not name.startswith("_")}
     assert {name for name in parts if f"`{name}`" in table or f"`{name}(" in table} == parts
 
 

@@ -1,0 +1,152 @@
+"""Kinds of jobs: what a driver makes of them, and what a pass makes of that."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from hpc.autoscale.autoscaler import PassSummary
+from hpc.autoscale.ccbindings.mock import MockClusterBinding
+from hpc.autoscale.errors import ConstraintError
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.node.constraints import (
+    BaseNodeConstraint,
+    SharedConsumableConstraint,
+    SharedConsumableResource,
+)
+from hpc.autoscale.node.node import Node
+from hpc.autoscale.results import SatisfiedResult
+
+RunPass = Callable[..., PassSummary]
+
+
+def test_an_array_is_one_job(run_pass: RunPass) -> None:
+    """Ten tasks of a core each fill three nodes of four."""
+    summary = run_pass(Job("array", {"node.nodearray": "htc", "ncpus": 1}, iterations=10))
+    assert summary.created == ("htc-1", "htc-2", "htc-3")
+
+
+def test_an_array_of_which_few_may_run(run_pass: RunPass) -> None:
+    """Of a hundred tasks that wait, five may run at once, and three do."""
+    waiting, at_once, running = 100, 5, 3
+    tasks = min(waiting, at_once - running)
+    summary = run_pass(Job("array", {"node.nodearray": "htc", "ncpus": 4}, iterations=tasks))
+    assert summary.created == ("htc-1", "htc-2")
+
+
+def test_a_gang_gets_all_its_nodes_or_none(run_pass: RunPass) -> None:
+    """One task on each node, all at the same time."""
+    needs = {"node.nodearray": "htc", "ncpus": 1}
+    summary = run_pass(Job("eleven", needs, node_count=11), Job("three", needs, node_count=3))
+    assert summary.created == ("htc-1", "htc-2", "htc-3")
+    (short,) = summary.unsatisfied
+    assert (short.name, short.missing, short.unit) == ("eleven", 11, "nodes")
+
+
+def test_a_colocated_gang_is_in_one_placement_group(
+    run_pass: RunPass, cluster: MockClusterBinding
+) -> None:
+    """Whichever group has room for all of it, so another gang gets another group; five do not fit in any."""
+    needs = {"ncpus": 120, "in-a-placement-group": True}
+    summary = run_pass(
+        Job("mpi-1", needs, node_count=3, colocated=True),
+        Job("mpi-2", needs, node_count=3, colocated=True),
+        Job("mpi-3", needs, node_count=5, colocated=True),
+    )
+    groups = [cluster.nodes[name].placement_group for name in summary.created]
+    assert [groups.count(group) for group in dict.fromkeys(groups)] == [3, 3]
+    assert None not in groups
+    (short,) = summary.unsatisfied
+    assert short.name == "mpi-3"
+
+
+def test_jobs_that_share_licences(run_pass: RunPass) -> None:
+    """Eight licences, of which running jobs hold five: one waiting job that needs two gets a node, and one waits on."""
+    licences = SharedConsumableResource("licences", "licence server", 8, 8 - 5)
+
+    def job(name: str) -> Job:
+        needs = {"node.nodearray": "htc", "ncpus": 4}
+        return Job(name, [needs, SharedConsumableConstraint(licences, 2)])
+
+    summary = run_pass(job("solve-1"), job("solve-2"))
+    assert summary.created == ("htc-1",)
+    (short,) = summary.unsatisfied
+    assert short.name == "solve-2"
+    assert "licences" in short.reason
+
+
+def test_an_array_that_takes_its_licences_once(run_pass: RunPass) -> None:
+    """Two of three licences, for all of its tasks."""
+    licences = SharedConsumableResource("licences", "licence server", 3, 3)
+    needs = {"node.nodearray": "htc", "ncpus": 1}
+    summary = run_pass(
+        Job("array", [needs, SharedConsumableConstraint(licences, 2, decrement_once=True)], 8)
+    )
+    assert summary.created == ("htc-1", "htc-2")
+    assert licences.current_value == 1
+
+
+def test_a_queue_that_has_a_limit(run_pass: RunPass) -> None:
+    """Its jobs may use eight cores, and two run there: six more, whatever there is room for; other queues go on."""
+    limit = SharedConsumableResource("cores", "queue night", 8, 8 - 2)
+    needs = {"node.nodearray": "htc", "ncpus": 1}
+    night = Job("night", [needs, SharedConsumableConstraint(limit, 1)], iterations=20)
+    day = Job("day", needs, iterations=6)
+    summary = run_pass(night, day)
+    assert summary.created == ("htc-1", "htc-2", "htc-3")
+    (short,) = summary.unsatisfied
+    assert (short.name, short.missing) == ("night", 14)
+
+
+def test_a_held_job_waits_and_says_why(run_pass: RunPass) -> None:
+    """It gets no node, and the reason is there for all who ask."""
+    summary = run_pass(Job("held", [{"ncpus": 1}, {"never": "held by its owner"}]))
+    assert not summary.created
+    (short,) = summary.unsatisfied
+    assert "held by its owner" in short.reason
+
+
+def as_jobs(entries: Iterable[Mapping[str, Any]]) -> list[Job]:
+    """The jobs of a queue. One that cannot be read is there as well, and says why it gets no node."""
+    jobs = []
+    for entry in entries:
+        try:
+            job = Job(entry["name"], entry["needs"], iterations=entry["tasks"])
+        except (ConstraintError, AssertionError) as error:
+            job = Job(entry["name"], {"never": f"it cannot be read: {error}"})
+        jobs.append(job)
+    return jobs
+
+
+def test_a_bad_job_stops_no_other(run_pass: RunPass) -> None:
+    """The others get their nodes, and it says what is wrong with it."""
+    queue = [
+        {"name": "bad", "needs": {"ncpus": {"a": 1}}, "tasks": 1},
+        {"name": "worse", "needs": {"ncpus": 1}, "tasks": "many"},
+        {"name": "good", "needs": {"node.nodearray": "htc", "ncpus": 4}, "tasks": 1},
+    ]
+    summary = run_pass(*as_jobs(queue))
+    assert summary.created == ("htc-1",)
+    reasons = {short.name: short.reason for short in summary.unsatisfied}
+    assert "ncpus" in reasons["bad"]
+    assert "many" in reasons["worse"]
+
+
+class NeedsTheMoon(BaseNodeConstraint):
+    """A constraint that cannot be asked."""
+
+    def satisfied_by_node(self, node: Node) -> SatisfiedResult:
+        raise OSError("the moon does not answer")
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"needs-the-moon": True}
+
+    def __str__(self) -> str:
+        return "NeedsTheMoon"
+
+
+def test_a_constraint_that_fails_stops_no_other_job(run_pass: RunPass) -> None:
+    """Its job is set aside."""
+    good = Job("good", {"node.nodearray": "htc", "ncpus": 4})
+    summary = run_pass(Job("odd", [{"ncpus": 1}, NeedsTheMoon()]), good)
+    assert summary.created == ("htc-1",)
+    (aside,) = summary.set_aside
+    assert (aside.name, aside.reason) == ("odd", "the moon does not answer")
