@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hpc.autoscale.ccbindings import ClusterBindingInterface
-from hpc.autoscale.ccbindings.errors import OperationNotFound
+from hpc.autoscale.ccbindings.errors import CycleCloudError, OperationNotFound
 from hpc.autoscale.ccbindings.models import NodearrayBucketStatus
 from hpc.autoscale.hpctypes import Memory
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
@@ -56,6 +56,13 @@ def planned(binding: ClusterBindingInterface, *names: str, **more: Any) -> list[
         )
         for name in names
     ]
+
+
+def named(binding: ClusterBindingInterface, name: str) -> Node:
+    """A new node of that bucket that is to have exactly this name."""
+    (node,) = planned(binding, name)
+    node.name_format = name
+    return node
 
 
 def created(binding: ClusterBindingInterface, *names: str, **more: Any) -> list[dict[str, Any]]:
@@ -108,6 +115,32 @@ class BindingContract:
         bucket = bucket_of(binding)
         assert (bucket.active_count, bucket.available_count) == (3, ROOM - 3)
         assert (bucket.active_core_count, bucket.available_core_count) == (12, 4 * (ROOM - 3))
+
+    def test_nine_names_are_nine_sets(self, binding: ClusterBindingInterface) -> None:
+        """Nodes that are asked for by name get these names, each in a set of its own."""
+        names = [f"htc-{i}" for i in (9, 2, 3, 4, 5, 6, 7, 8, 21)]
+        nodes = [named(binding, name) for name in names]
+        result = binding.create_nodes(nodes, "nine")
+        assert [one.added for one in result.sets] == [1] * 9
+        records = binding.get_nodes(request_id="nine").nodes
+        assert sorted(record["Name"] for record in records) == sorted(names)
+
+    def test_a_name_is_for_one_node(self, binding: ClusterBindingInterface) -> None:
+        """In use, or asked for twice, it refuses the whole request."""
+        created(binding, "htc-1")
+        for wanted in (["htc-2", "htc-1"], ["htc-3", "htc-3"]):
+            with pytest.raises(CycleCloudError, match=wanted[-1]):
+                binding.create_nodes([named(binding, name) for name in wanted])
+        assert [record["Name"] for record in binding.get_nodes().nodes] == ["htc-1"]
+
+    def test_a_format_leaves_the_number_open(self, binding: ClusterBindingInterface) -> None:
+        """The lowest one that is free, from the offset on."""
+        nodes = planned(binding, "htc-1", "htc-2", "htc-3")
+        for node, offset in zip(nodes, (None, 7, 7), strict=True):
+            node.name_format, node.name_offset = "pg0-%d", offset
+        result = binding.create_nodes(nodes)
+        records = binding.get_nodes(operation_id=result.operation_id).nodes
+        assert sorted(record["Name"] for record in records) == ["pg0-1", "pg0-7", "pg0-8"]
 
     def test_results_are_in_the_order_of_the_sets(self, binding: ClusterBindingInterface) -> None:
         """One result for each group of equal nodes."""

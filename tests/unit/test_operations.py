@@ -8,6 +8,7 @@ from hpc.autoscale.ccbindings.models import (
     NodeCreationResult,
     NodeCreationResultSet,
     NodeList,
+    OperationStatus,
 )
 from hpc.autoscale.node import operations
 from hpc.autoscale.node.nodemanager import new_node_manager
@@ -68,7 +69,7 @@ class Server:
         found = self.operations.get(operation_id or request_id)
         if found is None:
             raise OperationNotFound("http://server", 404, "No operation found for request id x")
-        return NodeList(nodes=found[: self.lists])
+        return NodeList(nodes=found[: self.lists], operation=OperationStatus(action="create"))
 
 
 def planned(count=3, server=None, slots=None, **lost):

@@ -8,6 +8,7 @@ from hpc.autoscale.ccbindings.models import (
     NodeList,
     NodeManagementResult,
     NodeManagementResultNode,
+    OperationStatus,
 )
 from hpc.autoscale.node import operations
 from hpc.autoscale.node.node import UnmanagedNode
@@ -175,7 +176,7 @@ class Reply:
     def get_nodes(self, operation_id=None, request_id=None):
         if self.records is None:
             raise CycleCloudUnreachable("http://server", "no reply", sent=True)
-        return NodeList(nodes=self.records)
+        return NodeList(nodes=self.records, operation=OperationStatus(action="shutdown"))
 
 
 def test_answers_by_id_and_by_name():

@@ -49,6 +49,16 @@ def test_name_format_and_offset():
     assert list(world.statuses()) == ["hpc-pg0-5", "HPC-pg0-4", "HPC-pg0-6", "n000"]
 
 
+def test_a_plain_name_is_the_name_of_one_node():
+    """As a scheduler that names its nodes sends it; a number to choose goes around it, whichever set comes first."""
+    world = World()
+    sets = [a_set(count=2), a_set(nameFormat="htc-2"), a_set(nameFormat="login")]
+    result = world.cluster.create(models.NodeCreationRequest.from_dict({"sets": sets}))
+    assert [one.added for one in result.sets] == [2, 1, 1]
+    assert list(world.statuses()) == ["htc-1", "htc-3", "htc-2", "login"]
+    assert "the name HTC-2 is in use" in refusal(world, sets=[a_set(nameFormat="HTC-2")])
+
+
 def test_sets_of_one_request_do_not_collide():
     """Each takes the names after those of the one before."""
     world = World()
@@ -191,7 +201,12 @@ INVALID = [
         "sets[0].definition.machineType: nodearray htc has no 'Standard_F2'",
     ),
     ({"sets": [a_set(definition="F2")]}, "sets[0].definition: expected an object"),
-    ({"sets": [a_set(nameFormat="node")]}, "sets[0].nameFormat: expected"),
+    ({"sets": [a_set(nameFormat="a node")]}, "sets[0].nameFormat: expected"),
+    ({"sets": [a_set(nameFormat="node", count=2)]}, "'node' is a name for one node"),
+    (
+        {"sets": [a_set(nameFormat="node"), a_set(nameFormat="Node")]},
+        "sets[1].nameFormat: the name Node is in use",
+    ),
     ({"sets": [a_set(nameFormat="n-%s")]}, "around one %d"),
     ({"sets": [a_set(nameFormat="%d-%d")]}, "around one %d"),
     ({"sets": [a_set(nameFormat="../%d")]}, "around one %d"),

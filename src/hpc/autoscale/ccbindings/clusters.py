@@ -51,9 +51,20 @@ def get_nodes(
 
     An operation whose reply was lost goes by its request id, so an unknown operation is looked up as one.
     """
+    return _nodes_of(session, cluster_name, operation, request_id)
+
+
+def _nodes_of(
+    session: Session,
+    cluster_name: str,
+    operation: str | None,
+    request_id: str | None,
+    attempts: int | None = None,
+) -> tuple[ResponseStatus, NodeList]:
     path = path_of("clusters", cluster_name, "nodes")
+    query = {"operation": operation, "request_id": request_id}
     try:
-        return _read(session, path, {"operation": operation, "request_id": request_id}, NodeList)
+        return _read(session, path, query, NodeList, attempts)
     except (errors.NotFound, errors.BadRequest) as error:
         if operation and not request_id:
             try:
@@ -209,9 +220,13 @@ def list_operations(
 
 
 def _read(
-    session: Session, path: str, query: Mapping[str, Any] | None, model: type[M]
+    session: Session,
+    path: str,
+    query: Mapping[str, Any] | None,
+    model: type[M],
+    attempts: int | None = None,
 ) -> tuple[ResponseStatus, M]:
-    reply = session.read(path, query)
+    reply = session.read(path, query, attempts)
     return ResponseStatus(reply.status_code), decode_model(reply, model)
 
 
@@ -246,8 +261,8 @@ def _checked(model: type[M], request: Any) -> M:
 def _question(
     session: Session, cluster_name: str, request_id: str, recover: Callable[[NodeList], Any]
 ) -> Question:
-    def ask() -> NodeList:
-        return get_nodes(session, cluster_name, request_id=request_id)[1]
+    def ask(attempts: int) -> NodeList:
+        return _nodes_of(session, cluster_name, None, request_id, attempts)[1]
 
     return Question(request_id, ask, recover)
 

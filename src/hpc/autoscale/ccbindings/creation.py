@@ -1,7 +1,8 @@
 """New nodes as a creation request: equal nodes become one set with a count.
 
 The server names the nodes of a set itself, filling the lowest free numbers, set by set. So sets go in the order of the
-lowest node that they hold: then the names that were worked out locally are most often those that the server gives.
+lowest node that they hold: then the names that were worked out locally are most often those that the server gives. A set
+may also ask for one node by its name.
 """
 
 import json
@@ -45,6 +46,11 @@ def creation_set(group: Sequence["Node"]) -> NodeCreationRequestSet:
         name_offset=node.name_offset,
         node_attributes=attributes or None,
     )
+
+
+def plain_name(name_format: str | None) -> str | None:
+    """The name that a name format spells out, None when it leaves a number to the server."""
+    return name_format if name_format and "%" not in name_format else None
 
 
 def _set_key(node: "Node") -> tuple[Any, ...]:

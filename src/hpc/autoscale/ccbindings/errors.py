@@ -59,8 +59,12 @@ class InvalidSelection(CycleCloudError):
 class CycleCloudUnreachable(CycleCloudError):
     """No answer came: the name does not resolve, nothing listens, the connection broke or timed out.
 
-    `sent` is False when the request cannot have reached the server.
+    `sent` is False when the request cannot have reached the server. `waited`: the seconds until that was known;
+    `timed_out`: because the server is silent.
     """
+
+    waited = 0.0
+    timed_out = False
 
     def __init__(self, url: str, reason: str, sent: bool = True) -> None:
         self.url = url

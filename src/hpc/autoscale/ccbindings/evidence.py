@@ -1,8 +1,8 @@
 """Whether a listing of nodes may be believed.
 
 A server or a proxy in trouble can answer with an empty or shortened listing, and taking it for the truth deletes
-a cluster or creates it twice. So the listing is held against the counts of the buckets before anything is decided.
-Pure functions over the protocol's models; the node manager calls them through its binding.
+a cluster or creates it twice. So the listing is held against the counts of the buckets before anything is decided, and
+the listing of one operation against the request that it is to be about. Pure functions over the protocol's models; the node manager calls them through its binding.
 """
 
 from collections import Counter
@@ -29,6 +29,25 @@ def check_listing(
         raise InconsistentStatus(cluster_name, disagreements)
 
 
+def answers(listing: NodeList, request_id: str) -> bool:
+    """Whether a listing is about the request id that was asked for, and not simply all nodes there are."""
+    if listing.operation is not None:
+        return True
+    return bool(listing.nodes) and all(
+        record.get("RequestId") == request_id for record in listing.nodes
+    )
+
+
+def check_answers(cluster_name: str, listing: NodeList, request_id: str) -> None:
+    """Raise InconsistentStatus unless a listing is about the request id that was asked for."""
+    if not answers(listing, request_id):
+        sentence = (
+            f"the reply to a question for the nodes of request id {request_id} lists"
+            f" {len(listing.nodes or ())} nodes and does not say for which operation it is"
+        )
+        raise InconsistentStatus(cluster_name, [sentence])
+
+
 def _disagreements(
     reply: str, status: ClusterStatus, records: Sequence[Mapping[str, Any]] | None
 ) -> Iterator[str]:
@@ -52,7 +71,9 @@ def _disagreements(
 
 def _unlisted_names(status: ClusterStatus) -> Iterator[str]:
     """One sentence for each nodearray with nodes that a bucket names and the same reply does not list."""
-    listed = {record.get("Name") for record in status.nodes or []}
+    if status.nodes is None:
+        return
+    listed = {record.get("Name") for record in status.nodes}
     for array in status.nodearrays or []:
         named = {name for bucket in array.buckets or [] for name in bucket.active_nodes or []}
         missing = sorted(named - listed)

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.ccbindings import errors
+from hpc.autoscale.ccbindings.evidence import answers
 from hpc.autoscale.ccbindings.models import NodeList
-from hpc.autoscale.ccbindings.mutation import answers
-from hpc.autoscale.ccbindings.pacing import Pacing
+from hpc.autoscale.ccbindings.pacing import Pacing, warn_of_try
 from hpc.autoscale.ccbindings.replies import NEVER_HAPPENED, server_message
 from hpc.autoscale.errors import AutoscaleError, ConfigurationException
 
@@ -51,17 +51,22 @@ def guarded(
         raise _ours(where, said, request_id, isinstance(error, OSError)) from None
 
 
-def patiently(call: Callable[[], T], pacing: Pacing) -> T:
-    """The result of a read, tried again while no answer comes."""
-    for attempt in range(pacing.attempts - 1):
+def patiently(call: Callable[[], T], pacing: Pacing, attempts: int | None = None) -> T:
+    """The result of a read, tried again while no answer comes, `attempts` times in all (None: as often as is usual)."""
+    attempts = attempts or pacing.attempts
+    for attempt in range(attempts):
+        began = pacing.now()
         try:
             return call()
         except errors.CertificateError:
             raise
         except errors.CycleCloudUnreachable as error:
-            logging.info("%s; asking again", error)
-            pacing.back_off(attempt)
-    return call()
+            error.waited = pacing.now() - began
+            warn_of_try(error, attempt, attempts)
+            if attempt == attempts - 1:
+                raise
+            pacing.back_off(attempt, error.waited)
+    raise AssertionError("unreachable: the last attempt returns or raises")
 
 
 def carried_out_once(

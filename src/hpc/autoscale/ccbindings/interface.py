@@ -34,6 +34,11 @@ class ClusterBindingInterface(ABC):
     def cluster_name(self) -> str:
         """The name of the cluster."""
 
+    @property
+    def where(self) -> str:
+        """The cluster, and where its server is if it has one, for messages."""
+        return f"cluster {self.cluster_name}"
+
     @abstractmethod
     def create_nodes(
         self, nodes: Sequence["Node"], request_id: str | None = None

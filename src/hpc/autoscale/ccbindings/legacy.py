@@ -71,12 +71,21 @@ class ClusterBinding(SelectingBinding):
         """The name of the cluster."""
         return self._cluster_name
 
+    @property
+    def where(self) -> str:
+        """The cluster and the address of its server."""
+        return f"cluster {self.cluster_name} at {self._known.get('url')}"
+
     def __str__(self) -> str:
-        known = getattr(self.session, "_config", None) or self.config
+        known = self._known
         return (
             f"ClusterBinding(cluster_name={self.cluster_name}, url={known.get('url')},"
             f" username={known.get('username')}, verify={known.get('verify_certificates')})"
         )
+
+    @property
+    def _known(self) -> Any:
+        return getattr(self.session, "_config", None) or self.config
 
     __repr__ = __str__
 
@@ -90,6 +99,13 @@ class ClusterBinding(SelectingBinding):
         sets = [creation.creation_set(group) for group in creation.partition_by_set(nodes)]
         request = NodeCreationRequest(request_id=request_id, sets=sets)
         request.validate()
+        logging.info(
+            "%s: creating %d nodes in %d sets, request id %s",
+            self.where,
+            len(nodes),
+            len(sets),
+            request_id,
+        )
 
         def recover(listing: NodeList) -> NodeCreationResult:
             return recovery.creation_result(request, request_id, listing)
@@ -112,8 +128,8 @@ class ClusterBinding(SelectingBinding):
     def get_cluster_status(self, nodes: bool = False) -> ClusterStatus:
         """Nodearrays, buckets and limits; with `nodes` also the nodes that are in use, those of the dry run included."""
         status = self._read("get_cluster_status", ClusterStatus, nodes)
-        if nodes:
-            status.nodes = [*(status.nodes or []), *self._dry_run.records.values()]
+        if status.nodes is not None:  # else the server did not say which there are
+            status.nodes = [*status.nodes, *self._dry_run.records.values()]
         return status
 
     def get_nodes(self, operation_id: str | None = None, request_id: str | None = None) -> NodeList:
@@ -179,18 +195,20 @@ class ClusterBinding(SelectingBinding):
             return self._call(f"{action}_nodes", model, request, request_id=request_id)
 
         def ask() -> NodeList:
-            return self._read("get_nodes", NodeList, None, request_id)
+            # the lost reply was one of the tries
+            left = max(1, settings.pacing(self.config).attempts - 1)
+            return self._read("get_nodes", NodeList, None, request_id, attempts=left)
 
         if self._is_ours:
             return call()
         return foreign.carried_out_once(call, action, request_id, ask, recover)
 
-    def _read(self, function: str, model: type[M], *args: Any) -> M:
+    def _read(self, function: str, model: type[M], *args: Any, attempts: int | None = None) -> M:
         """A read, which may be repeated. Our functions see to that themselves."""
         if self._is_ours:
             return self._call(function, model, *args)
         pacing = settings.pacing(self.config)
-        return foreign.patiently(lambda: self._call(function, model, *args), pacing)
+        return foreign.patiently(lambda: self._call(function, model, *args), pacing, attempts)
 
     @property
     def _is_ours(self) -> bool:

@@ -11,7 +11,9 @@ from typing import Any, Generic, TypeVar
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.ccbindings import errors
+from hpc.autoscale.ccbindings.evidence import answers
 from hpc.autoscale.ccbindings.models import NodeList
+from hpc.autoscale.ccbindings.pacing import warn_of_try
 from hpc.autoscale.ccbindings.replies import Reply
 from hpc.autoscale.ccbindings.session import TRANSIENT, ResponseStatus, Session
 
@@ -22,12 +24,12 @@ T = TypeVar("T")
 class Question:
     """How to find out what the server did for a request id.
 
-    `ask` lists the nodes of the operation and raises OperationNotFound when there is none; `recover` makes of them what
-    the lost reply would have said.
+    `ask` lists the nodes of the operation, trying as often as it is told, and raises OperationNotFound when there is none;
+    `recover` makes of them what the lost reply would have said.
     """
 
     request_id: str
-    ask: Callable[[], NodeList]
+    ask: Callable[[int], NodeList]
     recover: Callable[[NodeList], Any]
 
 
@@ -62,25 +64,28 @@ class Mutation(Generic[T]):
         """The result, also when its reply was lost and the server could be asked for it.
 
         Raises MutationUnconfirmed when it stays unknown whether the request was carried out; with any other
-        CycleCloudError it was not.
+        CycleCloudError it was not. A question for a lost reply has the attempts that are left, and one in any case.
         """
         lingers = False
-        last = self.session.pacing.attempts - 1
-        for attempt in range(self.session.pacing.attempts):
-            outcome = self._attempt(lingers)
+        pacing = self.session.pacing
+        for attempt in range(pacing.attempts):
+            left = pacing.attempts - 1 - attempt
+            outcome = self._attempt(lingers, left)
             if not isinstance(outcome, Failure):
                 return outcome
             lingers = lingers or outcome.lingers
-            recovered = self._recovered(outcome.error) if outcome.in_doubt else None
+            if not outcome.will_wait:
+                warn_of_try(outcome.error, attempt, pacing.attempts)
+            recovered = self._recovered(outcome.error, left) if outcome.in_doubt else None
             if recovered is not None:
                 return recovered
-            if attempt == last:
+            if not left:
                 raise self._unconfirmed(str(outcome.error)) if lingers else outcome.error
             if not outcome.will_wait:
-                self.session.pacing.back_off(attempt)
+                pacing.back_off(attempt, getattr(outcome.error, "waited", 0.0))
         raise AssertionError("unreachable: the last attempt returns or raises")
 
-    def _attempt(self, lingers: bool) -> tuple[ResponseStatus, T] | Failure:
+    def _attempt(self, lingers: bool, left: int) -> tuple[ResponseStatus, T] | Failure:
         """Send once. Raises what makes another attempt pointless; `lingers` says that an earlier one may yet count."""
         try:
             reply = self.session.send("POST", self.path, self.query, self.body)
@@ -94,25 +99,29 @@ class Mutation(Generic[T]):
             return Failure(error, in_doubt=error.sent, lingers=error.sent)
         except errors.BadReply as error:
             return Failure(error, in_doubt=True)
-        return self._refused(reply, lingers)
+        return self._refused(reply, lingers, left)
 
-    def _refused(self, reply: Reply, lingers: bool) -> tuple[ResponseStatus, T] | Failure:
+    def _refused(
+        self, reply: Reply, lingers: bool, left: int
+    ) -> tuple[ResponseStatus, T] | Failure:
         """What to make of a reply without success."""
         error = self.session.refusal(reply)
         if reply.status_code == 409:
-            return self._duplicate(error, lingers)
+            return self._duplicate(error, lingers, left)
         if isinstance(error, errors.Throttled):
             return Failure(error, in_doubt=False, will_wait=error.retry_after is not None)
         if isinstance(error, errors.ServerError):
             return Failure(error, in_doubt=True, lingers=reply.status_code in TRANSIENT)
         raise self._unconfirmed(str(error)) if lingers else error
 
-    def _duplicate(self, conflict: errors.HttpError, lingers: bool) -> tuple[ResponseStatus, T]:
+    def _duplicate(
+        self, conflict: errors.HttpError, lingers: bool, left: int
+    ) -> tuple[ResponseStatus, T]:
         """A 409 is either an invalid request, or says that our id has been carried out before: then its result."""
         if self.question is None:
             raise conflict
         try:
-            listing = self._ask(conflict)
+            listing = self._ask(conflict, left)
         except errors.NotFound:
             raise conflict from None
         action = listing.operation.action if listing.operation else None
@@ -121,12 +130,14 @@ class Mutation(Generic[T]):
             raise errors.Conflict(conflict.url, 409, conflict.server_message, taken)
         return ResponseStatus(409), self.question.recover(listing)
 
-    def _recovered(self, lost: errors.CycleCloudError) -> tuple[ResponseStatus, T] | None:
+    def _recovered(
+        self, lost: errors.CycleCloudError, left: int
+    ) -> tuple[ResponseStatus, T] | None:
         """The result of an attempt whose reply was lost, None when the server has not heard of it."""
         if self.question is None:
             raise self._unconfirmed(str(lost))
         try:
-            listing = self._ask(lost)
+            listing = self._ask(lost, left)
         except errors.OperationNotFound:
             return None
         except errors.NotFound as error:
@@ -134,12 +145,12 @@ class Mutation(Generic[T]):
         logging.warning("%s: but request id %s was carried out", lost, self.question.request_id)
         return ResponseStatus(202), self.question.recover(listing)
 
-    def _ask(self, lost: errors.CycleCloudError) -> NodeList:
+    def _ask(self, lost: errors.CycleCloudError, left: int) -> NodeList:
         """The nodes of our request id. Raises NotFound, or MutationUnconfirmed when no answer can be had."""
         if self.question is None:
             raise AssertionError("only a mutation with a request id can be asked for")
         try:
-            listing = self.question.ask()
+            listing = self.question.ask(max(1, left))
         except errors.NotFound:
             raise
         except errors.CycleCloudError as error:
@@ -153,12 +164,3 @@ class Mutation(Generic[T]):
     def _unconfirmed(self, reason: str) -> errors.MutationUnconfirmed:
         request_id = self.question.request_id if self.question else None
         return errors.MutationUnconfirmed(self.session.url + self.path, request_id, reason)
-
-
-def answers(listing: NodeList, request_id: str) -> bool:
-    """Whether a listing is about the request id that was asked for, and not simply all nodes there are."""
-    if listing.operation is not None:
-        return True
-    return bool(listing.nodes) and all(
-        record.get("RequestId") == request_id for record in listing.nodes
-    )

@@ -11,6 +11,11 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from hpc.autoscale import hpclogging as logging
+from hpc.autoscale.ccbindings.errors import CycleCloudError
+
+_waits = logging.getLogger("cyclecloud.waits")
+
 
 @dataclass(frozen=True)
 class Demand:
@@ -71,10 +76,26 @@ class Pacing:
     jitter: Callable[[], float] = random.random
     not_before: NotBefore = field(default=PROCESS_WIDE)
 
-    def back_off(self, attempt: int) -> None:
-        """Wait after failed attempt number `attempt` (from 0): doubling, between half and all of the nominal delay."""
+    def back_off(self, attempt: int, waited: float = 0.0) -> None:
+        """Wait after failed attempt number `attempt` (from 0): doubling, between half and all of the nominal delay.
+
+        The seconds that the attempt itself `waited` for an answer count.
+        """
         nominal = min(self.longest_delay, self.first_delay * 2.0**attempt)
-        self.sleep(nominal * (0.5 + self.jitter() / 2))
+        delay = nominal * (0.5 + self.jitter() / 2) - waited
+        if delay > 0.0:
+            self.sleep(delay)
+
+
+def warn_of_try(error: CycleCloudError, attempt: int, attempts: int) -> None:
+    """Say in the log that attempt number `attempt` (from 0) failed, so that nobody waits in silence for the last one.
+
+    Of attempts that took long it is said in a log of its own, which the command line shows also where it shows no other.
+    """
+    waited = getattr(error, "waited", 0.0)
+    took_long = getattr(error, "timed_out", False) or waited >= 1.0
+    warn = _waits.warning if took_long else logging.warning
+    warn("%s (waited %.1f s; try %d of %d)", error, waited, attempt + 1, attempts)
 
 
 def retry_after(headers: Mapping[str, str], wall_clock: Callable[[], float]) -> float | None:

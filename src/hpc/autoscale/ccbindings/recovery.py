@@ -5,9 +5,10 @@ for it, and `clusters.get_nodes` takes it as one.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
+from hpc.autoscale.ccbindings.creation import plain_name
 from hpc.autoscale.ccbindings.models import (
     NodeCreationRequest,
     NodeCreationRequestSet,
@@ -31,15 +32,17 @@ TARGET_STATES: Mapping[str, frozenset[str]] = {
     "remove": _GOING,
 }
 
-# what distinguishes the nodes of one set from those of another: nodearray, VM size, placement group
-_Key = tuple[str, str, str]
+# what distinguishes the nodes of one set from those of another: nodearray, VM size, placement group, and its name where
+# a set asks for that
+_Key = tuple[str, str, str, str]
 
 
 def creation_result(
     request: NodeCreationRequest, request_id: str, listing: NodeList
 ) -> NodeCreationResult:
     """The result of a creation: its nodes counted to the sets that they fit, in the order of the request."""
-    left = Counter(_key(record) for record in listing.nodes)
+    asked = {name for wanted in request.sets if (name := _asked_name(wanted))}
+    left = Counter(_key(record, asked) for record in listing.nodes)
     results = []
     for wanted in request.sets:
         fitting = [key for key in left if _fits(key, wanted)]
@@ -72,16 +75,27 @@ def management_result(action: str, request_id: str, listing: NodeList) -> NodeMa
     return NodeManagementResult(operation_id=request_id, nodes=nodes)
 
 
-def _key(record: Mapping[str, Any]) -> _Key:
+def _key(record: Mapping[str, Any], asked: Container[str]) -> _Key:
     machine_type = str(record.get("MachineType") or "").lower()
-    return (record.get("Template") or "", machine_type, record.get("PlacementGroupId") or "")
+    name = str(record.get("Name") or "").lower()
+    return (
+        record.get("Template") or "",
+        machine_type,
+        record.get("PlacementGroupId") or "",
+        name if name in asked else "",
+    )
 
 
 def _fits(key: _Key, wanted: NodeCreationRequestSet) -> bool:
-    nodearray, machine_type, placement_group = key
+    _, machine_type, _, _ = key
     size = (wanted.definition.machine_type if wanted.definition else None) or machine_type
-    return (nodearray, machine_type, placement_group) == (
+    return key == (
         wanted.nodearray,
         size.lower(),
         wanted.placement_group_id or "",
+        _asked_name(wanted),
     )
+
+
+def _asked_name(wanted: NodeCreationRequestSet) -> str:
+    return (plain_name(wanted.name_format) or "").lower()

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.ccbindings import errors
-from hpc.autoscale.ccbindings.pacing import Demand, Pacing, retry_after
+from hpc.autoscale.ccbindings.pacing import Demand, Pacing, retry_after, warn_of_try
 from hpc.autoscale.ccbindings.replies import Reply, error_for
 from hpc.autoscale.ccbindings.transport import Timeouts, Transport
 from hpc.autoscale.errors import ConfigurationException
@@ -59,24 +59,33 @@ class Session:
     def __repr__(self) -> str:
         return f"Session(url={self.url!r}, username={self._config['username']!r})"
 
-    def read(self, path: str, query: Mapping[str, Any] | None = None) -> Reply:
-        """GET `path`, tried again while the trouble may pass. Returns a reply that succeeded, or raises CycleCloudError."""
-        last = self.pacing.attempts - 1
-        for attempt in range(self.pacing.attempts):
+    def read(
+        self, path: str, query: Mapping[str, Any] | None = None, attempts: int | None = None
+    ) -> Reply:
+        """GET `path`, tried again while the trouble may pass, `attempts` times in all (None: as often as is usual).
+
+        Returns a reply that succeeded, or raises CycleCloudError.
+        """
+        attempts = attempts or self.pacing.attempts
+        for attempt in range(attempts):
+            is_last = attempt == attempts - 1
             try:
                 reply = self.send("GET", path, query)
             except errors.CertificateError:
                 raise
-            except errors.CycleCloudUnreachable:
-                if attempt == last:
+            except errors.CycleCloudUnreachable as error:
+                warn_of_try(error, attempt, attempts)
+                if is_last:
                     raise
-                self.pacing.back_off(attempt)
+                self.pacing.back_off(attempt, error.waited)
                 continue
             if reply.succeeded:
                 return reply
-            if reply.status_code not in TRANSIENT or attempt == last:
-                raise self.refusal(reply)
+            refusal = self.refusal(reply)
+            if reply.status_code not in TRANSIENT or is_last:
+                raise refusal
             if self.asked_to_wait(reply) is None:
+                warn_of_try(refusal, attempt, attempts)
                 self.pacing.back_off(attempt)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
@@ -94,7 +103,12 @@ class Session:
         self._await_turn(method, path)
         url = self.url + path + _encoded(query)
         logging.debug("%s %s", method, url)
-        reply = self._transport.exchange(method, url, body)
+        began = self.pacing.now()
+        try:
+            reply = self._transport.exchange(method, url, body)
+        except errors.CycleCloudUnreachable as error:
+            error.waited = self.pacing.now() - began
+            raise
         logging.debug("%s %s: HTTP %s, %d bytes", method, url, reply.status_code, len(reply.body))
         wait = self.asked_to_wait(reply)
         if wait is not None:

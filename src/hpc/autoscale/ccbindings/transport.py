@@ -130,7 +130,9 @@ class Transport:
             re.IGNORECASE,
         ):
             return errors.CertificateError(url, reason)
-        return errors.CycleCloudUnreachable(url, reason, sent=not _never_connected(error))
+        unreachable = errors.CycleCloudUnreachable(url, reason, sent=not _never_connected(error))
+        unreachable.timed_out = any(isinstance(cause, TimeoutError) for cause in _causes(error))
+        return unreachable
 
 
 def _checked_url(url: str) -> str:

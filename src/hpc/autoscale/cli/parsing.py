@@ -27,7 +27,13 @@ _NOT_FOR_COMMANDS = frozenset({"func", "cmd", "read_only", "cluster_response", "
 _SILENT = {
     "version": 1,
     "disable_existing_loggers": False,
-    "handlers": {"nowhere": {"class": "logging.NullHandler"}},
+    "formatters": {"plain": {"format": "%(message)s"}},
+    "handlers": {
+        "nowhere": {"class": "logging.NullHandler"},
+        "stderr": {"class": "logging.StreamHandler", "formatter": "plain"},
+    },
+    # whoever waits is told what for
+    "loggers": {"cyclecloud.waits": {"level": "WARNING", "handlers": ["stderr"]}},
     "root": {"level": "INFO", "handlers": ["nowhere"]},
 }
 _LOUD = {

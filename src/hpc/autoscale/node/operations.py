@@ -12,8 +12,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hpc.autoscale import hpclogging as logging
-from hpc.autoscale.ccbindings.errors import OperationNotFound
+from hpc.autoscale.ccbindings.creation import plain_name
+from hpc.autoscale.ccbindings.errors import MutationUnconfirmed, OperationNotFound
+from hpc.autoscale.ccbindings.evidence import answers, check_answers
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
+from hpc.autoscale.ccbindings.models import NodeList
 from hpc.autoscale.errors import CycleCloudError
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.requests import RequestLog
@@ -54,9 +57,7 @@ def settle_lost_creates(binding: ClusterBindingInterface, requests: RequestLog) 
     """
     happened = []
     for request_id in requests.unsettled:
-        try:
-            binding.get_nodes(request_id=request_id)
-        except OperationNotFound:
+        if _created_by(binding, request_id, request_id) is None:
             requests.never_happened(request_id)
         else:
             requests.settle(request_id)
@@ -74,11 +75,12 @@ def create(
     is then for `find_out`."""
     request_id = requests.begin(request_id)
     result = binding.create_nodes(nodes, request_id=request_id)
-    records = binding.get_nodes(operation_id=result.operation_id).nodes or []
+    records = _created_by(binding, result.operation_id, request_id)
+    if records is None:
+        reason = f"operation {result.operation_id} is unknown right after it was accepted"
+        raise MutationUnconfirmed(where(binding), request_id, reason)
     requests.settle(request_id)
     messages = [s.message for s in result.sets or () if s.message]
-    for message in messages:
-        logging.warning("create %s: %s", request_id, message)
     adopted, surplus, missing = adopt(nodes, records)
     late = max(0, sum(s.added or 0 for s in result.sets or ()) - len(records))
     return Created(
@@ -93,14 +95,40 @@ def find_out(
     request_id: str,
 ) -> Created | None:
     """What came of a create whose reply, or whose nodes, could not be read; None when it never happened."""
-    try:
-        records = binding.get_nodes(request_id=request_id).nodes or []
-    except OperationNotFound:
+    records = _created_by(binding, request_id, request_id)
+    if records is None:
         requests.never_happened(request_id)
         return None
     requests.settle(request_id)
     adopted, surplus, missing = adopt(nodes, records)
     return Created(request_id, request_id, adopted, surplus, [], missing, [])
+
+
+def where(binding: ClusterBindingInterface) -> str:
+    """Cluster and server of a binding, for messages; it may be one that knows nothing of this."""
+    return str(getattr(binding, "where", f"cluster {binding.cluster_name}"))
+
+
+def _listing(binding: ClusterBindingInterface, operation_id: str, request_id: str) -> NodeList:
+    """The nodes of an operation. One whose reply was lost goes by its request id, and is asked for as that."""
+    if operation_id == request_id:
+        return binding.get_nodes(request_id=request_id)
+    return binding.get_nodes(operation_id=operation_id)
+
+
+def _created_by(
+    binding: ClusterBindingInterface, operation_id: str, request_id: str
+) -> Sequence[Record] | None:
+    """The nodes that a create has made; None when the server knows nothing of it.
+
+    Raises CycleCloudError when it cannot be asked, or answers with something else: then nothing is known.
+    """
+    try:
+        listing = _listing(binding, operation_id, request_id)
+    except OperationNotFound:
+        return None
+    check_answers(binding.cluster_name, listing, request_id)
+    return listing.nodes or []
 
 
 def start(
@@ -134,24 +162,28 @@ def manage(
     for node in nodes:
         if id(node) not in answered:
             refused.setdefault(id(node), f"{node.name}: the server knows no such node")
-    records = _records(binding, result.operation_id)
-    found = {record.get("NodeId"): record for record in records or ()}
+    records, was_read = _records(binding, result.operation_id, request_id)
+    found = {record.get("NodeId"): record for record in records}
     accepted = [
         (node, found.get(node.delayed_node_id.node_id))
         for node in nodes
         if id(node) in answered and id(node) not in refused
     ]
     reasons = list(refused.values())
-    return Managed(result.operation_id, request_id, accepted, reasons, records is not None)
+    return Managed(result.operation_id, request_id, accepted, reasons, was_read)
 
 
-def _records(binding: ClusterBindingInterface, operation_id: str) -> list[Record] | None:
+def _records(
+    binding: ClusterBindingInterface, operation_id: str, request_id: str
+) -> tuple[Sequence[Record], bool]:
+    """The nodes of an operation, and whether those that are not among them are known to be gone."""
     try:
-        return list(binding.get_nodes(operation_id=operation_id).nodes or [])
+        listing = _listing(binding, operation_id, request_id)
     except CycleCloudError as e:
         # the command was accepted; only its effect could not be read back, and the next listing will show it
         logging.warning("operation %s: its nodes could not be read: %s", operation_id, e)
-        return None
+        return (), False
+    return listing.nodes or (), answers(listing, request_id)
 
 
 def manageable(nodes: Iterable[Node], what: str) -> list[Node]:
@@ -173,8 +205,9 @@ def adopt(
     """Match planned nodes to the records of the operation that created them, set by set.
 
     A set is nodearray, VM size and placement group. Within one, nodes that were asked for with attributes of their own
-    take records that carry those. Where records are fewer, the nodes that were planned first get them; which node gets
-    which is by name where the server gave the planned one, else by order. Returns the matches in the order of `nodes`,
+    take records that carry those. A node that was asked for by a name is the record of that name or none; of the others,
+    where records are fewer, the nodes that were planned first get them; which node gets which is by name where the server
+    gave the planned one, else by order. Returns the matches in the order of `nodes`,
     the records nobody planned, and the nodes that nothing was made for. Cost: linear, but for sorting names.
     """
     waiting: dict[tuple[Any, Any, Any], list[Record]] = defaultdict(list)
@@ -196,6 +229,7 @@ def _match_set(
     group: Sequence[Node], records: list[Record], matches: dict[int, Record]
 ) -> list[Record]:
     """Match the nodes of one set into `matches`; the records that are left."""
+    group, records = _match_names(group, records, matches)
     alike: dict[str, list[Node]] = defaultdict(list)
     for node in group:
         alike[repr(_attributes(node))].append(node)
@@ -207,6 +241,23 @@ def _match_set(
         rest = _pair(nodes, fitting, rest, matches)
     left_over = [node for node in group if id(node) not in matches]
     return _pair(left_over, rest[: len(left_over)], rest, matches)
+
+
+def _match_names(
+    group: Sequence[Node], records: list[Record], matches: dict[int, Record]
+) -> tuple[Sequence[Node], list[Record]]:
+    """Match the nodes that were asked for by name into `matches`; the nodes and the records that are left."""
+    asked = {name.lower(): node for node in group if (name := plain_name(node.name_format))}
+    if not asked:
+        return group, records
+    rest: list[Record] = []
+    for record in records:
+        node = asked.pop(str(record.get("Name")).lower(), None)
+        if node is None:
+            rest.append(record)
+        else:
+            matches[id(node)] = record
+    return [node for node in group if not plain_name(node.name_format)], rest
 
 
 def _pair(

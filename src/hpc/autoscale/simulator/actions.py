@@ -29,14 +29,14 @@ def _terminate(cluster: "Cluster", node: SimNode, cause: Cause, tally: Tally) ->
     if node.phase is Phase.TERMINATING:
         return ""
     if node.parked:
-        return "" if node.is_set("Fixed") else _remove(cluster, node, cause, tally)
+        return "" if node.keeps_record else _remove(cluster, node, cause, tally)
     return _kept_alive(node) or _fire(cluster, node, Event.TERMINATE, cause)
 
 
 def _remove(cluster: "Cluster", node: SimNode, cause: Cause, tally: Tally) -> str:
     if node.parked:
         return _fire(cluster, node, Event.REMOVE_RECORD, cause)
-    if node.is_set("Fixed"):
+    if node.keeps_record:
         return f"{node.name} must be terminated before it can be removed"
     return _terminate(cluster, node, cause, tally)
 

@@ -24,9 +24,9 @@ from hpc.autoscale.simulator.description import (
 )
 from hpc.autoscale.simulator.errors import BadRequest, Conflict, NotFound
 from hpc.autoscale.simulator.filters import compile_filter
-from hpc.autoscale.simulator.lifecycle import Phase
+from hpc.autoscale.simulator.lifecycle import Event, Phase
 from hpc.autoscale.simulator.limits import Tally
-from hpc.autoscale.simulator.nodes import Cause, SimNode
+from hpc.autoscale.simulator.nodes import Cause, SimNode, flag
 from hpc.autoscale.simulator.orchestrator import Entry, Orchestrator
 from hpc.autoscale.simulator.records import MANAGED, merged, node_record, timestamp
 from hpc.autoscale.simulator.status import cluster_status
@@ -144,6 +144,27 @@ class Cluster:
             for array in description.nodearrays.values()
             for key in array.machine_types
         }
+        for array in description.nodes.values():
+            self._set_up(array)
+
+    def _set_up(self, alone: Nodearray) -> None:
+        """A node outside of nodearrays, which is there from the start."""
+        orchestrator = self.cloud.orchestrator
+        (size,) = alone.machine_types.values()
+        node = SimNode(
+            node_id=orchestrator.new_id(),
+            name=alone.name,
+            cluster=self.name,
+            nodearray=alone,
+            machine_type=size,
+            placement_group=None,
+            attributes=alone.attributes,
+            request_id=None,
+            cause=Cause("description"),
+        )
+        orchestrator.add(node)
+        if flag(node.attributes, "StartAutomatically", default=True):
+            orchestrator.fire(node, Event.START)
 
     def nodes(self) -> list[SimNode]:
         """All nodes that have a record, oldest first."""

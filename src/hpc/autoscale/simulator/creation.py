@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from hpc.autoscale.simulator.cluster import Cluster, Operation
 
 _NAME_FORMAT = re.compile(r"[A-Za-z0-9_.-]*%(?:0[1-9])?d[A-Za-z0-9_.-]*")
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _LONGEST_FORMAT = 60
 _MOST_OFFSET = 1_000_000_000
 _LONGEST_GROUP = 100
@@ -36,7 +37,10 @@ _LONGEST_GROUP = 100
 
 @dataclass(frozen=True)
 class SetPlan:
-    """One set of a valid request, with everything decided but how many there is room for."""
+    """One set of a valid request, with everything decided but how many there is room for.
+
+    `name_format` has one `%d`, or is the name of its only node.
+    """
 
     array: Nodearray
     size: MachineType
@@ -51,9 +55,11 @@ def plan(cluster: "Cluster", request: models.NodeCreationRequest) -> list[SetPla
     """What a request of the right form asks for. Raises Conflict for the first thing that is invalid."""
     if not request.sets:
         raise Conflict("sets: expected at least one set, found none")
-    return [
+    plans = [
         _plan_set(cluster, wanted, f"sets[{index}]") for index, wanted in enumerate(request.sets)
     ]
+    _check_plain_names(cluster, plans)
+    return plans
 
 
 def _plan_set(cluster: "Cluster", wanted: models.NodeCreationRequestSet, path: str) -> SetPlan:
@@ -63,12 +69,8 @@ def _plan_set(cluster: "Cluster", wanted: models.NodeCreationRequestSet, path: s
     offset = 1 if wanted.name_offset is None else wanted.name_offset
     if not 0 <= offset <= _MOST_OFFSET:
         raise Conflict(f"{path}.nameOffset: expected 0 to {_MOST_OFFSET}, found {offset}")
-    form = wanted.name_format
-    if form is not None and not (_NAME_FORMAT.fullmatch(form) and len(form) <= _LONGEST_FORMAT):
-        raise Conflict(
-            f"{path}.nameFormat: expected letters, digits, '-', '_' and '.' around one %d,"
-            f" at most {_LONGEST_FORMAT} characters, found {form[:80]!r}"
-        )
+    form = f"{array.name}-%d" if wanted.name_format is None else wanted.name_format
+    _check_form(form, wanted.count, path)
     group = wanted.placement_group_id or None
     if group is not None and not (len(group) <= _LONGEST_GROUP and group.isprintable()):
         raise Conflict(
@@ -81,9 +83,36 @@ def _plan_set(cluster: "Cluster", wanted: models.NodeCreationRequestSet, path: s
         wanted.count,
         merged(array.attributes, wanted.node_attributes or {}),
         group,
-        form or f"{array.name}-%d",
+        form,
         offset,
     )
+
+
+def _check_form(form: str, count: int, path: str) -> None:
+    if len(form) > _LONGEST_FORMAT or not (
+        _NAME_FORMAT.fullmatch(form) or _PLAIN_NAME.fullmatch(form)
+    ):
+        raise Conflict(
+            f"{path}.nameFormat: expected letters, digits, '-', '_' and '.' around one %d, or none,"
+            f" at most {_LONGEST_FORMAT} characters, found {form[:80]!r}"
+        )
+    if "%" not in form and count > 1:
+        raise Conflict(
+            f"{path}.nameFormat: {form!r} is a name for one node; expected a %d in it, because"
+            f" count is {count}"
+        )
+
+
+def _check_plain_names(cluster: "Cluster", plans: Sequence[SetPlan]) -> None:
+    """A name that is asked for as it is must be free, unlike one with a number to choose."""
+    used = {node.name.lower() for node in cluster.nodes()}
+    for index, wanted in enumerate(plans):
+        name = wanted.name_format
+        if "%" in name:
+            continue
+        if name.lower() in used:
+            raise Conflict(f"sets[{index}].nameFormat: the name {name} is in use")
+        used.add(name.lower())
 
 
 def _machine_type(array: Nodearray, name: str, path: str) -> MachineType:
@@ -129,7 +158,7 @@ def carry_out(
     cluster: "Cluster", plans: Sequence[SetPlan], operation: "Operation", cause: Cause
 ) -> models.NodeCreationResult:
     """Add the nodes of each set, as far as there is room."""
-    names = _Names(cluster)
+    names = _Names(cluster, plans)
     # records without a VM are held against the limits on nodes among themselves, but take nothing from started ones
     started, parked = cluster.cloud.tally(), cluster.cloud.tally(with_parked=True)
     results = []
@@ -188,14 +217,19 @@ def _add(cluster: "Cluster", wanted: SetPlan, name: str, cause: Cause) -> SimNod
 
 
 class _Names:
-    """Free node names; names that differ only in case would be the same host."""
+    """Free node names; names that differ only in case would be the same host. `plans` reserve the names that they spell
+    out, whichever set comes first."""
 
-    def __init__(self, cluster: "Cluster") -> None:
+    def __init__(self, cluster: "Cluster", plans: Sequence[SetPlan]) -> None:
         self._used = {node.name.lower() for node in cluster.nodes()}
+        self._used |= {plan.name_format.lower() for plan in plans if "%" not in plan.name_format}
         self._tried: dict[tuple[str, int], int] = {}
 
     def next(self, wanted: SetPlan, count: int) -> Iterator[str]:
-        """The first `count` free names of a set's format, counting from its offset."""
+        """The first `count` free names of a set's format, counting from its offset; a plain name is its set's own."""
+        if "%" not in wanted.name_format:
+            yield from [wanted.name_format][:count]
+            return
         start = (wanted.name_format.lower(), wanted.name_offset)
         index = self._tried.get(start, wanted.name_offset)
         while count:

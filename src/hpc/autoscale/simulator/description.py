@@ -73,7 +73,8 @@ class MachineTemplate:
 
 @dataclass(frozen=True)
 class Nodearray:
-    """A nodearray; `machine_types` by lower-case name and in order of preference.
+    """A nodearray; `machine_types` by lower-case name and in order of preference. A node outside of nodearrays is one of
+    its own that nobody can add to: `is_array` is false then, and there is one machine type.
 
     `hostnames` says whether nodes register under their "name" or their "address"; `attributes` are further attributes of
     its record, in CycleCloud's own names.
@@ -95,16 +96,18 @@ class Nodearray:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     lifecycle: Lifecycle = Lifecycle()
     machine: MachineTemplate | None = None
+    is_array: bool = True
 
 
 @dataclass(frozen=True)
 class ClusterDescription:
-    """A cluster and its limits, which count over all of its nodearrays."""
+    """A cluster and its limits, which count over all of its nodes. `nodes` are those outside of nodearrays."""
 
     name: str
     max_count: int
     max_core_count: int
     nodearrays: Mapping[str, Nodearray]
+    nodes: Mapping[str, Nodearray] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -38,15 +38,34 @@ from hpc.autoscale.simulator.records import MANAGED
 from hpc.autoscale.simulator.templating import PLACEHOLDERS, placeholders
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+# as somebody types it into a form
+_CLUSTER_NAME = re.compile(rf"{_NAME.pattern}(?: +[A-Za-z0-9_.-]+)*")
 
 _INVALID_REASONS = ["NotActivated", "DisabledMachineType"]
 _SCORES = ["High", "Medium", "Low"]
 
 _TOP_KEYS = ["clusters", "regions", "lifecycle", "faults"]
-_CLUSTER_KEYS = ["max_count", "max_core_count", "region", "subnet_id", "lifecycle", "nodearrays"]
+_CLUSTER_KEYS = [
+    "max_count",
+    "max_core_count",
+    "region",
+    "subnet_id",
+    "lifecycle",
+    "nodearrays",
+    "nodes",
+]
 _REGION_KEYS = [item.name for item in fields(Region) if item.name != "name"]
 _LIFECYCLE_KEYS = [item.name for item in fields(Lifecycle)]
-_NODEARRAY_KEYS = [item.name for item in fields(Nodearray) if item.name != "name"]
+_NODEARRAY_KEYS = [item.name for item in fields(Nodearray) if item.name not in ("name", "is_array")]
+_NODE_KEYS = [
+    "machine_type",
+    "region",
+    "subnet_id",
+    "hostnames",
+    "attributes",
+    "lifecycle",
+    "machine",
+]
 _MACHINE_TYPE_KEYS = [item.name for item in fields(MachineType) if item.name != "quota_vcpus"]
 _MACHINE_KEYS = [item.name for item in fields(MachineTemplate)]
 
@@ -72,11 +91,15 @@ def describe(value: object) -> Description:
     }
     if not clusters:
         raise top.fail("clusters", "at least one cluster", top.raw("clusters"))
-    _check_names(clusters, "clusters")
+    _check_names(clusters, "clusters", _CLUSTER_NAME, "'-', '_', '.' and spaces inside")
     regions = {
         name: _region(name, section) for name, section in top.sections("regions", _REGION_KEYS)
     }
-    arrays = [array for cluster in clusters.values() for array in cluster.nodearrays.values()]
+    arrays = [
+        array
+        for cluster in clusters.values()
+        for array in (*cluster.nodearrays.values(), *cluster.nodes.values())
+    ]
     _check_regions(regions, arrays)
     used = sorted({array.region for array in arrays})
     return Description(
@@ -86,13 +109,18 @@ def describe(value: object) -> Description:
     )
 
 
-def _check_names(names: Iterable[str], path: str) -> None:
+def _check_names(
+    names: Iterable[str],
+    path: str,
+    pattern: re.Pattern[str] = _NAME,
+    others: str = "'-', '_' and '.'",
+) -> None:
     """Names end up in URLs and host names; two that differ only in case would be one there."""
     seen: dict[str, str] = {}
     for name in names:
-        if not _NAME.fullmatch(name):
+        if not pattern.fullmatch(name):
             raise DescriptionError(
-                f"{path}: expected names of letters, digits, '-', '_' and '.', found {name!r}"
+                f"{path}: expected names of letters, digits, {others}, found {name!r}"
             )
         twin = seen.setdefault(name.lower(), name)
         if twin != name:
@@ -142,7 +170,42 @@ def _cluster(name: str, section: Section, defaults: Lifecycle) -> ClusterDescrip
     if not nodearrays:
         raise section.fail("nodearrays", "at least one nodearray", section.raw("nodearrays"))
     _check_names(nodearrays, section.at("nodearrays"))
-    return ClusterDescription(name, max_count, max_core_count, nodearrays)
+    nodes = {
+        node: _node(node, part, section, lifecycle)
+        for node, part in section.sections("nodes", _NODE_KEYS)
+    }
+    _check_names([*nodearrays, *nodes], section.at("nodes"))
+    for node in nodes:
+        if node in nodearrays:
+            raise DescriptionError(
+                f"{section.at('nodes')}.{node}: this name is that of a nodearray"
+            )
+    return ClusterDescription(name, max_count, max_core_count, nodearrays, nodes)
+
+
+def _node(name: str, section: Section, cluster: Section, defaults: Lifecycle) -> Nodearray:
+    """A node outside of nodearrays; `cluster` is the section around it."""
+    region = section.maybe_text("region") or cluster.text("region")
+    subnet = cluster.text("subnet_id", f"simulated/{region}/default")
+    value = section.raw("machine_type")
+    entry = {"name": value} if isinstance(value, str) else value
+    path = section.at("machine_type")
+    if entry is None:
+        raise section.fail("machine_type", "a VM size", None)
+    size = _machine_type(Section(entry, path, _MACHINE_TYPE_KEYS), region)
+    return Nodearray(
+        name,
+        region=region,
+        subnet_id=section.text("subnet_id", subnet),
+        machine_types={size.name.lower(): size},
+        max_count=1,
+        max_core_count=UNLIMITED_CORES,
+        hostnames=section.choice("hostnames", ["name", "address"], "name"),
+        attributes=_attributes(section),
+        lifecycle=_lifecycle(section, defaults),
+        machine=_machine(section),
+        is_array=False,
+    )
 
 
 def _nodearray(name: str, section: Section, cluster: Section, defaults: Lifecycle) -> Nodearray:
@@ -261,7 +324,7 @@ def _machine(section: Section) -> MachineTemplate | None:
     env = machine.mapping("env")
     template = MachineTemplate(
         command=command,
-        env={name: Section(env, machine.at("env"), list(env)).text(name) for name in env},
+        env={name: Section(env, machine.at("env"), list(env)).any_text(name) for name in env},
         ready_file=machine.maybe_text("ready_file"),
         ready_command=machine.texts("ready_command"),
         grace=machine.number("grace", 10.0),

@@ -17,7 +17,7 @@ class Cause:
     """Why something happens to a node.
 
     `kind` is "rest" for a request of the protocol (`action`, `operation_id` and `request_id` then say which), "control"
-    for one of the simulator's own, or "evicted", "allocation_failed", "boot_failed", "machine_exited".
+    for one of the simulator's own, "description" for what is there from the start, or "evicted", "allocation_failed", "boot_failed", "machine_exited".
     """
 
     kind: str
@@ -93,6 +93,11 @@ class SimNode:
     def is_set(self, attribute: str) -> bool:
         """Whether a boolean attribute such as KeepAlive is true; false when it is absent."""
         return flag(self.attributes, attribute, default=False)
+
+    @property
+    def keeps_record(self) -> bool:
+        """Whether there is still a record of it when it is terminated."""
+        return self.is_set("Fixed") or not self.nodearray.is_array
 
     @property
     def shutdown_action(self) -> str:

@@ -195,7 +195,7 @@ class Orchestrator:
             node.vm_running = node.registered = False
         if phase in (Phase.TERMINATED, Phase.ALLOCATION):
             self._forget_vm(node)
-        if phase is Phase.TERMINATED and (node.drop_record or not node.is_set("Fixed")):
+        if phase is Phase.TERMINATED and (node.drop_record or not node.keeps_record):
             self.fire(node, Event.REMOVE_RECORD)
         elif phase is Phase.REMOVED:
             del self.nodes[node.node_id]

@@ -73,6 +73,13 @@ class Section:
             raise self.fail(key, "a string that is not empty", value)
         return value
 
+    def any_text(self, key: str) -> str:
+        """A string, which may be empty."""
+        value = self._values.get(key)
+        if not isinstance(value, str):
+            raise self.fail(key, "a string", value)
+        return value
+
     def maybe_text(self, key: str) -> str | None:
         """A string that is not empty, or None when absent."""
         return self.text(key) if self.has(key) else None

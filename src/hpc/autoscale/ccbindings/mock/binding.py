@@ -9,7 +9,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, TypeVar
 
 from hpc.autoscale import hpctypes as ht
-from hpc.autoscale.ccbindings.creation import partition_by_set
+from hpc.autoscale.ccbindings.creation import partition_by_set, plain_name
 from hpc.autoscale.ccbindings.errors import Conflict, OperationNotFound
 from hpc.autoscale.ccbindings.mock.capacity import Slot
 from hpc.autoscale.ccbindings.mock.cluster import MockCluster
@@ -87,20 +87,23 @@ class MockClusterBinding(MockCluster, SelectingBinding):
     def create_nodes(
         self, nodes: Sequence["Node"], request_id: str | None = None
     ) -> NodeCreationResult:
-        """Create nodes by the names they have, as many as their buckets have room for; those beyond stay as they are.
+        """Create nodes, as many as their buckets have room for; those beyond stay as they are.
 
-        AssertionError for a node that exists, has an id or has the name of another. A request id is carried out once.
+        Their names are those that they have, or follow from their name formats. AssertionError for a node that exists, has
+        an id or has the name of another; Conflict for a name format without a number that does not name one new node. A
+        request id is carried out once.
         """
         done = self._done(request_id, NodeCreationResult)
         if done is not None:
             return done
-        self._check_new(nodes)
+        asked = self._check_new(nodes)
         created: list[MockNode] = []
         sets = []
         for group in partition_by_set(nodes):
             slot = self._slot_of(group[0])
             added = group[: slot.bucket.available_count]
-            created.extend(self._create(slot, node, request_id) for node in added)
+            for node in added:
+                created.append(self._create(slot, node, self._new_name(node, asked), request_id))
             refused = f"only {len(added)} of {len(group)} are available"
             message = None if len(added) == len(group) else refused
             sets.append(NodeCreationResultSet(added=len(added), message=message))
@@ -187,16 +190,34 @@ class MockClusterBinding(MockCluster, SelectingBinding):
         self._results[request_id or operation_id] = result
         return result
 
-    def _check_new(self, nodes: Sequence["Node"]) -> None:
+    def _check_new(self, nodes: Sequence["Node"]) -> set[str]:
+        """The names that planned nodes ask for, which are free."""
         names: set[str] = set()
         for node in nodes:
             if node.exists:
                 raise AssertionError(f"node {node.name} exists already")
             if node.delayed_node_id.node_id:
                 raise AssertionError(f"node {node.name} has an id already")
-            if node.name in names or self._is_taken(node.name):
-                raise AssertionError(f"the name {node.name} is in use")
-            names.add(node.name)
+            form = node.name_format
+            name = plain_name(form) if form else node.name
+            if name is None:
+                _check_format(str(form))
+            elif name in names or self._is_taken(name):
+                said = f"the name {name} is in use"
+                raise _conflict(said) if form else AssertionError(said)
+            else:
+                names.add(name)
+        return names
+
+    def _new_name(self, node: "Node", asked: set[str]) -> str:
+        """The name that a planned node gets: its own, or that of its format, with the lowest number that nobody has or has
+        `asked` for."""
+        form = node.name_format
+        if not form or plain_name(form):
+            return form or node.name
+        numbers = itertools.count(1 if node.name_offset is None else node.name_offset)
+        names = (form % number for number in numbers)
+        return next(name for name in names if name not in asked and not self._is_taken(name))
 
     def _is_taken(self, name: str) -> bool:
         held = self.nodes.get(name)
@@ -207,13 +228,13 @@ class MockClusterBinding(MockCluster, SelectingBinding):
         slot = self._capacity.slots.get(node.bucket_id)
         return slot or self._capacity.find(node.nodearray, node.vm_size)
 
-    def _create(self, slot: Slot, node: "Node", request_id: str | None) -> MockNode:
-        """The cluster's own node for a planned one, which learns its id and that it is on its way."""
+    def _create(self, slot: Slot, node: "Node", name: str, request_id: str | None) -> MockNode:
+        """The cluster's own node, of this name, for a planned one, which learns its id and that it is on its way."""
         attributes = deepcopy(dict(node.node_attribute_overrides))
         keep_alive = node.keep_alive or bool(attributes.get("KeepAlive"))
         held = new_node(
             slot,
-            node.name,
+            name,
             node.state,
             "Started",
             placement_group=node.placement_group,
@@ -256,6 +277,13 @@ class MockClusterBinding(MockCluster, SelectingBinding):
         if done is None:
             raise _unknown(f"No operation found for request id {request_id}")
         return done.operation_id
+
+
+def _check_format(form: str) -> None:
+    try:
+        form % 1
+    except (TypeError, ValueError):
+        raise _conflict(f"name_format: expected a name, or one %d in it, found {form!r}") from None
 
 
 def _conflict(message: str) -> Conflict:

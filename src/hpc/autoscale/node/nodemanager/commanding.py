@@ -6,11 +6,13 @@ the published results.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
+from hpc.autoscale.errors import CycleCloudError
 from hpc.autoscale.hpctypes import NodeStatus, OperationId
 from hpc.autoscale.node import operations
 from hpc.autoscale.node.node import Node
@@ -83,20 +85,40 @@ class Commands:
         Nodes that exist already are left alone, so calling it twice creates nothing twice. What the server does not
         make is dropped from the plan, and the reasons say why. The nodes of the result are those that now exist.
         """
-        outcome = _Outcome()
-        self._settle_doubts(outcome)
-        wanted = [n for n in nodes or self.new_nodes if n.managed and not n.exists]
+        outcome = _Outcome(operations.where(self._bindings))
+        with self._warning_of("bootup"):
+            self._settle_doubts(outcome)
+            wanted = [n for n in nodes or self.new_nodes if n.managed and not n.exists]
+            if not wanted and not outcome.operation_ids:
+                return BootupResult("success", "", [], None, ["No new nodes required or created."])
+            self._boot(wanted, request_id_start, request_id_create, outcome)
+        return outcome.result()
+
+    def _boot(
+        self,
+        wanted: Sequence[Node],
+        request_id_start: str | None,
+        request_id_create: str | None,
+        outcome: _Outcome,
+    ) -> None:
         to_start = [n for n in wanted if n.delayed_node_id.node_id]
         to_create = [n for n in wanted if not n.delayed_node_id.node_id]
-        if not wanted and not outcome.operation_ids:
-            return BootupResult("success", "", [], None, ["No new nodes required or created."])
         if to_start:
             started = operations.start(self._bindings, to_start, request_id_start)
             made = self._learn(started, removes=False)
             outcome.add(started.operation_id, started.request_id, made, started.reasons)
         if to_create:
             self._create(to_create, request_id_create, outcome)
-        return outcome.result()
+
+    @contextmanager
+    def _warning_of(self, command: str) -> Iterator[None]:
+        """Say in the log that a command ended in an error, whatever its caller makes of that."""
+        try:
+            yield
+        except CycleCloudError as error:
+            where = operations.where(self._bindings)
+            logging.warning("%s: %s failed: %s", where, command, error)
+            raise
 
     def _create(self, nodes: list[Node], request_id: str | None, outcome: _Outcome) -> None:
         request_id = self.requests.begin(request_id)
@@ -198,11 +220,14 @@ class Commands:
         if not named:
             return result_type("success", "", None, [])
         call: Callable[..., Any] = getattr(self._bindings, verb)
-        managed = operations.manage(self._bindings, call, named, request_id)
+        with self._warning_of(verb):
+            managed = operations.manage(self._bindings, call, named, request_id)
+        outcome = _Outcome(operations.where(self._bindings), verb)
         accepted = self._learn(managed, removes=verb in _REMOVING)
+        outcome.add(managed.operation_id, managed.request_id, accepted, managed.reasons)
         status = "success" if accepted or not managed.reasons else "Failed"
         return result_type(
-            status, managed.operation_id, [managed.request_id], accepted, managed.reasons
+            status, managed.operation_id, outcome.request_ids, accepted, outcome.reasons
         )
 
     def _learn(self, managed: Managed, removes: bool) -> list[Node]:
@@ -268,14 +293,17 @@ class Commands:
 
 
 class _Outcome:
-    """What came of a bootup so far, which may have been several requests."""
+    """What came of a command so far, which may have been several requests. What the server did not do is in the log, and in
+    the reasons, with `where` that was."""
 
-    def __init__(self) -> None:
+    def __init__(self, where: str, command: str = "bootup") -> None:
         self.operation_ids: list[str] = []
         self.request_ids: list[str] = []
         self.made: list[Node] = []
         self.reasons: list[str] = []
         self.pending = 0
+        self._where = where
+        self._command = command
 
     def add(
         self, operation_id: str, request_id: str, made: Sequence[Node], reasons: Sequence[str]
@@ -284,7 +312,11 @@ class _Outcome:
         self.operation_ids.append(operation_id)
         self.request_ids.append(request_id)
         self.made.extend(made)
-        self.reasons.extend(reasons)
+        self.reasons.extend(f"{self._where}: {reason}" for reason in reasons)
+        if reasons:
+            more = f"; and {len(reasons) - 3} more" if len(reasons) > 3 else ""
+            shown = "; ".join(reasons[:3]) + more
+            logging.warning("%s: %s %s: %s", self._where, self._command, request_id, shown)
 
     def result(self) -> BootupResult:
         """All of it."""
@@ -310,9 +342,10 @@ def _bucket_of(node: Node) -> NodeBucket | None:
 
 def _why_not_made(created: Created) -> list[str]:
     late = [f"{len(created.pending)} nodes were accepted and are not listed yet"]
+    messages = list(dict.fromkeys(created.messages))
     if not created.not_made:
-        return [*created.messages, *(late if created.pending else [])]
-    said = "; ".join(created.messages) or "the server did not say why"
+        return [*messages, *(late if created.pending else [])]
+    said = "; ".join(messages) or "the server did not say why"
     names = ", ".join(node.name for node in created.not_made[:3])
     more = f" and {len(created.not_made) - 3} more" if len(created.not_made) > 3 else ""
     return [
