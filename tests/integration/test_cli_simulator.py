@@ -8,6 +8,7 @@ import sys
 import time
 
 import pytest
+from scripted_server import Answer, serving
 
 from hpc.autoscale import cli
 from hpc.autoscale.simulator import serve
@@ -172,6 +173,24 @@ def test_a_listing_without_nodes_is_no_evidence(site, simulator):
     assert site.errors.count("\n") == 1
     simulator.faults.clear()
     assert started(simulator) == ["htc-1", "htc-2", "htc-3"]
+
+
+def test_a_server_that_never_answers(site, simulator):
+    """The command ends after so many tries, and says on stderr what it waits for."""
+    with serving() as silent:
+        for path in ("status", "nodes"):
+            silent.on("GET", f"/clusters/demo/{path}", Answer(fault="silence"))
+        config = json.loads(site.path.read_text())
+        changes = {"url": silent.url, "timeout": 0.3, "retry": {"attempts": 2}}
+        site.path.write_text(json.dumps({**config, **changes}))
+        process = site.start("nodes")
+        out, said = process.communicate(timeout=60)
+        assert (process.returncode, out, len(silent.requests)) == (1, "", 2)
+    first, second, error = said.splitlines()
+    for line, number in ((first, 1), (second, 2)):
+        assert line.startswith(f"{silent.url}/clusters/demo/status?nodes=true: no answer")
+        assert line.endswith(f" s; try {number} of 2)")
+    assert error.startswith(f"Error '{silent.url}")
 
 
 def test_nodes_by_hand(site, simulator):

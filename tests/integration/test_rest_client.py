@@ -1,13 +1,16 @@
 """The REST client against a real HTTP server: what it sends, what it makes of answers, and of everything else."""
 
 import base64
+import logging
+import re
 from collections.abc import Iterator
 
 import pytest
 from scripted_server import Answer, FakeTime, ScriptedServer, serving
 
 from hpc.autoscale.ccbindings import clusters, errors
-from hpc.autoscale.ccbindings.pacing import NotBefore
+from hpc.autoscale.ccbindings.models import NodeManagementRequest
+from hpc.autoscale.ccbindings.pacing import NotBefore, Pacing
 from hpc.autoscale.ccbindings.session import Session
 from hpc.autoscale.ccbindings.transport import Timeouts
 
@@ -351,3 +354,38 @@ def test_garbage_instead_of_operations(
     server.on("GET", "/operations/", Answer(body=body))
     with pytest.raises(errors.BadReply, match="a list of operations"):
         clusters.list_operations(session, "r")
+
+
+def test_a_silent_server_is_left_after_its_timeout_times_the_tries(
+    server: ScriptedServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No pause is made on top of the waiting, and each try is said with server, time and number."""
+    server.on("GET", STATUS, Answer(fault="silence"))
+    session, slept = impatient(server, attempts=3)
+    with caplog.at_level(logging.WARNING), pytest.raises(errors.CycleCloudUnreachable):
+        clusters.get_cluster_status(session, "c")
+    said = [record.getMessage() for record in caplog.records]
+    assert [line.rpartition("; ")[2] for line in said] == [f"try {n} of 3)" for n in (1, 2, 3)]
+    assert all(re.match(rf"{server.url}{STATUS}.*\(waited \d+\.\d s; ", line) for line in said)
+    assert (len(server.requests), slept) == (3, [])
+
+
+def test_a_change_asked_of_a_silent_server_takes_no_more_tries_than_a_read(
+    server: ScriptedServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The question whether it was carried out is one of them."""
+    shutdown = "/clusters/c/nodes/shutdown"
+    for method, path in (("POST", shutdown), ("GET", NODES)):
+        server.on(method, path, Answer(fault="silence"))
+    session, slept = impatient(server, attempts=3)
+    with caplog.at_level(logging.WARNING), pytest.raises(errors.MutationUnconfirmed):
+        clusters.shutdown_nodes(session, "c", NodeManagementRequest(names=["htc-1"]))
+    assert [seen.path for seen in server.requests] == [shutdown, NODES, NODES]
+    assert (len(caplog.records), slept) == (3, [])
+
+
+def impatient(server: ScriptedServer, attempts: int) -> tuple[Session, list[float]]:
+    """A session that waits 0.3 s for an answer, and what it has slept on top of that."""
+    slept: list[float] = []
+    pacing = Pacing(attempts, first_delay=0.2, longest_delay=0.2, sleep=slept.append)
+    return Session(server.url, "u", "p", timeouts=Timeouts(0.3, 0.3), pacing=pacing), slept

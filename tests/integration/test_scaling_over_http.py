@@ -6,14 +6,16 @@ from hpc.autoscale.autoscaler import Autoscaler
 from hpc.autoscale.cli import GenericDriver
 from hpc.autoscale.errors import CycleCloudError
 from hpc.autoscale.job.job import Job
+from hpc.autoscale.node.nodemanager import new_node_manager
 from hpc.autoscale.simulator import serve
 
 CORES = 4
+SIZE = "Standard_F4s_v2"
 
 
 def a_cloud(**region):
     """One nodearray of 4-core nodes in a region with these limits."""
-    nodearray = {"machine_types": ["Standard_F4s_v2"]}
+    nodearray = {"machine_types": [SIZE]}
     return {
         "clusters": {"c": {"region": "southcentralus", "nodearrays": {"htc": nodearray}}},
         "regions": {"southcentralus": region},
@@ -120,3 +122,30 @@ def test_a_listing_without_its_nodes_changes_nothing(scaled):
         simulator.faults.clear()
         assert scaled(simulator, 5).created == ()
         assert len(simulator.cluster("c").nodes()) == 5
+
+
+def test_a_node_outside_of_nodearrays_is_left_alone(tmp_path):
+    """The scheduler's own, in a cluster whose name has a space: it is no node to place work on, to fail or to delete."""
+    clusters = a_cloud()["clusters"]
+    clusters["my cluster"] = {**clusters.pop("c"), "nodes": {"scheduler": {"machine_type": SIZE}}}
+    with serve({"clusters": clusters}) as simulator:
+        cluster = simulator.cluster("my cluster")
+        config = {
+            **simulator.connection("my cluster"),
+            "lock_file": None,
+            "nodehistorydb": str(tmp_path / "nodehistory.db"),
+            "idle_timeout": 0,
+            "boot_timeout": 0,
+        }
+        simulator.clock.settle()
+        names = []
+        for jobs in (2, 2, 0, 0):
+            assert Autoscaler(config, Queue(jobs)).run_once().errors == ()
+            simulator.clock.settle()
+            names.append([(node["Name"], node["Status"]) for node in cluster.nodes()])
+        cluster.fail("scheduler")
+        assert Autoscaler(config, Queue(0)).run_once().errors == ()
+        assert [node.name for node in new_node_manager(config).get_nodes()] == []
+        alone, ready = ("scheduler", "Ready"), [("htc-1", "Ready"), ("htc-2", "Ready")]
+        assert names == [[alone, *ready], [alone, *ready], [alone], [alone]]
+        assert [node["Status"] for node in cluster.nodes()] == ["Failed"]

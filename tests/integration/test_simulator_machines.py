@@ -130,7 +130,7 @@ def test_a_machine_runs_while_its_node_does(running):
     """It knows its node, is Ready only when it says so, and is gone with its children before the node is."""
     command = ["{python}", "-c", MACHINE, "{name}", "{hostname}", "{private_ip}", "{vm_size}"]
     command += ["{nodearray}", "{cluster}", "{vcpus}", "{memory_gb}", "{gpus}", "{{x}}"]
-    with running(command=command, env={"NODE": "{node_id}"}) as cluster:
+    with running(command=command, env={"NODE": "{node_id}", "STUBBORN": ""}) as cluster:
         pids = cluster.boot()
         (machine,) = cluster.simulator.machines()
         (node,) = cluster.nodes()

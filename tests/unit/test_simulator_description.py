@@ -130,6 +130,39 @@ def test_names_must_fit_into_a_url():
     assert "found 'a/b'" in complaint(a_description({"a/b": {"machine_types": [F2]}}))
 
 
+def test_clusters_may_have_spaces_in_their_names():
+    """As people name them; not at either end, where nobody sees them."""
+    cluster = a_description()["clusters"]["c1"]
+    assert list(describe({"clusters": {"My HPC cluster 2": cluster}}).clusters) == [
+        "My HPC cluster 2"
+    ]
+    for name in (" c", "c ", "c\t1", " "):
+        assert "clusters: expected names of letters" in complaint({"clusters": {name: cluster}})
+
+
+def test_a_variable_of_the_environment_may_be_empty():
+    """That is not the same as one that is not there."""
+    machine = described(machine={"command": ["x"], "env": {"DEBUG": "", "A": " "}}).machine
+    assert machine.env == {"DEBUG": "", "A": " "}
+
+
+ALONE: list[tuple[dict[str, Any], str]] = [
+    ({"scheduler": {}}, "clusters.c1.nodes.scheduler.machine_type: expected a VM size"),
+    ({"scheduler": {"machine_type": "Standard_F2s_v3"}}, "did you mean 'Standard_F2s_v2'"),
+    ({"scheduler": {"machine_types": [F2]}}, "unknown key; did you mean 'machine_type'?"),
+    ({"htc": {"machine_type": F2}}, "nodes.htc: this name is that of a nodearray"),
+    ({"HTC": {"machine_type": F2}}, "nodes.HTC: this name is taken by 'htc'"),
+    ({"a/b": {"machine_type": F2}}, "found 'a/b'"),
+    ({"s": {"machine_type": F2, "attributes": {"Name": "x"}}}, "attributes.Name"),
+]
+
+
+@pytest.mark.parametrize(("nodes", "said"), ALONE)
+def test_what_is_wrong_with_a_single_node_is_said_in_one_line(nodes, said):
+    """As for nodearrays, whose names it may not have."""
+    assert said in complaint(a_description(nodes=nodes))
+
+
 @pytest.mark.parametrize(
     ("regions", "said"),
     [

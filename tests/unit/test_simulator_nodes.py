@@ -121,6 +121,38 @@ def test_fixed_nodes_keep_their_record_until_it_is_removed():
     assert world.statuses() == {}
 
 
+def test_a_node_outside_of_nodearrays_is_there_from_the_start():
+    """In the listings and in the quotas, in no bucket; its record says that it is its own template, and outlives its VM."""
+    world = World(a_description(nodes={"scheduler": {"machine_type": "Standard_F4s_v2"}}))
+    world.after(100)
+    record = world.record("scheduler")
+    assert (record["Template"], record["Status"]) == ("scheduler", "Ready")
+    status = world.cluster.status(True)
+    assert [node["Name"] for node in status.nodes or []] == ["scheduler"]
+    assert [array.name for array in status.nodearrays] == ["htc"]
+    assert [b.active_count for b in status.nodearrays[0].buckets] == [0, 0]
+    assert {b.regional_consumed_core_count for b in status.nodearrays[0].buckets} == {4}
+    world.manage("terminate", names=["scheduler"])
+    world.after(100)
+    assert world.statuses() == {"scheduler": "Terminated"}
+    world.manage("start", names=["scheduler"])
+    world.after(100)
+    assert world.statuses() == {"scheduler": "Ready"}
+
+
+def test_nobody_can_add_to_a_node_outside_of_nodearrays():
+    """Its name is that of no nodearray, and is taken."""
+    world = World(a_description(nodes={"htc-1": {"machine_type": "Standard_F4s_v2"}}))
+    world.create(1)
+    assert list(world.statuses()) == ["htc-1", "htc-2"]
+    for refused in (
+        lambda: world.create(1, nodearray="htc-1"),
+        lambda: world.create(1, nameFormat="htc-1"),
+    ):
+        with pytest.raises(Conflict):
+            refused()
+
+
 def test_removing_a_running_node_terminates_it():
     """Unless it is Fixed."""
     world = booted()

@@ -34,6 +34,7 @@ from hpc.autoscale.simulator.exchange import (
 )
 from hpc.autoscale.simulator.faults import ENDPOINTS, Fault
 from hpc.autoscale.simulator.runtime import Runtime
+from hpc.autoscale.simulator.usage import UsageQuery
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -137,9 +138,29 @@ def _answer(
     if endpoint == "get_nodes":
         ids = text(request, "operation"), text(request, "request_id")
         return reply(runtime.call(lambda c: c.cluster(name).node_list(*ids).to_dict()))
+    if endpoint == "get_cluster_usage":
+        query = _usage_query(request)
+        return reply(runtime.call(lambda c: c.cluster(name).usage(query).to_dict()))
+    if endpoint == "get_ghr":
+        # what a report looks like when it is read is ours: the protocol does not say
+        return reply(runtime.call(lambda c: c.cluster(name).health_report(arguments["node"])))
+    if endpoint == "submit_ghr":
+        said = text(request, "category"), text(request, "description")
+        runtime.call(lambda c: c.cluster(name).report_health(arguments["node"], *said))
+        return Response(status=202)
     if endpoint == "retry_failed_nodes":
         return reply({"retried": runtime.call(lambda c: c.cluster(name).retry_failed())})
     return _change(runtime, request, endpoint, arguments)
+
+
+def _usage_query(request: Request) -> UsageQuery:
+    return UsageQuery(
+        text(request, "timeframe"),
+        text(request, "from"),
+        text(request, "to"),
+        text(request, "granularity"),
+        details=text(request, "expand") == "details",
+    )
 
 
 def _operations(runtime: Runtime, request: Request, arguments: Mapping[str, str]) -> Response:

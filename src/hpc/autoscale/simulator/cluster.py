@@ -30,6 +30,7 @@ from hpc.autoscale.simulator.nodes import Cause, SimNode, flag
 from hpc.autoscale.simulator.orchestrator import Entry, Orchestrator
 from hpc.autoscale.simulator.records import MANAGED, merged, node_record, timestamp
 from hpc.autoscale.simulator.status import cluster_status
+from hpc.autoscale.simulator.usage import UsageQuery
 
 _LONGEST_ID = 256
 
@@ -144,6 +145,7 @@ class Cluster:
             for array in description.nodearrays.values()
             for key in array.machine_types
         }
+        self._health_reports: dict[str, dict[str, Any]] = {}
         for array in description.nodes.values():
             self._set_up(array)
 
@@ -225,7 +227,32 @@ class Cluster:
             nodes=[node_record(node) for node in touched], operation=operation.status()
         )
 
+    def usage(self, query: UsageQuery) -> models.ClusterUsage:
+        """GET usage: core-hours. Raises BadRequest for a time that cannot be understood."""
+        orchestrator = self.cloud.orchestrator
+        return orchestrator.usage.report(self.name, query, orchestrator.now)
+
+    def health_report(self, name: str) -> dict[str, Any]:
+        """GET ghr: the report on a node. Raises NotFound when there is none."""
+        node = self._named_or_id(name)
+        if node.node_id not in self._health_reports:
+            raise NotFound(f"There is no health report on node {node.name}")
+        return self._health_reports[node.node_id]
+
     # ---------------------------------------------------------------- changing
+
+    def report_health(self, name: str, category: str | None, description: str | None) -> None:
+        """POST ghr: report that the host of a node is not well. Raises BadRequest, NotFound, and Conflict for a second
+        report; nothing else follows from it here."""
+        node = self._named_or_id(name)
+        if not category:
+            raise BadRequest("category: expected a value, found nothing")
+        if node.node_id in self._health_reports:
+            raise Conflict(f"There is a health report on node {node.name} already")
+        now = timestamp(self.cloud.orchestrator.now)
+        report = {"category": category, "description": description or "", "startTime": now}
+        self._health_reports[node.node_id] = report
+        self.cloud.orchestrator.record("health_reported", node, category)
 
     def create(self, request: models.NodeCreationRequest) -> models.NodeCreationResult:
         """POST nodes/create: add nodes, as many of each set as the limits allow.
@@ -329,6 +356,12 @@ class Cluster:
             if name not in by_name:
                 raise NotFound(f"Cluster {self.name} has no node {name!r}")
         return [by_name[name] for name in dict.fromkeys(names)]
+
+    def _named_or_id(self, name: str) -> SimNode:
+        by_id = self.cloud.orchestrator.nodes.get(name)
+        if by_id is not None and by_id.cluster == self.name:
+            return by_id
+        return self._named([name])[0]
 
     def _selected(self, request: models.NodeManagementRequest) -> list[SimNode]:
         """The nodes that any selector selects, oldest first."""

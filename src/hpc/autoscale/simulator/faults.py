@@ -36,6 +36,9 @@ ENDPOINTS: Mapping[str, tuple[str, str]] = {
     "terminate_nodes": ("POST", "/clusters/<cluster>/nodes/terminate"),
     "scale": ("POST", "/clusters/<cluster>/scale/<nodearray>"),
     "retry_failed_nodes": ("POST", "/cloud/actions/retry/<cluster>"),
+    "submit_ghr": ("POST", "/clusters/<cluster>/nodes/<node>/ghr"),
+    "get_ghr": ("GET", "/clusters/<cluster>/nodes/<node>/ghr"),
+    "get_cluster_usage": ("GET", "/clusters/<cluster>/usage"),
     "list_operations": ("GET", "/operations/"),
     "get_operation": ("GET", "/operations/<operation_id>"),
 }

@@ -15,6 +15,7 @@ from typing import Any
 from hpc.autoscale.simulator.description import MachineTemplate
 from hpc.autoscale.simulator.lifecycle import FACTS, Event, Phase, after
 from hpc.autoscale.simulator.nodes import Cause, Machine, SimNode
+from hpc.autoscale.simulator.usage import UsageLog
 
 Entry = dict[str, Any]
 
@@ -50,6 +51,7 @@ class Orchestrator:
         self.capacity = capacity
         self.orders: list[MachineOrder] = []
         self.nodes: dict[str, SimNode] = {}
+        self.usage = UsageLog()
         self.capacity_failures: dict[tuple[str, str, str], float] = {}
         self._rng = rng
         self._note = note
@@ -192,7 +194,7 @@ class Orchestrator:
         elif phase in (Phase.ALLOCATION, Phase.DEALLOCATING, Phase.RESTARTING, Phase.REIMAGING):
             self._stop_machine(node)
         elif phase is Phase.DEALLOCATED:
-            node.vm_running = node.registered = False
+            self._vm_stops(node)
         if phase in (Phase.TERMINATED, Phase.ALLOCATION):
             self._forget_vm(node)
         if phase is Phase.TERMINATED and (node.drop_record or not node.keeps_record):
@@ -204,6 +206,7 @@ class Orchestrator:
 
     def _vm_comes_up(self, node: SimNode) -> None:
         node.vm_running = True
+        self.usage.vm_up(node, self.now)
         node.instance_id = node.instance_id or self.new_id().replace("-", "")
         node.private_ip = node.private_ip or self._new_address()
         node.hostname = _hostname(node)
@@ -211,8 +214,12 @@ class Orchestrator:
         node.boot_fails = self._rng.random() < node.nodearray.lifecycle.boot_failure_rate
         self._start_machine(node)
 
-    def _forget_vm(self, node: SimNode) -> None:
+    def _vm_stops(self, node: SimNode) -> None:
         node.vm_running = node.registered = False
+        self.usage.vm_gone(node, self.now)
+
+    def _forget_vm(self, node: SimNode) -> None:
+        self._vm_stops(node)
         node.instance_id = node.private_ip = node.hostname = None
 
     def _new_address(self) -> str:
