@@ -138,6 +138,15 @@ def test_nodes_of_a_lost_create_are_counted_to_their_sets() -> None:
     assert result.operation_id == "rid"
 
 
+def test_sets_that_asked_for_a_name_have_the_node_of_that_name() -> None:
+    """Whatever their order; the others have the rest."""
+    names = ["c-1", "c-2", None, "c-3"]
+    sets = [NodeCreationRequestSet(nodearray="htc", count=1, name_format=name) for name in names]
+    made = [{"Name": name, "Template": "htc"} for name in ("C-3", "htc-1", "c-2")]
+    result = creation_result(NodeCreationRequest(sets=sets), "rid", NodeList(nodes=made))
+    assert [one.added for one in result.sets] == [0, 1, 1, 1]
+
+
 @pytest.mark.parametrize(
     ("action", "target", "status"),
     [

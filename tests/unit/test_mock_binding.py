@@ -373,3 +373,18 @@ def test_listing_makes_no_record_twice(
     mock.update_state("Ready", ["htc-7"])
     mock.get_nodes()
     assert made == ["htc-7"]
+
+
+def test_name_formats_are_heeded(mock: MockClusterBinding) -> None:
+    """A plain one is the name, and must be free; a number is the lowest free one, around names that are asked for."""
+    nodes = [planned(mock, f"htc-{i}") for i in range(1, 6)]
+    for node, form in zip(nodes, ("web-%d", "web-1", None, "web-%d", "x%03d"), strict=True):
+        node.name_format = form
+    nodes[4].name_offset = 0
+    mock.create_nodes(nodes)
+    assert sorted(names(mock)) == ["htc-3", "web-1", "web-2", "web-3", "x000"]
+    for form, said in (("web-1", "in use"), ("%d-%d", "expected a name, or one %d")):
+        again = planned(mock, "htc-9")
+        again.name_format = form
+        with pytest.raises(Conflict, match=said):
+            mock.create_nodes([again])

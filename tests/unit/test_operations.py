@@ -3,7 +3,11 @@
 import pytest
 from node_kit import a_cluster, a_config, a_manager, a_record, names
 
-from hpc.autoscale.ccbindings.errors import CycleCloudUnreachable, OperationNotFound
+from hpc.autoscale.ccbindings.errors import (
+    CycleCloudUnreachable,
+    InconsistentStatus,
+    OperationNotFound,
+)
 from hpc.autoscale.ccbindings.models import (
     NodeCreationResult,
     NodeCreationResultSet,
@@ -314,3 +318,15 @@ def test_an_explicit_id_is_sent_again_as_it_is():
         manager.bootup(request_id_create="mine")
     manager.bootup(request_id_create="mine")
     assert [call[2] for call in server.asked] == ["mine", "mine"]
+
+
+@pytest.mark.parametrize("listed", [[], ["htc-1", "htc-2"]])
+def test_an_answer_about_something_else_settles_nothing(listed):
+    """The id stays unsettled, and the pass ends in an error that says what came."""
+    server = a_cluster(20)
+    server.get_nodes = lambda **query: NodeList(nodes=[a_record(name) for name in listed])
+    requests = RequestLog()
+    requests.begin("lost")
+    with pytest.raises(InconsistentStatus, match=f"request id lost lists {len(listed)} nodes"):
+        operations.settle_lost_creates(server, requests)
+    assert requests.unsettled == ["lost"]

@@ -226,3 +226,12 @@ def test_nodes_by_request_on_a_later_manager():
     cluster.update_state("Ready")
     found = a_manager(cluster).get_nodes_by_request_id("mine")
     assert [(n.name, n.state) for n in found] == [("htc-1", "Ready"), ("htc-2", "Ready")]
+
+
+def test_a_listing_that_may_be_of_anything_says_of_no_node_that_it_is_gone():
+    """Without its operation an empty one is no evidence: the node stays until the next listing."""
+    _, manager = running(1)
+    manager.cluster_bindings.get_nodes = lambda **query: NodeList(nodes=[])
+    result = manager.delete(manager.get_nodes())
+    assert names(result.nodes) == ["htc-1"]
+    assert [(n.name, n.exists) for n in manager.get_nodes()] == [("htc-1", True)]

@@ -15,6 +15,12 @@ deterministic; time, randomness and ids come from outside. Nothing else in the l
           "max_core_count": 1000,              and their cores (no limit)
           "subnet_id": "rg/vnet/subnet",
           "lifecycle": {…},                    as below, for this cluster
+          "nodes": {                           nodes outside of nodearrays, there from the start
+            "scheduler": {
+              "machine_type": "Standard_F2s_v2",      a name or an object, as below
+              …                                and region, subnet_id, hostnames, attributes, lifecycle, machine as below
+            }
+          },
           "nodearrays": {
             "htc": {
               "machine_types": [               VM sizes of the catalogue, in order of preference, as names or objects
