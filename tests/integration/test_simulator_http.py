@@ -116,7 +116,7 @@ def test_without_the_credentials_nothing_is_answered(http, auth):
     ("verb", "path", "status"),
     [
         ("GET", "/clusters/c3/status", 404),
-        ("GET", "/clusters/c1/usage", 404),
+        ("GET", "/clusters/c3/usage", 404),
         ("POST", "/clusters/c1/nodes/htc-1/ghr", 404),
         ("GET", "/clusters/c1/nodes/htc-1/ghr", 404),
         ("GET", "/operations/unknown", 404),
