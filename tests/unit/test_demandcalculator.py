@@ -1,5 +1,7 @@
 """The published `DemandCalculator`: jobs, joining the scheduler's nodes, the demand, idle and boot policy, acting."""
 
+import warnings
+
 import pytest
 from node_kit import Tokens, a_cluster, a_config, a_manager, names
 
@@ -289,6 +291,15 @@ def test_a_lock_of_none_takes_the_one_of_the_configuration(tmp_path):
     with pytest.raises(MultipleInstancesError):
         new_demand_calculator(config, node_history=history, singleton_lock=None)
     assert first.node_mgr is not None
+
+
+def test_taking_the_lock_of_the_configuration_warns_nobody(tmp_path):
+    """What is deprecated is for others to call."""
+    config = {**a_config(running(1)), "lock_file": str(tmp_path / "lock")}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        new_demand_calculator(config, node_history=NullNodeHistory(), singleton_lock=None)
+    assert (tmp_path / "lock").exists()
 
 
 def test_constructing_one_locks_nothing(tmp_path):

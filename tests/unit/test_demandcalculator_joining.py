@@ -62,12 +62,44 @@ def test_joining_by_node_id_beats_the_host_name():
     assert (first.assignments, second.assignments) == (set(), {"job"})
 
 
-def test_a_node_id_that_is_gone():
-    """Falls back on the host name; a host that is not known either is taken in, with a warning."""
-    cluster = running()
+def test_a_node_id_that_is_gone(caplog):
+    """The host is not the node that has its host name now; it gets no work, and what runs there is not forgotten."""
+    calculator = a_calculator(running(1))
+    calculator.update_scheduler_nodes([seen("ip-1", "old job", ncpus=4, ccnodeid="old")])
+    calculator.add_job(Job("new", {"ncpus": 1}, iterations=8))
+    assert {n.name: n.assignments for n in calculator.node_mgr.get_nodes()} == {
+        "htc-1": {"new"},
+        "htc-2": {"new"},
+        "ip-1": {"old job"},
+    }
+    assert "has the host name of htc-1, and says it is node old" in caplog.text
+
+
+@pytest.mark.parametrize("way", ["own id", "resource", "metadata"])
+def test_a_host_that_carries_a_node_id_counts_once(way):
+    """However it carries it, and whatever it is called."""
+    calculator = a_calculator(running(1))
+    node_id = calculator.node_mgr.get_nodes()[0].delayed_node_id.node_id
+    host = seen("other-name", "job", ncpus=4)
+    if way == "own id":
+        host.delayed_node_id.node_id = node_id
+    elif way == "resource":
+        host = seen("other-name", "job", ncpus=4, ccnodeid=node_id)
+    else:
+        host.metadata["ccnodeid"] = node_id
+    calculator.update_scheduler_nodes([host])
+    (node,) = calculator.node_mgr.get_nodes()
+    assert (node.name, node.assignments) == ("htc-1", {"job"})
+
+
+def test_a_node_of_an_earlier_manager_counts_once():
+    """Nodes of the cluster may be handed in as existing nodes, too."""
+    cluster = running(1)
+    (earlier,) = a_manager(cluster).get_nodes()
+    earlier._hostname = None
     calculator = a_calculator(cluster)
-    calculator.update_scheduler_nodes([seen("ip-1", "a", ccnodeid="old")])
-    assert calculator.node_mgr.get_nodes()[0].assignments == {"a"}
+    calculator.update_scheduler_nodes([earlier])
+    assert names(calculator.node_mgr.get_nodes()) == ["htc-1"]
 
 
 @pytest.mark.parametrize("garbage", [["id"], {}, 7, "", None])
@@ -146,6 +178,35 @@ def test_a_host_name_that_stands_for_two_nodes():
     calculator.update_scheduler_nodes([seen("tux")])
     with pytest.raises(RuntimeError, match="htc-1, htc-2"):
         calculator.update_scheduler_nodes([seen("ip-1")])
+
+
+@pytest.mark.parametrize("resting", ["htc-1", "htc-2"])
+def test_of_two_nodes_with_one_address_the_one_that_exists_is_meant(resting):
+    """Azure gives the address of a deallocated node to another; the host name follows from it."""
+    cluster = running(2)
+    for node in cluster.nodes.values():
+        node._settle(None, "10.1.0.4")
+    cluster.nodes[resting].state = cluster.nodes[resting].target_state = "Deallocated"
+    cluster.nodes[resting].exists = False
+    calculator = a_calculator(cluster, assume_standalone_hostnames=True)
+    calculator.update_scheduler_nodes([seen("ip-0A010004", "job", ncpus=4)])
+    found = {node.name: node.assignments for node in calculator.node_mgr.get_nodes()}
+    assert found == {resting: set(), **{n: {"job"} for n in ("htc-1", "htc-2") if n != resting}}
+
+
+def test_of_two_nodes_with_one_address_that_both_rest_neither_is_meant(caplog):
+    """The host is no machine either, and the pass goes on."""
+    cluster = running(2)
+    for node in cluster.nodes.values():
+        node._settle(None, "10.1.0.4")
+        node.state = node.target_state = "Deallocated"
+        node.exists = False
+    calculator = a_calculator(cluster, assume_standalone_hostnames=True)
+    calculator.update_scheduler_nodes([seen("ip-0A010004", ncpus=4)])
+    calculator.add_job(Job("a", {"ncpus": 1}))
+    assert names(calculator.node_mgr.get_nodes())[2:] == ["ip-0A010004"]
+    assert calculator.node_mgr.get_nodes()[2].assignments == set()
+    assert "it has the host name of htc-1, htc-2, and they do not exist now" in caplog.text
 
 
 def test_a_deallocated_node_that_the_scheduler_lists_is_no_machine():

@@ -133,9 +133,9 @@ def test_lock_that_cannot_be_opened(tmp_path):
 
 @pytest.mark.parametrize("key", ["lock_file", "lock_path"])
 def test_new_lock_from_the_configuration(key, tmp_path):
-    """The configured file is locked, with a warning that the function is old."""
+    """The configured file is locked, with the warning that integrations filter by its text."""
     path = str(tmp_path / "lock")
-    with pytest.warns(UserWarning, match="deprecated"):
+    with pytest.warns(UserWarning, match=r"^Please use driver\.new_singleton_lock$"):
         lock = util.new_singleton_lock({key: path})
     assert lock.lockpath == path
     lock.unlock()

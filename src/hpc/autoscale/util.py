@@ -211,11 +211,13 @@ def new_singleton_lock(config: Mapping[str, Any]) -> SingletonLock:
     Without that key it is `system/bootstrap/scalelib.lock` below CYCLECLOUD_HOME (/opt/cycle/jetpack) where that
     exists, and otherwise `scalelib.lock` in the working directory.
     """
-    warnings.warn(
-        "new_singleton_lock is deprecated; use SchedulerDriver.new_singleton_lock",
-        UserWarning,
-        stacklevel=2,
-    )
+    # integrations filter this text
+    warnings.warn("Please use driver.new_singleton_lock", UserWarning, stacklevel=2)
+    return configured_lock(config)
+
+
+def configured_lock(config: Mapping[str, Any]) -> SingletonLock:
+    """`new_singleton_lock` for this library's own use, without the warning."""
     path = config.get("lock_file", config.get("lock_path", _default_lock_file()))
     return SingletonFileLock(path) if path else NullSingletonLock()
 

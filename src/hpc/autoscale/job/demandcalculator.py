@@ -6,7 +6,7 @@ Idle and boot policy is here; acting on it is the caller's decision.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from itertools import compress
 from operator import not_
@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.collector import collecting_seldom
-from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.job import Job, PackingStrategy
 from hpc.autoscale.job.nodequeue import NodeQueue
 from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.node.identity import Identities, claimed_ids, short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import NodeHistory, NullNodeHistory
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
@@ -26,8 +26,8 @@ from hpc.autoscale.results import BootupResult, DeleteResult, Result
 from hpc.autoscale.util import (
     NullSingletonLock,
     SingletonLock,
+    configured_lock,
     load_config,
-    new_singleton_lock,
 )
 
 if TYPE_CHECKING:
@@ -57,6 +57,8 @@ class DemandCalculator:
         # one of our own is filled when it is first needed
         self._node_queue = NodeQueue() if node_queue is None else node_queue
         self._singleton_lock = singleton_lock or NullSingletonLock()
+        # whether the driver has compared the scheduler's nodes with the cluster's (`validate_nodes`)
+        self.nodes_are_validated = False
         self._least_cost = _least_cost(config)
         if node_queue is not None:
             node_queue._push_all(node_mgr.get_non_failed_nodes())
@@ -100,16 +102,16 @@ class DemandCalculator:
     # -- nodes as the scheduler sees them
 
     def update_scheduler_nodes(self, scheduler_nodes: Sequence[SchedulerNode]) -> None:
-        """Join the scheduler's nodes to the cluster's: by the NodeId they carry as `ccnodeid`, else by short host name.
+        """Join the scheduler's nodes to the cluster's: by the NodeId that they name, else by short host name (`Identities`).
 
         What the scheduler says of amounts and assignments wins (unless the node's metadata says `override_resources`
         false); a host that the cluster does not know is taken in as unmanaged, and gets no work when it is a node that is
-        going. RuntimeError when a host name stands for two nodes.
+        going, or has the host name of another node. RuntimeError when a host name stands for two nodes that exist.
         """
-        by_id, by_host = _by_id_and_host(self.node_mgr.get_nodes())
+        identities = Identities(self.node_mgr.get_nodes())
         unknown = []
         for snode in scheduler_nodes:
-            known = _joined(snode, by_id, by_host)
+            known = identities.find(snode)
             if known is None:
                 unknown.append(snode)
             elif snode.metadata.get("override_resources", True):
@@ -118,19 +120,32 @@ class DemandCalculator:
                 known.metadata.update(deepcopy(snode.metadata))
                 # what runs there runs there, whoever is right about amounts
                 known.assignments.update(snode.assignments)
-        leaving = self.node_mgr._leaving
         for snode in unknown:
-            names = {str(snode.resources.get("ccnodeid")), str(snode.hostname or "").lower()}
-            if not leaving.isdisjoint(names):
-                snode.closed = True  # the scheduler will forget it; until then it can do no work
-            elif snode.resources.get("ccnodeid"):
-                logging.warning(
-                    "%s says it is node %s, which the cluster does not know: gone, or of another cluster",
-                    snode,
-                    snode.resources.get("ccnodeid"),
-                )
+            self._doubt(snode, identities)
         if unknown:
             self.node_mgr.add_unmanaged_nodes(unknown)
+
+    def _doubt(self, snode: SchedulerNode, identities: Identities) -> None:
+        """Close a host that the cluster does not know where it can do no work, and say so where that is odd."""
+        claimed, short = claimed_ids(snode), short_name(snode.hostname)
+        # one that rests is no machine now, so a host that says it is another node may be one
+        namesakes = [n for n in identities.named(short) if n.managed and (n.exists or not claimed)]
+        if not self.node_mgr._leaving.isdisjoint({*claimed, short}):
+            snode.closed = True  # the scheduler will forget it; until then it can do no work
+        elif namesakes:
+            snode.closed = True  # there is one machine of that name, and it is counted already
+            logging.warning(
+                "%s gets no work: it has the host name of %s, and %s",
+                snode,
+                ", ".join(node.name for node in namesakes),
+                f"says it is node {' and '.join(claimed)}" if claimed else "they do not exist now",
+            )
+        elif claimed:
+            logging.warning(
+                "%s says it is node %s, which the cluster does not know: gone, or of another cluster",
+                snode,
+                " and ".join(claimed),
+            )
 
     # -- what it comes to
 
@@ -249,36 +264,6 @@ def _least_cost(config: Mapping[str, Any]) -> LeastCost | None:
     return LeastCost.from_config(config)
 
 
-def _by_id_and_host(nodes: Iterable[Node]) -> tuple[dict[str, Node], dict[str, list[Node]]]:
-    """What a scheduler's node may be joined to, by NodeId and by short host name in lower case."""
-    by_id: dict[str, Node] = {}
-    by_host: dict[str, list[Node]] = {}
-    for node in nodes:
-        node_id = node._server_id
-        if node_id:
-            by_id[node_id] = node
-        # the host name of a planned node is made up; that of a deallocated one is real
-        if (node_id or node.exists) and (hostname := node.hostname):
-            by_host.setdefault(str(hostname).lower(), []).append(node)
-    return by_id, by_host
-
-
-def _joined(
-    snode: Node,
-    by_id: dict[str, Node],
-    by_host: dict[str, list[Node]],
-) -> Node | None:
-    node_id = snode.resources.get("ccnodeid")
-    if isinstance(node_id, str) and node_id in by_id:
-        return by_id[node_id]
-    found = by_host.get(str(snode.hostname or "").lower(), [])
-    if len(found) > 1:
-        raise AutoscaleError(
-            f"host name {snode.hostname} stands for several nodes: {', '.join(n.name for n in found)}"
-        )
-    return found[0] if found else None
-
-
 @collecting_seldom()
 def new_demand_calculator(
     config: str | dict[str, Any],
@@ -305,7 +290,7 @@ def new_demand_calculator(
         if not disabled:
             node_mgr.set_system_default_resources()
     if singleton_lock is None:
-        singleton_lock = new_singleton_lock(loaded)
+        singleton_lock = configured_lock(loaded)
     if node_history is None:
         from hpc.autoscale.node.nodehistory import SQLiteNodeHistory
 

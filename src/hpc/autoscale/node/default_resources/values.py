@@ -12,6 +12,7 @@ from typing import Any
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.errors import AutoscaleError, did_you_mean
+from hpc.autoscale.node.identity import NODE_ID as NODE_ID
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES, Node
 from hpc.autoscale.node.node.kind import given_node_id
 from hpc.autoscale.packing.shape import IDENTITY
@@ -25,9 +26,6 @@ _NAMES = ("name", "hostname", "fqdn", "private_ip", "instance_id")
 class DefaultResourceError(AutoscaleError):
     """A definition that cannot be used; the text says which, what was expected and what was found."""
 
-
-NODE_ID = "ccnodeid"
-"""The resource that holds the NodeId, whoever defines it and how."""
 
 MISSING = object()
 """What a value refers to does not exist on this node, so that the definition says nothing about it."""

@@ -1,0 +1,73 @@
+"""Which node of the cluster a host of the scheduler is: one rule, for whoever must know it.
+
+A host may say which node it is: by a NodeId of its own, or by `ccnodeid` among its resources or in its metadata. Then it
+is that node or none, whatever it is called, because host names and addresses are used again. Only a host that says
+nothing is known by its short host name. What a driver does with a node is not decided here, only which node is meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.node.node import Node
+
+NODE_ID = "ccnodeid"
+"""The resource, or key of metadata, in which a host says which node it is."""
+
+
+def short_name(hostname: object) -> str:
+    """A host name as names are compared: without its domain, in lower case. Empty where there is none."""
+    return str(hostname or "").partition(".")[0].lower()
+
+
+def claimed_ids(host: Node) -> tuple[str, ...]:
+    """The NodeIds by which a host says which node it is; what is no text, or empty, names no node."""
+    said: list[Any] = [host._server_id, host.resources.get(NODE_ID), host.metadata.get(NODE_ID)]
+    return tuple(dict.fromkeys(each for each in said if each and isinstance(each, str)))
+
+
+class Identities:
+    """The nodes of a cluster, to be found for hosts of the scheduler.
+
+    Planned nodes cannot be found: their host names are made up. Deallocated ones can.
+    """
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        self._by_id: dict[str, Node] = {}
+        self._by_name: dict[str, list[Node]] = {}
+        for node in nodes:
+            node_id = node._server_id
+            if node_id:
+                self._by_id[node_id] = node
+            if (node_id or node.exists) and (hostname := node.hostname):
+                self._by_name.setdefault(str(hostname).lower(), []).append(node)
+
+    def find(self, host: Node) -> Node | None:
+        """The node that a host is; None when the cluster has no such node.
+
+        Of several nodes with its host name it is the one that exists. AutoscaleError when several do.
+        """
+        claimed = claimed_ids(host)
+        if claimed:
+            return next((self._by_id[each] for each in claimed if each in self._by_id), None)
+        named = self.named(host.hostname)
+        if len(named) > 1:
+            named = [node for node in named if node.exists]
+        if len(named) > 1:
+            names = ", ".join(node.name for node in named)
+            raise AutoscaleError(f"host name {host.hostname} stands for several nodes: {names}")
+        return named[0] if named else None
+
+    def might_be(self, host: Node) -> list[Node]:
+        """The nodes of which it cannot be ruled out that a host is one of them, for those who must not be wrong.
+
+        That is the node whose NodeId it names; where it names none that is known, all that have its host name.
+        """
+        named = [self._by_id[each] for each in claimed_ids(host) if each in self._by_id]
+        return named or self.named(host.hostname)
+
+    def named(self, hostname: object) -> list[Node]:
+        """The nodes with a host name, of which the short form counts."""
+        return self._by_name.get(short_name(hostname), [])
