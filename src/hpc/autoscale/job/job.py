@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale import results
+from hpc.autoscale.errors import ConstraintError
 from hpc.autoscale.job.understanding import understand
 from hpc.autoscale.node.bucket import NodeBucket, bucket_candidates
 from hpc.autoscale.node.constraints import (
@@ -89,7 +90,10 @@ class Job:
             self.__packing_strategy = PackingStrategy.SCATTER
         if executing_hostnames is not None:
             self.executing_hostnames = executing_hostnames
-        self.__compiled = compiled = understand(constraints)
+        try:
+            self.__compiled = compiled = understand(constraints)
+        except ConstraintError as error:
+            raise _named(error, name) from None
         if compiled.source is None:
             self.__parsed = list(compiled.constraints)
             _assign(self.__parsed, self.name)
@@ -163,7 +167,10 @@ class Job:
 
     def add_constraint(self, constraint: Any) -> None:
         """One more condition: JSON or a constraint."""
-        added = get_constraints([constraint])
+        try:
+            added = get_constraints([constraint])
+        except ConstraintError as error:
+            raise _named(error, self.name) from None
         _assign(added, self.name)
         self._constraints.extend(added)
 
@@ -296,6 +303,12 @@ def _check(*given: object) -> None:
         if not isinstance(value, kind):
             said = "bool or int" if what == "colocated" else kind.__name__
             raise AssertionError(f"job {given[0]}: expected {what} to be {said}, found {value!r}")
+
+
+def _named(error: ConstraintError, name: str) -> ConstraintError:
+    """The error with the job's name before what it says: a driver makes thousands, and whoever reads it must find the one."""
+    error.args = (f"job {name}: {error.args[0]}",)
+    return error
 
 
 def _assign(constraints: Sequence[NodeConstraint], name: str) -> None:
