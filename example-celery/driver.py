@@ -11,6 +11,7 @@ from it for nodes.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from celery import Celery
@@ -195,6 +196,15 @@ class CeleryDriver(SchedulerDriver):
     def _without_tasks(self, nodes: list[Node]) -> list[Node]:
         busy = {id(node) for node, worker in self._roster.of(nodes) if worker.held}
         return [node for node in nodes if id(node) not in busy]
+
+
+@cache
+def lasting_driver() -> CeleryDriver:
+    """The driver of this process, in every pass the same one: its roster must outlive a pass.
+
+    autoscale.json names this function, because `azscale` makes a driver for each pass where a class is named.
+    """
+    return CeleryDriver()
 
 
 def new_job(queue: str, needs: Any, waiting: int) -> Job:

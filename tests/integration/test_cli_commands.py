@@ -174,7 +174,9 @@ def test_a_command_of_ones_own(grid):
 
 
 def test_a_calculator_of_ones_own(grid, monkeypatch):
-    """An override of today, with the lock that it takes itself, is what every command uses."""
+    """An override of today, with the lock that it takes itself, is what every command uses; a pass compares the nodes."""
+    compared = []
+    monkeypatch.setattr(grid.scheduler, "validate_nodes", lambda *given: compared.append(given))
     made = []
 
     def demand_calc(self, config, driver):
@@ -188,6 +190,7 @@ def test_a_calculator_of_ones_own(grid, monkeypatch):
     monkeypatch.setattr(GridCLI, "_demand_calc", demand_calc)
     grid.scheduler.queue("a", slots=8)
     assert "htc-2" in grid("autoscale")
+    assert compared == [([], [])]
     assert "htc-2" in grid("analyze", "-j", "a")
     assert "htc-2" in grid("nodes")
     assert len(made) == 3

@@ -272,6 +272,40 @@ def test_the_loop_goes_on_after_a_failure(site, simulator):
     assert len(started(simulator)) == 1
 
 
+KEEPING = """
+import simdriver
+
+class Driver(simdriver.Driver):
+    # reads once in its life, and has no way to be asked again
+
+    kept = None
+
+    def read_jobs_and_nodes(self, config):
+        if self.kept is None:
+            self.kept = self._read_jobs_and_nodes(config)
+        return self.kept
+"""
+
+
+def test_the_loop_works_on_the_queue_that_there_is_now(site, simulator):
+    """Also with a driver that reads once and keeps what it read: it is another one in each pass."""
+    (site.home / "keeping.py").write_text(KEEPING)
+    config = json.loads(site.path.read_text())
+    site.path.write_text(json.dumps({**config, "driver": "keeping:Driver"}))
+    site.jobs(a=1)
+    loop = site.start("autoscale", "--interval", "0.1")
+    try:
+        assert any("1 created" in loop.stderr.readline() for _ in range(30))
+        site.jobs(a=1, b=2)
+        assert any("2 created" in loop.stderr.readline() for _ in range(30))
+        loop.send_signal(signal.SIGTERM)
+        loop.communicate(timeout=30)
+    finally:
+        loop.kill()
+        loop.wait()
+    assert len(started(simulator)) == 3
+
+
 def test_two_at_once(site):
     """The second says who is first, and ends with code 3."""
     site.jobs()

@@ -6,6 +6,7 @@ import os
 import pytest
 from autoscaler_kit import (
     a_cluster,
+    a_host,
     a_job,
     cluster,
     idle_cluster,
@@ -18,30 +19,86 @@ from autoscaler_kit import (
 from hpc.autoscale import results
 from hpc.autoscale.autoscaler import Autoscaler, Reporter
 from hpc.autoscale.ccbindings.errors import Throttled
-from hpc.autoscale.errors import ConfigurationException, MultipleInstancesError
+from hpc.autoscale.errors import ConfigurationException, ConstraintError, MultipleInstancesError
+from hpc.autoscale.job.demandcalculator import new_demand_calculator
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.util import SingletonFileLock
 
 __all__ = ["cluster", "now", "run", "scheduler"]  # fixtures
 
 
+def own_calculator(config, driver):
+    """A demand calculator as integrations made it before there was a loop."""
+    jobs, hosts = driver.read_jobs_and_nodes(config)
+    history = driver.new_node_history(config)
+    return new_demand_calculator(config, hosts, node_history=history), jobs
+
+
 # -- the order of things
 
 
 def test_the_order_that_drivers_rely_on(run, scheduler):
-    """Prepare, read, compare, then join before anything is started."""
+    """Prepare, read, clear up what the scheduler marked, compare, then join before anything is started.
+
+    Failed nodes are asked about twice, also when there are none.
+    """
     scheduler.jobs = [a_job(slots=8)]
     run()
     assert scheduler.calls == [
         "initialize",
         "preprocess_config",
         "read",
+        "handle_failed_nodes",
         "preprocess_node_mgr",
         "validate_nodes",
         "handle_failed_nodes",
         "add_nodes_to_cluster",
         "handle_post_join_cluster",
     ]
+
+
+def test_hosts_are_compared_once_when_somebody_else_makes_the_calculator(cluster, scheduler):
+    """With the hosts of the scheduler and CycleCloud's nodes, before work is placed."""
+    cluster.add_node("htc-1", "htc", state="Ready", hostname="host-1")
+    scheduler.hosts = [a_host("host-1"), a_host("on-premises")]
+    scheduler.jobs = [a_job()]
+    compared = []
+
+    def validate_nodes(hosts, nodes):
+        compared.append(([h.hostname for h in hosts], [n.name for n in nodes]))
+        assert not any(node.assignments for node in nodes)
+
+    scheduler.validate_nodes = validate_nodes
+    config = {"cluster_name": "clusty", "_mock_bindings": cluster}
+    Autoscaler(config, scheduler, new_calculator=own_calculator).run_once()
+    assert compared == [(["host-1", "on-premises"], ["htc-1"])]
+    Autoscaler(config, scheduler).run_once()
+    assert len(compared) == 2
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_no_work_is_planned_on_a_host_that_the_driver_takes_out(cluster, scheduler, own):
+    """Its VM is lost: the job gets a node, and the host is not joined again, however the calculator is made."""
+    scheduler.hosts = [a_host("lost", ncpus=4, ccnodeid="gone"), a_host("tux", ncpus=1)]
+    scheduler.jobs = [a_job(slots=2)]
+    scheduler.validate_nodes = lambda hosts, nodes: hosts.pop(0)
+    config = {"cluster_name": "clusty", "_mock_bindings": cluster}
+    how = {"new_calculator": own_calculator} if own else {}
+    assert Autoscaler(config, scheduler, **how).run_once().created == ("htc-1",)
+    assert scheduler.given["add_nodes_to_cluster"] == ["tux"]
+
+
+def test_no_work_is_planned_on_a_host_that_is_marked_for_deletion(run, scheduler):
+    """Its VM is lost, and the driver has forgotten it; one that it keeps is as good as any."""
+    scheduler.hosts = [a_host("lost", ncpus=4)]
+    scheduler.hosts[0].marked_for_deletion = True
+    scheduler.jobs = [a_job()]
+    assert run().created == ("htc-1",)
+    scheduler.hosts = [a_host("kept", ncpus=4)]
+    scheduler.hosts[0].marked_for_deletion = True
+    scheduler.answers["handle_failed_nodes"] = []
+    scheduler.jobs = [a_job(slots=8)]
+    assert run().created == ()
 
 
 def test_the_order_of_going(run, scheduler, cluster, now):
@@ -213,6 +270,18 @@ def test_a_hook_that_returns_something_else(run, scheduler, cluster, now, answer
     summary = run()
     assert [error.phase for error in summary.errors] == ["draining nodes"]
     assert (len(summary.idle), summary.deleted) == (3, ())
+
+
+def test_a_job_that_cannot_be_made_is_named(run, scheduler, cluster):
+    """It ends the pass from inside of the driver; whoever reads the error must find the job."""
+
+    def read(config):
+        return [Job("x", {"ncpus": 1}), Job("y", {"ncpus": {"a": 1}})], []
+
+    scheduler._read_jobs_and_nodes = read
+    with pytest.raises(ConstraintError, match=r"^job y: ncpus: expected a number"):
+        run()
+    assert not cluster.nodes
 
 
 def test_errors_before_anything_is_changed_end_the_pass(run, scheduler, cluster):

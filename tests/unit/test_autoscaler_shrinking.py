@@ -1,8 +1,22 @@
 """How the autoscaler lets nodes go, and which it never does."""
 
-import pytest
-from autoscaler_kit import a_host, a_job, cluster, idle_cluster, now, raising, run, scheduler
+from types import SimpleNamespace
 
+import pytest
+from autoscaler_kit import (
+    IDLE,
+    a_cluster,
+    a_host,
+    a_job,
+    cluster,
+    idle_cluster,
+    now,
+    raising,
+    run,
+    scheduler,
+)
+
+from hpc.autoscale.autoscaler import Autoscaler
 from hpc.autoscale.ccbindings.errors import CycleCloudUnreachable
 from hpc.autoscale.job.job import Job
 
@@ -109,6 +123,57 @@ def test_a_node_marked_for_deletion_gets_no_work(run, scheduler, cluster):
     assert summary.requested == ("htc-2",)
 
 
+def node_id(cluster, name):
+    """CycleCloud's id of a node."""
+    return cluster.nodes[name].delayed_node_id.node_id
+
+
+def marked(hostname, **resources):
+    """A host that the scheduler wants rid of."""
+    host = a_host(hostname, **resources)
+    host.marked_for_deletion = True
+    return host
+
+
+def test_a_marked_host_known_by_its_node_id_alone_goes(run, scheduler, cluster):
+    """The scheduler calls it otherwise than CycleCloud does."""
+    cluster.add_node("htc-1", "htc", state="Ready", hostname="ip-0a010002")
+    scheduler.hosts = [marked("compute-1", ccnodeid=node_id(cluster, "htc-1"))]
+    assert run().deleted == ("htc-1",)
+
+
+@pytest.mark.parametrize("names", ["a node that is gone", "another node"])
+def test_a_marked_host_that_names_another_node_is_not_found_by_its_name(
+    run, scheduler, cluster, names
+):
+    """Its host name was given to a node that is well: that one stays, and takes work."""
+    cluster.add_node("htc-1", "htc", state="Ready", hostname="host-1")
+    cluster.add_node("htc-2", "htc", state="Ready", hostname="host-2")
+    other = node_id(cluster, "htc-2") if names == "another node" else "gone"
+    scheduler.hosts = [marked("host-1", ccnodeid=other)]
+    scheduler.jobs = [a_job(slots=4)]
+    summary = run()
+    assert summary.deleted == (("htc-2",) if names == "another node" else ())
+    assert summary.created == ()
+    assert cluster.nodes["htc-1"].target_state == "Started"
+
+
+def test_two_nodes_with_one_address_end_no_pass(scheduler, now):
+    """One of them is deallocated; work and deletions are those of the one that exists."""
+    cluster = a_cluster()
+    for name, state in (("htc-1", "Deallocated"), ("htc-2", "Ready")):
+        cluster.add_node(name, "htc", state=state)._settle(None, "10.1.0.4")
+    config = {"cluster_name": "c", "_mock_bindings": cluster, "assume_standalone_hostnames": True}
+    scheduler.hosts = [a_host("ip-0A010004", "job")]
+    assert Autoscaler(config, scheduler).run_once().ok
+    now.sleep(IDLE)
+    assert Autoscaler(config, scheduler).run_once().idle == ()
+    scheduler.hosts = [a_host("ip-0A010004")]
+    assert Autoscaler(config, scheduler).run_once().ok
+    now.sleep(IDLE)
+    assert Autoscaler(config, scheduler).run_once().deleted == ("htc-2",)
+
+
 # -- what is never deleted
 
 
@@ -138,6 +203,63 @@ def test_hosts_that_jobs_run_on_are_spared(run, scheduler, cluster, now):
     running.metadata["job_state"] = "running"
     scheduler.later = ([running], [])
     assert run().spared == ("htc-1",)
+
+
+@pytest.mark.parametrize("known_by", ["assignment", "running job"])
+def test_a_host_known_by_its_node_id_keeps_its_node(run, scheduler, cluster, now, known_by):
+    """Work has begun on a host that the scheduler calls otherwise than CycleCloud does."""
+    idle_cluster(cluster, run, now)
+    host = a_host("compute-2", ccnodeid=node_id(cluster, "htc-2"))
+    jobs = []
+    if known_by == "assignment":
+        host.assign("just started")
+    else:
+        jobs = [Job("just started", executing_hostnames=["compute-2.example"])]
+    scheduler.later = (jobs, [host])
+    summary = run()
+    assert summary.spared == ("htc-2",)
+    assert summary.deleted == ("htc-1", "htc-3")
+
+
+def test_a_busy_host_that_names_another_node_is_not_found_by_its_name(run, scheduler, cluster, now):
+    """Its work is that of the node whose id it has, and keeps no other."""
+    idle_cluster(cluster, run, now)
+    other = node_id(cluster, "htc-3")
+    scheduler.later = ([], [a_host("host-1", "just started", ccnodeid=other)])
+    assert run().spared == ("htc-3",)
+
+
+def test_what_may_be_busy_is(run, scheduler, cluster, now):
+    """A busy host has the host name of a node and the id of none: it may be the one or the other."""
+    idle_cluster(cluster, run, now)
+    scheduler.later = ([], [a_host("host-1", "just started", ccnodeid="gone")])
+    assert run().spared == ("htc-1",)
+
+
+def test_a_name_that_stands_for_two_nodes_keeps_both(run, scheduler, cluster, now):
+    """A job runs on one of them, and nobody knows on which."""
+    idle_cluster(cluster, run, now)
+    cluster.nodes["htc-3"]._settle("host-2", None)
+    scheduler.later = ([Job("running", executing_hostnames=["host-2"])], [])
+    summary = run()
+    assert (summary.spared, summary.deleted) == (("htc-2", "htc-3"), ("htc-1",))
+
+
+def test_what_may_be_busy_is_not_drained(run, scheduler, cluster, now):
+    """A host with an id that nobody knows has work, under the host name of a node: that node is not idle."""
+    idle_cluster(cluster, run, now)
+    scheduler.hosts = [a_host("host-1", "running", ccnodeid="gone")]
+    summary = run()
+    assert summary.idle == summary.deleted == ("htc-2", "htc-3")
+    assert scheduler.given["handle_draining"] == ["htc-2", "htc-3"]
+
+
+def test_garbage_in_what_the_driver_says_of_running_jobs(run, scheduler, cluster, now):
+    """Nobody knows then what is idle; the pass goes on and says so."""
+    idle_cluster(cluster, run, now)
+    scheduler.jobs = [SimpleNamespace(name="odd", executing_hostnames=7), a_job()]
+    summary = run()
+    assert (summary.idle, summary.deleted, summary.ok) == ((), (), False)
 
 
 def test_unknown_is_not_idle(run, scheduler, cluster, now):

@@ -4,6 +4,7 @@ import json
 
 from celery_kit import (
     CONFIG,
+    EXAMPLE,
     a_node,
     a_worker,
     app,
@@ -16,7 +17,8 @@ from celery_kit import (
     workers,
 )
 
-from driver import UNKNOWN_WORK
+from driver import UNKNOWN_WORK, lasting_driver
+from hpc.autoscale.cli.drivers import load_driver
 
 __all__ = ["app", "driver", "now", "redis", "workers"]
 
@@ -200,3 +202,12 @@ def test_a_dry_run_puts_nothing_back(driver, app):
     for _ in range(3):
         jobs, _ = driver.read_jobs_and_nodes({**CONFIG, "read_only": True}, force=True)
         assert jobs == []
+
+
+def test_every_pass_of_azscale_has_the_same_driver():
+    """What is known of silent workers must outlive a pass, and azscale asks for a driver for each."""
+    spec = json.loads((EXAMPLE / "autoscale.json").read_text(encoding="utf-8"))["driver"]
+    try:
+        assert load_driver(spec, "celery", {}) is load_driver(spec, "celery", {})
+    finally:
+        lasting_driver.cache_clear()

@@ -7,6 +7,7 @@ An integration writes a `SchedulerDriver` and runs this. `loop` holds the passes
 
 from hpc.autoscale.autoscaler.learning import new_calculator
 from hpc.autoscale.autoscaler.loop import Autoscaler, Clock
+from hpc.autoscale.autoscaler.reading import StaleReading
 from hpc.autoscale.autoscaler.reporting import LogReporter, Reporter
 from hpc.autoscale.autoscaler.summary import PassError, PassSummary, SetAsideJob, UnsatisfiedJob
 
@@ -18,6 +19,7 @@ __all__ = [
     "PassSummary",
     "Reporter",
     "SetAsideJob",
+    "StaleReading",
     "UnsatisfiedJob",
     "new_calculator",
 ]

@@ -6,12 +6,13 @@ from its own conditions. In particular nothing is deleted that has work, or of w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler.faults import Faults
-from hpc.autoscale.autoscaler.learning import busy_hostnames, node_names, read_again
+from hpc.autoscale.autoscaler.learning import busy_nodes, key_of, node_names
+from hpc.autoscale.autoscaler.reading import Reading
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
@@ -94,22 +95,27 @@ def _left(cap: int | None, leaving: Sequence[Node]) -> int | None:
 
 
 def spare_the_needed(
-    driver: SchedulerDriver, config: dict[str, Any], leaving: Iterable[Node], faults: Faults
+    look_again: Callable[[], Reading],
+    nodes: Iterable[Node],
+    leaving: Sequence[Node],
+    faults: Faults,
 ) -> tuple[list[Node], Names]:
     """Who may still be deleted now that draining is done, and the names of those that have work or are to be kept alive.
 
     The scheduler is asked again, because work may have started between the first look and the drain. When it does not
-    answer, nothing may be deleted.
+    answer, nothing may be deleted. `nodes` are all of the cluster: a host is one of them.
     """
-    candidates = list(leaving)
-    again = faults.guard("reading jobs again before deleting", read_again, driver, config)
-    if again is None:
-        return [], node_names(candidates)
-    busy = busy_hostnames(*again)
+
+    def look() -> set[object]:
+        return busy_nodes([*nodes, *leaving], *look_again())
+
+    busy = faults.guard("reading jobs again before deleting", look)
+    if busy is None:
+        return [], node_names(leaving)
     free: list[Node] = []
     spared: list[Node] = []
-    for node in candidates:
-        needed = node.assignments or node.keep_alive or (node.hostname or "").lower() in busy
+    for node in leaving:
+        needed = node.assignments or node.keep_alive or key_of(node) in busy
         (spared if needed else free).append(node)
     if spared:
         logging.warning("not deleted, because they are needed: %s", ", ".join(node_names(spared)))

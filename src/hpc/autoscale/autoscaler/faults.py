@@ -26,10 +26,12 @@ class Faults:
         self._fatal = fatal
 
     def add(self, phase: str, error: Exception | str) -> None:
-        """Keep an error, and log it; the stack trace only at debug level."""
+        """Keep an error, and log it; the stack trace only at debug level. The same one again is kept once."""
         message = error if isinstance(error, str) else one_line(error)
         retry_after = getattr(error, "retry_after", None)
-        self.found.append(PassError(phase, message, retry_after))
+        found = PassError(phase, message, retry_after)
+        if found not in self.found:
+            self.found.append(found)
         logging.error("%s: %s", phase, message)
         if isinstance(error, Exception):
             logging.debug("%s: stack trace", phase, exc_info=error)

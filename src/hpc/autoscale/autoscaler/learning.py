@@ -10,17 +10,18 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from hpc.autoscale import hpclogging as logging
-from hpc.autoscale.autoscaler.faults import call_with_up_to, try_each
+from hpc.autoscale.autoscaler.faults import try_each
 from hpc.autoscale.autoscaler.summary import SetAsideJob, UnsatisfiedJob
 from hpc.autoscale.job.demandcalculator import DemandCalculator, new_demand_calculator
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.bucket import NodeBucket
+from hpc.autoscale.node.identity import Identities, short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
 from hpc.autoscale.results import Result
-from hpc.autoscale.util import SingletonLock
+from hpc.autoscale.util import SingletonLock, partition
 
 REQUESTS_FILE = "requests.json"
 
@@ -42,6 +43,7 @@ def new_calculator(
     if node_mgr is None:
         node_mgr = new_node_manager(config)
         driver.preprocess_node_mgr(config, node_mgr)
+    # before they are joined: hosts that the driver takes out of the list get no work
     driver.validate_nodes(scheduler_nodes, node_mgr.get_nodes())
     calculator = new_demand_calculator(
         config,
@@ -52,6 +54,7 @@ def new_calculator(
         node_queue=driver.new_node_queue(config),
         singleton_lock=lock or driver.new_singleton_lock(config),
     )
+    calculator.nodes_are_validated = True
     return calculator, jobs
 
 
@@ -65,13 +68,6 @@ def with_request_log(config: dict[str, Any], driver: SchedulerDriver) -> dict[st
     if config.get("requests_file") or config.get("read_only") or not os.path.isdir(directory):
         return config
     return {**config, "requests_file": os.path.join(directory, REQUESTS_FILE)}
-
-
-def read_again(
-    driver: SchedulerDriver, config: dict[str, Any]
-) -> tuple[list[Job], list[SchedulerNode]]:
-    """Jobs and nodes as the scheduler has them now, whatever was remembered."""
-    return call_with_up_to(driver.read_jobs_and_nodes, config, True)
 
 
 def nothing_to_start(node_mgr: NodeManager) -> str | None:
@@ -172,14 +168,28 @@ def _by_number(name: str) -> tuple[str, int, str]:
     return (stem, int(last), name) if last.isdecimal() else (name, 0, name)
 
 
-def busy_hostnames(jobs: Iterable[Job], scheduler_nodes: Iterable[SchedulerNode]) -> set[str]:
-    """Short hostnames, in lower case, of the nodes on which the scheduler says that something runs."""
-    hosts = {
-        str(node.hostname)
-        for node in scheduler_nodes
-        if node.hostname and (node.assignments or node.metadata.get("_running_job_"))
+def key_of(node: Node) -> object:
+    """What a node of the cluster is told from others by, also when a driver returns a copy of it."""
+    return node._server_id or id(node)
+
+
+def busy_nodes(
+    nodes: Iterable[Node], jobs: Iterable[Job], scheduler_nodes: Iterable[SchedulerNode]
+) -> set[object]:
+    """Keys of the cluster's nodes on which, as the scheduler has it, something runs, or of which that cannot be ruled out."""
+    identities = Identities(nodes)
+    hosts = partition(scheduler_nodes, lambda host: short_name(host.hostname))
+    named = {
+        short_name(hostname)
+        for job in jobs
+        for hostname in getattr(job, "executing_hostnames", None) or []  # it may be no job at all
     }
-    for job in jobs:
-        running_on = getattr(job, "executing_hostnames", None) or []  # it may be no job at all
-        hosts.update(host.split(".")[0] for host in running_on)
-    return {host.lower() for host in hosts}
+    busy = [
+        host
+        for name, alike in hosts.items()
+        for host in alike
+        if name in named or host.assignments or host.metadata.get("_running_job_")
+    ]
+    found = [node for host in busy for node in identities.might_be(host)]
+    found.extend(node for name in named - hosts.keys() for node in identities.named(name))
+    return set(map(key_of, found))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from hpc.autoscale import clock as real_clock
 from hpc.autoscale import hpclogging as logging
@@ -14,11 +14,14 @@ from hpc.autoscale.autoscaler import learning
 from hpc.autoscale.autoscaler.faults import Faults
 from hpc.autoscale.autoscaler.learning import NewCalculator
 from hpc.autoscale.autoscaler.passes import Pass
+from hpc.autoscale.autoscaler.reading import Prepared, Readings
 from hpc.autoscale.autoscaler.reporting import LogReporter, Reporter
 from hpc.autoscale.autoscaler.summary import PassError, PassSummary
 from hpc.autoscale.config import check_config
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.job.driver import SchedulerDriver
+
+NewDriver = Callable[[], SchedulerDriver]
 
 # The longest pause after passes that failed, in seconds, unless the interval or the server asks for more.
 MAX_PAUSE = 300.0
@@ -39,6 +42,10 @@ class Clock(Protocol):
 class Autoscaler:
     """Runs passes for one scheduler and one cluster.
 
+    `driver` serves all passes, or is a function that makes one: the first at once, then one for each pass. Take the
+    function where a driver keeps what it read; with a driver that hands over the jobs of an earlier pass, a pass ends
+    with StaleReading. `driver`, the attribute, is the one of the last pass.
+
     `config` is what `util.load_config` returns and is left as it is; ConfigurationException when something is wrong
     with it. With `dry_run` a pass ends when demand is known: neither the cluster nor the scheduler is changed and no
     lock is taken. `new_calculator` replaces the way in which the demand calculator is made (it gets the pass's
@@ -49,7 +56,7 @@ class Autoscaler:
     def __init__(
         self,
         config: Mapping[str, Any],
-        driver: SchedulerDriver,
+        driver: SchedulerDriver | NewDriver,
         *,
         dry_run: bool = False,
         clock: Clock = real_clock,
@@ -59,7 +66,11 @@ class Autoscaler:
     ) -> None:
         check_config(config)
         self.config = config
-        self.driver = driver
+        makes_one = callable(driver) and not isinstance(driver, SchedulerDriver)
+        self._new_driver = cast(NewDriver, driver) if makes_one else None
+        self.driver = self._new_driver() if self._new_driver else cast(SchedulerDriver, driver)
+        self._driver_is_fresh = True
+        self._readings = Readings()
         self.dry_run = dry_run
         self._clock = clock
         self._reporter = reporter or LogReporter()
@@ -75,14 +86,17 @@ class Autoscaler:
         """
         started_at = self._clock.time()
         self._reporter.pass_started(self.dry_run)
-        self.driver.initialize()
-        config = self.driver.preprocess_config(self._config_of_a_pass())
-        lock = self.driver.new_singleton_lock(config)
+        if self._new_driver and not self._driver_is_fresh:
+            self.driver = self._new_driver()
+        self._driver_is_fresh = False
+        driver, config = self._prepared(self.driver)
+        lock = driver.new_singleton_lock(config)
         try:
             one = Pass(
-                # the lock is held here for the whole pass: nobody who is given this takes it again
-                {**learning.with_request_log(config, self.driver), "lock_file": None},
-                self.driver,
+                self._config_under_lock(config),
+                driver,
+                self._readings,
+                self._another_driver,
                 self._new_calculator,
                 self._set_context,
                 self.dry_run,
@@ -133,6 +147,23 @@ class Autoscaler:
             piece = min(seconds, NOTICE_WITHIN)
             self._clock.sleep(piece)
             seconds -= piece
+
+    def _prepared(self, driver: SchedulerDriver) -> Prepared:
+        """A driver that is ready for a pass, and its configuration."""
+        driver.initialize()
+        return driver, driver.preprocess_config(self._config_of_a_pass())
+
+    def _another_driver(self) -> Prepared:
+        """A driver that has read nothing in this pass; the same one, as it is, where no other can be made."""
+        other = self._new_driver() if self._new_driver else self.driver
+        if other is self.driver:
+            return other, {}
+        other, config = self._prepared(other)
+        return other, self._config_under_lock(config)
+
+    def _config_under_lock(self, config: dict[str, Any]) -> dict[str, Any]:
+        """For what happens while the lock is held here: nobody who is given this takes it again."""
+        return {**learning.with_request_log(config, self.driver), "lock_file": None}
 
     def _config_of_a_pass(self) -> dict[str, Any]:
         """A copy that a driver may write to. Entries with a leading underscore hold live objects and are handed on."""

@@ -6,17 +6,21 @@ A pass that cannot look raises: then nothing is changed at all. Once it changes 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler import commanding, learning
-from hpc.autoscale.autoscaler.faults import Faults
-from hpc.autoscale.autoscaler.learning import NewCalculator, SetContext, node_names
+from hpc.autoscale.autoscaler.faults import Faults, try_each
+from hpc.autoscale.autoscaler.learning import NewCalculator, SetContext, key_of, node_names
+from hpc.autoscale.autoscaler.reading import Prepared, Reading, Readings
 from hpc.autoscale.autoscaler.summary import PassSummary
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
+from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.node.identity import Identities, claimed_ids, short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.util import parse_boot_timeout, parse_idle_timeout
@@ -25,12 +29,17 @@ _READY = frozenset({"Ready", "Started"})
 
 
 class Pass:
-    """One pass over one cluster. Made for one run: `config` is its own copy, `outcome` what the summary is made of."""
+    """One pass over one cluster. Made for one run: `config` is its own copy, `outcome` what the summary is made of.
+
+    `another_driver` makes one that has read nothing yet, or gives the same one where there is no other.
+    """
 
     def __init__(
         self,
         config: dict[str, Any],
         driver: SchedulerDriver,
+        readings: Readings,
+        another_driver: Callable[[], Prepared],
         new_calculator: NewCalculator,
         set_context: SetContext,
         dry_run: bool,
@@ -41,6 +50,11 @@ class Pass:
         self.faults = Faults()
         self.outcome: dict[str, Any] = {}
         self.notes: list[str] = []
+        self._readings = readings
+        self._another_driver = another_driver
+        self._reading: Reading = ([], [])
+        self._given_up: set[object] = set()
+        self._marked: list[Node] = []
         self._late: list[Node] = []
         self._demand_is_known = True
         self._new_calculator = new_calculator
@@ -55,12 +69,10 @@ class Pass:
         if self.dry_run:
             self.outcome["requested"] = node_names(demand.new_nodes)
             return
-        failed = self.faults.nodes(
-            "handling failed nodes", self.driver.handle_failed_nodes, demand.failed_nodes
-        )
+        failed = self._handle_failed(demand.failed_nodes)
         self._grow(calculator, demand)
         if self._remember(calculator):
-            self._shrink(calculator, [*_managed(calculator, marked), *failed])
+            self._shrink(calculator, [*self._marked, *failed])
 
     def summary(self, started_at: float, ended_at: float) -> PassSummary:
         """What was done. A clock that went back makes the pass take no time, rather than a negative one."""
@@ -74,24 +86,31 @@ class Pass:
         )
 
     def _read(self) -> list[Node]:
-        """Read jobs and nodes; the nodes that the scheduler wants rid of and says may be deleted."""
-        jobs, scheduler_nodes = learning.read_again(self.driver, self.config)
+        """Read jobs and nodes; the nodes that the scheduler wants rid of and says may be deleted.
+
+        The driver is asked also when there are none: some do there what is to be done in every pass.
+        """
+        jobs, scheduler_nodes = self._reading = self._readings.read(self.driver, self.config)
         logging.debug("read %d jobs and %d nodes", len(jobs), len(scheduler_nodes))
-        marked: list[Node] = [node for node in scheduler_nodes if node.marked_for_deletion]
-        if not marked or self.dry_run:
+        if self.dry_run:
             return []
-        return self.faults.nodes(
-            "handling nodes marked for deletion", self.driver.handle_failed_nodes, marked
-        )
+        marked: list[Node] = [node for node in scheduler_nodes if node.marked_for_deletion]
+        return self._handle_failed(marked)
+
+    def _handle_failed(self, nodes: list[Node]) -> list[Node]:
+        return self.faults.nodes("handling failed nodes", self.driver.handle_failed_nodes, nodes)
 
     def _calculate(self, marked: list[Node]) -> tuple[DemandCalculator, DemandResult]:
         calculator, jobs = self._new_calculator(self.config, self.driver)
         self._check(calculator.node_mgr)
+        lost = self._validate(calculator)
         self._late = self._overdue(calculator)
         # work that is planned on a node that is to go would keep it there, and wait for it for ever
         hopeless = [node for node in self._late if not node.assignments]
-        for node in [*_managed(calculator, marked), *hopeless]:
+        self._marked = _managed(calculator, marked)
+        for node in [*self._marked, *hopeless]:
             node.closed = True
+        self._give_up(calculator, [*marked, *lost])
         unsatisfied, set_aside = learning.add_jobs(calculator, jobs, self._set_context)
         if set_aside and len(set_aside) == len(jobs):
             self._demand_is_known = False
@@ -108,6 +127,29 @@ class Pass:
         )
         return calculator, demand
 
+    def _validate(self, calculator: DemandCalculator) -> list[SchedulerNode]:
+        """Let the driver compare the scheduler's nodes with CycleCloud's, unless that was done when the calculator was made:
+        whoever makes it in another way does not. The hosts that the driver takes out of the list, because they are lost.
+        """
+        if calculator.nodes_are_validated:
+            return []
+        hosts = self._reading[1]
+        before = list(hosts)
+        self.driver.validate_nodes(hosts, [n for n in calculator.node_mgr.get_nodes() if n.managed])
+        calculator.nodes_are_validated = True
+        kept = set(map(id, hosts))
+        return [host for host in before if id(host) not in kept]
+
+    def _give_up(self, calculator: DemandCalculator, hosts: Sequence[Node]) -> None:
+        """Hosts that are no node of the cluster, and that the scheduler has forgotten, get no work and are not joined again."""
+        known = {(short_name(host.hostname), claimed_ids(host)) for host in hosts}
+        if not known:
+            return
+        for node in calculator.node_mgr.get_nodes():
+            if not node.managed and (short_name(node.hostname), claimed_ids(node)) in known:
+                node.closed = True
+                self._given_up.add(id(node))
+
     def _check(self, node_mgr: NodeManager) -> None:
         """What of the cluster cannot be used is noted; when nothing at all can be, that is an error.
 
@@ -122,7 +164,9 @@ class Pass:
             self.faults.add("reading the cluster", problem)
 
     def _grow(self, calculator: DemandCalculator, demand: DemandResult) -> None:
-        existing = [node for node in demand.compute_nodes if node.exists]
+        existing = [
+            node for node in demand.compute_nodes if node.exists and id(node) not in self._given_up
+        ]
         planned = list(demand.new_nodes)
         self._set_context("[joining]")
         self.outcome["joined"] = commanding.join(self.driver, existing, self.faults)
@@ -149,9 +193,13 @@ class Pass:
         self.outcome["drained"] = drained
         if not leaving:
             return
-        free, spared = commanding.spare_the_needed(self.driver, self.config, leaving, self.faults)
+        nodes = calculator.node_mgr.get_nodes()
+        free, spared = commanding.spare_the_needed(self._look_again, nodes, leaving, self.faults)
         self.outcome["spared"] = spared
         self.outcome["deleted"] = commanding.delete(calculator, self.driver, free, self.faults)
+
+    def _look_again(self) -> Reading:
+        return self._readings.read_for_deletion(self.driver, self.config, self._another_driver)
 
     def _idle(self, calculator: DemandCalculator) -> list[Node]:
         if not self._demand_is_known:
@@ -160,8 +208,15 @@ class Pass:
         def timeout(node: Node) -> float:
             return parse_idle_timeout(self.config, node)
 
-        nodes = self.faults.guard("looking for idle nodes", calculator.find_unmatched_for, timeout)
-        return [node for node in nodes or [] if not node.keep_alive]
+        def find() -> list[Node]:
+            nodes = [n for n in calculator.find_unmatched_for(timeout) if not n.keep_alive]
+            if not nodes:
+                return []
+            # that something runs may be known only by the name of a host
+            busy = learning.busy_nodes(calculator.node_mgr.get_nodes(), *self._reading)
+            return [node for node in nodes if key_of(node) not in busy]
+
+        return self.faults.guard("looking for idle nodes", find) or []
 
     def _overdue(self, calculator: DemandCalculator) -> list[Node]:
         def timeout(node: Node) -> float:
@@ -181,11 +236,20 @@ def _is_booting(node: Node) -> bool:
 
 
 def _managed(calculator: DemandCalculator, nodes: list[Node]) -> list[Node]:
-    """CycleCloud's nodes for nodes that may be known only as the scheduler reports them, by short hostname."""
+    """CycleCloud's nodes for nodes that may be known only as the scheduler reports them; where one may be either of two,
+    neither."""
     if not nodes:
         return []
-    hosts = {
-        node.hostname.lower(): node for node in calculator.get_compute_nodes() if node.hostname
-    }
-    found = (node if node.managed else hosts.get((node.hostname or "").lower()) for node in nodes)
-    return [node for node in found if node is not None and node.managed]
+    identities = Identities(node for node in calculator.node_mgr.get_nodes() if node.managed)
+    found: list[Node] = []
+
+    def look_up(node: Node) -> None:
+        known = node if node.managed else identities.find(node)
+        if known is not None:
+            found.append(known)
+
+    def leave(node: Node, reason: str) -> None:
+        logging.warning("%s is not deleted: %s", node, reason)
+
+    try_each(nodes, look_up, leave)
+    return found

@@ -78,7 +78,7 @@ class AutoscalingCommands(CommandLine):
     ) -> Autoscaler:
         return Autoscaler(
             config,
-            self._driver(config),
+            lambda: self._fresh_driver(config),
             dry_run=dry_run,
             reporter=reporter,
             new_calculator=self._fresh_demand_calc,

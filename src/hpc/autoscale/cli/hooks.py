@@ -80,6 +80,10 @@ class Hooks(ABC):
 
     # -- nodes and demand
 
+    def _fresh_driver(self, config: Config) -> SchedulerDriver:
+        """The driver for another pass. It may have to be another one, since drivers may keep what they read."""
+        return self._driver(config)
+
     def _prepared(self, config: Config) -> tuple[SchedulerDriver, Config]:
         """The driver, and the configuration with what the driver adds to it."""
         driver = self._driver(config)

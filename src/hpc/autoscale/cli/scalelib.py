@@ -176,6 +176,10 @@ class DriverCLI(_AzScaleCLI):
             self._loaded = load_driver(spec, self.project_name, config, self._directory)
         return self._loaded
 
+    def _fresh_driver(self, config: Config) -> SchedulerDriver:
+        self._loaded = None
+        return self._driver(config)
+
     def autoscale_parser(self, parser: ArgumentParser) -> None:
         """Options of autoscale."""
         super().autoscale_parser(parser)

@@ -33,8 +33,11 @@ MAX_PLACEMENT_GROUPS = 10_000
 class SchedulerDriver(ABC):
     """What the autoscaler needs from a scheduler.
 
-    The methods that take nodes are called once per pass, in the order in which they are listed here. They must be safe
-    to repeat: a pass may be cut short, and the next one starts anew with the same nodes.
+    The methods that take nodes are called once per pass, in the order in which they are listed here; `handle_failed_nodes`
+    twice. They must be safe to repeat: a pass may be cut short, and the next one starts anew with the same nodes.
+
+    A driver may be made for each pass, and another one to look again before nodes are deleted. What it must remember
+    from pass to pass belongs into the scheduler, or it is made by a function that returns the same one each time.
 
     State of this base class is name-mangled, because subclasses keep caches of their own under similar names.
     """
@@ -63,12 +66,18 @@ class SchedulerDriver(ABC):
     def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
         """Ask the scheduler for the jobs that want nodes and for the nodes that it knows.
 
-        The Job objects must be made anew each time: a pass counts in them what it has placed.
+        Job and SchedulerNode objects must be made anew each time: a pass writes into them what it has placed, and a pass
+        that is handed objects of the one before ends there, because it was told nothing new. Catch a ConstraintError of
+        one Job here: let through, it ends the pass for all.
         """
 
     @abstractmethod
     def handle_failed_nodes(self, nodes: list[Node]) -> list[Node]:
-        """Forget these failed nodes in the scheduler; return those that may be deleted."""
+        """Forget these failed nodes in the scheduler; return those that may be deleted.
+
+        Called with the scheduler's nodes that are `marked_for_deletion`, before anything else, and again with the nodes
+        that CycleCloud says have failed. Both lists may be empty.
+        """
 
     @abstractmethod
     def add_nodes_to_cluster(
@@ -104,9 +113,10 @@ class SchedulerDriver(ABC):
     def validate_nodes(  # noqa: B027 - optional: most schedulers have nothing to compare
         self, scheduler_nodes: list[SchedulerNode], cc_nodes: list[Node]
     ) -> None:
-        """Called before demand is calculated, to compare the nodes of the scheduler with those of CycleCloud.
+        """Called once in a pass, before work is placed, to compare the nodes of the scheduler with those of CycleCloud.
 
-        Dry runs call it too, so it must change nothing.
+        A host that is taken out of `scheduler_nodes`, because its node is lost, gets no work. Dry runs call it too
+        (`read_only`), and must change nothing.
         """
 
     def preprocess_node_mgr(self, config: dict[str, Any], node_mgr: NodeManager) -> None:
