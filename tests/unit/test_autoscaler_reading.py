@@ -8,6 +8,7 @@ from autoscaler_kit import FakeScheduler, a_host, a_job, cluster, idle_cluster, 
 
 from hpc.autoscale.autoscaler import Autoscaler, Reporter, StaleReading
 from hpc.autoscale.errors import ConfigurationException
+from hpc.autoscale.node.nodehistory.dbfile import NodeHistoryError
 
 __all__ = ["cluster", "now", "run", "scheduler"]  # fixtures
 
@@ -65,6 +66,23 @@ def test_a_function_makes_a_driver_for_each_pass(config, cluster, now):
     assert autoscaler.run_once().created == ("htc-2",)
     assert len(drivers) == 2
     assert autoscaler.driver is drivers[-1]
+
+
+def test_the_history_of_a_driver_that_is_done_is_closed(config, now):
+    """A loop of a thousand passes has one file open, not a thousand; the file goes on."""
+    histories = []
+
+    class Noting(Keeping):
+        def new_node_history(self, config):
+            histories.append(super().new_node_history(config))
+            return histories[-1]
+
+    autoscaler = Autoscaler(config, lambda: Noting(Queue(first=4)))
+    autoscaler.run_once()
+    autoscaler.run_once()
+    with pytest.raises(NodeHistoryError):
+        histories[0].find_ignored()
+    assert len(histories[-1].read()) == 1
 
 
 def test_a_function_may_return_the_same_driver(config, scheduler):

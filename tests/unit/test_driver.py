@@ -7,6 +7,7 @@ from hpc.autoscale.errors import ConfigurationException, MultipleInstancesError
 from hpc.autoscale.job import driver as drivers
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.nodequeue import NodeQueue
+from hpc.autoscale.node.nodehistory.dbfile import NodeHistoryError
 from hpc.autoscale.node.nodemanager import new_node_manager
 from hpc.autoscale.util import NullSingletonLock
 
@@ -83,6 +84,15 @@ def test_the_history(driver, tmp_path):
     assert driver.new_node_history({"read_only": True}).read_only
     other = str(tmp_path / "other.db")
     assert driver.new_node_history({"nodehistorydb": other}).path == other
+
+
+def test_a_history_that_was_closed_is_opened_anew(driver):
+    """When a driver that made room for another one is asked again."""
+    closed = driver.new_node_history({})
+    driver.close_histories()
+    with pytest.raises(NodeHistoryError):
+        closed.find_ignored()
+    assert driver.new_node_history({}).find_ignored() == []
 
 
 def test_jobs_are_read_once(driver):

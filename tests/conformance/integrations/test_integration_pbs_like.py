@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from pbs_like import PBSCLI, Driver, Server, autoscale
+from pbs_like import PBSCLI, Driver, Server, autoscale, new_demand_calculator
 
 from hpc.autoscale import clilib, clock
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
@@ -186,12 +186,12 @@ def test_on_premises_hosts_are_used_first(site):
 def azpbs(site, tmp_path, capsys, monkeypatch):
     """Runs a command of azpbs on the site; what it printed."""
 
-    def run(*argv, code=0):
+    def run(*argv, code=0, cli=PBSCLI):
         config = {key: value for key, value in site.config.items() if key != "_mock_bindings"}
         (tmp_path / "autoscale.json").write_text(json.dumps(config))
         ended = 0
 
-        class OnSite(PBSCLI):
+        class OnSite(cli):
             def _initialize(self, command, config):
                 config["_mock_bindings"] = site.cluster
                 super()._initialize(command, config)
@@ -226,6 +226,44 @@ def test_the_same_life_by_the_command_line(site, azpbs):
     site.now.sleep(301)
     azpbs("autoscale")
     assert (site.server.hosts, site.running) == ({}, [])
+
+
+class ComparingDriver(Driver):
+    """Forgets hosts whose node CycleCloud lists no more."""
+
+    def validate_nodes(self, scheduler_nodes, cc_nodes):
+        listed = {node.delayed_node_id.node_id for node in cc_nodes}
+        for host in scheduler_nodes:
+            if host.resources.get("ccnodeid") not in {None, *listed}:
+                self.server.hosts.pop(host.hostname)
+
+
+class OwnDemandCLI(PBSCLI):
+    """Makes the demand calculator itself, from the first line to the last."""
+
+    def _demand_calc(self, config, driver):
+        jobs, hosts = driver.read_jobs_and_nodes(config)
+        dcalc = new_demand_calculator(config, driver, jobs, hosts)
+        return dcalc, [j for j in jobs if j.metadata.get("job_state") != "running"]
+
+
+def test_work_does_not_wait_for_a_host_whose_vm_is_lost(site, azpbs):
+    """Also where the integration calculates demand itself: the pass has the driver compare hosts and nodes."""
+    site.driver = ComparingDriver(site.server)
+    site.server.qsub("1", chunks=4)
+    azpbs("autoscale", cli=OwnDemandCLI)
+    site.boot()
+    azpbs("autoscale", cli=OwnDemandCLI)
+    (host,) = site.server.hosts
+    site.server.run("1", **{host.replace("-", "_"): 4})
+    (lost,) = site.running
+    site.cluster.remove_nodes(names=[lost])
+    site.server.finish("1")
+    site.server.qsub("1", chunks=4)
+    azpbs("autoscale", cli=OwnDemandCLI)
+    assert site.server.hosts == {}
+    azpbs("autoscale", cli=OwnDemandCLI)
+    assert len(site.running) == 1
 
 
 def test_a_node_removed_for_good_does_not_join_again(site, azpbs):

@@ -86,8 +86,8 @@ class Autoscaler:
         """
         started_at = self._clock.time()
         self._reporter.pass_started(self.dry_run)
-        if self._new_driver and not self._driver_is_fresh:
-            self.driver = self._new_driver()
+        if not self._driver_is_fresh:
+            self._take_another_driver()
         self._driver_is_fresh = False
         driver, config = self._prepared(self.driver)
         lock = driver.new_singleton_lock(config)
@@ -152,6 +152,12 @@ class Autoscaler:
         """A driver that is ready for a pass, and its configuration."""
         driver.initialize()
         return driver, driver.preprocess_config(self._config_of_a_pass())
+
+    def _take_another_driver(self) -> None:
+        """A driver for another pass, where one can be made."""
+        before, self.driver = self.driver, self._new_driver() if self._new_driver else self.driver
+        if before is not self.driver and isinstance(before, SchedulerDriver):
+            before.close_histories()
 
     def _another_driver(self) -> Prepared:
         """A driver that has read nothing in this pass; the same one, as it is, where no other can be made."""

@@ -169,6 +169,7 @@ class DriverCLI(_AzScaleCLI):
     def __init__(self, project_name: str = PROJECT_NAME, directory: str = "") -> None:
         super().__init__(project_name, directory)
         self._loaded: SchedulerDriver | None = None
+        self._has_served = False
 
     def _driver(self, config: Config) -> SchedulerDriver:
         if self._loaded is None:
@@ -177,7 +178,9 @@ class DriverCLI(_AzScaleCLI):
         return self._loaded
 
     def _fresh_driver(self, config: Config) -> SchedulerDriver:
-        self._loaded = None
+        if self._has_served:
+            self._loaded = None
+        self._has_served = True
         return self._driver(config)
 
     def autoscale_parser(self, parser: ArgumentParser) -> None:

@@ -45,7 +45,7 @@ class SchedulerDriver(ABC):
     def __init__(self, name: str) -> None:
         self.name = name
         self.__jobs_and_nodes: tuple[list[Job], list[SchedulerNode]] | None = None
-        self.__histories: dict[tuple[str, bool], NodeHistory] = {}
+        self.__histories: dict[tuple[str, bool], SQLiteNodeHistory] = {}
 
     @property
     def autoscale_home(self) -> str:
@@ -148,6 +148,11 @@ class SchedulerDriver(ABC):
                 _require_directory("nodehistorydb", path, "a file elsewhere")
             self.__histories[key] = SQLiteNodeHistory(*key)
         return self.__histories[key]
+
+    def close_histories(self) -> None:
+        """Close the node histories that were opened here, when another driver takes over. Asked for again, one is opened anew."""
+        while self.__histories:
+            self.__histories.popitem()[1].close()
 
     # -- for callers ---------------------------------------------------------------------------------------------------
 

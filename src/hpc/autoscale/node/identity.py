@@ -24,8 +24,11 @@ def short_name(hostname: object) -> str:
 
 def claimed_ids(host: Node) -> tuple[str, ...]:
     """The NodeIds by which a host says which node it is; what is no text, or empty, names no node."""
-    said: list[Any] = [host._server_id, host.resources.get(NODE_ID), host.metadata.get(NODE_ID)]
-    return tuple(dict.fromkeys(each for each in said if each and isinstance(each, str)))
+    said: list[Any] = [host._server_id, host.resources.get(NODE_ID)]
+    if host.metadata:
+        said.append(host.metadata.get(NODE_ID))
+    claimed = [each for each in said if each and isinstance(each, str)]
+    return tuple(claimed if len(claimed) < 2 else dict.fromkeys(claimed))
 
 
 class Identities:
