@@ -94,7 +94,7 @@ def test_a_lock_of_none_takes_the_configured_one(tmp_path, cluster):
     """So that a second autoscaler stays out."""
     config = {**a_config(cluster), "lock_file": str(tmp_path / "lock")}
     held = SingletonFileLock(str(tmp_path / "lock"))
-    with pytest.raises(MultipleInstancesError), pytest.warns(UserWarning):
+    with pytest.raises(MultipleInstancesError):
         new_demand_calculator(config, singleton_lock=None)
     held.unlock()
     assert new_demand_calculator(config).finish()
