@@ -171,7 +171,8 @@ class DemandCalculator:
 
     def _failed_and_queued(self) -> tuple[list[Node], list[Node]]:
         """The nodes that have failed, and all others in the queue's order, but for those that somebody planned beside the
-        calculator. Priorities are as of now; where packing goes bucket by bucket, as of the last job."""
+        calculator. Priorities are as of now; where packing goes bucket by bucket, as of the last job.
+        """
         nodes = self.node_mgr.get_nodes()
         failed = [node for node in nodes if node.state == "Failed"]
         apart = self.node_mgr._apart_since(self._sizes)
