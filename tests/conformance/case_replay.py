@@ -5,18 +5,22 @@ what was expected raises `Mismatch`, and not an assertion, so that cases can be 
 `python -O case_replay.py cases/*.json` replays all of them.
 """
 
+import io
 import json
 import sys
 from pathlib import Path
 
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.job.demandcalculator import DemandCalculator
+from hpc.autoscale.job.demandprinter import print_demand
 from hpc.autoscale.job.driver import add_default_placement_groups
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.node.constraints import get_constraint
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.nodehistory import NullNodeHistory
+from hpc.autoscale.node.nodehistory import NullNodeHistory, SQLiteNodeHistory
 from hpc.autoscale.node.nodemanager import new_node_manager
+from hpc.autoscale.util import parse_idle_timeout
 
 CASES = Path(__file__).parent / "cases"
 
@@ -45,7 +49,7 @@ def replay(case):
         },
         **case.get("arguments", {}),
     )
-    world = World(manager)
+    world = World(manager, case.get("history", "none"))
     world.report(case.get("hosts", []))
     for number, step in enumerate([*jobs_of(case), *case.get("steps", [])], 1):
         world.step(f"step {number}", step)
@@ -83,25 +87,30 @@ def binding_of(cluster):
 class World:
     """A node manager and the calculator over it, with the steps that a case may take."""
 
-    def __init__(self, manager):
+    def __init__(self, manager, history="none"):
         self.manager = manager
-        self.calculator = DemandCalculator({}, manager, NullNodeHistory())
+        self.history = {"none": NullNodeHistory, "new": lambda: SQLiteNodeHistory(":memory:")}[
+            history
+        ]()
+        self.calculator = DemandCalculator({}, manager, self.history)
 
     def step(self, where, step):
         """One step: the first key that is no expectation says what to do."""
         (what,) = [key for key in step if key not in ("expect", "then")]
         where = f"{where} ({what} {json.dumps(step[what])})"
-        error = step.get("expect", {}).get("error")
+        wanted = step.get("expect", {})
+        error, kind = wanted.get("error"), wanted.get("raises")
         try:
             outcome = getattr(self, f"do_{what}")(step[what])
         except (RuntimeError, AssertionError) as e:
-            if error is None or error not in str(e):
+            kinds = [base.__name__ for base in type(e).__mro__]
+            if error is None or error not in str(e) or (kind and kind not in kinds):
                 raise
             outcome = {}
         else:
             if error is not None:
                 raise Mismatch(f"{where}: expected the error {error!r}, found none")
-        compare(where, {k: v for k, v in step.get("expect", {}).items() if k != "error"}, outcome)
+        compare(where, {k: v for k, v in wanted.items() if k not in ("error", "raises")}, outcome)
         self.expect(where, step.get("then", {}))
 
     # -- steps
@@ -115,6 +124,25 @@ class World:
         job = Job(**arguments)
         result = self.calculator._add_job(job)
         return {**outcome_of(result), "remaining": job.iterations_remaining}
+
+    def do_jobs(self, jobs):
+        """Jobs given to the calculator together."""
+        self.calculator.add_jobs([Job(**arguments) for arguments in jobs])
+        return {}
+
+    def do_add(self, arguments):
+        """A job given to the calculator as integrations do."""
+        self.calculator.add_job(Job(**arguments))
+        return {}
+
+    def do_direct(self, arguments):
+        """A job that is placed through the manager alone."""
+        return outcome_of(Job(**arguments).do_allocate(self.manager))
+
+    def do_machines(self, hosts):
+        """Machines given to the manager alone."""
+        self.manager.add_unmanaged_nodes([SchedulerNode(host) for host in hosts])
+        return {}
 
     def do_default(self, arguments):
         """`NodeManager.add_default_resource`."""
@@ -147,6 +175,41 @@ class World:
         chosen = [node for node in self.manager.get_nodes() if node.name in nodes]
         return outcome_of(self.calculator.delete(chosen))
 
+    def do_print(self, columns):
+        """What is printed of the demand: a table, and the keys of its JSON."""
+        demand = self.calculator.get_demand()
+        table, objects = io.StringIO(), io.StringIO()
+        print_demand(columns, demand, table)
+        print_demand(columns, demand, objects, "json")
+        return {
+            "table": table.getvalue(),
+            "header": table.getvalue().splitlines()[0].split(),
+            "keys": list(next(iter(json.loads(objects.getvalue())), {})),
+        }
+
+    def do_ask(self, name):
+        """An attribute of the manager."""
+        return {"value": getattr(self.manager, name)}
+
+    def do_read(self, constraint):
+        """A constraint from JSON, and as JSON again."""
+        return {"json": plain(get_constraint(constraint).to_dict())}
+
+    def do_idle_timeout(self, value):
+        """The idle timeout that each node of the demand has by a setting."""
+        nodes = self.calculator.get_demand().compute_nodes
+        return {n.name: parse_idle_timeout({"idle_timeout": value}, n) for n in nodes}
+
+    def do_remember(self, _):
+        """The history learns of the demand."""
+        self.calculator.update_history()
+        return {}
+
+    def do_idle(self, at_least):
+        """Nodes without work for so long."""
+        found = self.calculator.find_unmatched_for(at_least)
+        return {"nodes": [node.name for node in found]}
+
     def report(self, hosts):
         """Join the scheduler's nodes, as {hostname, resources, available, jobs, metadata}."""
         found = []
@@ -167,6 +230,7 @@ class World:
             "buckets": self.buckets,
             "nodes": self.nodes,
             "demand": self.demand,
+            "order": self.order,
             "manager": self.numbers,
         }
         for key, value in expected.items():
@@ -202,6 +266,12 @@ class World:
         found = {k: sorted(n.name for n in getattr(demand, f"{k}_nodes")) for k in expected}
         compare(where, expected, found)
 
+    def order(self, where, expected):
+        """As `demand`, in the order in which they are listed."""
+        demand = self.calculator.get_demand()
+        found = {k: [n.name for n in getattr(demand, f"{k}_nodes")] for k in expected}
+        compare(where, expected, found)
+
     def numbers(self, where, expected):
         """Attributes of the manager; a list calls a method: [value, argument …]."""
         for name, value in expected.items():
@@ -223,6 +293,7 @@ def outcome_of(result):
         "count": len(nodes),
         "slots": getattr(result, "total_slots", None),
         "because": "\n".join(result.reasons),
+        "reasons": len(result.reasons),
     }
 
 

@@ -27,6 +27,7 @@ def test_cases_say_what_holds():
             "cluster",
             "config",
             "arguments",
+            "history",
             "hosts",
             "jobs",
             "steps",

@@ -32,7 +32,7 @@ def test_buckets_that_satisfy_constraints(grid):
     assert len(grid.json("buckets", BIG, "-C", "node.placement_group=null")) == 1
     assert grid.json("buckets", BIG, "-C", "ncpus=64") == []
     out = grid("buckets", "-C", "node.placement_group=null", "-o", "family_max_count,name")
-    assert out.split() == ["FAMILY_MAX_COUNT", "NAME", "250000", "htc-0"]
+    assert out.split() == ["NAME", "FAMILY_MAX_COUNT", "htc-0", "250000"]
 
 
 def test_buckets_do_not_change_what_can_be_asked_for(grid):
@@ -56,6 +56,9 @@ def test_nodes(grid):
     grid.cluster.add_node("htc-2", "htc", state="Preparing")
     assert [node["name"] for node in grid.json("nodes", BIG)] == ["htc-1", "htc-2"]
     assert [n["name"] for n in grid.json("nodes", BIG, "-C", "node.state=Ready")] == ["htc-1"]
+    lines = grid("nodes", "-o", "state,vm_size[-3:],name").splitlines()
+    assert [line.split()[0] for line in lines] == ["NAME", "htc-1", "htc-2"]
+    assert list(grid.json("nodes", BIG, "-o", "state,name")[0]) == ["name", "state"]
 
 
 def test_the_status_as_cyclecloud_gives_it(grid):

@@ -26,15 +26,17 @@ def test_defaults():
         (None, 7),
         ({"htc": 1, "default": 2}, 1),
         ({"htc": "1"}, 1),
-        ({"htc": None, "default": "2"}, 2),
+        ({"htc": None, "default": "2"}, 7),
         ({"htc": 0}, 7),
+        ({"htc": 0, "default": 2}, 7),
+        ({"hpc": 1, "default": 0}, 7),
         ({"hpc": 1, "default": 2.5}, 2),
         ({"hpc": 1}, 7),
         ({}, 7),
     ],
 )
 def test_values(value, expected):
-    """Numbers, numbers as text, or either by nodearray with a default."""
+    """Numbers, numbers as text, or either by nodearray with a default; 0 for a nodearray is none."""
     assert parse_timeout("some_timeout", 7, {"some_timeout": value}, HTC) == expected
 
 

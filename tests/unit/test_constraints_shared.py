@@ -258,6 +258,16 @@ def test_both_spellings():
     assert get_constraint({name: old}) == get_constraint({name: new}) == draw(2, a_pool(5))
 
 
+def test_both_names_of_what_a_shared_value_must_be():
+    """`requested` is what is written, as in the other form."""
+    shared = {"resource-name": "release", "source": "s", "current-value": "a"}
+    name = "shared-non-consumable-constraint"
+    read = [get_constraint({name: {**shared, key: "b"}}) for key in ("requested", "target")]
+    assert read[0] == read[1]
+    assert read[0].target == "b"
+    assert read[1].to_dict() == {name: {**shared, "requested": "b"}}
+
+
 def test_current_value_starts_as_the_initial_one():
     """When it is not given."""
     body = {"resource-name": "lic", "sources": ["q"], "initial-values": [9], "requested": 2}
@@ -288,7 +298,7 @@ def test_missing_keys():
     """A key that must be there is named."""
     with pytest.raises(ConstraintError, match="expected the key 'sources'"):
         get_constraint({"shared-consumable-constraint": {"resource-name": "lic", "requested": 1}})
-    with pytest.raises(ConstraintError, match="expected the key 'target'"):
+    with pytest.raises(ConstraintError, match="expected the key 'requested'"):
         SharedNonConsumableConstraint.from_dict(
             {
                 "shared-non-consumable-constraint": {

@@ -240,6 +240,51 @@ def test_delete():
     assert calculator.delete().nodes is None
 
 
+@pytest.mark.parametrize("order", ["existing-first", "declared"])
+def test_a_node_that_fails_later_is_in_one_list(order):
+    """That of failed nodes."""
+    calculator = a_calculator(running(2), packing={"order": order})
+    calculator.get_demand()
+    calculator.node_mgr.get_nodes()[0].state = "Failed"
+    assert shown(calculator.get_demand()) == ([], [], ["htc-2"], ["htc-1"])
+
+
+def test_two_calculators_over_one_manager():
+    """What was planned before a calculator was made is in its demand."""
+    first = a_calculator(running(0))
+    first.node_mgr.allocate({"exclusive": True}, node_count=1)
+    second = DemandCalculator({}, first.node_mgr)
+    assert shown(first.get_demand()) == (["htc-1"], [], [], [])
+    assert shown(second.get_demand()) == (["htc-1"], ["htc-1"], [], [])
+
+
+def test_nobody_looks_at_nodes_that_are_only_noted():
+    """Nodes that the manager was asked for are made when somebody looks at them."""
+    manager = a_calculator(running(0)).node_mgr
+    manager.allocate({"ncpus": 4}, slot_count=10)
+    assert manager.get_buckets()[0]._made() == []
+
+
+def test_adding_jobs_one_by_one_asks_priorities_once():
+    """Also where packing goes bucket by bucket, and priorities are those of the last job."""
+
+    class Counting(NodeQueue):
+        asked = 0
+
+        def node_priority(self, node):
+            self.asked += 1
+            return super().node_priority(node)
+
+    queue = Counting()
+    manager = a_manager(running(5), packing={"order": "declared"})
+    calculator = DemandCalculator({}, manager, node_queue=queue)
+    for number in range(20):
+        calculator.add_job(Job(str(number), {"ncpus": 1}))
+    calculator.get_demand()
+    calculator.get_demand()
+    assert queue.asked == 10
+
+
 def test_planned_nodes_that_were_not_made_are_in_no_demand():
     """Their jobs must be placed again."""
     cluster = running(0, available=5)

@@ -69,6 +69,8 @@ def cell(column, node, **kwargs):
         ("instance_id[:11]", "INSTANCE_ID"),
         ("state:none", "STATE"),
         ("s@state[:3]:none", "S"),
+        ("assigned_job_ids", "JOB_IDS"),
+        ("jobs@assigned_job_ids", "JOBS"),
     ],
 )
 def test_headers(column, header):
@@ -82,6 +84,7 @@ def test_resources_and_what_is_left_of_them():
     assert cell("ncpus", node) == "4"
     assert cell("*ncpus", node) == "3"
     assert cell("/ncpus", node) == "3/4"
+    assert (cell("/nothing", node), cell("/nothing:-", node)) == ("None/None", "-")
 
 
 def test_sizes_in_a_table():
@@ -176,7 +179,7 @@ def test_all_columns():
     header = printed([], a_node()).splitlines()[0].lower().split()
     assert header[0] == "name"
     assert header[1:] == sorted(header[1:])
-    assert {"ncpus", "memgb", "state", "vm_size"} <= set(header)
+    assert {"ncpus", "memgb", "state", "target_state", "vm_size"} <= set(header)
     assert not {"available", "hostname_required"} & set(header)
     (row,) = json.loads(printed([], a_node(), output_format="json"))
     assert row["available"] == {"ncpus": 3, "memgb": "memory::8.00g"}

@@ -289,13 +289,17 @@ def test_decorate_defaults_and_clock(history):
 
 
 def test_decorate_leaves_out_what_does_not_exist(history):
-    """Planned nodes and nodes without id are left alone, kept-alive ones have no idle time; new ones all of it."""
-    planned, kept, new, nameless = (
-        make("A", exists=False), make("B", keep_alive=True), make("C"), make(None),
+    """Planned nodes and nodes without id are left alone; new ones have all of their idle time, and of those that are kept
+    or boot nothing is said before they are known."""
+    planned, kept, new, nameless, booting = (
+        make("A", exists=False), make("B", keep_alive=True), make("C"), make(None), make("D", state="Preparing"),
     )  # fmt: skip
-    history.decorate([planned, kept, new, nameless])
+    history.decorate([planned, kept, new, nameless, booting])
     assert planned.create_time_unix == nameless.create_time_unix == 0
-    assert kept.idle_time_remaining == -1
+    assert (kept.idle_time_remaining, booting.idle_time_remaining) == (0.0, 0.0)
+    history.update([kept, booting])
+    history.decorate([kept, booting])
+    assert (kept.idle_time_remaining, booting.idle_time_remaining) == (-1, -1)
     assert (new.create_time_unix, new.idle_time_remaining) == (1000.0, 300)
 
 

@@ -143,8 +143,9 @@ def test_an_empty_manager():
     manager = NodeManager(MockClusterBinding(), [])
     assert (manager.get_nodes(), manager.get_buckets(), manager.new_nodes) == ([], [], [])
     assert manager.allocate({"ncpus": 1}, slot_count=1).status == "NoCandidatesFound"
-    with pytest.raises(RuntimeError, match="at least one bucket"):
-        _ = manager.cluster_max_core_count
+    for name in ("cluster_max_core_count", "cluster_consumed_core_count"):
+        with pytest.raises(AssertionError, match="at least one bucket"):
+            getattr(manager, name)
 
 
 def test_limits_of_cluster_and_regions():

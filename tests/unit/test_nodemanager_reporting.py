@@ -6,8 +6,11 @@ import pytest
 from node_kit import Tokens, a_cluster, a_manager
 
 from hpc.autoscale import results
+from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.job import Job
+from hpc.autoscale.node.constraints import SharedConsumableConstraint, SharedConsumableResource
+from hpc.autoscale.node.node import UnmanagedNode
 
 
 @pytest.fixture
@@ -103,6 +106,38 @@ def test_a_scattered_job_that_is_not_placed(told):
     assert (allocation.status, allocation.total_slots) == ("CompoundFailure", 9)
     assert allocation.reasons
     assert not [r for r in told if isinstance(r, results.MatchResult)]
+
+
+def test_machines_that_do_not_serve(told):
+    """Refuse as a bucket does: one of each kind of machine, and one more result for each demand that asks again."""
+    manager = a_manager(MockClusterBinding())
+    alike = [UnmanagedNode(f"tux{i}", {"ncpus": 2}) for i in range(3)]
+    manager.add_unmanaged_nodes([*alike, UnmanagedNode("big", {"ncpus": 4, "os": "x"})])
+    for _ in range(2):
+        told.clear()
+        result = manager.allocate({"ncpus": 5}, slot_count=1)
+        assert kinds(told) == {
+            ("SatisfiedResult", False): 2,
+            ("CandidatesResult", False): 1,
+            ("AllocationResult", False): 1,
+        }
+        assert (result.status, len(result.reasons)) == ("NoCandidatesFound", 2)
+    assert manager.allocate({"ncpus": 4}, slot_count=1)
+    assert manager.allocate({"ncpus": 4}, slot_count=1).status == "NoAllocationSelected"
+    manager.get_nodes()[0].available["ncpus"] = manager.get_nodes()[0]._resources["ncpus"] = 5
+    assert manager.allocate({"ncpus": 5}, slot_count=2).status == "success"
+    assert manager.allocate({"ncpus": 5}, slot_count=1).status == "NoAllocationSelected"
+
+
+def test_a_pool_that_is_empty(told):
+    """Says so once; no bucket is a candidate."""
+    pool = SharedConsumableResource("lic", "q", 2, 0)
+    calculator().add_job(Job("job", [{"ncpus": 1}, SharedConsumableConstraint([pool], 1)]))
+    assert [(type(r).__name__, r.status) for r in told] == [
+        ("SatisfiedResult", "SharedLimitReached"),
+        ("CandidatesResult", "CompoundFailure"),
+        ("AllocationResult", "Failed"),
+    ]
 
 
 def test_no_buckets_at_all(told):

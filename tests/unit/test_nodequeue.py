@@ -4,6 +4,7 @@ import pytest
 from node_kit import a_cluster, a_manager, a_node
 
 from hpc.autoscale.job.demandcalculator import DemandCalculator
+from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.nodequeue import NodeQueue, default_early_bailout, default_prioritizer
 from hpc.autoscale.job.schedulernode import TempNode
 
@@ -47,7 +48,7 @@ def test_matched_nodes_come_in_the_order_they_were_planned():
     for _ in range(2):
         manager = a_manager(a_cluster())
         calculator = DemandCalculator({}, manager)
-        manager.allocate({"ncpus": 4}, slot_count=10)
+        calculator.add_job(Job("a", {"ncpus": 4}, iterations=10))
         orders.append([node.name for node in calculator.get_demand().matched_nodes])
     assert orders[0] == orders[1] == [f"htc-{i}" for i in range(1, 11)]
 

@@ -31,9 +31,9 @@ def parse_timeout(
 ) -> int:
     """Seconds under a key of the configuration.
 
-    The value is a number, a number as text, or an object with such values by nodearray and for `default`; an entry
-    of that object that is missing, null, empty or 0 means the next best one. Parts of a second are dropped.
-    ConfigurationException for anything else and for a negative number.
+    The value is a number, a number as text, or an object with such values by nodearray and for `default`, which counts
+    where the nodearray is missing; an entry that is there and null, empty or 0 means `default_value`. Parts of a second are
+    dropped. ConfigurationException for anything else and for a negative number.
     """
     value = config.get(timeout_key)
     if value is None:
@@ -41,10 +41,8 @@ def parse_timeout(
     if not isinstance(value, Mapping):
         return _seconds(timeout_key, value)
     nodearray = node.nodearray if node is not None else "default"
-    for name in (nodearray, "default"):
-        if value.get(name):
-            return _seconds(f"{timeout_key}.{name}", value[name])
-    return default_value
+    name = nodearray if nodearray in value else "default"
+    return _seconds(f"{timeout_key}.{name}", value[name]) if value.get(name) else default_value
 
 
 def _seconds(where: str, value: object) -> int:

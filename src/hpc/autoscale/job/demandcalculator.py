@@ -56,12 +56,17 @@ class DemandCalculator:
         self.node_history = NullNodeHistory() if node_history is None else node_history
         # one of our own is filled when it is first needed
         self._node_queue = NodeQueue() if node_queue is None else node_queue
+        # what comes later through the manager itself is not in the demand
+        self._sizes = node_mgr._sizes()
+        # bucket by bucket, priorities too are those of upstream: as of pushing, and of the last job that was added
+        self._is_as_declared = node_mgr._is_as_declared
+        self._update_is_due = False
         self._singleton_lock = singleton_lock or NullSingletonLock()
         # whether the driver has compared the scheduler's nodes with the cluster's (`validate_nodes`)
         self.nodes_are_validated = False
         self._least_cost = _least_cost(config)
-        if node_queue is not None:
-            node_queue._push_all(node_mgr.get_non_failed_nodes())
+        if node_queue is not None or self._is_as_declared:
+            self._node_queue._push_all(node_mgr.get_non_failed_nodes())
         if type(self.node_history).decorate is not NullNodeHistory.decorate:
             known = [node for node in node_mgr.get_nodes() if node.exists and node._server_id]
             self.node_history.decorate(known, config)
@@ -71,10 +76,12 @@ class DemandCalculator:
     def add_job(self, job: Job) -> None:
         """Place a job; what could not be placed is in `job.iterations_remaining` and in the reported results."""
         self._add_jobs([job])
+        self._update_is_due = True
 
     def add_jobs(self, jobs: Sequence[Job]) -> None:
         """Place jobs in order, exactly as one `add_job` after another would; at the least cost, where the configuration
         asks for that, for all of them together."""
+        self._update_queue()
         with collecting_seldom():
             self._add_jobs(jobs)
 
@@ -92,12 +99,15 @@ class DemandCalculator:
         """Place a job. A job that scatters is placed as a whole or not at all; of any other, as much as there is room
         for is a success."""
         scatters = job.packing_strategy == PackingStrategy.SCATTER
-        return job._allocate(
+        result = job._allocate(
             self.node_mgr,
             allow_existing=True,
             all_or_nothing=scatters,
             failed_as="CompoundFailure" if scatters else "Failed",
         )
+        if result and self._is_as_declared:
+            self._node_queue._push_all(result.nodes)
+        return result
 
     # -- nodes as the scheduler sees them
 
@@ -108,6 +118,7 @@ class DemandCalculator:
         false); a host that the cluster does not know is taken in as unmanaged, and gets no work when it is a node that is
         going, or has the host name of another node. RuntimeError when a host name stands for two nodes that exist.
         """
+        self._update_queue()
         identities = Identities(self.node_mgr.get_nodes())
         unknown = []
         for snode in scheduler_nodes:
@@ -123,7 +134,7 @@ class DemandCalculator:
         for snode in unknown:
             self._doubt(snode, identities)
         if unknown:
-            self.node_mgr.add_unmanaged_nodes(unknown)
+            self.node_mgr._take_in_machines(unknown)
 
     def _doubt(self, snode: SchedulerNode, identities: Identities) -> None:
         """Close a host that the cluster does not know where it can do no work, and say so where that is odd."""
@@ -174,19 +185,31 @@ class DemandCalculator:
         return self.get_demand().compute_nodes
 
     def _failed_and_queued(self) -> tuple[list[Node], list[Node]]:
-        """The nodes that have failed, and all others in the queue's order, priorities as of now."""
+        """The nodes that have failed, and all others in the queue's order, but for those that somebody planned beside the
+        calculator. Priorities are as of now; where packing goes bucket by bucket, as of the last job.
+        """
         nodes = self.node_mgr.get_nodes()
         failed = [node for node in nodes if node.state == "Failed"]
-        if failed:
-            nodes = [node for node in nodes if node.state != "Failed"]
+        apart = self.node_mgr._apart_since(self._sizes)
+        if failed or apart:
+            nodes = [node for node in nodes if node.state != "Failed" and node not in apart]
         # a node's priority is asked when it is pushed
-        self._node_queue.update()
+        self._update_queue()
+        if not self._is_as_declared:
+            self._node_queue.update()
         self._node_queue._push_all(nodes)
         if len(self._node_queue) == len(nodes):
             return failed, list(self._node_queue)
         # the queue never forgets a node
         present = {id(node) for node in nodes}
         return failed, [node for node in self._node_queue if id(node) in present]
+
+    def _update_queue(self) -> None:
+        """Ask for priorities anew where a job was added since. Cost: once for however many jobs, where nothing else is done
+        meanwhile."""
+        if self._update_is_due and self._is_as_declared:
+            self._node_queue.update()
+        self._update_is_due = False
 
     # -- history, and what it says
 

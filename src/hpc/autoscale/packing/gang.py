@@ -4,7 +4,7 @@ Nodes that are there come first: the first stock that takes everything on them g
 groups (see `groups`) are asked in order. In a family, groups in use come before those that would have to be opened, so
 that as few as possible are: of groups in use, the one that needs the fewest new nodes, and of equals the first. Bucket by
 bucket, it is simply the first stock that takes everything. A demand that fits nowhere is told how close each stock came,
-the closest first. Called by `strategy.plan` for a demand that is wanted whole.
+the closest first, or bucket by bucket. Called by `strategy.plan` for a demand that is wanted whole.
 """
 
 from __future__ import annotations
@@ -173,8 +173,9 @@ class _Search:
     # -- how close it came
 
     def misses(self, existing_first: bool) -> Sequence[tuple[Stock, Reject]]:
-        """Every stock with how much of it fits, those that take most first. Of each family the closest says what kept the
-        rest out; the others are worked out when somebody reads them, from what they were."""
+        """Every stock with how much of it fits, those that take most first, or (bucket by bucket) in their order. Of each
+        family the closest says what kept the rest out; the others are worked out when somebody reads them, from what they
+        were."""
         found: list[_Miss] = []
         later: list[Callable[[], list[_Miss]]] = []
         groups = self.groups
@@ -194,7 +195,7 @@ class _Search:
 
         def said() -> list[tuple[Stock, Reject]]:
             misses = [*found, *(miss for others in later for miss in others())]
-            misses.sort(key=lambda miss: (-miss.units, miss.number))
+            misses.sort(key=lambda miss: (-miss.units if existing_first else 0, miss.number))
             return [
                 (
                     stocks[miss.number],

@@ -14,6 +14,7 @@ from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandprinter.columns import (
     Column,
     all_column_names,
+    name_first,
     parse_column,
     row_order,
     value_of,
@@ -37,8 +38,8 @@ _ONLY_IN_JSON = frozenset({"available", "node"})
 class DemandPrinter:
     """Prints the nodes of a DemandResult, one row each.
 
-    `column_names` empty or None: every property of a node and every resource. `long` prints values whole where a
-    column asks for a slice. A column that cannot be understood raises ConfigurationException.
+    `column_names` empty or None: every property of a node and every resource. `name` is the first column wherever it is
+    asked for. `long` prints values whole where a column asks for a slice. A column that cannot be understood raises ConfigurationException.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class DemandPrinter:
 
     def _columns(self, result: DemandResult | None) -> list[Column]:
         names = self.column_names or all_column_names(result.compute_nodes if result else [])
-        columns = [parse_column(name) for name in names]
+        columns = name_first([parse_column(name) for name in names])
         hidden = {"hostname_required"}
         if self.output_format != "json":
             hidden |= _ONLY_IN_JSON

@@ -28,7 +28,9 @@ _COLUMN = re.compile(
 _SLICE = re.compile(r"\[\s*(-?\d+)?\s*(:)?\s*(-?\d+)?\s*(?::\s*(-?\d+)?\s*)?\]")
 _MISSING = object()
 # What nodes have as plain attributes, of which the class itself knows nothing.
-_ATTRIBUTES = ("delayed_node_id", "managed", "marked_for_deletion", "metadata")
+_ATTRIBUTES = ("delayed_node_id", "managed", "marked_for_deletion", "metadata", "target_state")
+# Two names for one thing; the heading is always the first.
+_JOB_IDS = ("job_ids", "assigned_job_ids")
 # What people configure clusters with, passwords included; printed demand goes to logs.
 _CONFIGURATIONS = frozenset({"software_configuration", "node_attribute_overrides"})
 
@@ -48,6 +50,11 @@ class Column:
         """The name of the value in JSON."""
         return self.header.lower()
 
+    @property
+    def is_plain_name(self) -> bool:
+        """Whether it is the name of a node, whole and under its own heading."""
+        return (self.header, self.name, self.mark, self.part) == ("NAME", "name", "", None)
+
 
 def parse_column(text: str) -> Column:
     """Understand one column; ConfigurationException when it says nothing known."""
@@ -59,9 +66,23 @@ def parse_column(text: str) -> Column:
         )
     name = match["name"].strip().lower()
     mark = match["mark"]
-    header = match["header"] or (name if mark == "/" else mark + name)
+    header = match["header"] or _heading(mark, name)
     part = _parse_slice(match["slice"], text) if match["slice"] else None
     return Column(header.strip().upper(), name, mark, part, match["default"])
+
+
+def _heading(mark: str, name: str) -> str:
+    if name in _JOB_IDS:
+        name = _JOB_IDS[0]
+    return name if mark == "/" else mark + name
+
+
+def name_first(columns: Sequence[Column]) -> list[Column]:
+    """The columns, the first that is plainly `name` before all others: scripts cut it out of tables."""
+    found = next((column for column in columns if column.is_plain_name), None)
+    if found is None:
+        return list(columns)
+    return [found, *(column for column in columns if column is not found)]
 
 
 def _parse_slice(text: str, column: str) -> slice | int:
@@ -128,10 +149,10 @@ def _look_up(column: Column, node: Node, buckets: Mapping[Any, Sequence[NodeBuck
     name = column.name
     if name == "hostname":
         return _hostname(node)
-    if name in ("job_ids", "assigned_job_ids"):
+    if name in _JOB_IDS:
         return sorted(node.assignments)
     if column.mark == "/":
-        return _ratio(node, name)
+        return _ratio(node, column)
     is_amount = column.mark == "*"
     if not is_amount and (value := _attribute(node, name)) is not _MISSING:
         return value
@@ -154,9 +175,10 @@ def _hostname(node: Node) -> str:
     return node.private_ip or "tbd"
 
 
-def _ratio(node: Node, name: str) -> str | None:
-    left, total = _entry(node.available, name), _entry(node.resources, name)
-    if left is None and total is None:
+def _ratio(node: Node, column: Column) -> str | None:
+    """`3/4`, with None for what is not there; a default stands in where there is neither."""
+    left, total = _entry(node.available, column.name), _entry(node.resources, column.name)
+    if left is None and total is None and column.default is not None:
         return None
     return f"{left}/{total}"
 

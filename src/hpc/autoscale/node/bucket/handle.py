@@ -90,6 +90,11 @@ class NodeBucket(BucketFacts):
         slots = cast(list[Node], self._slots)
         return [node for node in slots if node is not None] if self._gone else slots.copy()
 
+    @property
+    def _size(self) -> int:
+        """How many nodes it has had by now, those that are gone included: the position of the next one."""
+        return len(self._slots)
+
     def _made(self) -> list[Node]:
         """The nodes that there is a `Node` of."""
         # to ask of each whether it is a Node would take long for those that are not

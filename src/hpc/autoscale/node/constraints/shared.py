@@ -222,12 +222,13 @@ class SharedNonConsumableConstraint(SharedConstraint):
 
     @staticmethod
     def from_dict(d: Mapping[str, Any]) -> SharedNonConsumableConstraint:
-        """From its JSON form. ConstraintError when a key is missing or unknown."""
-        body = _body(d, SharedNonConsumableConstraint.JSON_NAME, _NON_CONSUMABLE_KEYS, {})
+        """From its JSON form; `target` is understood for `requested`. ConstraintError when a key is missing or unknown."""
+        name = SharedNonConsumableConstraint.JSON_NAME
+        body = _body(d, name, _NON_CONSUMABLE_KEYS, _NON_CONSUMABLE_ALIASES)
         resource = SharedNonConsumableResource(
             body["resource-name"], body["source"], body["current-value"]
         )
-        return SharedNonConsumableConstraint(resource, body["target"])
+        return SharedNonConsumableConstraint(resource, body["requested"])
 
     def to_dict(self) -> dict[str, Any]:
         """The value as it is now, and what it must be."""
@@ -236,7 +237,7 @@ class SharedNonConsumableConstraint(SharedConstraint):
             "resource-name": resource.resource_name,
             "source": resource.source,
             "current-value": resource.current_value,
-            "target": self.target,
+            "requested": self.target,
         }
         return {self.JSON_NAME: body}
 
@@ -304,8 +305,9 @@ _NON_CONSUMABLE_KEYS = {
     "resource-name": True,
     "source": True,
     "current-value": True,
-    "target": True,
+    "requested": True,
 }
+_NON_CONSUMABLE_ALIASES = {"target": "requested"}
 
 
 def _body(

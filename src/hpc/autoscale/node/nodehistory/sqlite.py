@@ -178,16 +178,18 @@ class SQLiteNodeHistory(NodeHistory):
 
     def decorate(self, nodes: Iterable[Node], config: Mapping[str, Any] | None = None) -> None:
         """Write into each existing node when it was first seen, last needed and deleted, and how many seconds it has
-        left before the idle and boot timeouts of `config`. A node not known yet counts as first seen now.
+        left before the idle and boot timeouts of `config`. A node not known yet counts as first seen now; that it
+        cannot be idle is written only of one that is known.
         """
         present = [node for node in with_ids(nodes) if node.exists]
         stored = self._run(lambda conn: find(conn, [node_id_of(node) for node in present]))
         now, settings = self.now(), dict(config or {})
         for node in present:
-            record = stored.get(node_id_of(node)) or NodeRecord(
-                node_id_of(node), None, None, now, now
-            )
+            known = stored.get(node_id_of(node))
+            record = known or NodeRecord(node_id_of(node), None, None, now, now)
             _decorate(node, record, now, settings)
+            if known is not None and not _may_idle(node):
+                node.idle_time_remaining = -1
 
     def _run(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         """Do some work on the file; once more on a new one when the file proves to be broken."""
@@ -248,8 +250,10 @@ def _decorate(node: Node, record: NodeRecord, now: float, config: dict[str, Any]
         booting_for = max(0.0, now - created)
         left = parse_boot_timeout(config, node) - booting_for
         node.create_time_remaining = max(0.0, left)
-    if node.keep_alive or node.state != "Ready":
-        node.idle_time_remaining = -1
-    else:
+    if _may_idle(node):
         idle_for = max(0.0, now - matched)
         node.idle_time_remaining = max(0.0, parse_idle_timeout(config, node) - idle_for)
+
+
+def _may_idle(node: Node) -> bool:
+    return node.state == "Ready" and not node.keep_alive

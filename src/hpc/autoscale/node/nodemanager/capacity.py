@@ -22,19 +22,19 @@ class Capacity:
 
     @property
     def cluster_max_core_count(self) -> int:
-        """Most cores the cluster can have; RuntimeError when there is no bucket to tell."""
+        """Most cores the cluster can have; AssertionError when there is no bucket to tell."""
         return self._any_bucket().limits.cluster_max_core_count
 
     @property
     def cluster_consumed_core_count(self) -> int:
-        """Cores the cluster uses; RuntimeError when there is no bucket to tell."""
+        """Cores the cluster uses; AssertionError when there is no bucket to tell."""
         return self._any_bucket().limits.cluster_consumed_core_count
 
     def _any_bucket(self) -> NodeBucket:
         for bucket in self._buckets:
             if not bucket._artificial:
                 return bucket
-        raise AutoscaleError("expected at least one bucket in the cluster, found none")
+        raise AssertionError("expected at least one bucket in the cluster, found none")
 
     def get_locations(self) -> list[ht.Location]:
         """Regions of all buckets, each once, in order."""

@@ -18,6 +18,7 @@ from hpc.autoscale.node.nodemanager.directory import Directory
 from hpc.autoscale.node.nodemanager.naming import Names, Proposal
 from hpc.autoscale.node.nodemanager.probing import Sorted, sort_out
 from hpc.autoscale.node.nodemanager.reporting import report_placed
+from hpc.autoscale.node.nodemanager.unmanaged import IdleMachines
 from hpc.autoscale.packing.compound import any_reads
 from hpc.autoscale.packing.direct import Direct, Run
 from hpc.autoscale.packing.draft import Delta, Want
@@ -37,6 +38,7 @@ class EngineSide:
     _written: dict[NodeBucket, None]
     _directories: dict[NodeBucket, Directory]
     _sortings: dict[int, tuple[Compiled, Sorted]]
+    _idle_machines: IdleMachines
 
     def _bucket_written(self, bucket: NodeBucket) -> None:
         self._written[bucket] = None
@@ -50,6 +52,8 @@ class EngineSide:
 
     def _sync(self) -> None:
         """Let the engine know what was written through handles since it was last asked."""
+        if self._written:
+            self._idle_machines.forget()
         while self._written:
             bucket, _ = self._written.popitem()
             if bucket in self._directories:

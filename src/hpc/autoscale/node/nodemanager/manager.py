@@ -23,6 +23,7 @@ from hpc.autoscale.node.default_resources import (
 )
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.handle import checked_placement_group
+from hpc.autoscale.node.nodemanager.apart import Apart, Sizes, sizes_of
 from hpc.autoscale.node.nodemanager.capacity import Capacity
 from hpc.autoscale.node.nodemanager.commanding import Commands
 from hpc.autoscale.node.nodemanager.directory import Directory
@@ -31,7 +32,7 @@ from hpc.autoscale.node.nodemanager.naming import NameHook, Names
 from hpc.autoscale.node.nodemanager.placing import Ask, place
 from hpc.autoscale.node.nodemanager.policies import DEFAULT, Ordered
 from hpc.autoscale.node.nodemanager.probing import Sorted
-from hpc.autoscale.node.nodemanager.unmanaged import artificial_bucket, unmanaged_key
+from hpc.autoscale.node.nodemanager.unmanaged import IdleMachines, artificial_bucket, unmanaged_key
 from hpc.autoscale.packing.draft import Want
 from hpc.autoscale.packing.expr import UNBOUNDED
 from hpc.autoscale.packing.order import OrderPolicy
@@ -63,12 +64,14 @@ class NodeManager(EngineSide, Ordered, Capacity, Commands):
         table = self._packer.table
         self._blank = table.shape(table.template({}, {}), {})
         self._names = Names()
+        self._apart = Apart()
         self._sortings: dict[int, tuple[Compiled, Sorted]] = {}
         self._defaults = Defaults()
         self._buckets: list[NodeBucket] = []
         self._by_stock: dict[Stock, NodeBucket] = {}
         self._unmanaged: dict[object, NodeBucket] = {}
         self._unmanaged_hosts: set[str] = set()
+        self._idle_machines = IdleMachines()
         self._written: dict[NodeBucket, None] = {}
         self._directories: dict[NodeBucket, Directory] = {}
         for bucket in node_buckets:
@@ -99,6 +102,19 @@ class NodeManager(EngineSide, Ordered, Capacity, Commands):
     def get_failed_nodes(self) -> list[Node]:
         """Nodes whose state is Failed; a list of the caller's own."""
         return [node for node in self.get_nodes() if node.state == "Failed"]
+
+    def _sizes(self) -> Sizes:
+        """How many nodes each bucket has had by now, for `_apart_since`."""
+        return sizes_of(self._buckets)
+
+    def _apart_since(self, sizes: Sizes) -> set[Node]:
+        """Nodes that came since then beside all calculators."""
+        return self._apart.since(sizes)
+
+    @property
+    def _is_as_declared(self) -> bool:
+        """Whether work goes bucket by bucket."""
+        return not self._packer.existing_first
 
     def get_non_failed_nodes(self) -> list[Node]:
         """All other nodes."""
@@ -225,6 +241,14 @@ class NodeManager(EngineSide, Ordered, Capacity, Commands):
 
     def add_unmanaged_nodes(self, existing_nodes: Sequence[Node]) -> None:
         """Take in machines that cannot be ordered; those whose host name is taken in already are ignored."""
+        before = sizes_of(self._buckets)
+        self._take_in_machines(existing_nodes)
+        running = frozenset().union(*(node.assignments for node in existing_nodes))
+        for bucket in self._buckets:
+            if bucket._size > (lo := before.get(bucket, 0)):
+                self._apart.note(bucket, lo, bucket._size, running)
+
+    def _take_in_machines(self, existing_nodes: Sequence[Node]) -> None:
         ids = {(b.bucket_id, b.placement_group): b for b in self._buckets if not b._artificial}
         grouped: dict[object, list[Node]] = {}
         for node in existing_nodes:

@@ -5,18 +5,18 @@ What the engine cannot judge alone goes through `probing`; what registered handl
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from hpc.autoscale import results
 from hpc.autoscale.node.bucket import sift
-from hpc.autoscale.node.constraints import Compiled, Strayed, toll_room
+from hpc.autoscale.node.constraints import Compiled, SharedConstraint, Strayed, toll_room
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager.probing import HandleProbe, Sorted
 from hpc.autoscale.node.nodemanager.reporting import criteria, report, sentences, unpayable
 from hpc.autoscale.packing.draft import Delta, Want
 from hpc.autoscale.packing.ranking import Ranking
-from hpc.autoscale.results import AllocationResult, Result
+from hpc.autoscale.results import AllocationResult, Result, SatisfiedResult
 
 if TYPE_CHECKING:
     from hpc.autoscale.node.nodemanager.manager import NodeManager
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 class Ask(NamedTuple):
     """One demand: what it needs, how many units, and who will be assigned. `failed_as`: the status of a refusal, where
-    it is not to say what kind of refusal it was."""
+    it is not to say what kind of refusal it was; None when it is not a calculator that asks."""
 
     compiled: Compiled
     want: Want
@@ -55,6 +55,8 @@ def place(manager: NodeManager, ask: Ask) -> AllocationResult:
             placed = None
         if placed:
             bucket, position = placed
+            if ask.failed_as is None:
+                manager._apart.note(bucket, position, position + 1, {ask.assignment_id})
             return AllocationResult("success", lambda: [bucket._handle(position)], want.units)
     manager._sync()
     verdict = _decide(manager, ask)
@@ -65,6 +67,10 @@ def place(manager: NodeManager, ask: Ask) -> AllocationResult:
         slots = ask.want.units if ask.failed_as else None
         status = ask.failed_as or verdict.status
         return AllocationResult(status, slots_allocated=slots, reasons=verdict.reasons)
+
+    for run in delta.placed if ask.failed_as is None else ():
+        bucket = manager._bucket_of(run.stock)
+        manager._apart.note(bucket, run.lo, run.hi, {ask.assignment_id})
 
     def nodes() -> list[Node]:
         found: list[Node] = []
@@ -90,6 +96,11 @@ def _decide_now(manager: NodeManager, ask: Ask) -> Verdict:
     # with an opaque constraint the probe asks all of them together, tolls included
     tolls = () if demand.opaque else demand.tolls
     room = toll_room(tolls) if tolls else want.units
+    empty = [toll for toll in tolls if toll.cap(1) < 1]
+    if empty:
+        # no node is a candidate for what not one iteration can be paid for
+        asked = manager._packer.ranking(demand.common)
+        return _nowhere(Ranking((), lambda: asked.rejects), _unpaid(manager, empty, asked))
     if room < 1 or (want.whole and room < want.units):
         nobody = Ranking((), ())
         return Verdict(
@@ -97,13 +108,14 @@ def _decide_now(manager: NodeManager, ask: Ask) -> Verdict:
         )
     ranking, refusals = _ranking(manager, demand)
     if not ranking.stocks:
-        said = [str(refusal) for refusal in refusals]
-        return Verdict(
-            "NoCandidatesFound", ranking, refusals, None, lambda: said or sentences(ranking.rejects)
-        )
+        return _nowhere(ranking, refusals)
     payable = want._replace(units=min(room, want.units))
     delta = _ask(manager, demand, payable, ranking, ask.assignment_id)
     if not delta:
+        if ask.failed_as is None or results.HANDLERS:
+            said = _no_candidate(manager, ask.compiled, demand, ranking)
+            if said is not None:
+                return _nowhere(Ranking((), lambda: ranking.rejects), [*refusals, *said])
 
         def why() -> list[str]:
             rejects = (*ranking.rejects, *delta.rejects)
@@ -120,6 +132,38 @@ def _decide_now(manager: NodeManager, ask: Ask) -> Verdict:
         return [*sentences(delta.rejects), *rest]
 
     return Verdict("success", ranking, refusals, delta, why_not_all)
+
+
+def _nowhere(ranking: Ranking, refusals: list[Result]) -> Verdict:
+    """No bucket would serve, whatever runs there: what each of them says."""
+    return Verdict(
+        "NoCandidatesFound",
+        ranking,
+        refusals,
+        None,
+        lambda: [*sentences(ranking.rejects), *(str(refusal) for refusal in refusals)],
+    )
+
+
+def _unpaid(
+    manager: NodeManager, short: Sequence[SharedConstraint], ranking: Ranking
+) -> list[Result]:
+    """What the pools say, where a bucket is left that nothing else speaks against."""
+    with results.muted():
+        examples = [manager._bucket_of(stock).example_node for stock in ranking.stocks[:1]]
+        return [toll.satisfied_by_node(example) for example in examples for toll in short]
+
+
+def _no_candidate(
+    manager: NodeManager, compiled: Compiled, demand: Sorted, ranking: Ranking
+) -> list[SatisfiedResult] | None:
+    """What machines that cannot be ordered refuse, where nothing else is left; None where something would serve if nothing
+    ran there and no limit were reached."""
+    if not all(stock.artificial for stock in ranking.stocks):
+        return None
+    machines = map(manager._bucket_of, ranking.stocks)
+    key = None if demand.needs_probe or demand.tolls else demand.common
+    return manager._idle_machines.refusals(machines, compiled.constraints, key)
 
 
 def _ask(
