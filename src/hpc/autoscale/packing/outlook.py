@@ -221,10 +221,7 @@ class Outlook:
 
     def opening(self, index: int) -> Fit | Reject | None:
         """How the expression fits a new node of a stock; None where none can be made."""
-        stock = self.stocks[index]
-        if stock.artificial:
-            return None
         found = self._new[index]
         if found is None:
-            found = self._new[index] = stock.new_shape.fit(self.expr)
+            found = self._new[index] = self.stocks[index].opening(self.expr)
         return found

@@ -213,7 +213,7 @@ class Never(LoweredConstraint):
 
 class CapacityFailureBackoffConstraint(LoweredConstraint):
     """New nodes only from buckets without a capacity failure in the last `backoff` seconds: `{"capacity-failure-backoff":
-    300}`. Nodes that exist are not concerned."""
+    300}`. Nodes that run are not concerned, those that are deallocated are."""
 
     def __init__(self, backoff: float) -> None:
         self.backoff = checked_amount(backoff)
@@ -227,7 +227,7 @@ class CapacityFailureBackoffConstraint(LoweredConstraint):
         return SatisfiedResult("success", self, node)
 
     def satisfied_by_bucket(self, bucket: NodeBucket) -> SatisfiedResult:
-        """Whether the bucket's last capacity failure is long enough ago."""
+        """Whether the bucket's last capacity failure is long enough ago for new nodes."""
         return self._answer(bucket.example_node, bucket_view(bucket))
 
     @staticmethod

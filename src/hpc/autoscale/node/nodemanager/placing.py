@@ -15,7 +15,7 @@ from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager.probing import HandleProbe, Sorted
 from hpc.autoscale.node.nodemanager.reporting import criteria, report, sentences, unpayable
 from hpc.autoscale.packing.draft import Delta, Want
-from hpc.autoscale.packing.ranking import Ranking
+from hpc.autoscale.packing.ranking import Ranking, Rejects
 from hpc.autoscale.results import AllocationResult, Result
 
 if TYPE_CHECKING:
@@ -96,6 +96,9 @@ def _decide_now(manager: NodeManager, ask: Ask) -> Verdict:
             "NoAllocationSelected", nobody, [], None, lambda: unpayable(demand, want, tolls)
         )
     ranking, refusals = _ranking(manager, demand)
+    resting = _resting(ranking, demand)
+    if resting:
+        ranking = Ranking((), (*ranking.rejects, *resting))
     if not ranking.stocks:
         said = [str(refusal) for refusal in refusals]
         return Verdict(
@@ -120,6 +123,17 @@ def _decide_now(manager: NodeManager, ask: Ask) -> Verdict:
         return [*sentences(delta.rejects), *rest]
 
     return Verdict("success", ranking, refusals, delta, why_not_all)
+
+
+def _resting(ranking: Ranking, demand: Sorted) -> Rejects:
+    """Why the buckets must rest, where none of them has a node and all must before they make one; else nothing."""
+    found = []
+    for stock in ranking.stocks:
+        reject = None if stock.shapes else stock.at_rest(demand.common)
+        if reject is None:
+            return ()
+        found.append((stock, reject))
+    return tuple(found)
 
 
 def _ask(
