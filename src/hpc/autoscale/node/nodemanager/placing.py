@@ -95,7 +95,7 @@ def _decide_now(manager: NodeManager, ask: Ask) -> Verdict:
         return Verdict(
             "NoAllocationSelected", nobody, [], None, lambda: unpayable(demand, want, tolls)
         )
-    ranking, refusals = _ranking(manager, demand)
+    ranking, refusals = _ranking(manager, demand, want)
     resting = _resting(ranking, demand)
     if resting:
         ranking = Ranking((), (*ranking.rejects, *resting))
@@ -150,20 +150,21 @@ def _ask(
     )
     delta: Delta | None = None
     try:
-        delta = manager._packer.ask(demand.common, want, ranking.stocks, probe)
+        delta = manager._packer.ask(demand.common, want, ranking.stocks, probe, demand.ranks)
     finally:
         if delta is None:  # a constraint raised: shared pools must not keep what was tried
             probe.settle(keep=False)
     return delta
 
 
-def _ranking(manager: NodeManager, demand: Sorted) -> tuple[Ranking, list[Result]]:
+def _ranking(manager: NodeManager, demand: Sorted, want: Want) -> tuple[Ranking, list[Result]]:
     """The stocks to ask, in order; through the constraints' own methods where the engine does not know them all. A
     personal constraint has no say in it: it may hold for some nodes of a bucket and not for others.
     """
     if not demand.ranks:
         return manager._packer.ranking(demand.common), []
     with results.muted():
-        buckets, refusals = sift(manager._ordered_buckets(), demand.general, ask_artificial=False)
+        ordered = manager._ordered_buckets(demand.common, want)
+        buckets, refusals = sift(ordered, demand.general, ask_artificial=False)
     stocks = tuple(bucket._stock for bucket in buckets if bucket._stock is not None)
     return Ranking(stocks, ()), refusals
