@@ -108,6 +108,28 @@ class Site:
             time.sleep(0.02)
 
 
+def test_the_cheapest_nodes_for_the_jobs(tmp_path, monkeypatch, capsys):
+    """`azscale demand` and the pass that follows choose by the price of what each job needs, by the packaged list."""
+    large, small = "Standard_HB120rs_v3", "Standard_F4s_v2"
+    arrays = {"hpc": {"machine_types": [large]}, "htc": {"machine_types": [small]}}
+    (tmp_path / "simdriver.py").write_text(DRIVER)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "simdriver", raising=False)
+    monkeypatch.setattr("hpc.autoscale.hpclogging._initialized", True)
+    monkeypatch.setenv("AUTOSCALE_HOME", str(tmp_path))
+    with serve({"clusters": {"demo": {"region": "southcentralus", "nodearrays": arrays}}}) as run:
+        packing = {"policy": "cheapest"}
+        config = {**run.connection("demo"), "driver": "simdriver:Driver", "packing": packing}
+        site = Site(tmp_path, config, capsys)
+        site.jobs(one=1, two=30)
+        columns = ("-o", "vm_size,job_ids", "-F", "json")
+        planned = json.loads(site("demand", *columns))
+        created = json.loads(site("autoscale", *columns))
+    by_job = {node["job_ids"][0]: node["vm_size"] for node in planned}
+    assert by_job == {"one": small, "two": large}
+    assert created == planned
+
+
 def started(simulator):
     """Names of the nodes that run or will run."""
     nodes = simulator.cluster("demo").nodes()

@@ -149,23 +149,6 @@ class Nowhere(Twin):
         return False
 
 
-class Rested(Twin):
-    """A bucket that has not failed of late."""
-
-    def holds(self, node):
-        return True
-
-    def satisfied_by_bucket(self, bucket):
-        failed = bucket.last_capacity_failure
-        tired = failed is not None and failed < self.value
-        return SatisfiedResult(
-            "Refused" if tired else "success", self, bucket.example_node, ["tired"]
-        )
-
-    def weight_buckets(self, bucket_weights):
-        return [(b, w if self.satisfied_by_bucket(b) else 0) for b, w in bucket_weights]
-
-
 TWINS = {
     "number": Amount,
     "size": Amount,
@@ -175,8 +158,9 @@ TWINS = {
     "exclusive-task": Exclusive,
     "in-a-placement-group": Grouped,
     "never": Nowhere,
-    "capacity-failure-backoff": Rested,
 }
+"""By kind. The published protocol cannot say of new nodes what does not hold for those that are there, so that there is none
+of the capacity failures."""
 
 
 LEVELS = ("opaque", "declared", "lowered")
@@ -192,7 +176,7 @@ def reads_of(key):
         return frozenset(
             {"node.assignments", "node.closed"}
         )  # the engine does not know whose it is
-    if key in ("never", "capacity-failure-backoff"):
+    if key == "never":
         return frozenset()
     return frozenset({f"resources.{key}"})
 

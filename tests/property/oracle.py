@@ -4,7 +4,8 @@ It shares nothing with the engine: it imports nothing of this library. Nodes, bu
 `oracle_reading` from what the server says), amounts are exact fractions, constraints are read as JSON each time.
 
 The rules. A bucket serves a job when its example satisfies every constraint; preferences order buckets. Nodes with room
-are used in order before new ones are opened (over all buckets, or bucket by bucket). How often a job goes on a node is
+are used in order before new ones are opened (over all buckets, or bucket by bucket). When capacity failed of late concerns
+nodes that must still be given some: new ones, and those that are deallocated. How often a job goes on a node is
 decided when the node is reached: conditions as they are then, and what the job takes, taken until it no longer fits.
 """
 
@@ -53,7 +54,7 @@ def answer(constraint, node, pools):
     if key == "in-a-placement-group":
         return NOTHING if bool(node["props"]["placement_group"]) == value else None
     if key == "capacity-failure-backoff":
-        failed = node.get("failed")  # only the example of a bucket has it
+        failed = node.get("failed")  # a node that has its capacity has none
         return None if failed is not None and failed < value else NOTHING
     if key.startswith("pool:"):
         return minimum(("pool", key[5:]), Fraction(str(value)), pools)
@@ -186,7 +187,8 @@ def is_personal(constraint):
 
 def candidates(cluster, constraints):
     """Indices of the buckets that may serve, best first, machines that cannot be ordered before all others."""
-    buckets, pools = cluster["buckets"], cluster["pools"]
+    pools = cluster["pools"]
+    buckets = [{**b, "example": {**b["example"], "failed": None}} for b in cluster["buckets"]]
     constraints = [c for c in separate(constraints) if not is_personal(c)]
     weights = []
     for index, bucket in enumerate(buckets):
@@ -280,8 +282,10 @@ class Run:
         """Add nodes while they are needed and allowed."""
         while self.left and not bucket["artificial"]:
             node = {**node_copy(bucket["example"]), "failed": None}
-            if together(self.constraints, node, self.cluster["pools"]) is None:
-                return
+            in_want = bucket["example"]
+            for asked in (node, in_want):
+                if together(self.constraints, asked, self.cluster["pools"]) is None:
+                    return
             if room(self.cluster, bucket) < 1:
                 self.cluster["stopped"].update(full(self.cluster, bucket))
                 return

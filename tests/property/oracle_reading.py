@@ -219,6 +219,7 @@ class Reader:
             and (r["PlacementGroupId"] or None) == group
             and is_member(r)
         ]
+        failed = None if failed is None or failed < 0 else failed
         nodes = []
         for record in sorted(members, key=natural):
             mine = {
@@ -228,10 +229,9 @@ class Reader:
                 "hostname": record["Hostname"],
                 "keep_alive": bool(record["KeepAlive"]),
             }
-            nodes.append(node_dict(record["Name"], resources, {**props, **mine}))
-        example = node_dict(
-            props["name"], resources, props, failed=None if failed is None or failed < 0 else failed
-        )
+            node = node_dict(record["Name"], resources, {**props, **mine})
+            nodes.append({**node, "failed": failed if node["dormant"] else None})
+        example = node_dict(props["name"], resources, props, failed=failed)
         return {
             "nodearray": array["name"],
             "size": size,

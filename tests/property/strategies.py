@@ -319,13 +319,14 @@ def hidden(constraint, prefix):
 
 def entangled(constraints):
     """Whether a condition may depend on what is taken meanwhile: an alternative closes the node, or a resource stands in an
-    alternative or is compared, and stands elsewhere too.
+    alternative or is compared, and stands elsewhere too. Or an alternative is about new nodes alone.
 
     What only its own methods understand is asked again for each slot, after the rest has taken its part. The published
     protocol has it so; then the order in which constraints stand decides, and there is nothing to hold the engine to.
     Amounts of one resource that must all be there are no such case.
     """
-    if any(hidden(constraint, "exclusive") for constraint in constraints):
+    alone = ("exclusive", "capacity-failure-backoff")
+    if any(hidden(constraint, key) for constraint in constraints for key in alone):
         return True
     counts = Counter(key for key, _ in leaves_of(constraints) if not key.startswith("node."))
     conditions = {

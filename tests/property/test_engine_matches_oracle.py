@@ -104,5 +104,4 @@ A_LEAF = {
     "exclusive-task": ("exclusive-task", True),
     "in-a-placement-group": ("in-a-placement-group", True),
     "never": ("never", "today"),
-    "capacity-failure-backoff": ("capacity-failure-backoff", 60),
 }

@@ -49,12 +49,13 @@ class Bench:
         artificial = bool(new.pop("artificial", False))
         stock = Stock(
             name,
-            self.shape(name, failed=failed, **new),
+            self.shape(name, **new),
             self.shape(name, **new),
             4,
             [Account(f"Bucket({name})", max_nodes=limit)] if accounts is None else accounts,
             artificial,
         )
+        stock.since_failure = failed
         for node in nodes:
             stock.append(
                 self.shape(name, **{**new, "ncpus": node}) if isinstance(node, int) else node

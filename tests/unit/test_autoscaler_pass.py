@@ -400,6 +400,26 @@ def test_request_ids_outlive_the_process(run, scheduler, tmp_path):
     assert json.loads((tmp_path / "requests.json").read_text()) == []
 
 
+def test_the_policy_of_the_configuration_decides_what_is_created(scheduler):
+    """A two-core task gets a small node, though a core of the large one costs less; many together get the large one."""
+    large, small = "Standard_HB120rs_v3", "Standard_F2s_v2"
+    cluster = a_cluster(10, large)
+    cluster.add_nodearray("small", {})
+    cluster.add_bucket("small", small, 100, 100)
+    config = {
+        "cluster_name": "clusty",
+        "_mock_bindings": cluster,
+        "packing": {"policy": "cheapest"},
+        "vm_sizes": {"prices": {"*": {large: 3.96, small: 0.1}}},
+    }
+    scheduler.jobs = [a_job("a", ncpus=2)]
+    summary = Autoscaler(config, scheduler).run_once()
+    assert [cluster.nodes[name].vm_size for name in summary.created] == [small]
+    scheduler.jobs = [a_job("a", ncpus=2), a_job("b", slots=50, ncpus=2)]
+    summary = Autoscaler(config, scheduler, dry_run=False).run_once()
+    assert [cluster.nodes[name].vm_size for name in summary.created] == [large]
+
+
 def test_results_are_heard_only_during_a_pass(cluster, scheduler):
     """A handler is registered for the pass, told the contexts, and gone afterwards."""
     scheduler.jobs = [a_job("a"), a_job("b", ncpus=64)]

@@ -26,14 +26,14 @@ def wrong(manager):
     manager._sync()
     table = manager._packer.table
 
-    def shape(bucket, node, failure=None):
-        return shape_of(node, table, QUERYABLE_PROPERTIES, bucket._looks.deferred, failure)
+    def shape(bucket, node):
+        return shape_of(node, table, QUERYABLE_PROPERTIES, bucket._looks.deferred)
 
     return [
         b
         for b in manager.get_buckets()
         if b._stock.new_shape is not shape(b, b._new_node("new", "new"))
-        or b._stock.bucket_shape is not shape(b, b.example_node, b.last_capacity_failure)
+        or b._stock.bucket_shape is not shape(b, b.example_node)
     ]
 
 

@@ -78,12 +78,12 @@ def test_the_same_file_may_be_included_twice(write):
 
 
 def test_circles_are_shown(write):
-    """The error shows the chain of files."""
+    """The error shows the chain of files, in the words that callers look for."""
     b = write("b.json", {"include": ["a.json"]})
     a = write("a.json", {"include": ["b.json"]})
     with pytest.raises(CircularIncludeError) as e:
         load_config(a)
-    assert str(e.value) == f"{a} ---> {b} ---> {a}"
+    assert str(e.value) == f"Circular include found: {a} ---> {b} ---> {a}"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import pytest
 from constraints_kit import a_bucket, a_node
 
+from hpc.autoscale.node.bucket import bucket_candidates
 from hpc.autoscale.node.constraints import (
     CapacityFailureBackoffConstraint,
     ExclusiveNode,
@@ -30,6 +31,28 @@ def test_property_is_something_else():
     assert result.status == "InvalidOption"
     assert "node.vm_size = 'Standard_F4'" in result.reasons[0]
     assert "Bucket[array=htc vm_size=Standard_F4 attr=vm_size]" in result.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ({"node.vm_size": ["a", "b"]}, ["'a'", "'b'"]),
+        ({"node.vm_size": "a"}, ["'a'"]),
+        ({"node.spot": True}, ["True"]),
+        ({"node.placement_group": ["pg0", None, "pg1"]}, ["'pg0'", "None", "'pg1'"]),
+        ({"node.vm_size": []}, ["one of none"]),
+    ],
+)
+def test_a_reason_for_each_value(wanted, said):
+    """Of a node, and of a bucket as of each that was no candidate."""
+    constraint, bucket = get_constraint(wanted), a_bucket(placement_group="pg9")
+    for result in (
+        constraint.satisfied_by_node(a_node(placement_group="pg9")),
+        constraint.satisfied_by_bucket(bucket),
+        bucket_candidates([bucket], [constraint]).child_results[0],
+    ):
+        assert result.status == "InvalidOption"
+        assert all(f"and {v} is needed" in r for v, r in zip(said, result.reasons, strict=True))
 
 
 def test_wildcard_weighs():

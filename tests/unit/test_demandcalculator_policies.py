@@ -1,10 +1,14 @@
 """Order policies from the configuration to the plan: which buckets of a mock cluster get the jobs."""
 
+from collections import Counter
+from copy import deepcopy
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from node_kit import a_manager
 
+from hpc.autoscale import results
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.job.demandcalculator import new_demand_calculator
@@ -17,7 +21,7 @@ from hpc.autoscale.packing.order import PolicyError, register_policy, unregister
 from hpc.autoscale.results import SatisfiedResult
 
 PRICES = {"westus2": {"Standard_F8": 0.2, "Standard_F4": 0.2, "Standard_F2": {"spot": 0.01}}}
-"""F8 is the cheapest regular one for each core."""
+"""A node of F4 is as cheap as one of F8, which is the cheapest regular one for each core."""
 
 
 def cluster(spot_limit=2, **facts):
@@ -63,13 +67,13 @@ def own_prices():
     ("policy", "expected"),
     [
         ("declared", "F4 F4 F16 F16 F8 F8 F2 F2"),
-        ("cheapest", "F2 F2 F8 F8 F16 F16 F4 F4"),
+        ("cheapest", "F2 F2 F4 F4 F8 F8 F16 F16"),
         ("spot-first", "F2 F2 F4 F4 F16 F16 F8 F8"),
         ("capacity-aware", "F16 F16 F8 F8 F2 F2 F4 F4"),
     ],
 )
 def test_each_policy(policy, expected):
-    """F4 failed ten minutes ago and spot is scarce; F16 has the packaged price, between the other two."""
+    """F4 failed ten minutes ago and spot is scarce; F16 has the packaged price, above the other two. A job takes one node."""
     facts = {"F4": (600.0, None), "F2": (-1.0, "Medium")}
     assert sizes(cluster(**facts), policy=policy) == expected
 
@@ -112,17 +116,200 @@ class AnyBucket(BaseNodeConstraint):
 def test_constraints_that_the_engine_does_not_know_follow_the_policy_too():
     """The order is the same as without them."""
     found = sizes(cluster(), 8, [AnyBucket()], policy="cheapest")
-    assert found == sizes(cluster(), 8, policy="cheapest") == "F2 F2 F8 F8 F16 F16 F4 F4"
+    assert found == sizes(cluster(), 8, policy="cheapest") == "F2 F2 F4 F4 F8 F8 F16 F16"
 
 
 def test_order_and_policy_are_two_things():
     """`packing.order` says whether nodes with room come first, the policy in which order buckets come."""
-    for order, expected in (("existing-first", "Standard_F4"), ("declared", "Standard_F8")):
+    for order, expected in (("existing-first", "Standard_F8"), ("declared", "Standard_F4")):
         binding = cluster(spot_limit=0)
-        binding.add_node("htc-1", "htc", "Standard_F4", state="Ready", hostname="ip-1")
+        binding.add_node("htc-1", "htc", "Standard_F8", state="Ready", hostname="ip-1")
         demand = calculator(binding, order=order, policy="cheapest")
         demand.add_job(Job("a", {"ncpus": 1}))
         assert [n.vm_size for n in demand.node_mgr.get_nodes() if n.assignments] == [expected]
+
+
+HB, F2S = "Standard_HB120rs_v3", "Standard_F2s_v2"
+
+
+def small_and_large(**nodes):
+    """Large nodes of 120 cores, a third cheaper for each core, and small ones of two; `nodes` of theirs that are ready."""
+    binding = MockClusterBinding("mock")
+    binding.max_core_count = 1_000_000
+    for name, size in (("hpc", HB), ("htc", F2S)):
+        binding.add_nodearray(name, {})
+        binding.add_bucket(name, size, 500, 500)
+        for number in range(1, nodes.get(name, 0) + 1):
+            binding.add_node(f"{name}-{number}", name, state="Ready", hostname=f"{name}{number}")
+    return binding
+
+
+def new_sizes(binding, *jobs, policy="cheapest", prices=None, **packing):
+    """The sizes of the new nodes that jobs get, with how many there are of each."""
+    demand = new_demand_calculator(
+        {
+            "_mock_bindings": binding,
+            "packing": {"policy": policy, **packing},
+            "vm_sizes": {"prices": {"*": prices or {HB: 4.0, F2S: 0.1}}},
+        },
+        node_history=NullNodeHistory(),
+    )
+    demand.add_jobs(jobs)
+    return Counter(node.vm_size for node in demand.get_demand().new_nodes)
+
+
+@pytest.mark.parametrize(
+    ("job", "expected"),
+    [
+        (Job("a", {"ncpus": 2}), {F2S: 1}),
+        (Job("a", {"ncpus": 2}, iterations=39), {F2S: 39}),
+        (Job("a", {"ncpus": 2}, iterations=41), {HB: 1}),
+        (Job("a", {"ncpus": 1}, iterations=78), {F2S: 39}),
+        (Job("a", {"ncpus": 1}, iterations=82), {HB: 1}),
+        # one to a node, so that most of a large one is paid for nothing
+        (Job("a", {"ncpus": 2}, node_count=60), {F2S: 60}),
+        (Job("a", {"ncpus": 2}, iterations=60, packing_strategy="scatter"), {F2S: 60}),
+        (Job("a", {"ncpus": 2}, iterations=60, colocated=True), {HB: 1}),
+        (Job("a", {"ncpus": 2}, node_count=5, colocated=True), {F2S: 5}),
+        (Job("a", {"ncpus": 2, "exclusive": True}, iterations=41), {HB: 1}),
+        (Job("a", {"ncpus": 2, "exclusive": True}), {F2S: 1}),
+        (Job("a", [{"ncpus": 2}, AnyBucket()]), {F2S: 1}),
+        (Job("a", [{"ncpus": 2}, AnyBucket()], iterations=41), {HB: 1}),
+        (Job("a", [{"ncpus": 2}, {"not": {"node.name": "x"}}]), {F2S: 1}),
+        (Job("a", {"ncpus": 3}), {HB: 1}),
+        (Job("a", {"ncpus": 2, "node.vm_size": [HB, "*"]}), {HB: 1}),
+    ],
+    ids=lambda it: str(it.to_dict()) if isinstance(it, Job) else "",
+)
+@pytest.mark.parametrize("order", ["existing-first", "declared"])
+def test_the_cheapest_is_what_is_cheapest_for_the_job(order, job, expected):
+    """Nodes needed times price; a core of the large node costs a third less, which is no use to who needs two."""
+    job = deepcopy(job)  # a job counts what was placed
+    assert new_sizes(small_and_large(), job, order=order) == expected
+
+
+def test_only_what_is_left_counts():
+    """Of 45 tasks four fit on nodes that are there; 41 would go to a large node, and 39 to small ones."""
+    binding = small_and_large(htc=4)
+    assert new_sizes(binding, Job("a", {"ncpus": 2}, iterations=45)) == {HB: 1}
+    assert new_sizes(binding, Job("a", {"ncpus": 2}, iterations=43)) == {F2S: 39}
+
+
+def test_each_job_of_a_queue_for_itself():
+    """The first fills small nodes, the second takes a large one; what is planned already is used by who comes after."""
+    counts = (3, 50, 10, 2)
+    jobs = [Job(f"{n}", {"ncpus": 2}, iterations=n) for n in counts]
+    assert new_sizes(small_and_large(), *jobs) == {F2S: 5, HB: 1}
+
+
+def test_where_the_cheapest_has_no_room_the_next_one_is_asked():
+    """Whatever it costs."""
+    binding = MockClusterBinding("mock")
+    for name, size, limit in (("hpc", HB, 5), ("htc", F2S, 3)):
+        binding.add_nodearray(name, {})
+        binding.add_bucket(name, size, limit, limit)
+    assert new_sizes(binding, Job("a", {"ncpus": 2}, iterations=10)) == {F2S: 3, HB: 1}
+
+
+def test_a_bucket_of_unknown_price_is_asked_last():
+    """However few nodes of it would do."""
+    job = Job("a", {"ncpus": 2}, iterations=41)
+    binding = MockClusterBinding("mock")
+    for name, size in (("new", "Standard_D372ids_v7"), ("htc", F2S)):
+        binding.add_nodearray(name, {})
+        binding.add_bucket(name, size, 50, 50)
+    assert new_sizes(binding, job) == {F2S: 41}
+
+
+def test_the_packaged_prices():
+    """A two-core task does not get a node of 120 cores."""
+    binding = MockClusterBinding("mock")
+    for name, size in (("hpc", HB), ("htc", F2S)):
+        binding.add_nodearray(name, {}, location="southcentralus")
+        binding.add_bucket(name, size, 10, 10)
+    demand = calculator(binding, policy="cheapest")
+    demand.add_job(Job("a", {"ncpus": 2}))
+    assert [node.vm_size for node in demand.get_demand().new_nodes] == [F2S]
+
+
+def test_a_policy_of_ones_own_may_look_at_what_is_needed():
+    """It is asked once for each bucket and each demand that differs, not for each job."""
+    asked = []
+
+    def fewest_nodes(offering):
+        asked.append((offering.vm_size, offering.nodes_needed))
+        return offering.nodes_needed or 0
+
+    register_policy("fewest", fewest_nodes)
+    try:
+        jobs = [Job(f"{n}-{i}", {"ncpus": 1}, iterations=n) for i in range(200) for n in (3, 121)]
+        found = new_sizes(small_and_large(), *jobs, policy="fewest")
+    finally:
+        unregister_policy("fewest")
+    assert (found[F2S], found[HB]) == (0, 207)
+    assert {(F2S, None), (HB, None), (HB, 1), (F2S, 2)} <= set(asked)
+    assert len(asked) < 2 * 124
+
+
+def test_a_policy_that_does_not_look_is_asked_once():
+    """As ever: the old interface has no demand."""
+    asked = []
+
+    def smallest(offering):
+        asked.append(offering)
+        return offering.vcpu_count
+
+    register_policy("smallest", smallest)
+    try:
+        jobs = [Job(f"{n}", {"ncpus": 1}, iterations=n) for n in range(1, 20)]
+        assert set(new_sizes(small_and_large(), *jobs, policy="smallest")) == {F2S}
+    finally:
+        unregister_policy("smallest")
+    assert len(asked) == 2
+
+
+def test_gangs_in_placement_groups():
+    """The family of groups that is cheaper for the gang is asked first, and within it the group in use."""
+    binding = MockClusterBinding("mock")
+    for name, size in (("hpc", HB), ("htc", F2S)):
+        binding.add_nodearray(name, {}, max_placement_group_size=50)
+        binding.add_bucket(name, size, 500, 500, placement_groups=["pg0", "pg1"])
+    gang = {"ncpus": 2, "in-a-placement-group": True}
+    few = Job("few", gang, node_count=3, colocated=True)
+    many = Job("many", gang, iterations=100, colocated=True)
+    more = Job("more", gang, node_count=5, colocated=True)
+    assert new_sizes(binding, few, many, more) == {F2S: 8, HB: 2}
+
+
+REQUESTS = st.lists(
+    st.tuples(
+        st.integers(1, 5),  # cores
+        st.integers(1, 150),  # slots, or nodes
+        st.sampled_from([{}, {"exclusive": True}, {"node.vm_size": [HB, "*"]}]),
+        st.sampled_from(["slots", "nodes", "gang"]),
+    ),
+    max_size=6,
+)
+
+
+@given(REQUESTS)
+def test_who_listens_changes_nothing(requests):
+    """Demands go where they go by the long way, with reasons for whoever wants to hear them, or by the short one."""
+    found = []
+    for handlers in ([], [lambda result: None]):
+        results.HANDLERS[:] = handlers
+        try:
+            demand = calculator(small_and_large(htc=3, hpc=1), policy="cheapest")
+            for number, (cores, units, more, kind) in enumerate(requests):
+                wanted = {"ncpus": cores, **more}
+                how = {"iterations": units} if kind == "slots" else {"node_count": units}
+                job = Job(str(number), wanted, colocated=kind == "gang", **how)
+                demand.add_job(job)
+            nodes = demand.node_mgr.get_nodes()
+        finally:
+            results.HANDLERS.clear()
+        found.append([(n.name, n.vm_size, n.available["ncpus"], n.assignments) for n in nodes])
+    assert found[0] == found[1]
 
 
 def test_a_wrong_name_is_found_before_anything_is_read():

@@ -306,6 +306,30 @@ def test_demand_in_the_log(caplog):
     assert stream.getvalue().split() == ["NAME", "htc-1"]
 
 
+@pytest.mark.parametrize("level", [logging.WARNING, logging.CRITICAL])
+def test_the_log_has_its_copy_whatever_the_level_of_the_logger(level, monkeypatch):
+    """Its handlers, and those above it, say what they want to have; a logger that is switched off has none."""
+    logger = logging.Logger("mine", level)
+    logger.parent = logging.Logger("above", level)
+    kept = {}
+    for where, least in ((logger, logging.NOTSET), (logger.parent, logging.INFO)):
+        handler = logging.Handler(least)
+        handler.emit = kept.setdefault(where.name, []).append
+        where.addHandler(handler)
+    too_high = logging.Handler(logging.WARNING)
+    too_high.emit = kept.setdefault("too high", []).append
+    logger.addHandler(too_high)
+    monkeypatch.setitem(logging.Logger.manager.loggerDict, "demand", logger)
+    print_demand(["name"], DemandResult([], [a_node()], [], []), io.StringIO(), log=True)
+    logger.disabled = True
+    print_demand(["name"], DemandResult([], [a_node()], [], []), io.StringIO(), log=True)
+    assert {where: len(records) for where, records in kept.items()} == {
+        "mine": 2,
+        "above": 2,
+        "too high": 0,
+    }
+
+
 def test_the_filter_keeps_those_records_out():
     """And no others."""
     exclude = ExcludeDemandPrinterFilter("any name")

@@ -43,10 +43,10 @@ def test_files_of_others_are_not_rotated(log_file, monkeypatch):
     logger.info("two")
     lines = path.read_text().splitlines()
     assert logger.non_rotated_files == [] and lines[1:] == ["one", "two"]
-    assert (
-        lines[0].startswith("The following logs will not be rotated because")
-        and str(path) in lines[0]
+    said = (
+        "The following logs will not be rotated because the current user does not match the owner: "
     )
+    assert lines[0] == said + str(path)
 
 
 def test_own_files_are_rotated(log_file, monkeypatch):
@@ -93,6 +93,60 @@ def test_files_are_really_given_away(log_file):
     assert (path.stat().st_uid, path.stat().st_gid) == owner
     handler.doRollover()
     assert (path.stat().st_uid, path.stat().st_gid) == owner
+
+
+class _Bare:
+    """A handler that has a file and nothing else."""
+
+    def __init__(self, path):
+        self.baseFilename = str(path)
+
+
+def test_a_handler_that_has_only_a_file(tmp_path, monkeypatch):
+    """The file that is there is given away, and so is each one that is opened, to be added to."""
+    path = tmp_path / "a.log"
+    chowned = []
+    monkeypatch.setattr(os, "fchown", lambda fd, uid, gid: chowned.append((uid, gid)))
+    monkeypatch.setattr(hpclogging, "_UID", 12)
+    monkeypatch.setattr(hpclogging, "_GID", 34)
+    handler = _Bare(path)
+    hpclogging.make_chown_handler(handler)
+    assert chowned == []
+    for text in ("one\n", "two\n"):
+        with handler._open() as stream:
+            stream.write(text)
+    assert (path.read_text(), chowned) == ("one\ntwo\n", [(12, 34)] * 2)
+    hpclogging.make_chown_handler(_Bare(path))
+    assert chowned == [(12, 34)] * 3
+
+
+def test_the_file_is_opened_as_the_handler_says(tmp_path, monkeypatch):
+    """In its mode and encoding, by ourselves, whatever was put in the place of its `_open`."""
+    monkeypatch.setattr(os, "fchown", lambda fd, uid, gid: None)
+    path = tmp_path / "a.log"
+    path.write_text("old")
+    handler = RotatingFileHandler(path, mode="w", encoding="utf-16", delay=True)
+    handler._open = None
+    hpclogging.make_chown_handler(handler)
+    with handler._open() as stream:
+        stream.write("ü")
+    assert path.read_text(encoding="utf-16") == "ü"
+
+
+def test_a_class_that_opens_files_in_its_own_way_goes_on_doing_so(tmp_path, monkeypatch):
+    """Such as one that writes compressed files."""
+    monkeypatch.setattr(os, "fchown", lambda fd, uid, gid: None)
+
+    class Shouting(RotatingFileHandler):
+        def _open(self):
+            stream = super()._open()
+            stream.write("HELLO\n")
+            return stream
+
+    handler = Shouting(tmp_path / "a.log", delay=True)
+    hpclogging.make_chown_handler(handler)
+    handler._open().close()
+    assert (tmp_path / "a.log").read_text() == "HELLO\n"
 
 
 def test_owner_from_the_environment(log_file, monkeypatch):

@@ -10,6 +10,11 @@ from hpc.autoscale.ccbindings.records import record_of
 from hpc.autoscale.hpctypes import Memory
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.nodemanager import new_node_manager
+from hpc.autoscale.node.vm_sizes import all_possible_vm_sizes
+
+# the catalogue knows neither family nor memory of the first, and not the family of the second
+NO_FAMILY = ("Standard_D15i_v2", "Standard_D16as_v5_Promo")
 
 
 @pytest.fixture
@@ -128,6 +133,48 @@ def test_buckets_that_cannot_be(mock: MockClusterBinding) -> None:
         mock.add_bucket("htc", "Standard_F8", 1, 2)
     with pytest.raises(AssertionError, match="family_consumed_core_count"):
         mock.add_bucket("htc", "Standard_F8", 9, 9, 80, 40)
+
+
+def test_every_size_of_the_catalogue_can_be_a_bucket() -> None:
+    """Of many neither the family nor the memory is known, and a test may want any of them."""
+    mock = MockClusterBinding()
+    mock.add_nodearray("any", {}, max_core_count=10**9)
+    for vm_size in all_possible_vm_sizes():
+        assert mock.add_bucket("any", vm_size, 1, 1).virtual_machine.vcpu_count > 0
+    buckets = new_node_manager({"_mock_bindings": mock}).get_buckets()
+    assert [b.vm_size for b in buckets] == all_possible_vm_sizes()
+    assert {b.available_count for b in buckets} == {1}
+
+
+def test_an_unknown_family_is_a_family_of_its_own() -> None:
+    """Nodes of one size leave the quota of another alone, and take from their own in every nodearray."""
+    mock = MockClusterBinding()
+    for array in ("a", "b"):
+        mock.add_nodearray(array, {})
+        for vm_size in NO_FAMILY:
+            mock.add_bucket(array, vm_size, 10, 10)
+    mock.add_node("a-1", "a", NO_FAMILY[0])
+    used = {
+        (name, bucket.definition.machine_type): bucket.family_consumed_core_count
+        for name, array in mock.nodearrays.items()
+        for bucket in array.buckets
+    }
+    first, second = NO_FAMILY
+    assert used == {("a", first): 15, ("b", first): 15, ("a", second): 0, ("b", second): 0}
+
+
+def test_work_for_a_size_of_unknown_family_and_memory() -> None:
+    """Its cores are known and can be had; of its memory nobody can promise anything."""
+    mock = MockClusterBinding()
+    mock.add_nodearray("htc", {})
+    mock.add_bucket("htc", NO_FAMILY[0], 3, 3)
+    manager = new_node_manager({"_mock_bindings": mock})
+    assert manager.allocate({"ncpus": 10}, node_count=2).total_slots == 2
+    refused = manager.allocate({"ncpus": 1, "memgb": 1}, slot_count=1)
+    assert not refused and "memgb" in refused.message
+    manager.bootup()
+    again = new_node_manager({"_mock_bindings": mock})
+    assert (len(again.get_nodes()), again.get_buckets()[0].family_available_count) == (2, 66664)
 
 
 def test_a_node_that_is_there_already(mock: MockClusterBinding) -> None:

@@ -55,6 +55,25 @@ def test_cheapest_is_by_core():
     assert order(cheapest, offering(0.5), small, large, offering(0.3)) == "dbca"
 
 
+def needing(nodes, price, **facts):
+    """A bucket in which a demand needs so many nodes."""
+    return offering(price, ask_nodes_needed=lambda: nodes, **facts)
+
+
+def test_cheapest_for_a_demand_is_by_what_it_needs():
+    """Nodes times price, whatever a core costs; equal ones stay in order, and unknown prices are last."""
+    large = needing(1, 3.96, vcpu_count=120)
+    assert order(cheapest, large, needing(1, 0.1)) == "ba"
+    assert order(cheapest, needing(1, None), large, needing(40, 0.1)) == "bca"
+    assert order(cheapest, needing(2, 0.5), needing(1, 1.0), needing(4, 0.2)) == "cab"
+
+
+def test_what_an_offering_is_without_a_demand():
+    """Positional facts are what they were, and nothing is needed."""
+    one = Offering("htc", "F4", "westus2", True, "pg0", 4, 1, 10.0, "Low", lambda: 0.5)
+    assert (one.price_per_hour, one.nodes_needed) == (0.5, None)
+
+
 def test_an_unknown_price_is_never_cheap():
     """It comes after the dearest."""
     assert order(cheapest, offering(None), offering(1e9), offering(None), offering(0.1)) == "dbac"

@@ -150,6 +150,17 @@ def test_quotas_are_shared_between_clusters_of_a_region():
     assert world.create(3, nodearray="far").added == 3
 
 
+def test_sizes_whose_family_is_unknown_share_no_quota():
+    """Each is a family of its own, in every nodearray."""
+    sizes = ["Standard_D15i_v2", "Standard_D16as_v5_Promo"]
+    arrays = {name: {"machine_types": sizes} for name in ("a", "b")}
+    world = World(a_description(arrays, regions={"default_family_quota": 16}))
+    first, second = ({"machineType": size} for size in sizes)
+    assert world.create(9, "a", definition=first).added == 1
+    assert world.create(9, "b", definition=first).added == 0
+    assert world.create(9, "b", definition=second).added == 1
+
+
 def test_spot_has_a_quota_of_its_own():
     """It takes nothing from the regular ones, and its family numbers are 0."""
     arrays = {"htc": {"machine_types": [F2]}, "spot": {"machine_types": [F2], "spot": True}}

@@ -42,7 +42,7 @@ def test_sizes_that_the_catalogue_lacks_need_cores_and_memory():
     """With both any name is a VM size."""
     new = {"name": "Standard_New", "vcpus": 3, "memory_gb": 1.5}
     size = described(machine_types=[new]).machine_types["standard_new"]
-    assert (size.vcpus, size.pcpus, size.memory_gb, size.family) == (3, 3, 1.5, "unknown")
+    assert (size.vcpus, size.pcpus, size.memory_gb, size.family) == (3, 3, 1.5, "Standard_New")
 
 
 def test_constrained_sizes_are_charged_with_the_cores_of_their_parent():

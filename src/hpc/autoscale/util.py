@@ -124,7 +124,10 @@ def partition_single(
     for key, items in partition(node_list, func).items():
         first = items[0]
         if len(items) > 1 and (strict or any(item != first for item in items)):
-            raise AutoscaleError(f"expected one value for {key!r}, found {len(items)}: {items}")
+            # callers and their tests look for this text
+            raise AutoscaleError(
+                f"Could not partition list into single values - key={key} values={items}"
+            )
         single[key] = first
     return single
 

@@ -49,7 +49,7 @@ def _merged(left: Any, right: Any) -> Any:
 
 def _read(path: str, chain: tuple[str, ...]) -> dict[str, Any]:
     if path in chain:
-        raise CircularIncludeError(" ---> ".join([*chain, path]))
+        raise CircularIncludeError(f"Circular include found: {' ---> '.join([*chain, path])}")
     import json
 
     chain = (*chain, path)

@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from types import MethodType
-from typing import TYPE_CHECKING, Any, TextIO, TypeGuard, cast
+from typing import IO, TYPE_CHECKING, Any, AnyStr, TextIO, TypeGuard, cast
 
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.hpclogging.records import (
@@ -290,20 +290,39 @@ def set_default_log_user(user: str | None, group: str | None = None) -> None:
 
 
 def make_chown_handler(handler: "RotatingFileHandler") -> None:
-    """Have the handler give its file, and each one that it opens later, to the configured owner. Needs root."""
+    """Have the handler give its file, and each one that it opens later, to the configured owner. Needs root.
+
+    Of the handler no more is asked than a `baseFilename`; only a class with an `_open` of its own opens its files itself.
+    """
     uid = -1 if _UID is None else _UID
     gid = -1 if _GID is None else _GID
-    open_file = handler._open
+    own = getattr(type(handler), "_open", FileHandler._open)
+    open_file = handler._open if own is not FileHandler._open else None
 
     def open_and_chown() -> Any:
-        return _chown(open_file(), uid, gid)
+        return _chown(open_file() if open_file else _open_log(handler), uid, gid)
 
     handler._open = open_and_chown  # type: ignore[method-assign]
-    if handler.stream:
-        _chown(handler.stream, uid, gid)
+    stream = getattr(handler, "stream", None)
+    if stream:
+        _chown(stream, uid, gid)
+    elif os.path.exists(handler.baseFilename):
+        with open(handler.baseFilename, "rb") as existing:
+            _chown(existing, uid, gid)
 
 
-def _chown(stream: TextIO, uid: int, gid: int) -> TextIO:
+def _open_log(handler: FileHandler) -> TextIO:
+    """The file of a handler, opened as it says, or to be added to."""
+    stream = open(  # noqa: SIM115 - the handler closes it
+        handler.baseFilename,
+        getattr(handler, "mode", "a"),
+        encoding=getattr(handler, "encoding", None),
+        errors=getattr(handler, "errors", None),
+    )
+    return cast(TextIO, stream)
+
+
+def _chown(stream: IO[AnyStr], uid: int, gid: int) -> IO[AnyStr]:
     if sys.platform != "win32":
         os.fchown(stream.fileno(), uid, gid)
     return stream
@@ -359,6 +378,6 @@ def _settle_configured_handlers() -> None:
 def _not_rotated(files: Iterable[str]) -> str:
     names = ", ".join(files)
     return (
-        "The following logs will not be rotated because they belong to another user or group than"
-        f" this process: {names}"
+        "The following logs will not be rotated because the current user does not match the owner:"
+        f" {names}"
     )

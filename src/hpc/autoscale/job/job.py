@@ -286,8 +286,11 @@ class Job:
         return job
 
     def __str__(self) -> str:
-        constraints = ", ".join(str(constraint) for constraint in self._constraints)
-        return f"Job(name={self.name}, iterations={self.iterations}, node_count={self.node_count}, constraints=[{constraints}])"
+        # without the constraints: logs have a line for each job
+        return (
+            f"Job(name={self.name}, iterations={self.iterations}, node_count={self.node_count}, "
+            f"colocated={self.colocated}, packing_strategy={self.packing_strategy})"
+        )
 
     __repr__ = __str__
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 from hpc.autoscale.packing.compound import Amounts, whole_amounts
 from hpc.autoscale.packing.expr import Expr, Fit
-from hpc.autoscale.packing.outlook import NEAR, Outlook
+from hpc.autoscale.packing.outlook import NEAR, ByNeed, Outlook
 from hpc.autoscale.packing.shape import NodeShape
 from hpc.autoscale.packing.stock import Journal, Stock
 
@@ -31,9 +31,14 @@ class Direct(Outlook):
     __slots__ = ("_after_one", "_amounts")
 
     def __init__(
-        self, expr: Expr, stocks: Sequence[Stock], journal: Journal, may_meet: bool = True
+        self,
+        expr: Expr,
+        stocks: Sequence[Stock],
+        journal: Journal,
+        may_meet: bool = True,
+        by_need: ByNeed | None = None,
     ) -> None:
-        super().__init__(expr, stocks, journal, may_meet)
+        super().__init__(expr, stocks, journal, may_meet, by_need)
         # what shapes look like after one slot
         self._after_one: dict[NodeShape | None, NodeShape] = {}
         # False: not looked at yet
@@ -142,7 +147,8 @@ class Direct(Outlook):
         """Place all `units` slots on a new node, where no node that is there fits, and say where. False: not one slot fits
         on a new node of any stock. None: a new node would take some of them only."""
         self._journal.is_planned = False
-        for index, stock in enumerate(self.stocks):
+        for index in self.openings(units):
+            stock = self.stocks[index]
             if stock.is_still_full:
                 continue
             new = self.opening(index)
@@ -202,9 +208,10 @@ class Direct(Outlook):
         how many are left."""
         self._journal.is_planned = False
         runs: list[Run] = []
-        for index, stock in enumerate(self.stocks):
+        for index in self.openings(units):
             if not units:
                 break
+            stock = self.stocks[index]
             new = None if stock.is_still_full else self.opening(index)
             if not isinstance(new, Fit):
                 continue

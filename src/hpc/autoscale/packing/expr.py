@@ -49,7 +49,7 @@ class View(Protocol):
 
     @property
     def last_capacity_failure(self) -> float | None:
-        """Seconds since the last capacity failure of a bucket; None: never, or not a bucket."""
+        """Seconds since the bucket's last capacity failure; None: never, or it is a node that has its capacity."""
 
     def prop(self, name: str) -> object:
         """The value of a node property."""
@@ -362,7 +362,8 @@ class Never(Expr):
 
 
 class Rested(Expr):
-    """A bucket that had no capacity failure for `seconds`; nodes that exist are not concerned."""
+    """A bucket that had no capacity failure for `seconds`, where the node must still be given capacity: a new one, or one that
+    is deallocated. Nodes that exist are not concerned."""
 
     __slots__ = ("seconds",)
 

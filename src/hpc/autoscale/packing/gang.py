@@ -35,7 +35,8 @@ def plan_whole(
     same is found out by trying.
     """
     search = _Search(want, outlook, probe, groups if probe is None else None)
-    found = search.fewest_opened() if existing_first else search.first(range(len(outlook.stocks)))
+    in_order = outlook.openings(want.units, want.per_node)
+    found = search.fewest_opened() if existing_first else search.first(in_order)
     if found is not None:
         return found.delta()
     return Delta((), 0, Tab(), search.misses(existing_first))
@@ -48,7 +49,8 @@ def open_whole(want: Want, outlook: Direct, groups: Groups) -> list[Run]:
     for index, _ in outlook.in_use():
         if outlook.find(index)[0] >= 0:
             return []
-    for family in groups.families:
+    for number in _in_order([family.members for family in groups.families], want, outlook):
+        family = groups.families[number]
         chosen: int | None = family.members[0]
         if len(family.members) > 1:
             if not family.even:
@@ -59,6 +61,14 @@ def open_whole(want: Want, outlook: Direct, groups: Groups) -> list[Run]:
         if runs:
             return runs
     return []
+
+
+def _in_order(members: Sequence[Sequence[int]], want: Want, outlook: Outlook) -> Sequence[int]:
+    """The numbers of families in the order in which they are asked for new nodes."""
+    if not outlook.orders_by_need:
+        return range(len(members))
+    place = {index: i for i, index in enumerate(outlook.openings(want.units, want.per_node))}
+    return sorted(range(len(members)), key=lambda number: place[members[number][0]])
 
 
 def _each(want: Want, outlook: Outlook, index: int) -> int:
@@ -95,7 +105,9 @@ class _Search:
                 self.partly.setdefault(self.groups.number[index], {})[index] = draft
         if self.groups is not None:
             return self._fewest_by_room(self.groups)
-        for members in families(self.outlook.stocks):
+        alike = families(self.outlook.stocks)
+        for number in _in_order(alike, self.want, self.outlook):
+            members = alike[number]
             found = self.first(members) if len(members) == 1 else self._by_trying(members)
             if found is not None:
                 return found
@@ -137,7 +149,9 @@ class _Search:
         return self.first([index for index in members if not is_in_use(stocks[index])])
 
     def _fewest_by_room(self, groups: Groups) -> Draft | None:
-        for number, family in enumerate(groups.families):
+        every = [family.members for family in groups.families]
+        for number in _in_order(every, self.want, self.outlook):
+            family = groups.families[number]
             if len(family.members) == 1:
                 found = self.first(family.members)
             elif family.even:

@@ -111,7 +111,7 @@ def _are_alike(stocks: Sequence[Stock]) -> bool:
     first = stocks[0].new_shape
     expected = {**first.template.properties, _GROUP: None}
     return all(
-        stock.cores == stocks[0].cores
+        (stock.cores, stock.since_failure) == (stocks[0].cores, stocks[0].since_failure)
         and stock.new_shape.free == first.free
         and stock.new_shape.units == first.units
         and (stock.new_shape.vacant, stock.new_shape.closed) == (first.vacant, first.closed)

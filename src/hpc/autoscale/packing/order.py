@@ -1,7 +1,8 @@
 """In which order buckets are asked before any job has a wish of its own: as declared, or by a policy.
 
 A policy looks at the facts of one bucket and answers with a key; buckets are asked by ascending key, equal ones as
-declared. It decides about order alone: which buckets may serve a job, and how much, is the same under every policy. What
+declared. Where it reads how many nodes a demand needs, buckets are put in order for each distinct demand before new nodes are
+opened for it; else once for all. It decides about order alone: which buckets may serve a job, and how much, is the same under every policy. What
 a job prefers (earlier values of a list, earlier branches of `or`) is added to the order that the policy gives, and so goes
 before it: a job knows more about itself than the site does. Policies under names of an installed distribution are looked
 up in `node.nodemanager.policies`, which is also where the facts come from.
@@ -39,11 +40,16 @@ def _unknown_price() -> float | None:
     return None
 
 
+def _no_demand() -> int | None:
+    return None
+
+
 class Offering(NamedTuple):
     """What a policy knows of a bucket.
 
     `last_capacity_failure`: seconds since Azure had no capacity there; None for never, or not known. `spot_placement_score`:
-    High, Medium or Low; None when the server does not say. `ask_price` is called when the price is read.
+    High, Medium or Low; None when the server does not say. `ask_price` and `ask_nodes_needed` are called when the price and
+    the nodes are read.
     """
 
     nodearray: str
@@ -56,11 +62,18 @@ class Offering(NamedTuple):
     last_capacity_failure: float | None = None
     spot_placement_score: str | None = None
     ask_price: Callable[[], float | None] = _unknown_price
+    ask_nodes_needed: Callable[[], int | None] = _no_demand
 
     @property
     def price_per_hour(self) -> float | None:
         """US dollars for an hour of one node, of a spot node where this is spot; None when unknown, never 0."""
         return self.ask_price()
+
+    @property
+    def nodes_needed(self) -> int | None:
+        """How many new nodes of this bucket would take what is left of the demand, were there no limits. None where it is about
+        no demand, but about which bucket's nodes to look at first."""
+        return self.ask_nodes_needed()
 
     def __str__(self) -> str:
         group = f", pg={self.placement_group}" if self.placement_group else ""
@@ -82,9 +95,12 @@ def declared(offering: Offering) -> float:
 
 
 def cheapest(offering: Offering) -> tuple[float, float]:
-    """By the price per hour of a node for each of its vCPUs; buckets of unknown price last."""
-    price = offering.price_per_hour
-    return (1, 0) if price is None else (0, price / max(1, offering.vcpu_count))
+    """By the price per hour of the new nodes that the demand needs there; where it is about no demand, by that of a node for
+    each of its vCPUs. Buckets of unknown price last."""
+    nodes, price = offering.nodes_needed, offering.price_per_hour
+    if price is None:
+        return (1, 0)
+    return (0, price / max(1, offering.vcpu_count) if nodes is None else price * nodes)
 
 
 def spot_first(offering: Offering) -> float:

@@ -7,10 +7,10 @@ again before something changes. Used by `strategy`; `Direct` is the outlook that
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
-from hpc.autoscale.packing.expr import Expr, Fit
+from hpc.autoscale.packing.expr import UNBOUNDED, Expr, Fit
 from hpc.autoscale.packing.pins import pinned_resource
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.shape import NodeShape
@@ -20,22 +20,30 @@ NEAR = 24
 """So many nodes are looked at one by one before the tree is asked: most often it is one of the next few."""
 
 
+ByNeed = Callable[[Sequence[Stock], Sequence[int]], Sequence[int]]
+"""The positions of some stocks in the order in which they are asked for new nodes, by how many a demand needs of each."""
+
+_MOST_ORDERS = 1_000
+
+
 class Outlook:
     """Stocks in the order in which they are asked for an expression, and which of their nodes are worth asking.
 
     `journal`: the nodes that are new or have more room; read by `catch_up`. `may_meet` false: no node that is there has the
-    room. Cost of a demand: what is in the journal since the last one, or the number of stocks where that is less, and the
+    room. `by_need`: in which order new nodes are opened, where that depends on how many are needed. Cost of a demand: what is in the journal since the last one, or the number of stocks where that is less, and the
     nodes that may still take it.
     """
 
     __slots__ = (
         "_alive",
+        "_by_need",
         "_first",
         "_fits",
         "_full",
         "_journal",
         "_needs",
         "_new",
+        "_openings",
         "_pin",
         "_read_added",
         "_read_reshaped",
@@ -47,9 +55,17 @@ class Outlook:
     )
 
     def __init__(
-        self, expr: Expr, stocks: Sequence[Stock], journal: Journal, may_meet: bool = True
+        self,
+        expr: Expr,
+        stocks: Sequence[Stock],
+        journal: Journal,
+        may_meet: bool = True,
+        by_need: ByNeed | None = None,
     ) -> None:
         self.stocks = tuple(stocks)
+        self._by_need = by_need
+        # by units, and how many of them one node takes at most
+        self._openings: dict[tuple[int, int], Sequence[int]] = {}
         self.monotone = expr.monotone
         self.expr = expr
         # False where there is not enough of something; that is no reason to be told
@@ -221,10 +237,44 @@ class Outlook:
 
     def opening(self, index: int) -> Fit | Reject | None:
         """How the expression fits a new node of a stock; None where none can be made."""
-        stock = self.stocks[index]
-        if stock.artificial:
-            return None
         found = self._new[index]
         if found is None:
-            found = self._new[index] = stock.new_shape.fit(self.expr)
+            found = self._new[index] = self.stocks[index].opening(self.expr)
         return found
+
+    @property
+    def orders_by_need(self) -> bool:
+        """Whether it depends on how much is wanted where new nodes are opened first."""
+        return self._by_need is not None
+
+    def openings(self, units: int, per_node: int = UNBOUNDED) -> Sequence[int]:
+        """The stocks in the order in which they are asked for new nodes for so many units; those that can have none, and so cost
+        nothing, are first."""
+        if self._by_need is None:
+            return range(len(self.stocks))
+        found = self._openings.get((units, per_node))
+        if found is None:
+            if len(self._openings) >= _MOST_ORDERS:
+                self._openings.clear()
+            found = self._by_need_of(self._by_need, units, per_node)
+            self._openings[units, per_node] = found
+        return found
+
+    def _by_need_of(self, by_need: ByNeed, units: int, per_node: int) -> Sequence[int]:
+        indices, needed, others = [], [], []
+        for index in range(len(self.stocks)):
+            fit = self.opening(index)
+            if isinstance(fit, Fit):
+                indices.append(index)
+                needed.append(-(-units // min(fit.count, per_node)))
+            else:
+                others.append(index)
+        order = by_need([self.stocks[index] for index in indices], needed)
+        found = [indices[place] for place in order]
+        if self.expr.weighs:
+            shapes = [self.stocks[index].bucket_shape for index in found]
+            count = len(found)
+            weights = [self.expr.weigh(shape, float(count - i)) for i, shape in enumerate(shapes)]
+            by_weight = sorted(range(count), key=weights.__getitem__, reverse=True)
+            found = [found[place] for place in by_weight]
+        return [*others, *found]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from hpc.autoscale.packing.direct import Direct, Run
 from hpc.autoscale.packing.draft import Delta, Probe, Want
 from hpc.autoscale.packing.expr import AnyNode, Expr
 from hpc.autoscale.packing.gang import open_whole
 from hpc.autoscale.packing.groups import Groups
-from hpc.autoscale.packing.outlook import Outlook
+from hpc.autoscale.packing.outlook import ByNeed, Outlook
 from hpc.autoscale.packing.ranking import Ranking, Survey
 from hpc.autoscale.packing.reach import Reach
 from hpc.autoscale.packing.shape import ShapeTable
@@ -36,10 +37,18 @@ class Lane:
         self.told: object = None
 
 
+class Arrangement(NamedTuple):
+    """Stocks in the order in which they are asked before what a demand prefers, and (`by_need`) how that depends on what a demand
+    needs when new nodes are opened for it; None where it does not."""
+
+    stocks: Sequence[Stock]
+    by_need: ByNeed | None = None
+
+
 class Packer:
     """Asks and commits. Rankings are remembered for each expression until `forget_rankings`.
 
-    `arrange`: puts stocks in the order in which they are asked, before what a demand prefers; None leaves them as declared.
+    `arrange`: puts stocks in order; None leaves them as declared.
     Not safe for use by several threads at once.
     """
 
@@ -47,8 +56,8 @@ class Packer:
         self.existing_first = existing_first
         self.table = ShapeTable()
         self.stocks: list[Stock] = []
-        self.arrange: Callable[[Sequence[Stock]], Sequence[Stock]] | None = None
-        self._arranged: Sequence[Stock] | None = None
+        self.arrange: Callable[[Sequence[Stock]], Arrangement] | None = None
+        self._arrangement: Arrangement | None = None
         self._rankings: dict[Expr, Ranking] = {}
         self._survey: Survey | None = None
         self._outlooks: dict[Expr, Direct] = {}
@@ -71,7 +80,7 @@ class Packer:
     def forget_rankings(self) -> None:
         """Buckets have changed: rank them anew when next asked."""
         self._survey = None
-        self._arranged = None
+        self._arrangement = None
         self._rankings.clear()
         self._outlooks.clear()
         self.lanes.clear()
@@ -80,11 +89,20 @@ class Packer:
         self._reach = Reach(self.stocks, self._journal)
         self._plan = None
 
-    def arranged(self) -> Sequence[Stock]:
-        """All stocks, in the order in which they are asked before what a demand prefers."""
-        if self._arranged is None:
-            self._arranged = self.arrange(self.stocks) if self.arrange else self.stocks
-        return self._arranged
+    def arranged(self, expr: Expr | None = None, want: Want | None = None) -> Sequence[Stock]:
+        """All stocks, in the order in which they are asked before what a demand prefers; of a demand, where one is given."""
+        stocks, by_need = self._arranged()
+        if expr is None or want is None or by_need is None:
+            return stocks
+        outlook = Outlook(expr, stocks, Journal(), False, by_need)
+        return [outlook.stocks[index] for index in outlook.openings(want.units, want.per_node)]
+
+    def _arranged(self) -> Arrangement:
+        if self._arrangement is None:
+            self._arrangement = (
+                self.arrange(self.stocks) if self.arrange else Arrangement(self.stocks)
+            )
+        return self._arrangement
 
     def ranking(self, expr: Expr) -> Ranking:
         """The order in which stocks are asked for an expression."""
@@ -104,9 +122,15 @@ class Packer:
         want: Want,
         stocks: Sequence[Stock] | None = None,
         probe: Probe | None = None,
+        as_given: bool = True,
     ) -> Delta:
-        """What placing `want` would change; nothing has changed yet. Only the newest answer can be committed."""
-        outlook = self._outlook(expr) if stocks is None else Outlook(expr, stocks, Journal())
+        """What placing `want` would change; nothing has changed yet. Only the newest answer can be committed. `as_given`: new
+        nodes are opened in the order of `stocks`, where these are given."""
+        if stocks is None:
+            outlook: Outlook = self._outlook(expr)
+        else:
+            by_need = None if as_given else self._arranged().by_need
+            outlook = Outlook(expr, stocks, Journal(), by_need=by_need)
         groups = self._groups_of(expr, outlook.stocks) if want.whole and stocks is None else None
         delta = plan(want, outlook, self.existing_first, probe, groups)
         self.adopt(delta)
@@ -129,7 +153,8 @@ class Packer:
             stocks = self._surveyed().serving(expr, meeting)
             found = self._nowhere
             if stocks:
-                found = Direct(expr, stocks, self._journal, self._reach.has(expr))
+                by_need = self._arranged().by_need
+                found = Direct(expr, stocks, self._journal, self._reach.has(expr), by_need)
             self._outlooks[expr] = found
         else:
             found.catch_up()

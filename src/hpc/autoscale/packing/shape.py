@@ -53,7 +53,8 @@ class Template:
     """What all nodes of one origin share: property values by name, and the units of sized resources.
 
     Compared by identity; `ShapeTable.template` hands out one object for equal contents. `usable` is false for a node
-    that must get no work (failed, terminating), with `trouble` saying what it is.
+    that must get no work (failed, terminating), with `trouble` saying what it is. `last_capacity_failure`: of the bucket,
+    for nodes that need capacity of Azure before they can be used.
     """
 
     __slots__ = ("last_capacity_failure", "properties", "trouble", "units")
@@ -112,7 +113,7 @@ class NodeShape:
 
     @property
     def last_capacity_failure(self) -> float | None:
-        """Seconds since the bucket last ran out of capacity, where the shape stands for a bucket; None otherwise."""
+        """Seconds since the bucket last ran out of capacity, where the node must still be given some; None otherwise."""
         return self.template.last_capacity_failure
 
     def prop(self, name: str) -> object:
@@ -239,6 +240,12 @@ class ShapeTable:
             return self.shape(template, shape.free, shape.vacant, shape.closed, shape.dormant)
         moved = self._frame(template, frame.occupied, frame.names, frame.kinds)
         return moved.shape(shape._values, shape.free)
+
+    def in_want(self, shape: NodeShape, last_capacity_failure: float) -> NodeShape:
+        """The shape of the same node where capacity must still be had, which last failed so many seconds ago."""
+        was = shape.template
+        template = self._template(was.properties, was.units, was.trouble, last_capacity_failure)
+        return self.shape(template, shape.free, shape.vacant, shape.closed, shape.dormant)
 
     def _frame(
         self,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from hpc.autoscale.packing.expr import Expr
+from hpc.autoscale.packing.expr import Expr, Fit
 from hpc.autoscale.packing.ledger import Account, Tab, charge_one
 from hpc.autoscale.packing.maxima import Need
 from hpc.autoscale.packing.reading import Reading
@@ -45,10 +45,12 @@ class Stock:
 
     `bucket_shape` is what ranking looks at, `new_shape` what a new node would be. `cores`: vCPUs of one node.
     `artificial`: stands for machines that cannot be ordered; ranked first. `reserved`: nodes promised elsewhere.
+    `since_failure`: seconds since capacity last failed; None for never.
     """
 
     __slots__ = (
         "_charged",
+        "_in_want",
         "_no_capacity",
         "_nodes_full",
         "_readings",
@@ -63,6 +65,7 @@ class Stock:
         "new_shape",
         "reserved",
         "shapes",
+        "since_failure",
     )
 
     def __init__(
@@ -82,6 +85,9 @@ class Stock:
         self._charged = tuple(account for account in accounts if account.is_charged)
         self.artificial = artificial
         self.reserved = 0
+        self.since_failure: float | None = None
+        # a new node, and the same in want of capacity
+        self._in_want: tuple[NodeShape, NodeShape] | None = None
         self.shapes: list[NodeShape | None] = []
         self._room = RoomTree(self.shapes)
         self._readings: dict[str, Reading] = {}
@@ -108,6 +114,23 @@ class Stock:
                 self._tight = account
                 return False
         return True
+
+    def opening(self, expr: Expr) -> Fit | Reject | None:
+        """How an expression fits a new node; None where none can be made."""
+        if self.artificial:
+            return None
+        reject = self.at_rest(expr)
+        return self.new_shape.fit(expr) if reject is None else reject
+
+    def at_rest(self, expr: Expr) -> Reject | None:
+        """Why no new node may be had for an expression so soon after capacity failed; None when it may."""
+        if self.since_failure is None:
+            return None
+        shape = self.new_shape
+        if self._in_want is None or self._in_want[0] is not shape:
+            self._in_want = (shape, shape.table.in_want(shape, self.since_failure))
+        fit = self._in_want[1].fit(expr)
+        return fit if isinstance(fit, Reject) and isinstance(shape.fit(expr), Fit) else None
 
     def open_one(self, shape: NodeShape) -> bool:
         """Add a new node that is used at once, charged to all limits; False, and nothing is done, where one of them has

@@ -31,12 +31,12 @@ def plan(
             draft.use(index)
             if not draft.left:
                 return draft.delta()
-        for index in range(len(outlook.stocks)):
+        for index in outlook.openings(draft.left, want.per_node):
             draft.open(index)
             if not draft.left:
                 return draft.delta()
     else:
-        for index in range(len(outlook.stocks)):
+        for index in outlook.openings(want.units, want.per_node):
             draft.use(index)
             draft.open(index)
     return draft.delta(draft.rejects(existing_first))

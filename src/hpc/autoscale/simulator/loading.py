@@ -17,6 +17,7 @@ from hpc.autoscale.node.vm_sizes import (
     AuxVMSizeInfo,
     all_possible_locations,
     get_aux_vm_size_info,
+    quota_family,
     suggest_vm_size,
 )
 from hpc.autoscale.simulator.description import (
@@ -284,7 +285,7 @@ def _machine_type(section: Section, region: str) -> MachineType:
     pcpus = known.pcpu_count if known.pcpu_count > 0 else vcpus
     return MachineType(
         name,
-        family=section.text("family", str(known.vm_family)),
+        family=section.text("family", quota_family(ht.Location(region), ht.VMSize(name))),
         vcpus=vcpus,
         pcpus=section.whole("pcpus", min(pcpus, vcpus), least=1),
         gpus=section.whole("gpus", known.gpu_count),

@@ -18,7 +18,7 @@ from hpc.autoscale.ccbindings.models import (
 )
 from hpc.autoscale.errors import AutoscaleError, did_you_mean
 from hpc.autoscale.hpctypes import VMSize
-from hpc.autoscale.node.vm_sizes import AuxVMSizeInfo, get_aux_vm_size_info
+from hpc.autoscale.node.vm_sizes import AuxVMSizeInfo, get_aux_vm_size_info, quota_family
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Capacity:
         """A new bucket at the end of its nodearray. AssertionError for an unknown VM size or numbers that cannot be."""
         region = array.nodearray["Region"]
         aux = get_aux_vm_size_info(region, VMSize(vm_size))
-        if aux.vm_family == "unknown":
+        if aux.vcpu_count < 0:
             raise AssertionError(f"{vm_size} is not a VM size of {region}")
         bucket = _new_bucket(array, vm_size, max_count, available_count, quotas, aux)
         bucket.placement_groups = [
@@ -83,7 +83,8 @@ class Capacity:
         _check(bucket, vm_size)
         array.buckets.append(bucket)
         spot = bool(array.nodearray["Interruptible"])
-        self.slots[bucket.bucket_id] = Slot(array, bucket, region, spot, aux.vm_family)
+        family = quota_family(region, VMSize(vm_size))
+        self.slots[bucket.bucket_id] = Slot(array, bucket, region, spot, family)
         return bucket
 
     def of_array(self, name: str) -> list[Slot]:

@@ -37,15 +37,15 @@ class LoggingStream:
         self._wrapped.flush()
 
     def _log(self, line: str) -> None:
-        if self._logger.isEnabledFor(logging.INFO):
-            record = self._logger.makeRecord(
-                RECORD_NAME, logging.INFO, __file__, 0, line, args=(), exc_info=None
-            )
-            self._logger.handle(record)
+        # whatever the level of the logger: handlers and filters have their say
+        record = self._logger.makeRecord(
+            RECORD_NAME, logging.INFO, __file__, 0, line, args=(), exc_info=None
+        )
+        self._logger.handle(record)
 
 
 def logging_stream(wrapped: TextIO, logger_name: str | None = None) -> LoggingStream:
-    """A stream that writes to `wrapped` and logs each line at INFO, by default to the logger `demand`."""
+    """A stream that writes to `wrapped` and gives each line at INFO to a logger, by default `demand`, whatever its level."""
     return LoggingStream(wrapped, logging.getLogger(logger_name or "demand"))
 
 

@@ -71,7 +71,7 @@ class NodeBucket(BucketFacts):
         self._unlisted: list[Node] = []
         self._dirty = set(range(len(self._slots)))
         self._template_dirty = True
-        self._looks = Looks()
+        self._looks = Looks(self.last_capacity_failure)
         self._uses: dict[tuple[NodeShape, NodeShape], Used] = {}
         self._stock: Stock | None = None
         self._finish: Finish | None = None
@@ -182,6 +182,7 @@ class NodeBucket(BucketFacts):
             str(self), blank, blank, max(1, self.vcpu_count), self.accounts, self._artificial
         )
         self._stock.reserved = self._reserved
+        self._stock.since_failure = self.last_capacity_failure
         self._template_dirty = True
         self._mark(range(len(self._slots)))
         return self._stock
@@ -239,9 +240,7 @@ class NodeBucket(BucketFacts):
         if self._finish is None:
             raise AutoscaleError(f"{self} does not belong to a node manager")
         mould, group = self._mould, self.placement_group
-        bucket, new = mould.shapes(
-            table, self._finish, self._looks.deferred, self.last_capacity_failure
-        )
+        bucket, new = mould.shapes(table, self._finish, self._looks.deferred)
         if not (mould.is_shared and group):
             return bucket, new
         moved = in_group(new, group)

@@ -12,9 +12,11 @@ from hpc.autoscale.packing.shape import NodeShape, ShapeTable
 
 
 class Looks:
-    """Shapes by what nodes look like. `deferred`: resources that differ from node to node, and are not looked at."""
+    """Shapes by what nodes look like. `deferred`: resources that differ from node to node, and are not looked at.
+    `last_capacity_failure`: of the bucket."""
 
-    def __init__(self) -> None:
+    def __init__(self, last_capacity_failure: float | None = None) -> None:
+        self._last_capacity_failure = last_capacity_failure
         self.deferred: frozenset[str] = frozenset()
         # by what `look_of` says of a node, and by kind for nodes that are as their kind made them
         self._known: dict[object, NodeShape] = {}
@@ -30,7 +32,8 @@ class Looks:
         """The shape of a node."""
         look = look_of(node, self.deferred)
         if look is None:
-            return shape_of(node, table, QUERYABLE_PROPERTIES, self.deferred)
+            failure = self._last_capacity_failure
+            return shape_of(node, table, QUERYABLE_PROPERTIES, self.deferred, failure)
         found = self._known.get(look)
         if found is None:
             like = self._last.get(node._alike) if node._alike is not None else None

@@ -143,17 +143,14 @@ class Mould:
         table: ShapeTable,
         finish: Finish,
         deferred: Collection[str],
-        last_capacity_failure: float | None,
     ) -> tuple[NodeShape, NodeShape]:
-        """Those of the example node, with when capacity last failed, and of a new node. `deferred`: see `shape_of`."""
+        """Those of the example node and of a new node. `deferred`: see `shape_of`."""
         if self._shapes is None:
             sample, rest = self._sampled(finish)
             if rest is not None:
                 sample = self.new_node("new", "new", finish)
             self._shapes = (
-                shape_of(
-                    self.example, table, QUERYABLE_PROPERTIES, deferred, last_capacity_failure
-                ),
+                shape_of(self.example, table, QUERYABLE_PROPERTIES, deferred),
                 shape_of(sample, table, QUERYABLE_PROPERTIES, deferred),
             )
         return self._shapes

@@ -14,7 +14,7 @@ from hpc.autoscale.node.constraints.base import BaseNodeConstraint
 from hpc.autoscale.node.constraints.errors import UndefinedNodeProperty
 from hpc.autoscale.node.constraints.lowered import LoweredConstraint
 from hpc.autoscale.node.constraints.resources import checked_amount
-from hpc.autoscale.node.constraints.views import bucket_view, subject
+from hpc.autoscale.node.constraints.views import bucket_view, sentence, subject
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES, Node
 from hpc.autoscale.packing import expr as engine
 from hpc.autoscale.packing.compound import AllOf
@@ -48,6 +48,16 @@ class NodePropertyConstraint(LoweredConstraint):
 
     def _score(self, fit: engine.Fit) -> int:
         return len(self.values) - fit.rank
+
+    def _refuse(self, node: Node, reject: Reject) -> SatisfiedResult:
+        """With a reason for each of the values."""
+        name, found, _ = reject.facts
+
+        def reasons() -> list[str]:
+            each = [Reject(reject.code, name, found, repr(value)) for value in self.values]
+            return [sentence(one, node, self.attr) for one in each or [reject]]
+
+        return SatisfiedResult(reject.code, self, node, reasons)
 
     def to_dict(self) -> dict[str, Any]:
         """`{"node.attr": [values]}`, a list also for one value."""
@@ -203,7 +213,7 @@ class Never(LoweredConstraint):
 
 class CapacityFailureBackoffConstraint(LoweredConstraint):
     """New nodes only from buckets without a capacity failure in the last `backoff` seconds: `{"capacity-failure-backoff":
-    300}`. Nodes that exist are not concerned."""
+    300}`. Nodes that run are not concerned, those that are deallocated are."""
 
     def __init__(self, backoff: float) -> None:
         self.backoff = checked_amount(backoff)
@@ -217,7 +227,7 @@ class CapacityFailureBackoffConstraint(LoweredConstraint):
         return SatisfiedResult("success", self, node)
 
     def satisfied_by_bucket(self, bucket: NodeBucket) -> SatisfiedResult:
-        """Whether the bucket's last capacity failure is long enough ago."""
+        """Whether the bucket's last capacity failure is long enough ago for new nodes."""
         return self._answer(bucket.example_node, bucket_view(bucket))
 
     @staticmethod

@@ -219,12 +219,14 @@ def shape_of(
 ) -> NodeShape:
     """The shape of a node. `properties`: which of its properties decide (identity ones are left out anyway);
     `deferred`: resources that differ from node to node and are looked up on the node when a constraint reads them.
-    `like`: the shape of a node that is like this one but for amounts.
+    `last_capacity_failure`: of its bucket, which concerns nodes that must be started again. `like`: the shape of a node that
+    is like this one but for amounts.
     """
     free, units = split_sizes(node.available)
     for name in deferred:
         free.pop(name, None)
         units.pop(name, None)
+    is_deallocated = not node.exists and node.state == "Deallocated"
     if like is not None and like.units == units:
         template = like.template
     else:
@@ -232,14 +234,14 @@ def shape_of(
             {name: getattr(node, name) for name in properties if name not in IDENTITY},
             units,
             trouble_of(node),
-            last_capacity_failure,
+            last_capacity_failure if is_deallocated else None,
         )
     return table.shape(
         template,
         free,
         vacant=not node._is_assigned,
         closed=node.closed,
-        dormant=not node.exists and node.state == "Deallocated" and not node._in_demand,
+        dormant=is_deallocated and not node._in_demand,
     )
 
 

@@ -15,7 +15,7 @@ from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager.probing import HandleProbe, Sorted
 from hpc.autoscale.node.nodemanager.reporting import criteria, report, sentences, unpayable
 from hpc.autoscale.packing.draft import Delta, Want
-from hpc.autoscale.packing.ranking import Ranking
+from hpc.autoscale.packing.ranking import Ranking, Rejects
 from hpc.autoscale.results import AllocationResult, Result, SatisfiedResult
 
 if TYPE_CHECKING:
@@ -106,7 +106,10 @@ def _decide_now(manager: NodeManager, ask: Ask) -> Verdict:
         return Verdict(
             "NoAllocationSelected", nobody, [], None, lambda: unpayable(demand, want, tolls)
         )
-    ranking, refusals = _ranking(manager, demand)
+    ranking, refusals = _ranking(manager, demand, want)
+    resting = _resting(ranking, demand)
+    if resting:
+        ranking = Ranking((), (*ranking.rejects, *resting))
     if not ranking.stocks:
         return _nowhere(ranking, refusals)
     payable = want._replace(units=min(room, want.units))
@@ -166,6 +169,17 @@ def _no_candidate(
     return manager._idle_machines.refusals(machines, compiled.constraints, key)
 
 
+def _resting(ranking: Ranking, demand: Sorted) -> Rejects:
+    """Why the buckets must rest, where none of them has a node and all must before they make one; else nothing."""
+    found = []
+    for stock in ranking.stocks:
+        reject = None if stock.shapes else stock.at_rest(demand.common)
+        if reject is None:
+            return ()
+        found.append((stock, reject))
+    return tuple(found)
+
+
 def _ask(
     manager: NodeManager, demand: Sorted, want: Want, ranking: Ranking, assignment_id: str
 ) -> Delta:
@@ -180,20 +194,21 @@ def _ask(
     )
     delta: Delta | None = None
     try:
-        delta = manager._packer.ask(demand.common, want, ranking.stocks, probe)
+        delta = manager._packer.ask(demand.common, want, ranking.stocks, probe, demand.ranks)
     finally:
         if delta is None:  # a constraint raised: shared pools must not keep what was tried
             probe.settle(keep=False)
     return delta
 
 
-def _ranking(manager: NodeManager, demand: Sorted) -> tuple[Ranking, list[Result]]:
+def _ranking(manager: NodeManager, demand: Sorted, want: Want) -> tuple[Ranking, list[Result]]:
     """The stocks to ask, in order; through the constraints' own methods where the engine does not know them all. A
     personal constraint has no say in it: it may hold for some nodes of a bucket and not for others.
     """
     if not demand.ranks:
         return manager._packer.ranking(demand.common), []
     with results.muted():
-        buckets, refusals = sift(manager._ordered_buckets(), demand.general, ask_artificial=False)
+        ordered = manager._ordered_buckets(demand.common, want)
+        buckets, refusals = sift(ordered, demand.general, ask_artificial=False)
     stocks = tuple(bucket._stock for bucket in buckets if bucket._stock is not None)
     return Ranking(stocks, ()), refusals

@@ -8,11 +8,14 @@ What a policy is, and what comes of it, is `packing.order`'s. Called by `NodeMan
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale.errors import ConfigurationException, did_you_mean
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.vm_sizes import price_per_hour
+from hpc.autoscale.packing.draft import Want
+from hpc.autoscale.packing.expr import Expr
 from hpc.autoscale.packing.order import (
     Offering,
     OrderPolicy,
@@ -22,7 +25,7 @@ from hpc.autoscale.packing.order import (
     declared,
     known_policies,
 )
-from hpc.autoscale.packing.packer import Packer
+from hpc.autoscale.packing.packer import Arrangement, Packer
 from hpc.autoscale.packing.stock import Stock
 
 if TYPE_CHECKING:
@@ -83,7 +86,8 @@ def offering_of(bucket: NodeBucket) -> Offering:
         gpu_count=bucket.gpu_count,
         last_capacity_failure=bucket.last_capacity_failure,
         spot_placement_score=bucket.spot_placement_score,
-        ask_price=lambda: price_per_hour(location, vm_size, spot, stand_in=True),
+        # read for each demand, where a policy reads it at all
+        ask_price=cache(lambda: price_per_hour(location, vm_size, spot, stand_in=True)),
     )
 
 
@@ -108,11 +112,27 @@ class Ordered:
         self._packer.arrange = None if found is declared else lambda s: self._arranged(found, s)
         self._packer.forget_rankings()
 
-    def _arranged(self, policy: OrderPolicy, stocks: Sequence[Stock]) -> list[Stock]:
-        offerings = [offering_of(self._by_stock[stock]) for stock in stocks]
-        return [stocks[index] for index in arranged(policy, offerings)]
+    def _arranged(self, policy: OrderPolicy, stocks: Sequence[Stock]) -> Arrangement:
+        known = {stock: offering_of(self._by_stock[stock]) for stock in stocks}
+        asked: list[None] = []
+        offerings = [
+            o._replace(ask_nodes_needed=lambda: asked.append(None)) for o in known.values()
+        ]
+        order = arranged(policy, offerings)
 
-    def _ordered_buckets(self) -> list[NodeBucket]:
-        """The valid buckets, in the order in which they are asked before what a job prefers."""
-        buckets = (self._by_stock[stock] for stock in self._packer.arranged())
+        as_declared = {stock: number for number, stock in enumerate(known)}
+
+        def by_need(some: Sequence[Stock], nodes: Sequence[int]) -> list[int]:
+            places = sorted(range(len(some)), key=lambda place: as_declared[some[place]])
+            needs = [
+                known[some[place]]._replace(ask_nodes_needed=partial(int, nodes[place]))
+                for place in places
+            ]
+            return [places[found] for found in arranged(policy, needs)]
+
+        return Arrangement([stocks[index] for index in order], by_need if asked else None)
+
+    def _ordered_buckets(self, expr: Expr, want: Want) -> list[NodeBucket]:
+        """The valid buckets, in the order in which they are asked before what a job prefers that needs so much."""
+        buckets = (self._by_stock[stock] for stock in self._packer.arranged(expr, want))
         return [bucket for bucket in buckets if bucket.valid]

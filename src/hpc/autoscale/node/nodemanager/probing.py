@@ -21,7 +21,7 @@ from hpc.autoscale.node.node.shaping import NodeView
 from hpc.autoscale.node.nodemanager.directory import Directory, pin_of
 from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.draft import Trial
-from hpc.autoscale.packing.expr import Expr, PropertyIs, ResourceIs
+from hpc.autoscale.packing.expr import Expr, PropertyIs, ResourceIs, Rested
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.shape import NodeShape, ShapeTable
 from hpc.autoscale.packing.stock import Stock
@@ -35,7 +35,7 @@ Effects = tuple[Callable[[], None], ...]
 class Sorted(NamedTuple):
     """Constraints by who can answer for them. `common`: the engine, for all nodes that look alike; `declared` are those in
     it that ask methods of somebody else's. `personal`: each node for itself. `opaque`: their own methods. `tolls`: the
-    pools. `general` are those not in `personal`. `ranks`: whether buckets must be asked by the published methods.
+    pools. `general` are those that buckets are asked. `ranks`: whether buckets must be asked by the published methods.
     """
 
     common: Expr
@@ -78,6 +78,10 @@ def sort_out(compiled: Compiled, defaults: Defaults) -> Sorted:
         expr = constraint.lower()
         if expr is not None and expr.reads_any(personal_names):
             personal.append(expr)
+            continue
+        if isinstance(expr, Rested):
+            # not of the bucket, but of each new node
+            common.append(expr)
             continue
         general.append(constraint)
         if _is_toll(constraint):
@@ -172,7 +176,8 @@ class HandleProbe:
         is_new = position >= len(stock.shapes)
         if self._demand.personal is not None:
             node = bucket.example_node if is_new else bucket._handle(position)
-            refusal = self._demand.personal.fit(NodeView(node))
+            failure = bucket.last_capacity_failure if is_new else None
+            refusal = self._demand.personal.fit(NodeView(node, failure))
             if isinstance(refusal, Reject):
                 return refusal
             if not self._demand.opaque:

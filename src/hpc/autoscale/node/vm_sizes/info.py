@@ -88,6 +88,12 @@ def _info(location: str, vm_size: str) -> AuxVMSizeInfo:
 VM_SIZES.on_change.append(_info.cache_clear)
 
 
+def quota_family(location: ht.Location, vm_size: ht.VMSize) -> str:
+    """The family whose quota a size draws on: where that is not known, the size is a family of its own."""
+    family = get_aux_vm_size_info(location, vm_size).vm_family
+    return VM_SIZES.usual_name(vm_size) if family == UNKNOWN_FAMILY else family
+
+
 def _inititialize_impl() -> None:
     """Read the table now instead of at the first question. The misspelling is published."""
     VM_SIZES.load()

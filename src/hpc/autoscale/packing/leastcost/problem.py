@@ -199,7 +199,7 @@ class _Builder:
             free = kind.shape.free
             capacity = tuple(_free(free.get(name), name in whole) for name in dimensions)
             profile = all_needs[reading]
-            barred, fits = self._judge(kind.stock, capacity, profile)
+            barred, fits = self._judge(kind, capacity, profile)
             if fits:
                 key = (reading, barred)
                 if key not in profiles:
@@ -267,14 +267,16 @@ class _Builder:
         return key
 
     def _judge(
-        self, stock: Stock, capacity: Sequence[Quantity], profile: Profile
+        self, kind: Bin, capacity: Sequence[Quantity], profile: Profile
     ) -> tuple[frozenset[int], bool]:
-        """The items that would fit but that the stock may not serve, and whether there are others that fit."""
+        """The items that would fit but that the stock may not serve, or not with new nodes, and whether there are others that
+        fit."""
         barred = []
         fits = False
         for index, item in enumerate(self.items):
             if profile[index] and most(profile[index], capacity, item.alone):
-                if stock in self.serving[index]:
+                at_rest = kind.opened and kind.stock.at_rest(item.expr) is not None
+                if kind.stock in self.serving[index] and not at_rest:
                     fits = True
                     self.housed.add(index)
                 else:

@@ -139,7 +139,7 @@ def room_for_all(
     for expr, units in wanted.items():
         roomiest, most = None, 0
         for stock in ranked(expr):
-            fit = None if stock.artificial else stock.new_shape.fit(expr)
+            fit = stock.opening(expr)
             if isinstance(fit, Fit):
                 room = min((a.room(stock.cores) for a in stock.accounts), default=0)
                 room = (room - stock.reserved) * (1 if may_close(expr) else fit.count)
@@ -147,7 +147,7 @@ def room_for_all(
                     roomiest, most = stock, room
         if roomiest is None or most < units:
             return False
-        fit = roomiest.new_shape.fit(expr)
+        fit = roomiest.opening(expr)
         each = fit.count if isinstance(fit, Fit) and not may_close(expr) else 1
         needed = -(-units // each) + roomiest.reserved
         for account in roomiest.accounts:
