@@ -107,9 +107,6 @@ def _decide_now(manager: NodeManager, ask: Ask) -> Verdict:
             "NoAllocationSelected", nobody, [], None, lambda: unpayable(demand, want, tolls)
         )
     ranking, refusals = _ranking(manager, demand, want)
-    resting = _resting(ranking, demand)
-    if resting:
-        ranking = Ranking((), (*ranking.rejects, *resting))
     if not ranking.stocks:
         return _nowhere(ranking, refusals)
     payable = want._replace(units=min(room, want.units))
@@ -169,17 +166,6 @@ def _no_candidate(
     return manager._idle_machines.refusals(machines, compiled.constraints, key)
 
 
-def _resting(ranking: Ranking, demand: Sorted) -> Rejects:
-    """Why the buckets must rest, where none of them has a node and all must before they make one; else nothing."""
-    found = []
-    for stock in ranking.stocks:
-        reject = None if stock.shapes else stock.at_rest(demand.common)
-        if reject is None:
-            return ()
-        found.append((stock, reject))
-    return tuple(found)
-
-
 def _ask(
     manager: NodeManager, demand: Sorted, want: Want, ranking: Ranking, assignment_id: str
 ) -> Delta:
@@ -206,9 +192,20 @@ def _ranking(manager: NodeManager, demand: Sorted, want: Want) -> tuple[Ranking,
     personal constraint has no say in it: it may hold for some nodes of a bucket and not for others.
     """
     if not demand.ranks:
-        return manager._packer.ranking(demand.common), []
+        return _awake(manager._packer.ranking(demand.common), demand), []
     with results.muted():
         ordered = manager._ordered_buckets(demand.common, want)
         buckets, refusals = sift(ordered, demand.general, ask_artificial=False)
     stocks = tuple(bucket._stock for bucket in buckets if bucket._stock is not None)
-    return Ranking(stocks, ()), refusals
+    return _awake(Ranking(stocks, ()), demand), refusals
+
+
+def _awake(ranking: Ranking, demand: Sorted) -> Ranking:
+    """The ranking; one without stocks where none of them has a node and all must rest before they make one."""
+    resting: Rejects = ()
+    for stock in ranking.stocks:
+        reject = None if stock.shapes else stock.at_rest(demand.common)
+        if reject is None:
+            return ranking
+        resting = (*resting, (stock, reject))
+    return Ranking((), lambda: (*ranking.rejects, *resting)) if resting else ranking
