@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
-from hpc.autoscale.job.demandcalculator import DemandCalculator
+from hpc.autoscale.job.demandcalculator import DemandCalculator, new_demand_calculator
 from hpc.autoscale.job.demandprinter import print_demand
 from hpc.autoscale.job.driver import add_default_placement_groups
 from hpc.autoscale.job.job import Job
@@ -40,16 +40,14 @@ def load(paths=None):
 
 def replay(case):
     """Carry out the steps of a case; Mismatch when something is not as expected."""
-    manager = new_node_manager(
-        {
-            "cluster_name": "case",
-            "lock_file": None,
-            **case.get("config", {}),
-            "_mock_bindings": binding_of(case["cluster"]),
-        },
-        **case.get("arguments", {}),
-    )
-    world = World(manager, case.get("history", "none"))
+    config = {
+        "cluster_name": "case",
+        "lock_file": None,
+        **case.get("config", {}),
+        "_mock_bindings": binding_of(case["cluster"]),
+    }
+    manager = new_node_manager(config, **case.get("arguments", {}))
+    world = World(config, manager, case.get("history", "none"))
     world.report(case.get("hosts", []))
     for number, step in enumerate([*jobs_of(case), *case.get("steps", [])], 1):
         world.step(f"step {number}", step)
@@ -87,7 +85,8 @@ def binding_of(cluster):
 class World:
     """A node manager and the calculator over it, with the steps that a case may take."""
 
-    def __init__(self, manager, history="none"):
+    def __init__(self, config, manager, history="none"):
+        self.config = config
         self.manager = manager
         self.history = {"none": NullNodeHistory, "new": lambda: SQLiteNodeHistory(":memory:")}[
             history
@@ -166,6 +165,13 @@ class World:
         self.report(hosts)
         return {}
 
+    def do_calculate(self, hosts):
+        """A new calculator over the manager, by `new_demand_calculator`, which is told of the scheduler's nodes."""
+        self.calculator = new_demand_calculator(
+            self.config, found_of(hosts), self.manager, NullNodeHistory()
+        )
+        return {}
+
     def do_bootup(self, _):
         """All new nodes."""
         return outcome_of(self.calculator.bootup())
@@ -211,16 +217,8 @@ class World:
         return {"nodes": [node.name for node in found]}
 
     def report(self, hosts):
-        """Join the scheduler's nodes, as {hostname, resources, available, jobs, metadata}."""
-        found = []
-        for host in hosts:
-            node = SchedulerNode(host["hostname"], host.get("resources", {}))
-            node.available.update(host.get("available", {}))
-            node.metadata.update(host.get("metadata", {}))
-            for job in host.get("jobs", []):
-                node.assign(job)
-            found.append(node)
-        self.calculator.update_scheduler_nodes(found)
+        """Join the scheduler's nodes."""
+        self.calculator.update_scheduler_nodes(found_of(hosts))
 
     # -- what is there
 
@@ -256,9 +254,9 @@ class World:
         nodes = {node.name: node for node in self.manager.get_nodes()}
         compare(where, list(expected), list(nodes))
         for name, attributes in expected.items():
-            compare(
-                f"{where} {name}", attributes, {a: attribute(nodes[name], a) for a in attributes}
-            )
+            node = nodes[name]
+            wanted = {a: as_other(node, value) for a, value in attributes.items()}
+            compare(f"{where} {name}", wanted, {a: attribute(node, a) for a in attributes})
 
     def demand(self, where, expected):
         """Names of new, matched, unmatched and failed nodes."""
@@ -283,6 +281,19 @@ class World:
                 compare(f"{where} {name}", value, found)
 
 
+def found_of(hosts):
+    """Nodes as the scheduler reports them, of {hostname, resources, bucket_id, available, jobs, metadata}."""
+    found = []
+    for host in hosts:
+        node = SchedulerNode(host["hostname"], host.get("resources", {}), host.get("bucket_id"))
+        node.available.update(host.get("available", {}))
+        node.metadata.update(host.get("metadata", {}))
+        for job in host.get("jobs", []):
+            node.assign(job)
+        found.append(node)
+    return found
+
+
 def outcome_of(result):
     """What a result says, as a case has it."""
     nodes = list(result.nodes or [])
@@ -305,6 +316,11 @@ def attribute(thing, path):
     if key:
         return plain(dict(thing).get(key))
     return plain(thing)
+
+
+def as_other(thing, expected):
+    """What is expected; {"as": path} stands for another attribute of the thing."""
+    return attribute(thing, expected["as"]) if isinstance(expected, dict) else expected
 
 
 def plain(value):

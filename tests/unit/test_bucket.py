@@ -240,6 +240,16 @@ def test_reserving_places():
     assert bucket.available_count == 9
 
 
+def test_what_was_not_reserved_cannot_be_taken_back():
+    """Neither does it make room, nor is it committed."""
+    bucket = a_bucket(10)
+    bucket.decrement(1)
+    bucket.increment(3)
+    assert bucket.available_count == 10
+    bucket.commit()
+    assert (bucket.available_count, bucket.limits.active_count) == (10, 0)
+
+
 def test_more_than_there_is_cannot_be_reserved():
     """AssertionError, and nothing is reserved."""
     bucket = a_bucket(2)

@@ -13,6 +13,7 @@ from hpc.autoscale.job.nodequeue import NodeQueue
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.node import UnmanagedNode
 from hpc.autoscale.node.nodehistory import NullNodeHistory, SQLiteNodeHistory
+from hpc.autoscale.node.nodemanager import new_node_manager
 
 
 @pytest.fixture(autouse=True)
@@ -315,10 +316,10 @@ def test_a_calculator_of_a_configuration(tmp_path):
 @pytest.mark.parametrize("own_manager", [True, False])
 @pytest.mark.parametrize(
     ("argument", "flag", "defined"),
-    [(False, False, True), (True, False, False), (False, True, False), (True, True, False)],
+    [(False, False, True), (True, False, False), (False, True, True), (True, True, False)],
 )
 def test_system_defaults_can_be_disabled(own_manager, argument, flag, defined):
-    """Here or in the configuration; with a manager that is given they are set again."""
+    """By the argument; what the configuration says is for the manager alone."""
     cluster = running(1)
     config = a_config(cluster, disable_default_resources=flag)
     manager = a_manager(cluster, disable_default_resources=True) if own_manager else None
@@ -326,6 +327,17 @@ def test_system_defaults_can_be_disabled(own_manager, argument, flag, defined):
         config, node_mgr=manager, node_history=NullNodeHistory(), disable_default_resources=argument
     )
     assert ("ncpus" in calculator.node_mgr.get_nodes()[0].resources) is defined
+
+
+@pytest.mark.parametrize("own_manager", [True, False])
+def test_definitions_of_the_configuration_come_first_where_it_asks_for_that(own_manager):
+    """What they leave out is the system's, once there is a calculator."""
+    cores = {"select": {}, "name": "ncpus", "value": 1}
+    config = a_config(running(1), disable_default_resources=True, default_resources=[cores])
+    manager = new_node_manager(config) if own_manager else None
+    calculator = new_demand_calculator(config, node_mgr=manager, node_history=NullNodeHistory())
+    (node,) = calculator.node_mgr.get_nodes()
+    assert (node.resources["ncpus"], node.resources["pcpus"]) == (1, 4)
 
 
 def test_a_lock_of_none_takes_the_one_of_the_configuration(tmp_path):

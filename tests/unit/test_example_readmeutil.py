@@ -82,12 +82,10 @@ def test_a_clone_has_the_same_default_resources(cluster):
 
 def test_a_clone_has_no_default_resources_that_were_turned_off(cluster):
     """As an argument, which the configuration does not show."""
-    config = {
-        "cluster_name": "clusty",
-        "_mock_bindings": cluster,
-        "disable_default_resources": True,
-    }
-    original = new_demand_calculator(config, node_history=NullNodeHistory())
+    config = {"cluster_name": "clusty", "_mock_bindings": cluster}
+    original = new_demand_calculator(
+        config, node_history=NullNodeHistory(), disable_default_resources=True
+    )
     (bucket,) = clone_dcalc(original).node_mgr.get_buckets()
     assert "ncpus" not in bucket.resources
 

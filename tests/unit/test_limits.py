@@ -162,11 +162,12 @@ def test_decrement_is_all_or_nothing(role):
     limits.decrement(2)
 
 
-def test_more_may_be_given_back_than_was_taken():
-    """The server had counted nodes that are gone now."""
-    limits = some_limits(0)
-    limits.increment(2)
-    assert limits.available_count == 2
+def test_no_more_is_given_back_than_is_in_use():
+    """The nodes that the server had counted may go, and no others."""
+    limits = null_bucket_limits(2, 4)
+    for _ in range(3):
+        limits.increment(1)
+    assert (limits.available_count, limits.active_count, limits.active_core_count) == (2, 0, 0)
 
 
 def test_a_placement_group_is_one_more_limit():

@@ -215,12 +215,36 @@ def test_machines_are_added_once():
 
 
 def test_equal_machines_share_a_bucket():
-    """Thousands of them make one, whatever ids they were given."""
+    """Thousands of them make one, where nobody says which bucket they are in."""
     manager = a_manager()
-    manager.add_unmanaged_nodes([SchedulerNode(f"tux{i}", {"ncpus": 2}) for i in range(3000)])
-    manager.add_unmanaged_nodes([UnmanagedNode(f"lux{i}", {"ncpus": 2}) for i in range(10)])
+    for start in (0, 3000):
+        machines = [SchedulerNode(f"tux{start + i}", {"ncpus": 2}) for i in range(3000)]
+        manager.add_unmanaged_nodes(machines)
     assert len(manager.get_buckets()) == 2
-    assert len(manager.get_nodes()) == 3010
+    assert len(manager.get_nodes()) == 6000
+
+
+def test_machines_that_were_given_a_bucket_share_it_with_no_others():
+    """By its id and the placement group, however they differ; unmanaged nodes have one id."""
+    manager = a_manager(a_cluster(0))
+    for name, cores, bucket_id in (("a", 2, "x"), ("b", 4, "x"), ("c", 2, "y"), ("d", 2, None)):
+        manager.add_unmanaged_nodes([SchedulerNode(name, {"ncpus": cores}, bucket_id)])
+    manager.add_unmanaged_nodes([UnmanagedNode("e", {"ncpus": 2}), UnmanagedNode("f", {})])
+    machines = UnmanagedNode("g", {}, placement_group="pg"), UnmanagedNode("h", {})
+    manager.add_unmanaged_nodes(machines)
+    shared = [names(bucket.nodes) for bucket in manager.get_buckets()]
+    assert shared == [[], ["a", "b"], ["c"], ["d"], ["e", "f", "h"], ["g"]]
+    assert len(manager.get_buckets_by_id()) == len(manager.get_buckets())
+
+
+def test_copies_of_machines_share_a_bucket_as_they_did():
+    """An id that was made up for one stays that of nobody else."""
+    machines = [
+        SchedulerNode(n, {"ncpus": 2}, i) for n, i in (("a", None), ("b", None), ("c", "x"))
+    ]
+    manager = a_manager(a_cluster(0))
+    manager.add_unmanaged_nodes([machine.clone() for machine in machines])
+    assert [names(bucket.nodes) for bucket in manager.get_buckets()] == [[], ["a", "b"], ["c"]]
 
 
 def test_machines_that_differ_in_name_and_amounts_share_a_bucket():

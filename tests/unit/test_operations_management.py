@@ -113,6 +113,103 @@ def test_a_resting_node_that_goes_gives_back_nothing():
     assert (manager.get_nodes(), left(manager)) == ([], 10)
 
 
+def told(limits):
+    """Room of the bucket, and what is in use of it and of the region."""
+    return limits.available_count, limits.active_count, limits.regional_consumed_core_count
+
+
+def test_nodes_that_the_server_did_not_count_give_back_nothing():
+    """They took nothing: what is planned meanwhile stays in use."""
+    cluster, _ = running(2)
+    bucket = cluster.nodearrays["htc"].buckets[0]
+    bucket.active_count = bucket.active_core_count = bucket.regional_consumed_core_count = 0
+    manager = a_manager(cluster)
+    limits = manager.get_buckets()[0].limits
+    existing = manager.get_nodes()
+    manager.allocate({"exclusive": True, "node.exists": False}, node_count=3)
+    assert told(limits) == (5, 3, 12)
+    manager.delete(existing)
+    assert told(limits) == (5, 3, 12)
+
+
+@pytest.mark.parametrize(
+    ("quota", "deleted", "left_over"), [(8, 1, 0), (8, 3, 0), (8, 4, 1), (40, 4, 9)]
+)
+def test_a_limit_that_is_exceeded_stays_full_until_it_is_not(quota, deleted, left_over):
+    """Five nodes of four cores run, and somebody lowered the quota of the region."""
+    cluster, _ = running(5)
+    cluster.nodearrays["htc"].buckets[0].regional_quota_core_count = quota
+    manager = a_manager(cluster)
+    limits = manager.get_buckets()[0].limits
+    manager.delete(manager.get_nodes()[:deleted])
+    assert limits.regional_available_count == left_over
+    assert limits.regional_consumed_core_count == min(quota, 4 * (5 - deleted))
+
+
+def test_a_resting_node_that_the_scheduler_has_given_work_gives_back_nothing():
+    """It took no place before it is started."""
+    cluster = a_cluster(10)
+    cluster.add_node("htc-1", "htc", state="Deallocated")
+    manager = a_manager(cluster)
+    (node,) = manager.get_nodes()
+    node.assign("job")
+    manager.delete([node])
+    assert told(manager.get_buckets()[0].limits) == (10, 0, 0)
+
+
+def test_a_resting_node_that_the_scheduler_has_given_work_takes_a_place_when_it_starts():
+    """And gives it back when it goes."""
+    cluster = a_cluster(10)
+    cluster.add_node("htc-1", "htc", state="Deallocated")
+    manager = a_manager(cluster)
+    (node,) = manager.get_nodes()
+    node.assign("job")
+    limits = manager.get_buckets()[0].limits
+    manager.bootup()
+    assert told(limits) == (9, 1, 4)
+    manager.delete([node])
+    assert told(limits) == (10, 0, 0)
+
+
+def test_nodes_that_start_beyond_the_limit_are_the_first_to_go():
+    """CycleCloud starts deallocated nodes whatever the limit says."""
+    cluster = a_cluster(1)
+    cluster.add_node("htc-1", "htc", state="Ready")
+    cluster.add_node("htc-2", "htc", state="Deallocated")
+    manager = a_manager(cluster)
+    limits = manager.get_buckets()[0].limits
+    manager.start_nodes(manager.get_nodes()[1:])
+    assert told(limits) == (0, 1, 8)
+    manager.delete(manager.get_nodes()[:1])
+    assert told(limits) == (0, 1, 4)
+    manager.delete(manager.get_nodes())
+    assert told(limits) == (1, 0, 0)
+
+
+def test_nodes_that_were_put_into_a_bucket_give_back_nothing():
+    """The limits were read before they came."""
+    cluster, manager = running(1)
+    cluster.add_node("htc-2", "htc", state="Ready")
+    bucket = manager.get_buckets()[0]
+    (missed,) = [node for node in a_manager(cluster).get_nodes() if node.name == "htc-2"]
+    bucket.add_nodes([missed])
+    manager.delete([missed])
+    assert told(bucket.limits) == (9, 1, 4)
+
+
+def test_nodes_that_are_looked_at_again_are_counted_as_they_are_now():
+    """One that somebody else has started takes a place."""
+    cluster = a_cluster(10)
+    cluster.add_node("htc-1", "htc", state="Deallocated")
+    manager = a_manager(cluster)
+    operation = cluster.start_nodes(names=["htc-1"]).operation_id
+    (node,) = manager.get_nodes_by_operation(operation)
+    limits = manager.get_buckets()[0].limits
+    assert (node.exists, told(limits)) == (True, (9, 1, 4))
+    manager.delete([node])
+    assert told(limits) == (10, 0, 0)
+
+
 @pytest.mark.parametrize(
     ("verb", "state"), [("reimage_nodes", "Reimaging"), ("restart_nodes", "Restarting")]
 )

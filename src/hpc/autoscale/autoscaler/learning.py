@@ -50,7 +50,8 @@ def new_calculator(
         existing_nodes=scheduler_nodes,
         node_mgr=node_mgr,
         node_history=driver.new_node_history(config),
-        disable_default_resources=True,  # the node manager has them, as far as the configuration wants them
+        # the node manager has them, unless the configuration's own are to come first
+        disable_default_resources=not config.get("disable_default_resources", False),
         node_queue=driver.new_node_queue(config),
         singleton_lock=lock or driver.new_singleton_lock(config),
     )

@@ -38,12 +38,11 @@ def clone_dcalc(dcalc: DemandCalculator) -> DemandCalculator:
     config = {**dcalc.config, "default_resources": [], "disable_default_resources": True}
     cloned = new_node_manager({**config, "_mock_bindings": manager.cluster_bindings})
     cloned._define(manager._defaults.definitions)
-    for node in manager.get_nodes():
-        if not node.managed:
-            copied = node.clone()
-            for assignment in node.assignments:
-                copied.assign(assignment)
-            cloned.add_unmanaged_nodes([copied])
+    machines = [(node, node.clone()) for node in manager.get_nodes() if not node.managed]
+    for node, copied in machines:
+        for assignment in node.assignments:
+            copied.assign(assignment)
+    cloned.add_unmanaged_nodes([copied for _, copied in machines])
     return DemandCalculator(dcalc.config, cloned, NullNodeHistory())
 
 

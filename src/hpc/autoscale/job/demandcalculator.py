@@ -300,18 +300,20 @@ def new_demand_calculator(
     """A calculator for the cluster of `config` (a dict, or the path of a file).
 
     `existing_nodes`: nodes as the scheduler reports them. The history is `nodehistory.db` in the working directory
-    unless one is given. System default resources are defined unless `disable_default_resources`, here or in the
-    configuration, says otherwise. A `singleton_lock` of None takes the lock that the configuration names: MultipleInstancesError
-    when another process holds it.
+    unless one is given. System default resources are defined unless `disable_default_resources` is true; that of the
+    configuration only lets the definitions there come first, as it says what a node manager has. A `singleton_lock` of None
+    takes the lock that the configuration names: MultipleInstancesError when another process holds it.
     """
     loaded = load_config(config)
-    disabled = disable_default_resources or bool(loaded.get("disable_default_resources", False))
+    without = disable_default_resources
     if node_mgr is None:
-        node_mgr = new_node_manager({**loaded, "disable_default_resources": disabled})
+        own_first = bool(loaded.get("disable_default_resources", False))
+        node_mgr = new_node_manager({**loaded, "disable_default_resources": without or own_first})
+        without = without or not own_first  # it has them already
     else:
         logging.initialize_logging(loaded)
-        if not disabled:
-            node_mgr.set_system_default_resources()
+    if not without:
+        node_mgr.set_system_default_resources()
     if singleton_lock is None:
         singleton_lock = configured_lock(loaded)
     if node_history is None:

@@ -64,6 +64,7 @@ class SchedulerNode(Node):
         bucket_id: str | None = None,
     ) -> None:
         super().__init__(**_as_reported(hostname, resources, bucket_id))
+        self._has_bucket_id = bucket_id is not None
 
     @property
     def private_ip(self) -> ht.IpAddress | None:
@@ -126,3 +127,4 @@ class TempNode(Node):
         **overrides: Any,
     ) -> None:
         super().__init__(**{**_as_reported(hostname, resources, bucket_id), **overrides})
+        self._has_bucket_id = bucket_id is not None

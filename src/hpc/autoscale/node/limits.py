@@ -7,6 +7,8 @@ under the published names. Units: nodes and cores (vCPUs).
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.packing.ledger import NO_LIMIT, Account, Tab
 
@@ -35,11 +37,13 @@ class _SharedLimit(Account):
             logging.warning(
                 "%s: %d cores are in use and only %d allowed", name, self.used_cores, self.max_cores
             )
+            self.beyond_cores = self.used_cores - self.max_cores
             self.used_cores = self.max_cores
         if self.used_nodes > self.max_nodes:
             logging.warning(
                 "%s: %d nodes are in use and only %d allowed", name, self.used_nodes, self.max_nodes
             )
+            self.beyond_nodes = self.used_nodes - self.max_nodes
             self.used_nodes = self.max_nodes
 
     @property
@@ -118,14 +122,18 @@ class _OwnLimit(Account):
         return self.base_active + self.used_nodes
 
     def charge(self, nodes: int, cores: int) -> None:
-        """More may be given back than was taken: the server had counted the rest. Cores have no limit here."""
+        """Nodes that the server had counted may be given back too, and no more. Cores have no limit here."""
         if nodes > 0:
             super().charge(nodes, cores)
         else:
-            self.used_nodes += nodes
+            self.used_nodes = max(self.used_nodes + nodes, -self.base_active)
             self.used_cores += cores
             if self.told is not None:
                 self.told.append(self)
+
+    def cover(self, nodes: int, cores: int) -> None:
+        """The server's count of nodes is what they are held against."""
+        self.beyond_nodes = max(self.beyond_nodes, nodes - self.active_count)
 
     def describe(self, owed_nodes: int = 0, owed_cores: int = 0) -> str:
         planned = self.used_nodes + owed_nodes
@@ -203,6 +211,21 @@ class BucketLimits:
         """Give back `nodes` to every limit."""
         self.decrement(-nodes)
 
+    def bear(self, nodes: int = 1) -> None:
+        """Count `nodes` that are there, whatever the limits say."""
+        for account in self._charged:
+            account.bear(nodes, nodes * self._vcpu_count)
+
+    def release(self, nodes: int = 1) -> None:
+        """`nodes` that were counted are gone. Never gives back more than they had taken: of a limit that was exceeded, or
+        that did not count all of them, the excess goes first."""
+        for account in self._charged:
+            account.release(nodes, nodes * self._vcpu_count)
+
+    @property
+    def _charged(self) -> Iterator[Account]:
+        return (account for account in self.accounts if account.is_charged)
+
     # -- the bucket itself
 
     @property
@@ -213,7 +236,12 @@ class BucketLimits:
     @property
     def active_core_count(self) -> int:
         """Cores in use, those of planned nodes included."""
-        return self._own.base_active_cores + self._own.used_nodes * self._vcpu_count
+        said = self._own.base_active_cores
+        # a server may say less of cores than of nodes; none are below nothing
+        return max(
+            said + self._own.used_nodes * self._vcpu_count,
+            min(said, self._own.active_count * self._vcpu_count),
+        )
 
     @property
     def available_count(self) -> int:
@@ -334,6 +362,18 @@ class BucketLimits:
         return "BucketLimits(" + "; ".join(account.describe() for account in self.accounts) + ")"
 
     __repr__ = __str__
+
+
+def cover(counted: Iterable[tuple[BucketLimits, int]]) -> None:
+    """Hold limits, of which several may share some, against the nodes that there are under each: those that they do not count
+    must not be given back when they go."""
+    there: dict[Account, tuple[int, int]] = {}
+    for limits, nodes in counted:
+        for account in limits._charged:
+            known_nodes, known_cores = there.get(account, (0, 0))
+            there[account] = known_nodes + nodes, known_cores + nodes * limits._vcpu_count
+    for account, (nodes, cores) in there.items():
+        account.cover(nodes, cores)
 
 
 def _check_name(limit: _SharedLimit, *start: str) -> None:

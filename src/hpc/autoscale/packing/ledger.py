@@ -20,10 +20,21 @@ class Overdrawn(RuntimeError):
 class Account:
     """One limit. `max_cores` and `max_nodes` bound `used_cores` and `used_nodes`; NO_LIMIT where there is no bound.
 
-    `told`: where the account writes itself down when it was charged. Cost of every method: constant.
+    `beyond_nodes`, `beyond_cores`: what is there and not in these figures, because the limit had no room left for it or because
+    whoever said what is used had not counted it; it is what goes first. `told`: where the account writes itself down when it was
+    charged. Cost of every method: constant.
     """
 
-    __slots__ = ("max_cores", "max_nodes", "name", "told", "used_cores", "used_nodes")
+    __slots__ = (
+        "beyond_cores",
+        "beyond_nodes",
+        "max_cores",
+        "max_nodes",
+        "name",
+        "told",
+        "used_cores",
+        "used_nodes",
+    )
 
     is_charged: ClassVar[bool] = True
     """False for one that only shows another account, which is charged on its own."""
@@ -41,6 +52,7 @@ class Account:
         self.used_cores = used_cores
         self.max_nodes = max_nodes
         self.used_nodes = used_nodes
+        self.beyond_cores = self.beyond_nodes = 0
         self.told: list[Account] | None = None
 
     def room(self, cores: int, owed_nodes: int = 0, owed_cores: int = 0) -> int:
@@ -69,6 +81,26 @@ class Account:
         self.used_cores = used_cores if used_cores > 0 else 0
         if self.told is not None:
             self.told.append(self)
+
+    def bear(self, nodes: int, cores: int) -> None:
+        """Count `nodes` with `cores` in all that are there whatever the limit says."""
+        fitting_nodes = max(0, min(nodes, self.max_nodes - self.used_nodes))
+        fitting_cores = max(0, min(cores, self.max_cores - self.used_cores))
+        self.beyond_nodes += nodes - fitting_nodes
+        self.beyond_cores += cores - fitting_cores
+        self.charge(fitting_nodes, fitting_cores)
+
+    def release(self, nodes: int, cores: int) -> None:
+        """`nodes` with `cores` in all are gone: as much is free again as they took of the limit."""
+        beyond_nodes, beyond_cores = min(nodes, self.beyond_nodes), min(cores, self.beyond_cores)
+        self.beyond_nodes -= beyond_nodes
+        self.beyond_cores -= beyond_cores
+        self.charge(beyond_nodes - nodes, beyond_cores - cores)
+
+    def cover(self, nodes: int, cores: int) -> None:
+        """So many are there by now, counted or not."""
+        self.beyond_nodes = max(self.beyond_nodes, nodes - self.used_nodes)
+        self.beyond_cores = max(self.beyond_cores, cores - self.used_cores)
 
     def describe(self, owed_nodes: int = 0, owed_cores: int = 0) -> str:
         """The limit with its figures, what is owed included, as in `NodeArray(htc) 100 of 100 cores in use`."""

@@ -207,6 +207,7 @@ class BucketFacts:
         self._reserve(0)
 
     def _reserve(self, count: int) -> None:
-        self._reserved = count
+        # what was never reserved cannot be taken back
+        self._reserved = max(0, count)
         if self._stock is not None:
-            self._stock.reserved = count
+            self._stock.reserved = self._reserved

@@ -8,6 +8,8 @@ position: one that was only planned is a name until somebody looks at it. Writes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import compress, repeat
+from operator import is_
 from typing import cast
 
 from hpc.autoscale import hpctypes as ht
@@ -111,6 +113,8 @@ class NodeBucket(BucketFacts):
             self._list()
             if not {node.delayed_node_id.transient_id, node.hostname_or_uuid} & self._known:
                 self._adopt(node)
+                # limits that were read before it came know nothing of it
+                node._is_counted = self._stock is None and node._is_counted
 
     def _adopt(self, node: Node) -> None:
         position = len(self._slots)
@@ -121,8 +125,20 @@ class NodeBucket(BucketFacts):
     def _take_in(self, node: Node, position: int) -> Node:
         own = node.__dict__
         own["_home"], own["_position"] = self, position
+        if not node.exists and node.state == "Deallocated":
+            own["_is_counted"] = False
         self._unlisted.append(node)
         return node
+
+    @property
+    def _counted(self) -> int:
+        """How many of its nodes have a place under the limits."""
+        made = self._made()
+        others = len(self._slots) - len(made) - len(self._gone)
+        if self._unseen is not None:
+            kinds = compress(self._unseen.kinds, map(is_, self._slots, repeat(self._unseen)))
+            others -= sum(not kind.attributes["exists"] for kind in kinds)
+        return others + sum(node._is_counted for node in made)
 
     def _list(self) -> None:
         for node in self._unlisted:
@@ -311,6 +327,8 @@ class NodeBucket(BucketFacts):
         node = self._slots[position]
         if not isinstance(node, Node):
             node = self._handle(position)
+        if before.dormant:
+            node._is_counted = True
         used = self._uses.get((before, after)) or self._used(before, after)
         node._placed(used, after.closed, (assignment_id,))
 

@@ -240,7 +240,8 @@ class Defaults:
     def apply_to(self, nodes: Iterable[Node]) -> None:
         """`apply` to each node. What nodes that look the same to the definitions have in common is worked out once."""
         if self.definitions:
-            left = self._refine(nodes)
+            names = dict.fromkeys(definition.name for definition in self.definitions)
+            left = [node for node in self._refine(nodes) if _lacks_any(names, node)]
             apply = self.applier() if left else self.apply
             for node in left:
                 apply(node)
@@ -328,6 +329,11 @@ def _settle(definitions: Sequence[DefaultResource], node: Node) -> None:
         changed = [definition for definition in definitions if definition.apply(node)]
         if not changed:
             return
+
+
+def _lacks_any(names: Iterable[str], node: Node) -> bool:
+    """Whether it has not got one of these resources; most nodes that defaults are applied to again have all."""
+    return None in map(node._resources.get, names)
 
 
 def _lacking(definitions: Sequence[DefaultResource], node: Node) -> list[DefaultResource]:

@@ -57,6 +57,12 @@ class Node(Machine, Timed, ABC):
     # made up here: its host name is not real, and its name is a proposal
     _is_planned = False
 
+    # somebody gave it its bucket id; false where it was made up for it alone
+    _has_bucket_id = True
+
+    # the limits of its bucket have a place less because of it
+    _is_counted = True
+
     # what it was made of, when it was made together with others like it; the second until it differs from them
     _kind: kind.Kind | None = None
     _alike: kind.Kind | None = None
@@ -339,6 +345,7 @@ class Node(Machine, Timed, ABC):
         copied = Node(**record.arguments_of(self, self.__software_configuration))
         TrackedDict.replace(copied.__available, record.copied(self.__available))
         copied.metadata = deepcopy(self.metadata)
+        copied._has_bucket_id = self._has_bucket_id
         if not self.exists:
             copied.__node_attribute_overrides = deepcopy(self.__node_attribute_overrides)
         return copied

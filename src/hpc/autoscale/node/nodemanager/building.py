@@ -144,6 +144,7 @@ class _Builder:
             name=f"Bucket({array.name}, {definition.vm_size})",
         )
         group_size = number(bucket.max_placement_group_size, 0)
+        listed = _as_listed(definition, bucket)
         groups = self._placement_groups(definition, record, bucket)
         # thousands of buckets may be one in as many placement groups, the first of which stands for all here
         first = groups[0][0]
@@ -159,7 +160,7 @@ class _Builder:
                 valid=bucket.valid is not False,
                 spot_placement_score=getattr(bucket, "spot_placement_score", None),
                 mould=mould if group else None,
-                unseen=self.records.roster(definition, group),
+                unseen=self.records.roster(listed, group),
             )
             for group, used_cores in groups
         ]
@@ -335,6 +336,16 @@ def gpu_count(config: Mapping[str, Any], reported: int | None, catalogue: int) -
     if (config.get("vm_sizes") or {}).get("gpu_count") == "reported" and reported:
         return reported
     return max(reported or 0, catalogue, 0)
+
+
+def _as_listed(definition: NodeDefinition, bucket: NodearrayBucketStatus) -> NodeDefinition:
+    """What nodes of a bucket are whose records do not say: a Memory of the nodearray is that of new nodes alone."""
+    memory = bucket.virtual_machine.memory
+    if memory is None or ht.Memory(memory, "g") == definition.memory:
+        return definition
+    listed = _in_group(definition, definition.placement_group)
+    listed.memory = ht.Memory(memory, "g")
+    return listed
 
 
 def _in_group(definition: NodeDefinition, group: str | None) -> NodeDefinition:

@@ -177,8 +177,7 @@ class Commands:
                 node._is_planned = True
                 self._renew(node, record)
                 bucket.add_nodes([node])
-                if bucket.available_count:
-                    bucket.limits.decrement(1)
+                _recount(node)
                 return [node]
         logging.warning("created node %s belongs to no known bucket", record.get("Name"))
         return []
@@ -232,36 +231,25 @@ class Commands:
 
     def _learn(self, managed: Managed, removes: bool) -> list[Node]:
         for node, record in managed.accepted:
-            was_charged = _is_charged(node)
             if record is not None:
                 self._renew(node, record)
             elif removes and managed.was_read:
                 _vanish(node)
             node.delayed_node_id.operation_id = OperationId(managed.operation_id)
             if node.target_state in _GONE:
-                self._drop(node, was_charged)
+                self._drop(node)
             else:
-                self._charge(node, was_charged)
+                _recount(node)
         return [node for node, _ in managed.accepted]
 
-    def _drop(self, node: Node, was_charged: bool = True) -> None:
+    def _drop(self, node: Node) -> None:
         """A node goes, or never came: its place under the limits, if it had one, is free again."""
         bucket = _bucket_of(node)
         if bucket is not None:
             bucket._remove(node)
-            if was_charged:
-                bucket.limits.increment(1)
+            if node._is_counted:
+                bucket.limits.release(1)
         node.exists = False
-
-    def _charge(self, node: Node, was_charged: bool) -> None:
-        """A node was started or put to rest: it takes a place under the limits now, or does not any more."""
-        bucket = _bucket_of(node)
-        if bucket is None or was_charged == _is_charged(node):
-            return
-        if was_charged:
-            bucket.limits.increment(1)
-        elif bucket.available_count:
-            bucket.limits.decrement(1)
 
     # -- looking again
 
@@ -288,6 +276,7 @@ class Commands:
             node = node or by_name.get(record.get("Name"))
             if node is not None:
                 self._renew(node, record)
+                _recount(node)
                 found.append(node)
         return found
 
@@ -325,9 +314,18 @@ class _Outcome:
         return BootupResult(status, operation_id, self.request_ids, self.made, self.reasons)
 
 
-def _is_charged(node: Node) -> bool:
-    """Whether it takes a place under the limits: it runs, or it rests and work was placed on it."""
-    return bool(node.exists or node._in_demand)
+def _recount(node: Node) -> None:
+    """A node may have been started or put to rest: it takes a place under the limits now, or does not any more. It does when
+    it runs, or rests and work was placed on it."""
+    bucket = _bucket_of(node)
+    takes_place = bool(node.exists or node._in_demand)
+    if bucket is None or takes_place == node._is_counted:
+        return
+    node._is_counted = takes_place
+    if takes_place:
+        bucket.limits.bear(1)
+    else:
+        bucket.limits.release(1)
 
 
 def _vanish(node: Node) -> None:

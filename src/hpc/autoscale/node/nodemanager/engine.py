@@ -36,12 +36,13 @@ class EngineSide:
     _defaults: Defaults
     _by_stock: dict[Stock, NodeBucket]
     _written: dict[NodeBucket, None]
+    _undefaulted: dict[NodeBucket, None]
     _directories: dict[NodeBucket, Directory]
     _sortings: dict[int, tuple[Compiled, Sorted]]
     _idle_machines: IdleMachines
 
     def _bucket_written(self, bucket: NodeBucket) -> None:
-        self._written[bucket] = None
+        self._written[bucket] = self._undefaulted[bucket] = None
 
     def _bucket_of(self, stock: Stock) -> NodeBucket:
         return self._by_stock[stock]

@@ -21,6 +21,7 @@ from hpc.autoscale.node.default_resources import (
     Defaults,
     definition_from,
 )
+from hpc.autoscale.node.limits import BucketLimits, cover
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.handle import checked_placement_group
 from hpc.autoscale.node.nodemanager.apart import Apart, Sizes, sizes_of
@@ -72,10 +73,13 @@ class NodeManager(EngineSide, Ordered, Capacity, Commands):
         self._unmanaged: dict[object, NodeBucket] = {}
         self._unmanaged_hosts: set[str] = set()
         self._idle_machines = IdleMachines()
+        # since the engine was told, and since default resources were applied
         self._written: dict[NodeBucket, None] = {}
+        self._undefaulted: dict[NodeBucket, None] = {}
         self._directories: dict[NodeBucket, Directory] = {}
         for bucket in node_buckets:
-            self._add_bucket(bucket)
+            self._take_on(bucket)
+        self._cover_limits()
         self.set_order_policy(policy)
 
     # -- buckets and nodes
@@ -136,6 +140,16 @@ class NodeManager(EngineSide, Ordered, Capacity, Commands):
         return self.new_nodes
 
     def _add_bucket(self, bucket: NodeBucket) -> None:
+        self._take_on(bucket)
+        if bucket._counted:
+            self._cover_limits()
+
+    def _cover_limits(self) -> None:
+        """Hold the limits against the nodes there are: what a server does not count must not be given back."""
+        known = [bucket for bucket in self._buckets if isinstance(bucket.limits, BucketLimits)]
+        cover((bucket.limits, bucket._counted) for bucket in known if not bucket._artificial)
+
+    def _take_on(self, bucket: NodeBucket) -> None:
         self._buckets.append(bucket)
         self._names.reserve(bucket._names())
         if self._defaults.definitions:
@@ -227,9 +241,14 @@ class NodeManager(EngineSide, Ordered, Capacity, Commands):
             self._defaults.add(definition)
         self._sortings.clear()  # what differs from node to node may be another now
         self._packer.lanes.clear()
+        self._apply_defaults(self._buckets)
+
+    def _apply_defaults(self, buckets: Iterable[NodeBucket]) -> None:
+        """Give buckets and what is in them the default resources they lack."""
         apply = self._defaults.applier()
-        for bucket in self._buckets:
+        for bucket in buckets:
             bucket._apply_defaults(self._defaults, self._defaults.deferred, apply)
+        self._undefaulted.clear()
 
     def example_node(self, location: ht.Location, vm_size: ht.VMSize) -> Node:
         """What a node of a size would look like, whether there is a bucket for it or not."""
@@ -240,7 +259,8 @@ class NodeManager(EngineSide, Ordered, Capacity, Commands):
     # -- machines that CycleCloud does not know, and placement groups
 
     def add_unmanaged_nodes(self, existing_nodes: Sequence[Node]) -> None:
-        """Take in machines that cannot be ordered; those whose host name is taken in already are ignored."""
+        """Take in machines that cannot be ordered; those whose host name is taken in already are ignored. Those that were given
+        one bucket id share a bucket, and so do those that are alike where none was given."""
         before = sizes_of(self._buckets)
         self._take_in_machines(existing_nodes)
         running = frozenset().union(*(node.assignments for node in existing_nodes))
@@ -257,23 +277,29 @@ class NodeManager(EngineSide, Ordered, Capacity, Commands):
                 self._unmanaged_hosts.add(host)
                 bucket = ids.get((node.bucket_id, node.placement_group))
                 grouped.setdefault(bucket or unmanaged_key(node), []).append(node)
+        if not grouped:
+            return
+        taken = {bucket.bucket_id for bucket in self._buckets}
         for key, nodes in grouped.items():
-            bucket = key if isinstance(key, NodeBucket) else self._unmanaged_bucket(key, nodes)
+            bucket = key if isinstance(key, NodeBucket) else self._unmanaged.get(key)
+            bucket = bucket or self._new_unmanaged_bucket(key, nodes, taken)
             bucket.add_nodes(nodes)
             self._names.reserve(node.name for node in nodes)
-            bucket._apply_defaults(self._defaults, self._defaults.deferred)
+        if self._defaults.definitions:
+            # other nodes may have got what a definition lacked before, as from the scheduler
+            self._apply_defaults(list(self._undefaulted))
 
-    def _unmanaged_bucket(self, key: object, nodes: Sequence[Node]) -> NodeBucket:
-        bucket = self._unmanaged.get(key)
-        if bucket is None:
-            first = nodes[0]
-            taken = any(first.bucket_id == other.bucket_id for other in self._buckets)
-            bucket_id = uuid("bucket") if taken else first.bucket_id
-            bucket = artificial_bucket(
-                "__unmanaged__", like=first, count=len(nodes), bucket_id=bucket_id
-            )
-            self._unmanaged[key] = bucket
-            self._add_bucket(bucket)
+    def _new_unmanaged_bucket(
+        self, key: object, nodes: Sequence[Node], taken: set[ht.BucketId]
+    ) -> NodeBucket:
+        first = nodes[0]
+        bucket_id = uuid("bucket") if first.bucket_id in taken else first.bucket_id
+        bucket = artificial_bucket(
+            "__unmanaged__", like=first, count=len(nodes), bucket_id=bucket_id
+        )
+        taken.add(bucket.bucket_id)
+        self._unmanaged[key] = bucket
+        self._take_on(bucket)
         return bucket
 
     def add_placement_group(self, pg_name: str, bucket: NodeBucket) -> None:
@@ -288,7 +314,7 @@ class NodeManager(EngineSide, Ordered, Capacity, Commands):
             ):
                 logging.warning("placement group %s of %s exists already", pg_name, bucket)
                 return
-        self._add_bucket(bucket.clone_with_placement_group(group))
+        self._take_on(bucket.clone_with_placement_group(group))
 
     def get_placement_groups(self, bucket: NodeBucket) -> list[ht.PlacementGroup]:
         """Placement groups of the bucket's nodearray, one entry for each VM size that has one."""

@@ -15,7 +15,9 @@ from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager.probing import HandleProbe, Sorted
 from hpc.autoscale.node.nodemanager.reporting import criteria, report, sentences, unpayable
 from hpc.autoscale.packing.draft import Delta, Want
-from hpc.autoscale.packing.ranking import Ranking, Rejects
+from hpc.autoscale.packing.ranking import Ranking
+from hpc.autoscale.packing.reject import Reject
+from hpc.autoscale.packing.stock import Stock
 from hpc.autoscale.results import AllocationResult, Result, SatisfiedResult
 
 if TYPE_CHECKING:
@@ -202,10 +204,10 @@ def _ranking(manager: NodeManager, demand: Sorted, want: Want) -> tuple[Ranking,
 
 def _awake(ranking: Ranking, demand: Sorted) -> Ranking:
     """The ranking; one without stocks where none of them has a node and all must rest before they make one."""
-    resting: Rejects = ()
+    resting: list[tuple[Stock, Reject]] = []
     for stock in ranking.stocks:
         reject = None if stock.shapes else stock.at_rest(demand.common)
         if reject is None:
             return ranking
-        resting = (*resting, (stock, reject))
+        resting.append((stock, reject))
     return Ranking((), lambda: (*ranking.rejects, *resting)) if resting else ranking

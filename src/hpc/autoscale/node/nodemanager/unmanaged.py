@@ -24,8 +24,11 @@ _UNKNOWN = "unknown"
 
 
 def unmanaged_key(node: Node) -> object:
-    """Machines with equal keys share a bucket: those in one placement group, of one size, with the same resources.
-    Amounts, and texts that name the machine, may differ."""
+    """Machines with equal keys share a bucket: those in one placement group that were given one bucket id. Where none was
+    given, those of one size, with the same resources; amounts, and texts that name the machine, may differ.
+    """
+    if node._has_bucket_id:
+        return (node.placement_group, node.bucket_id)
     names = {str(n).lower() for n in (node.name, node.hostname, node.fqdn) if n}
     kinds = frozenset((r, _kind(r, value, names)) for r, value in node.resources.items())
     return (node.placement_group, node.vm_size, kinds)
