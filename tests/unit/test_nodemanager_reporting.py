@@ -9,8 +9,8 @@ from hpc.autoscale import results
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.job import Job
+from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.constraints import SharedConsumableConstraint, SharedConsumableResource
-from hpc.autoscale.node.node import UnmanagedNode
 
 
 @pytest.fixture
@@ -109,10 +109,10 @@ def test_a_scattered_job_that_is_not_placed(told):
 
 
 def test_machines_that_do_not_serve(told):
-    """Refuse as a bucket does: one of each kind of machine, and one more result for each demand that asks again."""
+    """Refuse as a bucket does: one of each bucket of machines, and one more result for each demand that asks again."""
     manager = a_manager(MockClusterBinding())
-    alike = [UnmanagedNode(f"tux{i}", {"ncpus": 2}) for i in range(3)]
-    manager.add_unmanaged_nodes([*alike, UnmanagedNode("big", {"ncpus": 4, "os": "x"})])
+    alike = [SchedulerNode(f"tux{i}", {"ncpus": 2}) for i in range(3)]
+    manager.add_unmanaged_nodes([*alike, SchedulerNode("big", {"ncpus": 4, "os": "x"})])
     for _ in range(2):
         told.clear()
         result = manager.allocate({"ncpus": 5}, slot_count=1)
