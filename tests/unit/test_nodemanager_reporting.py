@@ -11,6 +11,7 @@ from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.constraints import SharedConsumableConstraint, SharedConsumableResource
+from hpc.autoscale.node.node import UnmanagedNode
 
 
 @pytest.fixture
@@ -108,20 +109,21 @@ def test_a_scattered_job_that_is_not_placed(told):
     assert not [r for r in told if isinstance(r, results.MatchResult)]
 
 
-def test_machines_that_do_not_serve(told):
-    """Refuse as a bucket does: one of each bucket of machines, and one more result for each demand that asks again."""
+@pytest.mark.parametrize(("machine", "buckets"), [(SchedulerNode, 2), (UnmanagedNode, 1)])
+def test_machines_that_do_not_serve(told, machine, buckets):
+    """Refuse as a bucket does: one of each that they are in, and one more result for each demand that asks again."""
     manager = a_manager(MockClusterBinding())
-    alike = [SchedulerNode(f"tux{i}", {"ncpus": 2}) for i in range(3)]
-    manager.add_unmanaged_nodes([*alike, SchedulerNode("big", {"ncpus": 4, "os": "x"})])
+    alike = [machine(f"tux{i}", {"ncpus": 2}) for i in range(3)]
+    manager.add_unmanaged_nodes([*alike, machine("big", {"ncpus": 4, "os": "x"})])
     for _ in range(2):
         told.clear()
         result = manager.allocate({"ncpus": 5}, slot_count=1)
         assert kinds(told) == {
-            ("SatisfiedResult", False): 2,
+            ("SatisfiedResult", False): buckets,
             ("CandidatesResult", False): 1,
             ("AllocationResult", False): 1,
         }
-        assert (result.status, len(result.reasons)) == ("NoCandidatesFound", 2)
+        assert (result.status, len(result.reasons)) == ("NoCandidatesFound", buckets)
     assert manager.allocate({"ncpus": 4}, slot_count=1)
     assert manager.allocate({"ncpus": 4}, slot_count=1).status == "NoAllocationSelected"
     manager.get_nodes()[0].available["ncpus"] = manager.get_nodes()[0]._resources["ncpus"] = 5

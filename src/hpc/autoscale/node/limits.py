@@ -236,12 +236,9 @@ class BucketLimits:
     @property
     def active_core_count(self) -> int:
         """Cores in use, those of planned nodes included."""
-        said = self._own.base_active_cores
+        said, cores = self._own.base_active_cores, self._vcpu_count
         # a server may say less of cores than of nodes; none are below nothing
-        return max(
-            said + self._own.used_nodes * self._vcpu_count,
-            min(said, self._own.active_count * self._vcpu_count),
-        )
+        return max(said + self._own.used_nodes * cores, min(said, self.active_count * cores))
 
     @property
     def available_count(self) -> int:
