@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from distribution_kit import OFFLINE, an_environment, needed_beside, run, succeeding
 from packaging.metadata import Metadata
 from packaging.version import Version
 
@@ -30,10 +31,6 @@ PINNED = "typing_extensions==3.7.4.3"
 """What the packagers of existing integrations ask for beside the library."""
 
 pytestmark = pytest.mark.slow
-
-
-# an installer that has no registry, no directory of wheels, and no settings that name one
-OFFLINE = {**os.environ, "PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", "PIP_NO_INPUT": "1"}
 
 
 def load_tool() -> Any:
@@ -50,19 +47,6 @@ def load_tool() -> Any:
 
 
 tool = load_tool()
-
-
-def run(*command: object, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run Python with these arguments; nothing is asserted of it."""
-    words = [sys.executable, *map(str, command)]
-    return subprocess.run(words, capture_output=True, text=True, timeout=300, **options)
-
-
-def succeeding(*command: object, **options: Any) -> str:
-    """What a program prints, which has to succeed."""
-    done = run(*command, **options)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -94,12 +78,6 @@ def sdist_of(name: str, dist: Path) -> Path:
 
 def wheel_of(name: str, dist: Path) -> Path:
     return dist / f"{name.replace('-', '_')}-{__version__}-py3-none-any.whl"
-
-
-def an_environment(directory: Path) -> list[object]:
-    """The beginning of pip commands on a new virtual environment in the directory."""
-    succeeding("-m", "venv", "--without-pip", directory)
-    return ["-m", "pip", "--python", directory / "bin" / "python"]
 
 
 def installing(wheel: Path, *more: str) -> list[object]:
@@ -391,16 +369,6 @@ def upstream_wheel(directory: Path) -> Path:
         for name, text in files.items():
             archive.writestr(name, text)
     return wheel
-
-
-def needed_beside(directory: Path) -> Path:
-    """A directory with all that is installed here but the library, to be put on PYTHONPATH."""
-    needed = directory / "needed"
-    needed.mkdir()
-    for path in Path(pytest.__file__).parents[1].iterdir():
-        if "hpc_autoscale" not in path.name:
-            (needed / path.name).symlink_to(path)
-    return needed
 
 
 def test_a_wheel_over_upstreams_is_noticed(dist: Path, tmp_path: Path) -> None:
