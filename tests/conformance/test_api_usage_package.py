@@ -8,6 +8,7 @@ import os
 import runpy
 import subprocess
 import sys
+import tarfile
 import tomllib
 from argparse import Namespace
 from logging.handlers import RotatingFileHandler
@@ -321,20 +322,21 @@ def test_the_default_lock_is_below_cyclecloud_home(tmp_path, monkeypatch):
 
 
 @row("package.distribution")
-def test_the_tree_becomes_the_distribution_that_installers_look_for(tmp_path):
+def test_the_tree_becomes_the_distribution_that_installers_look_for(tmp_path, monkeypatch):
     """Its project is cyclecloud-scalelib, 1.0.11 or above, of the same sources; the file is named as it is looked for.
 
-    That it can be built and installed with the real pip is shown in tests/integration/test_distributions.py.
+    That it can be installed with the real pip is shown in tests/integration/test_distributions.py.
     """
-    root = PACKAGE.parents[2]
-    tool = runpy.run_path(str(root / "tools" / "build_scalelib.py"))
-    tool["copy_under_other_name"](root, tmp_path / "tree")
-    project = tomllib.loads((tmp_path / "tree" / "pyproject.toml").read_text(encoding="utf-8"))
-    copied = tmp_path / "tree" / "src" / "hpc" / "autoscale"
+    tools = PACKAGE.parents[2] / "tools"
+    monkeypatch.syspath_prepend(str(tools))
+    tool = runpy.run_path(str(tools / "build_scalelib.py"))
+    assert tool["main"]([str(tmp_path)]) == 0
     version = hpc.autoscale.__version__
-    built = tool["published_name"](f"cyclecloud_scalelib-{version}.tar.gz")
+    top = f"cyclecloud_scalelib-{version}"
+    with tarfile.open(tmp_path / f"cyclecloud-scalelib-{version}.tar.gz") as archive:
+        project = tomllib.loads(archive.extractfile(f"{top}/pyproject.toml").read().decode())
+        for name in ("logging.conf", "node/vm_sizes.json", "clilib.py"):
+            copied = archive.extractfile(f"{top}/src/hpc/autoscale/{name}").read()
+            assert copied == (PACKAGE / name).read_bytes()
     assert project["project"]["name"] == "cyclecloud-scalelib"
     assert tuple(map(int, version.split("."))) >= (1, 0, 11)
-    assert built == f"cyclecloud-scalelib-{version}.tar.gz"
-    for name in ("logging.conf", "node/vm_sizes.json", "clilib.py"):
-        assert (copied / name).read_bytes() == (PACKAGE / name).read_bytes()

@@ -139,10 +139,11 @@ def test_the_first_program(config, tmp_path):
 
 
 def run_program(program, directory):
-    """What a program prints, line by line."""
-    command = [sys.executable, "-c", program]
+    """What a program prints, line by line; nothing in it is warned of, and nothing is left open."""
+    command = [sys.executable, "-W", "error", "-c", program]
     done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    assert "Warning" not in done.stderr
     return done.stdout.splitlines()
 
 

@@ -1,10 +1,14 @@
 """The file of a node history: new, old, broken, foreign, shared, read-only."""
 
+import gc
+import logging
 import os
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
+import warnings
 from datetime import UTC, datetime
 
 import pytest
@@ -49,6 +53,50 @@ def new_york(monkeypatch):
     yield
     monkeypatch.undo()
     time.tzset()
+
+
+def is_open(conn):
+    """Whether a connection can be used."""
+    try:
+        conn.execute("SELECT 1")
+    except sqlite3.ProgrammingError:
+        return False
+    return True
+
+
+def test_a_history_that_is_gone_leaves_no_file_open(path, caplog):
+    """Also one whose file was broken, and one in a circle of objects; nothing that is in use is closed."""
+    caplog.set_level(
+        logging.CRITICAL
+    )  # what is kept of the log keeps the error, and that keeps the history
+    history, other = SQLiteNodeHistory(path), SQLiteNodeHistory(path)
+    conn = history.conn
+    history.itself = history
+    del history
+    gc.collect()
+    assert (is_open(conn), is_open(other.conn)) == (False, True)
+    first = other.conn
+    path.write_bytes(b"broken")
+    other.update([make("A")])
+    second = other.conn
+    assert (is_open(first), is_open(second)) == (False, True)
+    del other
+    gc.collect()
+    assert not is_open(second)
+
+
+def test_a_history_that_another_thread_lets_go(path, capsys):
+    """Which may not close it: nothing is printed, and nothing ends in an error."""
+    kept = []
+    thread = threading.Thread(target=lambda: kept.append(SQLiteNodeHistory(path)))
+    thread.start()
+    thread.join()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        kept.clear()
+        gc.collect()
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == ("", "")
 
 
 def test_a_new_file_is_ready_for_others_at_once(path):

@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler.faults import one_line
-from hpc.autoscale.cli.installation import refuse_both
 from hpc.autoscale.config import check_config
 from hpc.autoscale.errors import MultipleInstancesError
+from hpc.autoscale.installation import refuse_both
 from hpc.autoscale.util import load_config
 
 F = TypeVar("F", bound=Callable[..., Any])

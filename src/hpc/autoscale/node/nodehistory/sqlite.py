@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
@@ -52,7 +54,13 @@ class SQLiteNodeHistory(NodeHistory):
     def __init__(self, path: str | os.PathLike[str] = "nodehistory.db", read_only: bool = False):
         self.path = os.fspath(path)
         self.read_only = read_only
-        self.conn = initialize_db(self.path, read_only)
+        self.conn = self._open()
+
+    def _open(self) -> sqlite3.Connection:
+        """A connection that is closed when this history is gone, or the program ends, if nobody did it before."""
+        conn = initialize_db(self.path, self.read_only)
+        weakref.finalize(self, _close_left_open, conn)
+        return conn
 
     def close(self) -> None:
         """Close the file. The history cannot be used after."""
@@ -200,11 +208,17 @@ class SQLiteNodeHistory(NodeHistory):
                 raise NodeHistoryError(f"node history {self.path}: {error}") from error
             logging.warning("Node history %s is broken: %s", self.path, error)
         self.conn.close()
-        self.conn = initialize_db(self.path, self.read_only)
+        self.conn = self._open()
         try:
             return work(self.conn)
         except sqlite3.Error as error:
             raise NodeHistoryError(f"node history {self.path}: {error}") from error
+
+
+def _close_left_open(conn: sqlite3.Connection) -> None:
+    # whichever thread collects the garbage; only the one that opened it may close it
+    with contextlib.suppress(sqlite3.ProgrammingError):
+        conn.close()
 
 
 def _observed(node: Node, known: NodeRecord | None, now: float) -> NodeRecord:

@@ -1,7 +1,8 @@
 """Whether the library is installed once: under one of its two names, and not under both.
 
-Two distributions over the same files leave a mixture of both. Installers refuse that where they can (see setup.py); they
-cannot when one of the two is a wheel of upstream's, so every command looks again. Called by `parsing.run_command`.
+Two distributions over the same files leave a mixture of both, which goes when either is uninstalled. An installer that is
+given a wheel cannot be told to refuse; one that is given a source distribution is (tools/build_backend.py). So the first
+import looks, and every command looks further. Called by the package itself and by `cli.parsing.run_command`.
 """
 
 import os
@@ -18,8 +19,18 @@ _METADATA = re.compile(
 )
 
 
+class MixedInstallationError(ConfigurationException, ImportError):
+    """The library is installed under both of its names."""
+
+
+def refuse_mixture() -> None:
+    """MixedInstallationError when both names are installed where this package is, and so into each other."""
+    package = os.path.dirname(os.path.abspath(__file__))
+    refuse_both([os.path.dirname(os.path.dirname(package))])
+
+
 def refuse_both(path: Iterable[str] | None = None) -> None:
-    """ConfigurationException when distributions of both names are on `path`, by default Python's own."""
+    """MixedInstallationError when distributions of both names are on `path`, by default Python's own."""
     found: dict[str, str] = {}
     for directory in sys.path if path is None else path:
         for entry in _entries(directory or os.curdir):
@@ -28,9 +39,9 @@ def refuse_both(path: Iterable[str] | None = None) -> None:
                 name = re.sub("[-_.]", "-", metadata[1].lower())
                 found.setdefault(name, f"{name} {metadata[2] or ''}".strip() + f" in {directory}")
     if len(found) > 1:
-        raise ConfigurationException(
+        raise MixedInstallationError(
             f"installed are {' and '.join(found.values())}, which are one library under two names and overwrite each"
-            f" other: run {sys.executable} -m pip uninstall {' '.join(found)}, and then install one of them"
+            f" other: run {sys.executable or 'python3'} -m pip uninstall {' '.join(found)}, and then install one of them"
         )
 
 

@@ -1,13 +1,15 @@
-"""That the command line notices an installation under both names."""
+"""That an installation under both names is noticed, by the first import and by every command."""
 
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from hpc.autoscale import cli
-from hpc.autoscale.cli.installation import refuse_both
+from hpc.autoscale import cli, installation
 from hpc.autoscale.errors import ConfigurationException
+from hpc.autoscale.installation import refuse_both
 
 
 @pytest.mark.parametrize(
@@ -39,6 +41,32 @@ def test_one_name_is_as_it_should_be(tmp_path: Path) -> None:
         for name in ("hpc_autoscale-1.1.0.dist-info", "cyclecloud_scalelib_tools-1.dist-info"):
             (tmp_path / directory / name).mkdir(parents=True)
     refuse_both([str(tmp_path / "a"), str(tmp_path / "b")])
+
+
+def copy_package(directory: Path) -> None:
+    """What the package needs to be imported, in this directory."""
+    package = Path(installation.__file__).parent
+    there = directory / "hpc" / "autoscale"
+    there.mkdir(parents=True)
+    (there.parent / "__init__.py").touch()
+    for name in ("__init__.py", "_version.py", "installation.py", "errors.py"):
+        shutil.copy(package / name, there)
+
+
+def test_the_first_import_looks_where_the_package_is(tmp_path: Path) -> None:
+    """It is an ImportError with the sentence; a copy elsewhere on the path overwrites nothing, and is none of its business."""
+    copy_package(tmp_path / "a")
+    (tmp_path / "a" / "hpc_autoscale-1.1.0.dist-info").mkdir()
+    (tmp_path / "b" / "cyclecloud_scalelib-1.0.7.dist-info").mkdir(parents=True)
+    path = [str(tmp_path / name) for name in ("a", "b")]
+    program = f"import sys; sys.path[:0] = {path}; import hpc.autoscale"
+    command = [sys.executable, "-I", "-c", program]
+    assert subprocess.run(command, check=False).returncode == 0
+    (tmp_path / "a" / "cyclecloud_scalelib-1.0.7.dist-info").mkdir()
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "one library under two names" in done.stderr.splitlines()[-1]
+    assert issubclass(installation.MixedInstallationError, ImportError)
 
 
 def test_commands_look(

@@ -1,0 +1,41 @@
+"""Real installers on real environments, for the tests of what is distributed."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+# an installer that has no registry, no directory of wheels, and no settings that name one
+OFFLINE = {**os.environ, "PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", "PIP_NO_INPUT": "1"}
+
+
+def run(*command: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run Python with these arguments; nothing is asserted of it."""
+    words = [sys.executable, *map(str, command)]
+    return subprocess.run(words, capture_output=True, text=True, timeout=300, **options)
+
+
+def succeeding(*command: object, **options: Any) -> str:
+    """What a program prints, which has to succeed."""
+    done = run(*command, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def an_environment(directory: Path) -> list[object]:
+    """The beginning of pip commands on a new virtual environment in the directory."""
+    succeeding("-m", "venv", "--without-pip", directory)
+    return ["-m", "pip", "--python", directory / "bin" / "python"]
+
+
+def needed_beside(directory: Path) -> Path:
+    """A directory with all that is installed here but the library, to be put on PYTHONPATH."""
+    needed = directory / "needed"
+    needed.mkdir()
+    for path in Path(pytest.__file__).parents[1].iterdir():
+        if "hpc_autoscale" not in path.name:
+            (needed / path.name).symlink_to(path)
+    return needed
