@@ -1,5 +1,6 @@
 """Commands about jobs, configuration, completion and the shell, over a cluster in memory."""
 
+import errno
 import json
 import os
 import stat
@@ -281,6 +282,18 @@ def test_autoscale_keeps_completion_up_to_date(grid):
     """A pass that cannot write it is a good pass all the same."""
     grid("autoscale")
     assert (grid.home / ".example_node_cache.json").exists()
+
+
+def test_what_completion_knows_on_a_full_disk(grid, monkeypatch):
+    """Is an error that names the file, and leaves no half of one behind."""
+
+    def full(*args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("hpc.autoscale.cli.completion.json_dump", full)
+    grid("refresh_autocomplete", code=1)
+    assert f"to {grid.home / '.example_node_cache.json'}: No space left on device" in grid.errors
+    assert not [path for path in grid.home.iterdir() if "cache" in path.name]
 
 
 def test_a_broken_cache_is_no_cache(grid):

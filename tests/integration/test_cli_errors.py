@@ -43,12 +43,13 @@ def azscale(simulator, tmp_path):
     (tmp_path / "mydriver.py").write_text(DRIVER)
     path = tmp_path / "autoscale.json"
 
-    def run(*args, text=None, env=None, cluster="demo", **config):
+    def run(*args, text=None, env=None, cluster="demo", stdout=subprocess.PIPE, **config):
         config = {**simulator.connection(cluster), **config}
         path.write_text(json.dumps(config) if text is None else text)
         return subprocess.run(
             [sys.executable, "-m", "hpc.autoscale.cli", args[0], "-c", str(path), *args[1:]],
-            capture_output=True,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
             text=True,
             cwd=tmp_path,
             env={**os.environ, **(env or {})},
@@ -64,7 +65,7 @@ def the_line(result, code=1):
     assert result.returncode == code, result
     (line,) = result.stderr.splitlines()
     assert line.startswith("Error '")
-    assert "Traceback" not in result.stdout + result.stderr
+    assert "Traceback" not in (result.stdout or "") + result.stderr
     assert "None" not in line
     return line
 
@@ -76,9 +77,93 @@ def test_all_is_well(azscale):
 
 
 def test_no_such_file(azscale, tmp_path):
-    """The path is named."""
-    result = azscale("config", "-c", str(tmp_path / "nowhere.json"))
-    assert "nowhere.json" in the_line(result)
+    """The path is named, and that there is none."""
+    path = tmp_path / "nowhere.json"
+    result = azscale("config", "-c", str(path))
+    assert f"Could not parse config {path}: there is no such file" in the_line(result)
+
+
+MISSING = "there is no such file"
+A_DIRECTORY = "it cannot be read: Is a directory"
+
+
+@pytest.mark.parametrize(
+    ("args", "config", "said"),
+    [
+        (["connect"], {"include": ["nope.json"]}, f"nope.json (included by {{}}): {MISSING}"),
+        (["connect"], {"password": None, "credentials_file": "nope"}, f"'nope': {MISSING}"),
+        (["connect"], {"password": None, "credentials_file": "."}, f"'.': {A_DIRECTORY}"),
+        (["connect"], {"vm_sizes": {"prices": "nope"}}, f"VM price override nope: {MISSING}"),
+        (["connect"], {"vm_sizes": {"override": "."}}, f"VM size override .: {A_DIRECTORY}"),
+        (["create_nodes"], {"requests_file": "dir"}, f"request ids dir: {A_DIRECTORY}"),
+        (
+            ["create_nodes"],
+            {"requests_file": "no/x"},
+            "request ids no/x: cannot be written: No such",
+        ),
+        (
+            ["autoscale"],
+            {"nodehistorydb": "."},
+            "node history .: unable to open database file; it is a",
+        ),
+        (["autoscale"], {"lock_file": "."}, "lock file '.' cannot be opened: Is a directory"),
+        (["shell", "-s", "nope.py"], {}, f"script nope.py: {MISSING}"),
+        (["nodes", "--cluster-response", "nope"], {}, f"cluster_response 'nope': {MISSING}"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_files_that_cannot_be_used(azscale, tmp_path, args, config, said):
+    """Which, and why; a lock that cannot be opened is not one that is held."""
+    (tmp_path / "dir").mkdir()
+    env = {"AZURE_HPC_DEV": "1"}
+    result = azscale(*args, env=env, driver="mydriver:Driver", **config)
+    assert said.format(tmp_path / "autoscale.json") in the_line(result)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"), [("nope.json", f"{MISSING}, and"), (".", f".: {A_DIRECTORY}")]
+)
+def test_a_json_file_on_the_command_line_that_cannot_be_used(azscale, given, said):
+    """Which, and why."""
+    result = azscale("create_nodes", "-S", given)
+    assert result.returncode == 2
+    assert said in result.stderr.splitlines()[-1]
+
+
+def test_a_logging_configuration_that_cannot_be_used(azscale):
+    """Which, and why; the command is carried out."""
+    result = azscale("connect", logging={"config_file": "nope.conf"})
+    assert result.returncode == 0
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("logging.config_file 'nope.conf' cannot be used")
+    assert line.endswith(MISSING)
+
+
+needs_dev_full = pytest.mark.skipif(
+    not os.path.exists("/dev/full"), reason="no device that is always full"
+)
+NO_SPACE = "cannot be written: No space left on device"
+
+
+@needs_dev_full
+@pytest.mark.parametrize("command", ["config", "limits", "nodes"])
+def test_stdout_on_a_full_disk(azscale, command):
+    """Is what the line names; a table that is not all there is an error."""
+    with open("/dev/full", "w") as full:
+        line = the_line(azscale(command, stdout=full))
+    assert f"standard output {NO_SPACE}" in line
+
+
+@needs_dev_full
+def test_a_log_on_a_full_disk(azscale):
+    """Is named once, however much there is to log; the command is carried out."""
+    handlers = {"file": {"class": "logging.FileHandler", "filename": "/dev/full"}}
+    root = {"level": "DEBUG", "handlers": ["file"]}
+    result = azscale(
+        "connect", logging={"config": {"version": 1, "handlers": handlers, "root": root}}
+    )
+    assert result.stderr.splitlines() == [f"log file '/dev/full' {NO_SPACE}"]
+    assert result.returncode == 0
 
 
 def test_a_configuration_that_is_no_json(azscale):

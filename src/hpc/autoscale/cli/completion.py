@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler.faults import Faults, call_with_up_to
 from hpc.autoscale.cli.hooks import Config, Hooks
+from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.hpctypes import Size
 from hpc.autoscale.job.demandprinter.columns import all_column_names
 from hpc.autoscale.node import vm_sizes
@@ -105,14 +106,12 @@ class Completion(Hooks):
             "hostnames": self.hostnames,
         }
         self._add_completion_data(content)
-        handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=CACHE_FILE)
         try:
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
-                json_dump(content, stream)
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+            _replace(path, content)
+        except OSError as problem:
+            raise AutoscaleError(
+                f"what completion knows cannot be written to {path}: {problem.strerror}"
+            ) from problem
 
     def _read_cache(self, path: str) -> bool:
         """Whether there was a cache that could be read. A broken one is as good as none."""
@@ -182,6 +181,18 @@ class Completion(Hooks):
         resources = {name for node in nodes for name in node.resources}
         names = [*(f"node.{prop}" for prop in QUERYABLE_PROPERTIES), *sorted(resources)]
         return [f"{name}=" for name in names]
+
+
+def _replace(path: str, content: Any) -> None:
+    """Write JSON beside the file, for the owner's eyes only, and rename it over the file."""
+    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=CACHE_FILE)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            json_dump(content, stream)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
 
 
 def _without_secrets(node: Node) -> dict[str, Any]:

@@ -11,16 +11,18 @@ import sys
 import traceback
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from contextlib import contextmanager
+from typing import Any, TextIO, TypeVar, cast
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler.faults import one_line
 from hpc.autoscale.cli.installation import refuse_both
 from hpc.autoscale.config import check_config
-from hpc.autoscale.errors import MultipleInstancesError
+from hpc.autoscale.errors import AutoscaleError, LockUnusableError, MultipleInstancesError
 from hpc.autoscale.util import load_config
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 # Options that are about the command line itself, and are not handed to the command.
 _NOT_FOR_COMMANDS = frozenset({"func", "cmd", "read_only", "cluster_response", "nodes_response"})
@@ -139,7 +141,10 @@ def fail(problem: Exception, rest: str, debug: bool = False) -> None:
     if debug or debugging():
         traceback.print_exception(problem)
     print(f"Error '{text}': {rest}", file=sys.stderr)
-    raise SystemExit(3 if isinstance(problem, MultipleInstancesError) else 1)
+    held = isinstance(problem, MultipleInstancesError) and not isinstance(
+        problem, LockUnusableError
+    )
+    raise SystemExit(3 if held else 1)
 
 
 def debugging() -> bool:
@@ -174,11 +179,51 @@ def run_command(
         if initialize:
             initialize(args.cmd, config)
     try:
-        args.func(**kwargs)
+        with _output_with_a_name():
+            args.func(**kwargs)
     finally:
         unlock = getattr(module, "_unlock", None)
         if unlock:
             unlock()
+
+
+class _Output:
+    """stdout, but for errors: the system does not say that it is stdout which cannot be written."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        return self._try(lambda: self._stream.write(text))
+
+    def flush(self) -> None:
+        self._try(self._stream.flush)
+
+    def _try(self, action: Callable[[], T]) -> T:
+        try:
+            return action()
+        except BrokenPipeError:  # the reader has seen enough, which is no error
+            raise
+        except OSError as problem:
+            # what is left goes nowhere, or it would be tried again at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+            raise AutoscaleError(
+                f"standard output cannot be written: {problem.strerror}"
+            ) from problem
+
+
+@contextmanager
+def _output_with_a_name() -> Iterator[None]:
+    """Within, an error of stdout says so; on leaving, all of it is written."""
+    stream, sys.stdout = sys.stdout, cast(TextIO, _Output(sys.stdout))
+    try:
+        yield
+        sys.stdout.flush()
+    finally:
+        sys.stdout = stream
 
 
 def _load(args: Namespace, debug: bool) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from hpc.autoscale.errors import CircularIncludeError, ConfigurationException
+from hpc.autoscale.errors import CircularIncludeError, ConfigurationException, unreadable
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
 
@@ -17,8 +17,8 @@ def load_config(*configs: Source) -> dict[str, Any]:
     """Merge configurations, later ones over earlier ones, into a new dict whose nested values may be shared.
 
     Each one is a mapping or the path of a JSON file. A file may have `"include": [paths]`, relative to itself; what it
-    includes goes over it. ConfigurationException when a file cannot be read or is not a JSON object,
-    CircularIncludeError when files include each other.
+    includes goes over it. ConfigurationException when a file cannot be read, is not a JSON object or has a key twice in
+    one object, CircularIncludeError when files include each other.
     """
     merged: dict[str, Any] = {}
     for config in configs:
@@ -55,8 +55,10 @@ def _read(path: str, chain: tuple[str, ...]) -> dict[str, Any]:
     chain = (*chain, path)
     try:
         with open(path, encoding="utf-8") as file:
-            config: Any = json.load(file)
-    except (OSError, ValueError) as e:
+            config: Any = json.load(file, object_pairs_hook=_each_key_once)
+    except OSError as e:
+        raise ConfigurationException(_unusable(chain, unreadable(e))) from e
+    except ValueError as e:
         raise ConfigurationException(_unusable(chain, str(e))) from e
     if not isinstance(config, dict):
         found = f"expected a JSON object, found {type(config).__name__}"
@@ -66,6 +68,19 @@ def _read(path: str, chain: tuple[str, ...]) -> dict[str, Any]:
         included = os.path.abspath(os.path.join(os.path.dirname(path), include))
         merged = merge(merged, _read(included, chain))
     return merged
+
+
+def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object; ValueError when a key stands in it twice, of which JSON would take the last without a word."""
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            others = ", ".join(dict.fromkeys(repr(other) for other, _ in pairs if other != key))
+            raise ValueError(
+                f"expected each key once, found {key!r} twice beside {others or 'nothing'}"
+            )
+        found[key] = value
+    return found
 
 
 def _includes(config: Mapping[str, Any], chain: tuple[str, ...]) -> list[str]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hpc.autoscale.errors import ConfigurationException
+from hpc.autoscale.errors import ConfigurationException, unreadable
 from hpc.autoscale.redaction import is_secret, redact
 
 __all__ = ["Credentials", "is_secret", "redact", "resolve_secrets"]
@@ -75,11 +75,10 @@ def _read_credentials(path: object) -> dict[str, Any]:
         json.JSONDecodeError
     ) as e:  # its text shows a position, the error itself holds the content
         raise ConfigurationException(f"credentials_file {path!r} is not JSON: {e}") from None
-    except (OSError, UnicodeDecodeError) as e:
-        reason = e.strerror if isinstance(e, OSError) else "it is not UTF-8 text"
-        raise ConfigurationException(
-            f"credentials_file {path!r} cannot be read: {reason}"
-        ) from None
+    except OSError as e:
+        raise ConfigurationException(f"credentials_file {path!r}: {unreadable(e)}") from None
+    except UnicodeDecodeError:
+        raise ConfigurationException(f"credentials_file {path!r} is not UTF-8 text") from None
     if not isinstance(credentials, dict):
         raise ConfigurationException(
             f"credentials_file {path!r}: expected a JSON object with {', '.join(_FIELDS)},"

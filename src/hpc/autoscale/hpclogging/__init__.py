@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MethodType
 from typing import IO, TYPE_CHECKING, Any, AnyStr, TextIO, TypeGuard, cast
 
-from hpc.autoscale.errors import ConfigurationException
+from hpc.autoscale.errors import ConfigurationException, unreadable
 from hpc.autoscale.hpclogging.records import (
     FINE,
     REPRO,
@@ -247,7 +247,10 @@ def _configure_from_file(path: str, origin: str) -> None:
         with open(path, encoding="utf-8") as conf:
             fileConfig(conf, disable_existing_loggers=False)
     except OSError as e:
-        sys.stderr.write(f"{origin} {path!r} cannot be used, logging is not configured: {e}\n")
+        why = unreadable(e)
+        if e.filename != path:
+            why = f"log file {e.filename!r} cannot be opened: {e.strerror}"
+        sys.stderr.write(f"{origin} {path!r} cannot be used, logging is not configured: {why}\n")
     except (Error, RuntimeError, *_UNUSABLE) as e:
         raise ConfigurationException(f"{origin} {path!r} cannot be used: {_with_cause(e)}") from e
 
@@ -366,13 +369,39 @@ def _read_log_owner() -> None:
 
 
 def _settle_configured_handlers() -> None:
-    """Do for loggers of other classes, above all the root logger, what HPCLogger does in addHandler."""
+    """Do for loggers of other classes, above all the root logger, what HPCLogger does in addHandler; and see to files
+    that cannot be written."""
     loggers = [root, *logging.Logger.manager.loggerDict.values()]
     for logger in loggers:
-        if isinstance(logger, Logger) and not isinstance(logger, HPCLogger):
+        if not isinstance(logger, Logger):
+            continue
+        for handler in logger.handlers:
+            if isinstance(handler, FileHandler):
+                _tell_once(handler)
+        if not isinstance(logger, HPCLogger):
             files = _settle_ownership(logger.handlers, FileOwnerHandler())
             if files:
                 logger.warning(_not_rotated(files))
+
+
+def _tell_once(handler: FileHandler) -> None:
+    """Have the handler say on stderr that its file cannot be written, and which: once, instead of a stack trace for
+    each record."""
+    usual = handler.handleError
+    told = False
+
+    def handle_error(record: LogRecord) -> None:
+        nonlocal told
+        problem = sys.exc_info()[1]
+        if not isinstance(problem, OSError):
+            usual(record)
+        elif not told:
+            told = True
+            sys.stderr.write(
+                f"log file {handler.baseFilename!r} cannot be written: {problem.strerror}\n"
+            )
+
+    handler.handleError = handle_error  # type: ignore[method-assign]
 
 
 def _not_rotated(files: Iterable[str]) -> str:
