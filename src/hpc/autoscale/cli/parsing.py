@@ -248,9 +248,7 @@ def start_logging(config: dict[str, Any], debug: bool) -> None:
     """Log where the configuration says; where it says nothing, nowhere: stderr is for the user."""
     if debug:
         logging.initialize_logging({"logging": {"config": _LOUD}})
-    elif config.get("logging") or os.path.exists(
-        os.getenv("AUTOSCALE_LOG_CONFIG") or os.path.join("..", "conf", "logging.conf")
-    ):
+    elif logging.is_configured(config):
         logging.initialize_logging(config)
     else:
         logging.initialize_logging({"logging": {"config": _SILENT}})

@@ -29,7 +29,8 @@ def new_node_manager(
     CycleCloudError when the cluster cannot be read, or when what it says contradicts itself; ConfigurationException, before
     anything is read, when the `packing` section cannot be understood.
     """
-    hpclogging.initialize_logging(config)
+    if hpclogging.is_configured(config):
+        hpclogging.initialize_logging(config)
     if config.get("packing"):
         # a whole configuration is checked where it is read from a file; a mistake here would cost money unnoticed
         configuration.check_config({"packing": config["packing"]})
