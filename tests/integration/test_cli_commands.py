@@ -13,6 +13,7 @@ from cli_kit import grid as grid
 
 from hpc.autoscale import clilib
 from hpc.autoscale.job.demandcalculator import new_demand_calculator
+from hpc.autoscale.job.job import Job
 
 BIG = "--output-format=json"
 
@@ -69,6 +70,25 @@ def test_columns_from_the_configuration(grid):
     assert "autoscale" in grid("default_output_columns", "-d", "autoscale")
 
 
+def test_columns_by_default_are_those_that_are_printed(grid):
+    """Of buckets and limits as of nodes; of a command that does not exist there are none."""
+
+    def said(*argv):
+        option, _, snippet = grid("default_output_columns", *argv).partition("\n")
+        columns = option.removeprefix("--output-columns ").split(",")
+        assert columns in json.loads(snippet)["output-columns"].values()
+        return columns
+
+    assert said("-d", "nodes") == said() == ["name", "state", "job_ids"]
+    for command in ("buckets", "limits"):
+        assert said("-d", command) == list(grid.json(command, BIG)[0])
+    assert grid("buckets") == grid("buckets", "-o", ",".join(said("-d", "buckets")))
+    grid.config["output-columns"] = {"buckets": ["vm_size"]}
+    assert said("-d", "buckets") == ["vm_size"]
+    grid("default_output_columns", "-d", "bucket", code=1)
+    assert "there is no command 'bucket'; did you mean 'buckets'?" in grid.errors
+
+
 def test_jobs(grid):
     """As the driver reads them."""
     grid.scheduler.queue("a", slots=8)
@@ -95,6 +115,19 @@ def test_analyze_a_job_that_gets_none(grid, monkeypatch):
     assert lines
     assert all(line[24] in ": " and len(line) <= 80 for line in lines)
     assert any("InsufficientResource" in line for line in lines)
+
+
+def test_analyze_says_a_status_once(grid):
+    """In front of the message, and not again in it."""
+    grid.scheduler.queue("odd", ncpus=64)
+    gang = Job("gang", {"node.placement_group": ["*"]}, node_count=500, colocated=True)
+    grid.scheduler.jobs.append(gang.to_dict())
+    for job in ("odd", "gang"):
+        lines = grid("analyze", "-j", job, "-l").partition("\n]\n")[2].splitlines()
+        said = [line.partition(":") for line in lines if not line.startswith(" ")]
+        assert said
+        for status, _, message in said:
+            assert not message.strip().startswith(status.strip()), lines
 
 
 def test_analyze_with_everything(grid):

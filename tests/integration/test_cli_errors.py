@@ -43,9 +43,12 @@ def azscale(simulator, tmp_path):
     (tmp_path / "mydriver.py").write_text(DRIVER)
     path = tmp_path / "autoscale.json"
 
-    def run(*args, text=None, env=None, cluster="demo", stdout=subprocess.PIPE, **config):
+    def run(
+        *args, text=None, env=None, cluster="demo", stdout=subprocess.PIPE, mode=0o600, **config
+    ):
         config = {**simulator.connection(cluster), **config}
         path.write_text(json.dumps(config) if text is None else text)
+        path.chmod(mode)
         return subprocess.run(
             [sys.executable, "-m", "hpc.autoscale.cli", args[0], "-c", str(path), *args[1:]],
             stdout=stdout,
@@ -186,6 +189,75 @@ def test_a_value_of_the_wrong_kind(azscale):
     assert "autoscale.max_new_nodes_per_pass" in line
     assert "expected a whole number" in line
     assert "many" in line
+
+
+DOUBTS = [
+    ({"idle_timeout": {"htcc": 60, "default": 60}}, "idle_timeout.htcc"),
+    ({"boot_timeout": {"htcc": 60, "off": 60}}, "boot_timeout.htcc"),
+    ({"nodearrays": {"htcc": {}, "htc": {}}}, "nodearrays.htcc"),
+    (
+        {
+            "default_resources": [
+                {
+                    "select": {"not": {"node.nodearray": ["h?c", "htcc"]}},
+                    "name": "scratch",
+                    "value": 1,
+                }
+            ]
+        },
+        "default_resources[0].select.not.node.nodearray",
+    ),
+]
+
+
+@pytest.mark.parametrize(("config", "where"), DOUBTS, ids=[where for _, where in DOUBTS])
+def test_a_nodearray_that_the_cluster_does_not_have(azscale, config, where):
+    """Is one line with its place and a guess, and no error; one without buckets is there."""
+    result = azscale("demand", driver="mydriver:Driver", **config)
+    doubt, *rest = result.stderr.splitlines()
+    assert doubt == f"{where}: the cluster has no nodearray 'htcc'; did you mean 'htc'?"
+    assert rest[0].startswith("dry run: ")
+    assert "htcc" not in "".join(rest)
+    assert result.returncode == 0
+
+
+def test_columns_for_a_command_that_is_none(azscale):
+    """One line with a guess: another command line may have it, and read the same file."""
+    columns = {"node": ["name"], "autoscale": ["name"], "_why": ["x"]}
+    result = azscale("connect", **{"output-columns": columns})
+    assert (
+        result.stderr == "output-columns.node: there is no command 'node'; did you mean 'nodes'?\n"
+    )
+    assert result.returncode == 0
+
+
+def test_a_key_that_stands_twice(azscale):
+    """Which, and where: nobody knows which of the two was meant."""
+    line = the_line(azscale("connect", text='{"idle_timeout": 3, "url": "x", "idle_timeout": 9}'))
+    assert "expected each key once, found 'idle_timeout' twice beside 'url'" in line
+
+
+def test_a_password_that_everybody_can_read(azscale, tmp_path, simulator):
+    """Is warned of once, with the file that it is in; one that only a group can read is not."""
+    path = tmp_path / "autoscale.json"
+    assert azscale("connect", mode=0o640).stderr == ""
+    result = azscale("connect", mode=0o644)
+    (line,) = result.stderr.splitlines()
+    assert f"{path} has a password in it and can be read by everybody (mode 0644)" in line
+    secret = tmp_path / "secret.json"
+    secret.write_text(json.dumps({"password": simulator.connection("demo")["password"]}))
+    secret.chmod(0o600)
+    hidden = {"password": None, "include": ["secret.json"]}
+    assert azscale("connect", mode=0o644, **hidden).stderr == ""
+    secret.chmod(0o604)
+    assert f"{secret} has a password" in azscale("connect", mode=0o644, **hidden).stderr
+
+
+@pytest.mark.parametrize("user", [None, ""])
+def test_no_user(azscale, user):
+    """Is not set, and where it could be."""
+    line = the_line(azscale("connect", username=user))
+    assert "username of the CycleCloud server is not set: expected it in" in line
 
 
 def test_a_cluster_that_is_not_there(azscale):
@@ -371,6 +443,7 @@ def test_a_reader_that_has_seen_enough(simulator, tmp_path):
     """As in `azscale limits | head -1`: quiet, whatever was left to print."""
     path = tmp_path / "autoscale.json"
     path.write_text(json.dumps(simulator.connection("demo")))
+    path.chmod(0o600)
     read, write = os.pipe()
     os.close(read)
     result = subprocess.run(

@@ -47,6 +47,13 @@ def test_limits(grid):
     assert rows[0]["regional_quota_core_count"] == 1_000_000
     assert rows[0]["nodearray_available_count"] == 100_000
     assert rows[0]["placement_group_max_count"] == -1
+    base = "nodearray placement_group vm_size vm_family vcpu_count pcpu_count memory available_count"
+    assert list(rows[0])[:8] == base.split()
+    assert rows[0]["vm_family"] == "standardFSFamily"
+    resources = "ncpus pcpus ngpus memb memkb memmb memgb memtb"
+    assert set(resources.split()) <= set(rows[0])
+    assert len({rows[0][name] for name in ("memb", "memkb", "memmb", "memtb")}) == 4
+    assert not {"memb", "vm_family"} & set(grid.json("buckets", BIG)[0])
     assert "REGIONAL_QUOTA_CORE_COUNT" in grid("limits", "-F", "table")
 
 

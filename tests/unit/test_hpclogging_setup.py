@@ -177,4 +177,6 @@ def test_using_the_library_configures_nothing_by_itself(run, tmp_path):
     for said in (run(asked, USE), run({}, USE, AUTOSCALE_LOG_CONFIG=str(tmp_path / "log.conf"))):
         assert "from file: [init] DEBUG detail\n" in said
         assert "from file: [init] WARNING news\n" in said
-    assert "WARNING: early" in run({})  # whoever asks for it, and does not say where, gets all of it
+    assert "WARNING: early" in run(
+        {}
+    )  # whoever asks for it, and does not say where, gets all of it

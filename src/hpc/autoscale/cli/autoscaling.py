@@ -190,7 +190,9 @@ def _print_failure(result: Result, long: bool) -> None:
     """Print why something failed; a summary of other failures only when everything is wanted."""
     if result or (result.status == "CompoundFailure" and not long):
         return
-    _print_reason(result.status, "\n".join(result.reasons) or result.message, long)
+    # a reason may begin with the status that stands before it
+    said = [r.removeprefix(f"{result.status}: ") for r in result.reasons or [result.message]]
+    _print_reason(result.status, "\n".join(said), long)
 
 
 def _print_reason(status: str, message: str, long: bool) -> None:

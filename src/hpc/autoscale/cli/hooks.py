@@ -17,6 +17,7 @@ from hpc.autoscale import results
 from hpc.autoscale.autoscaler import learning
 from hpc.autoscale.autoscaler.faults import call_with_up_to
 from hpc.autoscale.autoscaler.summary import SetAsideJob, UnsatisfiedJob
+from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.errors import AutoscaleError, did_you_mean
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
@@ -41,6 +42,7 @@ class Hooks(ABC):
         self.hostnames: list[str] = []
         self.__node_mgr: NodeManager | None = None
         self.__lock: SingletonLock | None = None
+        self.__said: set[str] = set()
 
     @property
     def autoscale_home(self) -> str:
@@ -97,7 +99,15 @@ class Hooks(ABC):
             node_mgr = new_node_manager(config)
             (driver or self._driver(config)).preprocess_node_mgr(config, node_mgr)
             self.__node_mgr = node_mgr
+            self._warn_once(*node_mgr.doubts)
         return self.__node_mgr
+
+    def _warn_once(self, *doubts: str) -> None:
+        """Tell the user, on stderr, what was not told before in this process."""
+        for doubt in doubts:
+            if doubt not in self.__said:
+                self.__said.add(doubt)
+                warn("%s", doubt)
 
     def _forget_node_mgr(self) -> None:
         self.__node_mgr = None

@@ -50,11 +50,15 @@ class CommandLine(Completion):
             or self._default_output_columns(config)
         )
 
+    def _columns_by_default_of(self, config: Config, command: str | None) -> list[str]:
+        """The columns that a command prints when the user does not say which."""
+        return call_with_up_to(self._get_default_output_columns, config, command)
+
     def _columns(self, config: Config, columns: Sequence[str] | None, cmd: str) -> list[str]:
         """The columns that the user asked for, or the command's; `all` stands for all, as the printer sees it."""
         if columns and "all" in columns:
             return []
-        return list(columns or call_with_up_to(self._get_default_output_columns, config, cmd))
+        return list(columns or self._columns_by_default_of(config, cmd))
 
     def _print_nodes(
         self,

@@ -16,8 +16,9 @@ from typing import Any, TextIO, TypeVar, cast
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler.faults import one_line
+from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.installation import refuse_both
-from hpc.autoscale.config import check_config
+from hpc.autoscale.config import check_config, exposed_passwords, unknown_commands
 from hpc.autoscale.errors import AutoscaleError, LockUnusableError, MultipleInstancesError
 from hpc.autoscale.util import load_config
 
@@ -175,6 +176,7 @@ def run_command(
     kwargs = {name: value for name, value in vars(args).items() if name not in _NOT_FOR_COMMANDS}
     if args.cmd != "initconfig":
         kwargs["config"] = config = _load(args, debug or debugging())
+        _warn_of_doubts(args.config, config, module)
         initialize = getattr(module, "_initialize", None)
         if initialize:
             initialize(args.cmd, config)
@@ -185,6 +187,13 @@ def run_command(
         unlock = getattr(module, "_unlock", None)
         if unlock:
             unlock()
+
+
+def _warn_of_doubts(path: str, config: dict[str, Any], module: Any) -> None:
+    """Say on stderr what is not wrong and yet likely to be a mistake."""
+    names = [name for name, _ in commands_of(module)]
+    for doubt in (*exposed_passwords(path), *unknown_commands(config, names)):
+        warn("%s", doubt)
 
 
 class _Output:

@@ -14,7 +14,6 @@ from typing import Any
 
 from hpc.autoscale._version import __version__
 from hpc.autoscale.autoscaler import PassSummary
-from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.autoscaling import SummaryReporter, stop_on_signals
 from hpc.autoscale.cli.common import CommonCLI
 from hpc.autoscale.cli.drivers import GenericDriver, load_driver
@@ -58,7 +57,6 @@ class _AzScaleCLI(CommonCLI):
     def __init__(self, project_name: str = PROJECT_NAME, directory: str = "") -> None:
         super().__init__(project_name)
         self._directory = directory
-        self._said: set[str] = set()
 
     @property
     def autoscale_home(self) -> str:
@@ -105,9 +103,7 @@ class _AzScaleCLI(CommonCLI):
         for index, select in enumerate(selects):
             where = f"default_resources[{index}].select"
             for unknown in unknown_vm_sizes(select, where, node_mgr.get_buckets()):
-                if unknown not in self._said:
-                    self._said.add(unknown)
-                    warn("%s; it selects nothing", unknown)
+                self._warn_once(f"{unknown}; it selects nothing")
         return node_mgr
 
     def _setup_shell_locals(self, config: Config) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hpc.autoscale.config.load import files_of
 from hpc.autoscale.errors import ConfigurationException, unreadable
 from hpc.autoscale.redaction import is_secret, redact
 
@@ -47,6 +48,19 @@ def resolve_secrets(config: Mapping[str, Any]) -> Credentials:
     for name, value in found.items():
         _check(name, value)
     return Credentials(**found)
+
+
+def exposed_passwords(path: str | os.PathLike[str]) -> list[str]:
+    """A sentence on each configuration file, of this one and those it includes, that has a password in it and can be read
+    by everybody on this machine."""
+    if sys.platform == "win32":
+        return []
+    return [
+        f"{file} has a password in it and can be read by everybody (mode {mode:04o}): run chmod 600 {file}, or keep"
+        " the password in CYCLECLOUD_PASSWORD or in the file that credentials_file names"
+        for file, config in files_of(path)
+        if config.get("password") and (mode := stat.S_IMODE(os.stat(file).st_mode)) & stat.S_IROTH
+    ]
 
 
 def _variable(name: str) -> str:
