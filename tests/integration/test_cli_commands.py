@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 import sys
+from argparse import Namespace
 
 import pytest
 from cli_kit import GridCLI
@@ -14,6 +15,7 @@ from cli_kit import grid as grid
 from hpc.autoscale import clilib
 from hpc.autoscale.job.demandcalculator import new_demand_calculator
 from hpc.autoscale.job.job import Job
+from hpc.autoscale.job.schedulernode import SchedulerNode
 
 BIG = "--output-format=json"
 
@@ -284,6 +286,41 @@ def test_what_completion_knows(grid):
     assert fresh._complete_constraints("node.vm_size=") == ["node.vm_size=Standard_F4s"]
     assert fresh._complete_constraints("ncpus=") == ["ncpus=4"]
     assert fresh._complete_constraints("memgb=") == ["memgb=memory::8.00g"]
+
+
+def test_completion_knows_the_hosts_that_only_the_scheduler_has(grid, monkeypatch):
+    """Machines on premises, each once; without an answer of the scheduler the others are kept."""
+    grid.cluster.add_node("htc-1", "htc", state="Ready", hostname="host-1")
+    hosts = [SchedulerNode("HOST-1", {"ncpus": 4}), SchedulerNode("onprem-1", {"ncpus": 4})]
+    grid.scheduler.hosts = hosts
+    grid("refresh_autocomplete")
+    fresh = type(grid.cli)(grid.scheduler, None)
+    assert fresh._complete_hostnames("") == ["host-1,", "onprem-1,"]
+    assert fresh._complete_node_names("") == ["htc-1,", "onprem-1,"]
+    assert "onprem-1" in grid("remove_nodes", "-N", "onprem-1")
+    monkeypatch.setattr(grid.scheduler, "read_jobs_and_nodes", _raise(RuntimeError("qhost: no")))
+    grid("refresh_autocomplete")
+    assert type(grid.cli)(grid.scheduler, None)._complete_hostnames("") == ["host-1,"]
+
+
+def test_state_is_kept_at_home_with_the_driver(grid, monkeypatch, tmp_path):
+    """Wherever the command line has its home: what completion knows, the lock, the history and the requests."""
+    home = tmp_path / "driver"
+    home.mkdir()
+    monkeypatch.setattr(type(grid.scheduler), "autoscale_home", str(home))
+    del grid.config["nodehistorydb"]
+    before = set(os.listdir(grid.home)) | {"autoscale.json"}
+    grid.scheduler.queue("a", slots=3)
+    grid("autoscale")
+    kept = {".example_node_cache.json", "lock.file", "nodehistory.db", "requests.json"}
+    assert set(os.listdir(home)) == kept
+    (home / ".example_node_cache.json").unlink()
+    grid("refresh_autocomplete")
+    assert set(os.listdir(home)) == kept
+    assert set(os.listdir(grid.home)) == before
+    fresh = type(grid.cli)(grid.scheduler, None)
+    line = Namespace(config=str(grid.home / "autoscale.json"))
+    assert fresh._complete_node_names("", parsed_args=line) == ["htc-1,"]
 
 
 def test_the_shell_completes(grid):

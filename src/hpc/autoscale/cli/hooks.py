@@ -80,6 +80,10 @@ class Hooks(ABC):
         """Who hears the results of a demand calculation."""
         return DefaultContextHandler("[initialization]")
 
+    def _state_home(self, config: Config) -> str:
+        """Where this writes what it keeps: at home with the driver, as the lock and the history are."""
+        return self._driver(config).autoscale_home
+
     # -- nodes and demand
 
     def _fresh_driver(self, config: Config) -> SchedulerDriver:

@@ -64,8 +64,12 @@ class _AzScaleCLI(CommonCLI):
         home = super().autoscale_home
         return self._directory if self._directory and not os.path.isdir(home) else home
 
+    def _state_home(self, config: Config) -> str:
+        home = super()._state_home(config)
+        return self._directory if self._directory and not os.path.isdir(home) else home
+
     def _initialize(self, command: str, config: Config) -> None:
-        if self._directory and not os.path.isdir(self._driver(config).autoscale_home):
+        if self._directory and self._state_home(config) == self._directory:
             for key, name in (("lock_file", "lock.file"), ("nodehistorydb", "nodehistory.db")):
                 config.setdefault(key, os.path.join(self._directory, name))
 
