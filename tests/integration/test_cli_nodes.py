@@ -1,8 +1,12 @@
 """Commands about the cluster and its nodes, over a cluster in memory."""
 
+import io
+import re
+
 import pytest
 from cli_kit import grid as grid
 
+from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 
 BIG = "--output-format=json"
@@ -47,7 +51,9 @@ def test_limits(grid):
     assert rows[0]["regional_quota_core_count"] == 1_000_000
     assert rows[0]["nodearray_available_count"] == 100_000
     assert rows[0]["placement_group_max_count"] == -1
-    base = "nodearray placement_group vm_size vm_family vcpu_count pcpu_count memory available_count"
+    base = (
+        "nodearray placement_group vm_size vm_family vcpu_count pcpu_count memory available_count"
+    )
     assert list(rows[0])[:8] == base.split()
     assert rows[0]["vm_family"] == "standardFSFamily"
     resources = "ncpus pcpus ngpus memb memkb memmb memgb memtb"
@@ -208,6 +214,85 @@ def test_nodes_that_are_needed_are_not_deleted(two_nodes):
     assert "node htc-1 has jobs: running (--force" in two_nodes.errors
     two_nodes("delete_nodes", "-H", "host-1.example", "--force")
     assert two_nodes.cluster.nodes["htc-1"].target_state == "Terminated"
+
+
+@pytest.mark.parametrize(
+    "command", ["delete_nodes", "remove_nodes", "restart_nodes", "reimage_nodes"]
+)
+def test_nodes_at_work_are_left_as_they_are(two_nodes, command):
+    """Whether a job runs there or is about to; unless one insists."""
+    before = vars(two_nodes.cluster.nodes["htc-2"]).copy()
+    two_nodes.scheduler.hosts.pop()  # nothing is known of host-2 but what CycleCloud says
+    two_nodes.scheduler.queue("waiting", slots=8)
+    for name, why in (("htc-1", "has jobs: running"), ("htc-2", "is about to get jobs: waiting")):
+        two_nodes.scheduler.read_jobs_and_nodes({}, force=True)  # as each process of its own does
+        two_nodes(command, "-N", name, code=1)
+        assert f"node {name} {why} (--force to do it nevertheless)" in two_nodes.errors
+    assert vars(two_nodes.cluster.nodes["htc-2"]) == before
+    assert "htc-2" in two_nodes(command, "-N", "htc-2", "--force")
+
+
+def test_a_job_that_runs_is_known_by_its_hosts_as_well(two_nodes):
+    """Where the scheduler lists them with the job, and not the job with them."""
+    job = Job("7", {"ncpus": 1}, executing_hostnames=["HOST-2.example"])
+    job.metadata["job_state"] = "running"
+    two_nodes.scheduler.jobs.append(job.to_dict())
+    two_nodes("delete_nodes", "-H", "host-2", code=1)
+    assert "node htc-2 has jobs: 7" in two_nodes.errors
+
+
+def test_nodes_that_are_only_planned_are_none(two_nodes):
+    """They are not among all, and have no name to be meant by."""
+    two_nodes.scheduler.queue("waiting", slots=12)
+    out = two_nodes("delete_nodes", "-N", "*", "--force")
+    assert "htc-2" in out
+    assert "htc-3" not in out
+    two_nodes("delete_nodes", "-N", "htc-3", "--force", code=1)
+    assert "there is no node 'htc-3'" in two_nodes.errors
+
+
+@pytest.mark.parametrize("command", ["delete_nodes", "remove_nodes", "join_nodes", "restart_nodes"])
+def test_a_host_name_that_stands_for_two_nodes(grid, command):
+    """Means neither of them: both are named; their own names tell them apart."""
+    for number in (1, 2):
+        grid.cluster.add_node(f"htc-{number}", "htc", state="Ready", hostname="x")
+    before = {name: vars(node).copy() for name, node in grid.cluster.nodes.items()}
+    grid(command, "-H", "x", code=1)
+    said = r"host name x stands for 2 nodes: htc-1 \(Ready, \S+\), htc-2 \(Ready, \S+\)"
+    assert re.search(said, grid.errors)
+    assert {name: vars(node) for name, node in grid.cluster.nodes.items()} == before
+    out = grid(command, "-N", "htc-2")
+    assert ("htc-2" in out, "htc-1" in out) == (True, False)
+
+
+class Terminal(io.StringIO):
+    """Somebody who types this."""
+
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("command", ["delete_nodes", "remove_nodes", "restart_nodes"])
+@pytest.mark.parametrize("every", [["-N", "*"], ["-H", "*"]])
+def test_all_nodes_on_a_terminal(grid, monkeypatch, command, every):
+    """It is asked first; --force does not ask, and neither does a script."""
+    grid.cluster.add_node("htc-1", "htc", state="Ready", hostname="host-1")
+    for answer in ("\n", "n\n", ""):
+        monkeypatch.setattr("sys.stdin", Terminal(answer))
+        grid(command, *every, code=1)
+        doing = command.removesuffix("_nodes").capitalize()
+        assert grid.errors.startswith(f"{doing} all 1 nodes of clusty? [y/N] ")
+        assert "nothing was done" in grid.errors
+    monkeypatch.setattr("sys.stdin", Terminal("y\n"))
+    assert "htc-1" in grid(command, *every)
+    grid.cluster.add_node("htc-2", "htc", state="Ready", hostname="host-2")
+    monkeypatch.setattr("sys.stdin", Terminal(""))
+    assert "htc-2" in grid(command, *every, "--force")
+    assert grid.errors == ""
+    grid.cluster.add_node("htc-3", "htc", state="Ready", hostname="host-3")
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    assert "htc-3" in grid(command, *every)
+    assert grid.errors == ""
 
 
 def test_nodes_to_keep_alive_are_not_deleted(grid):

@@ -38,7 +38,9 @@ class ConfigurationCommands(CommandLine):
         if command is not None:
             known = [name for name in dir(self) if self._is_command(name)]
             if command not in known:
-                raise AutoscaleError(f"there is no command {command!r}{did_you_mean(command, known)}")
+                raise AutoscaleError(
+                    f"there is no command {command!r}{did_you_mean(command, known)}"
+                )
         columns = self._columns_by_default_of(config, command)
         print(f"--output-columns {','.join(columns)}")
         print(json.dumps({"output-columns": {command or "default": columns}}, indent=2))

@@ -73,6 +73,9 @@ class _AzScaleCLI(CommonCLI):
             for key, name in (("lock_file", "lock.file"), ("nodehistorydb", "nodehistory.db")):
                 config.setdefault(key, os.path.join(self._directory, name))
 
+    def _place_of_nodes(self) -> str:
+        return "the scheduler"
+
     def _top_level_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("--version", action="version", version=f"azscale {__version__}")
         parser.add_argument(
@@ -136,6 +139,9 @@ class ScaleLibCLI(_AzScaleCLI):
 
     def _driver(self, config: Config) -> SchedulerDriver:
         return GenericDriver(self.project_name)
+
+    def _place_of_nodes(self) -> str:
+        return ""
 
     @disablecommand
     def jobs(self, config: Config) -> None:
