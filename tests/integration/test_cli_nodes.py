@@ -1,6 +1,7 @@
 """Commands about the cluster and its nodes, over a cluster in memory."""
 
 import io
+import json
 import re
 
 import pytest
@@ -148,9 +149,43 @@ def test_creating_nodes_with_everything(grid):
 
 
 def test_creating_more_nodes_than_there_may_be(grid):
-    """Creates those that there may be, and says which limit stopped the rest."""
-    assert len(grid.json("create_nodes", "-n", "11", BIG)) == 10
-    assert "Only 10 of 11 nodes can be created: Bucket(htc, Standard_F4s)" in grid.errors
+    """Creates none, and says how many there may be and which limit stops the rest; a dry run says the same."""
+    for more in ([], ["--dry-run"]):
+        assert grid("create_nodes", "-n", "1000", *more, code=1) == ""
+        said = (
+            "only 10 of 1000 nodes can be created, and none was created: Bucket(htc, Standard_F4s)"
+        )
+        assert said in grid.errors
+        assert grid("create_nodes", "-s", "50", "-C", "ncpus=1", *more, code=1) == ""
+        assert "only 40 of 50 slots can be had, and none was created: Bucket(htc" in grid.errors
+        assert not grid.cluster.nodes
+    assert len(grid.json("create_nodes", "-n", "10", BIG)) == 10
+
+
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [
+        (["-X"], 8),
+        (["-X", "-C", "ncpus=1"], 8),
+        (["-x", "-C", "ncpus=1"], 2),
+        (["-C", "ncpus=1"], 2),
+    ],
+)
+def test_creating_a_node_for_each_task(grid, options, count):
+    """As many nodes as slots, whatever a slot needs; otherwise as few as hold them."""
+    assert len(grid.json("create_nodes", "-s", "8", "-d", BIG, *options)) == count
+
+
+def test_nodes_that_did_not_come_into_being(grid, monkeypatch):
+    """Although there was room for them: those that did are printed, and the end is not 0."""
+    create = grid.cluster.create_nodes
+
+    def create_one(nodes, *args, **kwargs):
+        return create(list(nodes)[:1], *args, **kwargs)
+
+    monkeypatch.setattr(grid.cluster, "create_nodes", create_one)
+    assert names(json.loads(grid("create_nodes", "-n", "3", BIG, code=1))) == ["htc-1"]
+    assert "only 1 of 3 nodes were created: " in grid.errors
 
 
 def test_slots_that_fit_nowhere(grid):
@@ -170,6 +205,8 @@ def test_only_saying_what_would_be_created(grid):
     ("args", "said"),
     [
         (["-n", "1", "-s", "1"], "either --nodes or --slots"),
+        (["-n", "0"], "--nodes: expected 1 or more, found 0"),
+        (["-s", "-2"], "--slots: expected 1 or more, found -2"),
         (["-a", "hpc"], "has no nodearray 'hpc': expected one of htc"),
         (["-v", "Standard_F8s"], "no VM size 'Standard_F8s': expected one of Standard_F4s"),
     ],
