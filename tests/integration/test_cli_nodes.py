@@ -40,6 +40,39 @@ def test_buckets_that_satisfy_constraints(grid):
     assert out.split() == ["NAME", "FAMILY_MAX_COUNT", "htc-0", "250000"]
 
 
+@pytest.mark.parametrize(
+    "argv",
+    [["buckets"], ["nodes"], ["demand"], ["autoscale"], ["create_nodes", "-d"]],
+    ids=lambda argv: argv[0],
+)
+def test_columns_that_nothing_has(grid, argv):
+    """Are empty, and named on stderr with a guess; those that some node could have are not."""
+    known = "name,n@/ncpus,*memgb,job_ids,available_count,instance_id[:3],state:none,Ncpus"
+    node = SchedulerNode("onprem-1", {"licences": 1})
+    node.metadata["rack"] = "7"
+    grid.scheduler.hosts = [node]
+    grid(*argv, "-o", known + ("" if argv[0] in ("buckets", "create_nodes") else ",rack,licences"))
+    assert "column" not in grid.errors
+    grid(*argv, "-o", "nam,*ncpu,x@zzz")
+    said = [line for line in grid.errors.splitlines() if line.startswith("column")]
+    assert said == [
+        "column 'nam': no node has anything called 'nam'; did you mean 'name'?",
+        "column '*ncpu': no node has anything called 'ncpu'; did you mean 'ncpus'?",
+        "column 'x@zzz': no node has anything called 'zzz'",
+    ]
+
+
+@pytest.mark.parametrize("command", ["buckets", "nodes", "create_nodes"])
+def test_resources_that_nothing_has(grid, command):
+    """Are named on stderr with a guess, wherever in a constraint they are."""
+    grid.cluster.add_node("htc-1", "htc", state="Ready")
+    options = ["-d"] if command == "create_nodes" else []
+    grid(command, "-C", '{"or": [{"ncpu": 1}, {"ncpus": 1}]}', "-C", "node.nodearray=htc", *options)
+    assert grid.errors == "no node has a resource 'ncpu'; did you mean 'ncpus'?\n"
+    grid(command, "-C", '{"not": {"ncpus": 5}}', *options)
+    assert grid.errors == ""
+
+
 def test_buckets_do_not_change_what_can_be_asked_for(grid):
     """Showing limits in the place of resources does not make them resources."""
     grid("buckets")

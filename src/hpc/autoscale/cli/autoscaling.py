@@ -102,7 +102,8 @@ class AutoscalingCommands(CommandLine):
     ) -> DemandResult:
         """Print the demand of a pass; PassIncomplete when something went wrong in it."""
         demand = summary.demand or DemandResult([], [], [], [])
-        columns = self._columns(config, output_columns, "autoscale")
+        columns = self._columns(config, output_columns, _table_of(config, summary))
+        self._warn_of_columns(demand)
         print_demand(columns, demand, sys.stdout, output_format or "table", log=True, long=long)
         if not summary.dry_run:
             self._refresh_in_passing(config)
@@ -165,6 +166,12 @@ class AutoscalingCommands(CommandLine):
             for result in handler.by_context.get(f"[Job {job_id}]", []):
                 _print_failure(result, long)
         _print_shortages(job_id, unsatisfied, set_aside, long)
+
+
+def _table_of(config: Config, summary: PassSummary) -> str:
+    """The command whose configured columns are printed: those for autoscale are for demand as well, unless it has its own."""
+    own = (config.get("output-columns") or {}).get("demand")
+    return "demand" if summary.dry_run and own else "autoscale"
 
 
 def _name_of(job: object) -> object:

@@ -13,6 +13,7 @@ from hpc.autoscale.cli.completion import completed_by
 from hpc.autoscale.cli.hooks import Config
 from hpc.autoscale.cli.options import CommandLine
 from hpc.autoscale.cli.sizes import check_vm_sizes
+from hpc.autoscale.cli.unknown import unknown_resources
 from hpc.autoscale.errors import AutoscaleError, did_you_mean
 from hpc.autoscale.job.demandprinter import OutputFormat
 from hpc.autoscale.node.constraints import get_constraints
@@ -86,7 +87,9 @@ class CreationCommands(CommandLine):
         node_mgr = self._node_mgr(config, driver)
         _check_offer(node_mgr, nodearray, vm_size)
         given = self._constraints(constraint_expr)
-        check_vm_sizes(given, "", node_mgr.get_buckets())
+        buckets = node_mgr.get_buckets()
+        check_vm_sizes(given, "", buckets)
+        self._warn_once(*unknown_resources(get_constraints(given), (), buckets))
         wanted = {
             "node.exists": False,
             **({"exclusive": True} if exclusive else {}),

@@ -13,6 +13,7 @@ from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.hooks import Config
 from hpc.autoscale.cli.options import CommandLine
 from hpc.autoscale.cli.sizes import check_vm_sizes
+from hpc.autoscale.cli.unknown import unknown_resources
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.job.demandprinter import OutputFormat
 from hpc.autoscale.job.driver import SchedulerDriver
@@ -59,8 +60,10 @@ class NodeCommands(CommandLine):
         constraints = get_constraints(given)
         driver, config = self._prepared(config)
         calculator, _ = call_with_up_to(self._demand_calc, config, driver)
-        check_vm_sizes(given, "", calculator.node_mgr.get_buckets())
+        buckets = calculator.node_mgr.get_buckets()
+        check_vm_sizes(given, "", buckets)
         every = calculator.finish().compute_nodes
+        self._warn_once(*unknown_resources(constraints, every, buckets))
         nodes = [n for n in every if all(c.satisfied_by_node(n) for c in constraints)]
         columns = self._columns(config, output_columns, "nodes")
         self._print_nodes(nodes, columns, output_format, long, calculator.node_mgr)

@@ -249,6 +249,7 @@ class _LoopReporter(SummaryReporter):
     def pass_finished(self, summary: PassSummary) -> None:
         """The demand and the summary; completion is brought up to date."""
         if summary.demand:
+            self._cli._warn_of_columns(summary.demand)
             print_demand(
                 self._columns, summary.demand, None, self._format, log=True, long=self._long
             )
