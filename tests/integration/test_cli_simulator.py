@@ -385,10 +385,25 @@ def test_a_first_try_needs_no_installation(site, monkeypatch, simulator):
     assert not {"lock_file", "logging"} & set(shown)
 
 
-def site_config(site):
+def site_config(site, *options):
     """What initconfig prints."""
-    cli.main(["initconfig", "--cluster-name", "demo", "--username", "u", "--url", "x"])
+    cli.main(["initconfig", "--cluster-name", "demo", "--username", "u", "--url", "x", *options])
     return json.loads(site.capsys.readouterr().out)
+
+
+def test_a_configuration_to_start_with_works_as_it_is(site, monkeypatch, simulator):
+    """It names no file that is not there, unless one asks for that; commands with it have nothing to complain of."""
+    known = simulator.connection("demo")
+    options = ["--url", known["url"], "--username", known["username"]]
+    shown = site_config(site, *options, "--password", known["password"])
+    assert "logging" not in shown
+    site.path.write_text(json.dumps({**shown, "cluster_name": known["cluster_name"]}))
+    site("buckets")
+    assert site.errors == ""
+    asked = site_config(site, "--log-config", "/x/logging.conf")
+    assert asked["logging"] == {"config_file": "/x/logging.conf"}
+    (site.home / "logging.conf").write_text("")
+    assert site_config(site)["logging"] == {"config_file": str(site.home / "logging.conf")}
 
 
 def test_the_shell(site, simulator, tmp_path):

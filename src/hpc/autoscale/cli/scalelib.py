@@ -16,6 +16,7 @@ from hpc.autoscale._version import __version__
 from hpc.autoscale.autoscaler import PassSummary
 from hpc.autoscale.cli.autoscaling import SummaryReporter, stop_on_signals
 from hpc.autoscale.cli.common import CommonCLI
+from hpc.autoscale.cli.costs import CostCommands
 from hpc.autoscale.cli.drivers import GenericDriver, load_driver
 from hpc.autoscale.cli.hooks import Config
 from hpc.autoscale.cli.parsing import (
@@ -47,7 +48,7 @@ _COLUMNS = [
 ]
 
 
-class _AzScaleCLI(CommonCLI):
+class _AzScaleCLI(CommonCLI, CostCommands):
     """What `azscale` has with and without a driver.
 
     `directory` is that of the configuration. Files that belong elsewhere go there while that place does not exist, so
@@ -95,11 +96,12 @@ class _AzScaleCLI(CommonCLI):
         if config.get("driver") is None:
             config.pop("driver", None)
         home = self.autoscale_home
-        if not os.path.isdir(home):  # then nothing can be there, and the defaults are good enough
-            if config["lock_file"] == os.path.join(home, "scalelib.lock"):
-                del config["lock_file"]
-            if config["logging"]["config_file"] == os.path.join(home, "logging.conf"):
-                del config["logging"]
+        lock_file, log_config = (os.path.join(home, n) for n in ("scalelib.lock", "logging.conf"))
+        # where there is no place for a lock, the default is good enough; and nobody else brings a log configuration
+        if config["lock_file"] == lock_file and not os.path.isdir(home):
+            del config["lock_file"]
+        if config["logging"]["config_file"] == log_config and not os.path.exists(log_config):
+            del config["logging"]
 
     def _node_mgr(
         self, config: Config, driver: SchedulerDriver | None = None, force: bool = False
