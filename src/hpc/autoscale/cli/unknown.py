@@ -53,9 +53,8 @@ def unknown_resources(
     named = dict.fromkeys(_resources_named(constraints))
     if not named:
         return []
-    known: dict[str, None] = {}
-    for thing in (*nodes, *buckets):
-        known.update(dict.fromkeys(thing.resources))
+    known = dict.fromkeys(name for node in nodes for name in node.resources)
+    known.update(dict.fromkeys(name for bucket in buckets for name in bucket.resources))
     return [
         f"no node has a resource {name!r}{did_you_mean(name, known)}"
         for name in named
