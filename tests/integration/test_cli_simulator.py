@@ -225,8 +225,15 @@ def test_nodes_by_hand(site, simulator):
     assert simulator.cluster("demo").nodes()[0]["Tag"] == "x"
     simulator.clock.settle()
     site.jobs()
-    site("delete_nodes", "-N", "web-2")
+    out = site("delete_nodes", "-N", "web-2")
+    assert "Removed the following nodes from the scheduler:" in out
     assert started(simulator) == ["web-1"]
+    config = json.loads(site.path.read_text())
+    site.path.write_text(json.dumps({key: v for key, v in config.items() if key != "driver"}))
+    out = site(
+        "delete_nodes", "-N", "web-1"
+    )  # without a scheduler, there is nothing to be removed from
+    assert "Removed the following nodes:" in out
 
 
 def test_looking(site):
