@@ -34,6 +34,19 @@ def test_restart_and_reimage_through_super(run, command, state):
     assert [run.cluster.nodes[f"htc-{n}"].state for n in (1, 2, 3)] == [state, state, "Ready"]
 
 
+@row("cli.restart_nodes")
+@row("cli.reimage_nodes")
+@pytest.mark.parametrize("command", ["restart_nodes", "reimage_nodes"])
+def test_force_reaches_restart_and_reimage_through_super(run, command):
+    """Although the override has three arguments; without it a busy node is left alone."""
+    run.node(1)
+    run.driver.hosts = [SchedulerNode("ip-1", {"ncpus": 4})]
+    run.driver.hosts[0].assign("7")
+    assert (run(command, "-N", "htc-1"), run.code) == ("", 1)
+    assert "has jobs: 7" in run.errors
+    assert "htc-1" in run(command, "-N", "htc-1", "--force")
+
+
 @row("cli.autoscale")
 def test_autoscale_through_super(run):
     """Creates what jobs need, joins what runs, prints the table, and returns the demand."""

@@ -1,10 +1,12 @@
 """Commands about jobs, configuration, completion and the shell, over a cluster in memory."""
 
+import errno
 import json
 import os
 import stat
 import subprocess
 import sys
+from argparse import Namespace
 
 import pytest
 from cli_kit import GridCLI
@@ -12,6 +14,8 @@ from cli_kit import grid as grid
 
 from hpc.autoscale import clilib
 from hpc.autoscale.job.demandcalculator import new_demand_calculator
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.job.schedulernode import SchedulerNode
 
 BIG = "--output-format=json"
 
@@ -68,6 +72,25 @@ def test_columns_from_the_configuration(grid):
     assert "autoscale" in grid("default_output_columns", "-d", "autoscale")
 
 
+def test_columns_by_default_are_those_that_are_printed(grid):
+    """Of buckets and limits as of nodes; of a command that does not exist there are none."""
+
+    def said(*argv):
+        option, _, snippet = grid("default_output_columns", *argv).partition("\n")
+        columns = option.removeprefix("--output-columns ").split(",")
+        assert columns in json.loads(snippet)["output-columns"].values()
+        return columns
+
+    assert said("-d", "nodes") == said() == ["name", "state", "job_ids"]
+    for command in ("buckets", "limits"):
+        assert said("-d", command) == list(grid.json(command, BIG)[0])
+    assert grid("buckets") == grid("buckets", "-o", ",".join(said("-d", "buckets")))
+    grid.config["output-columns"] = {"buckets": ["vm_size"]}
+    assert said("-d", "buckets") == ["vm_size"]
+    grid("default_output_columns", "-d", "bucket", code=1)
+    assert "there is no command 'bucket'; did you mean 'buckets'?" in grid.errors
+
+
 def test_jobs(grid):
     """As the driver reads them."""
     grid.scheduler.queue("a", slots=8)
@@ -94,6 +117,19 @@ def test_analyze_a_job_that_gets_none(grid, monkeypatch):
     assert lines
     assert all(line[24] in ": " and len(line) <= 80 for line in lines)
     assert any("InsufficientResource" in line for line in lines)
+
+
+def test_analyze_says_a_status_once(grid):
+    """In front of the message, and not again in it."""
+    grid.scheduler.queue("odd", ncpus=64)
+    gang = Job("gang", {"node.placement_group": ["*"]}, node_count=500, colocated=True)
+    grid.scheduler.jobs.append(gang.to_dict())
+    for job in ("odd", "gang"):
+        lines = grid("analyze", "-j", job, "-l").partition("\n]\n")[2].splitlines()
+        said = [line.partition(":") for line in lines if not line.startswith(" ")]
+        assert said
+        for status, _, message in said:
+            assert not message.strip().startswith(status.strip()), lines
 
 
 def test_analyze_with_everything(grid):
@@ -252,6 +288,41 @@ def test_what_completion_knows(grid):
     assert fresh._complete_constraints("memgb=") == ["memgb=memory::8.00g"]
 
 
+def test_completion_knows_the_hosts_that_only_the_scheduler_has(grid, monkeypatch):
+    """Machines on premises, each once; without an answer of the scheduler the others are kept."""
+    grid.cluster.add_node("htc-1", "htc", state="Ready", hostname="host-1")
+    hosts = [SchedulerNode("HOST-1", {"ncpus": 4}), SchedulerNode("onprem-1", {"ncpus": 4})]
+    grid.scheduler.hosts = hosts
+    grid("refresh_autocomplete")
+    fresh = type(grid.cli)(grid.scheduler, None)
+    assert fresh._complete_hostnames("") == ["host-1,", "onprem-1,"]
+    assert fresh._complete_node_names("") == ["htc-1,", "onprem-1,"]
+    assert "onprem-1" in grid("remove_nodes", "-N", "onprem-1")
+    monkeypatch.setattr(grid.scheduler, "read_jobs_and_nodes", _raise(RuntimeError("qhost: no")))
+    grid("refresh_autocomplete")
+    assert type(grid.cli)(grid.scheduler, None)._complete_hostnames("") == ["host-1,"]
+
+
+def test_state_is_kept_at_home_with_the_driver(grid, monkeypatch, tmp_path):
+    """Wherever the command line has its home: what completion knows, the lock, the history and the requests."""
+    home = tmp_path / "driver"
+    home.mkdir()
+    monkeypatch.setattr(type(grid.scheduler), "autoscale_home", str(home))
+    del grid.config["nodehistorydb"]
+    before = set(os.listdir(grid.home)) | {"autoscale.json"}
+    grid.scheduler.queue("a", slots=3)
+    grid("autoscale")
+    kept = {".example_node_cache.json", "lock.file", "nodehistory.db", "requests.json"}
+    assert set(os.listdir(home)) == kept
+    (home / ".example_node_cache.json").unlink()
+    grid("refresh_autocomplete")
+    assert set(os.listdir(home)) == kept
+    assert set(os.listdir(grid.home)) == before
+    fresh = type(grid.cli)(grid.scheduler, None)
+    line = Namespace(config=str(grid.home / "autoscale.json"))
+    assert fresh._complete_node_names("", parsed_args=line) == ["htc-1,"]
+
+
 def test_the_shell_completes(grid):
     """Commands, options and names, in a process of its own that asks nobody."""
     grid.cluster.add_node("htc-1", "htc", state="Ready", hostname="host-1")
@@ -281,6 +352,18 @@ def test_autoscale_keeps_completion_up_to_date(grid):
     """A pass that cannot write it is a good pass all the same."""
     grid("autoscale")
     assert (grid.home / ".example_node_cache.json").exists()
+
+
+def test_what_completion_knows_on_a_full_disk(grid, monkeypatch):
+    """Is an error that names the file, and leaves no half of one behind."""
+
+    def full(*args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("hpc.autoscale.cli.completion.json_dump", full)
+    grid("refresh_autocomplete", code=1)
+    assert f"to {grid.home / '.example_node_cache.json'}: No space left on device" in grid.errors
+    assert not [path for path in grid.home.iterdir() if "cache" in path.name]
 
 
 def test_a_broken_cache_is_no_cache(grid):

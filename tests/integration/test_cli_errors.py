@@ -43,12 +43,16 @@ def azscale(simulator, tmp_path):
     (tmp_path / "mydriver.py").write_text(DRIVER)
     path = tmp_path / "autoscale.json"
 
-    def run(*args, text=None, env=None, cluster="demo", **config):
+    def run(
+        *args, text=None, env=None, cluster="demo", stdout=subprocess.PIPE, mode=0o600, **config
+    ):
         config = {**simulator.connection(cluster), **config}
         path.write_text(json.dumps(config) if text is None else text)
+        path.chmod(mode)
         return subprocess.run(
             [sys.executable, "-m", "hpc.autoscale.cli", args[0], "-c", str(path), *args[1:]],
-            capture_output=True,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
             text=True,
             cwd=tmp_path,
             env={**os.environ, **(env or {})},
@@ -64,7 +68,7 @@ def the_line(result, code=1):
     assert result.returncode == code, result
     (line,) = result.stderr.splitlines()
     assert line.startswith("Error '")
-    assert "Traceback" not in result.stdout + result.stderr
+    assert "Traceback" not in (result.stdout or "") + result.stderr
     assert "None" not in line
     return line
 
@@ -76,9 +80,93 @@ def test_all_is_well(azscale):
 
 
 def test_no_such_file(azscale, tmp_path):
-    """The path is named."""
-    result = azscale("config", "-c", str(tmp_path / "nowhere.json"))
-    assert "nowhere.json" in the_line(result)
+    """The path is named, and that there is none."""
+    path = tmp_path / "nowhere.json"
+    result = azscale("config", "-c", str(path))
+    assert f"Could not parse config {path}: there is no such file" in the_line(result)
+
+
+MISSING = "there is no such file"
+A_DIRECTORY = "it cannot be read: Is a directory"
+
+
+@pytest.mark.parametrize(
+    ("args", "config", "said"),
+    [
+        (["connect"], {"include": ["nope.json"]}, f"nope.json (included by {{}}): {MISSING}"),
+        (["connect"], {"password": None, "credentials_file": "nope"}, f"'nope': {MISSING}"),
+        (["connect"], {"password": None, "credentials_file": "."}, f"'.': {A_DIRECTORY}"),
+        (["connect"], {"vm_sizes": {"prices": "nope"}}, f"VM price override nope: {MISSING}"),
+        (["connect"], {"vm_sizes": {"override": "."}}, f"VM size override .: {A_DIRECTORY}"),
+        (["create_nodes"], {"requests_file": "dir"}, f"request ids dir: {A_DIRECTORY}"),
+        (
+            ["create_nodes"],
+            {"requests_file": "no/x"},
+            "request ids no/x: cannot be written: No such",
+        ),
+        (
+            ["autoscale"],
+            {"nodehistorydb": "."},
+            "node history .: unable to open database file; it is a",
+        ),
+        (["autoscale"], {"lock_file": "."}, "lock file '.' cannot be opened: Is a directory"),
+        (["shell", "-s", "nope.py"], {}, f"script nope.py: {MISSING}"),
+        (["nodes", "--cluster-response", "nope"], {}, f"cluster_response 'nope': {MISSING}"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_files_that_cannot_be_used(azscale, tmp_path, args, config, said):
+    """Which, and why; a lock that cannot be opened is not one that is held."""
+    (tmp_path / "dir").mkdir()
+    env = {"AZURE_HPC_DEV": "1"}
+    result = azscale(*args, env=env, driver="mydriver:Driver", **config)
+    assert said.format(tmp_path / "autoscale.json") in the_line(result)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"), [("nope.json", f"{MISSING}, and"), (".", f".: {A_DIRECTORY}")]
+)
+def test_a_json_file_on_the_command_line_that_cannot_be_used(azscale, given, said):
+    """Which, and why."""
+    result = azscale("create_nodes", "-S", given)
+    assert result.returncode == 2
+    assert said in result.stderr.splitlines()[-1]
+
+
+def test_a_logging_configuration_that_cannot_be_used(azscale):
+    """Which, and why; the command is carried out."""
+    result = azscale("connect", logging={"config_file": "nope.conf"})
+    assert result.returncode == 0
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("logging.config_file 'nope.conf' cannot be used")
+    assert line.endswith(MISSING)
+
+
+needs_dev_full = pytest.mark.skipif(
+    not os.path.exists("/dev/full"), reason="no device that is always full"
+)
+NO_SPACE = "cannot be written: No space left on device"
+
+
+@needs_dev_full
+@pytest.mark.parametrize("command", ["config", "limits", "nodes"])
+def test_stdout_on_a_full_disk(azscale, command):
+    """Is what the line names; a table that is not all there is an error."""
+    with open("/dev/full", "w") as full:
+        line = the_line(azscale(command, stdout=full))
+    assert f"standard output {NO_SPACE}" in line
+
+
+@needs_dev_full
+def test_a_log_on_a_full_disk(azscale):
+    """Is named once, however much there is to log; the command is carried out."""
+    handlers = {"file": {"class": "logging.FileHandler", "filename": "/dev/full"}}
+    root = {"level": "DEBUG", "handlers": ["file"]}
+    result = azscale(
+        "connect", logging={"config": {"version": 1, "handlers": handlers, "root": root}}
+    )
+    assert result.stderr.splitlines() == [f"log file '/dev/full' {NO_SPACE}"]
+    assert result.returncode == 0
 
 
 def test_a_configuration_that_is_no_json(azscale):
@@ -101,6 +189,75 @@ def test_a_value_of_the_wrong_kind(azscale):
     assert "autoscale.max_new_nodes_per_pass" in line
     assert "expected a whole number" in line
     assert "many" in line
+
+
+DOUBTS = [
+    ({"idle_timeout": {"htcc": 60, "default": 60}}, "idle_timeout.htcc"),
+    ({"boot_timeout": {"htcc": 60, "off": 60}}, "boot_timeout.htcc"),
+    ({"nodearrays": {"htcc": {}, "htc": {}}}, "nodearrays.htcc"),
+    (
+        {
+            "default_resources": [
+                {
+                    "select": {"not": {"node.nodearray": ["h?c", "htcc"]}},
+                    "name": "scratch",
+                    "value": 1,
+                }
+            ]
+        },
+        "default_resources[0].select.not.node.nodearray",
+    ),
+]
+
+
+@pytest.mark.parametrize(("config", "where"), DOUBTS, ids=[where for _, where in DOUBTS])
+def test_a_nodearray_that_the_cluster_does_not_have(azscale, config, where):
+    """Is one line with its place and a guess, and no error; one without buckets is there."""
+    result = azscale("demand", driver="mydriver:Driver", **config)
+    doubt, *rest = result.stderr.splitlines()
+    assert doubt == f"{where}: the cluster has no nodearray 'htcc'; did you mean 'htc'?"
+    assert rest[0].startswith("dry run: ")
+    assert "htcc" not in "".join(rest)
+    assert result.returncode == 0
+
+
+def test_columns_for_a_command_that_is_none(azscale):
+    """One line with a guess: another command line may have it, and read the same file."""
+    columns = {"node": ["name"], "autoscale": ["name"], "_why": ["x"]}
+    result = azscale("connect", **{"output-columns": columns})
+    assert (
+        result.stderr == "output-columns.node: there is no command 'node'; did you mean 'nodes'?\n"
+    )
+    assert result.returncode == 0
+
+
+def test_a_key_that_stands_twice(azscale):
+    """Which, and where: nobody knows which of the two was meant."""
+    line = the_line(azscale("connect", text='{"idle_timeout": 3, "url": "x", "idle_timeout": 9}'))
+    assert "expected each key once, found 'idle_timeout' twice beside 'url'" in line
+
+
+def test_a_password_that_everybody_can_read(azscale, tmp_path, simulator):
+    """Is warned of once, with the file that it is in; one that only a group can read is not."""
+    path = tmp_path / "autoscale.json"
+    assert azscale("connect", mode=0o640).stderr == ""
+    result = azscale("connect", mode=0o644)
+    (line,) = result.stderr.splitlines()
+    assert f"{path} has a password in it and can be read by everybody (mode 0644)" in line
+    secret = tmp_path / "secret.json"
+    secret.write_text(json.dumps({"password": simulator.connection("demo")["password"]}))
+    secret.chmod(0o600)
+    hidden = {"password": None, "include": ["secret.json"]}
+    assert azscale("connect", mode=0o644, **hidden).stderr == ""
+    secret.chmod(0o604)
+    assert f"{secret} has a password" in azscale("connect", mode=0o644, **hidden).stderr
+
+
+@pytest.mark.parametrize("user", [None, ""])
+def test_no_user(azscale, user):
+    """Is not set, and where it could be."""
+    line = the_line(azscale("connect", username=user))
+    assert "username of the CycleCloud server is not set: expected it in" in line
 
 
 def test_a_cluster_that_is_not_there(azscale):
@@ -286,6 +443,7 @@ def test_a_reader_that_has_seen_enough(simulator, tmp_path):
     """As in `azscale limits | head -1`: quiet, whatever was left to print."""
     path = tmp_path / "autoscale.json"
     path.write_text(json.dumps(simulator.connection("demo")))
+    path.chmod(0o600)
     read, write = os.pipe()
     os.close(read)
     result = subprocess.run(

@@ -1,8 +1,13 @@
 """Commands about the cluster and its nodes, over a cluster in memory."""
 
+import io
+import json
+import re
+
 import pytest
 from cli_kit import grid as grid
 
+from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 
 BIG = "--output-format=json"
@@ -35,6 +40,39 @@ def test_buckets_that_satisfy_constraints(grid):
     assert out.split() == ["NAME", "FAMILY_MAX_COUNT", "htc-0", "250000"]
 
 
+@pytest.mark.parametrize(
+    "argv",
+    [["buckets"], ["nodes"], ["demand"], ["autoscale"], ["create_nodes", "-d"]],
+    ids=lambda argv: argv[0],
+)
+def test_columns_that_nothing_has(grid, argv):
+    """Are empty, and named on stderr with a guess; those that some node could have are not."""
+    known = "name,n@/ncpus,*memgb,job_ids,available_count,instance_id[:3],state:none,Ncpus"
+    node = SchedulerNode("onprem-1", {"licences": 1})
+    node.metadata["rack"] = "7"
+    grid.scheduler.hosts = [node]
+    grid(*argv, "-o", known + ("" if argv[0] in ("buckets", "create_nodes") else ",rack,licences"))
+    assert "column" not in grid.errors
+    grid(*argv, "-o", "nam,*ncpu,x@zzz")
+    said = [line for line in grid.errors.splitlines() if line.startswith("column")]
+    assert said == [
+        "column 'nam': no node has anything called 'nam'; did you mean 'name'?",
+        "column '*ncpu': no node has anything called 'ncpu'; did you mean 'ncpus'?",
+        "column 'x@zzz': no node has anything called 'zzz'",
+    ]
+
+
+@pytest.mark.parametrize("command", ["buckets", "nodes", "create_nodes"])
+def test_resources_that_nothing_has(grid, command):
+    """Are named on stderr with a guess, wherever in a constraint they are."""
+    grid.cluster.add_node("htc-1", "htc", state="Ready")
+    options = ["-d"] if command == "create_nodes" else []
+    grid(command, "-C", '{"or": [{"ncpu": 1}, {"ncpus": 1}]}', "-C", "node.nodearray=htc", *options)
+    assert grid.errors == "no node has a resource 'ncpu'; did you mean 'ncpus'?\n"
+    grid(command, "-C", '{"not": {"ncpus": 5}}', *options)
+    assert grid.errors == ""
+
+
 def test_buckets_do_not_change_what_can_be_asked_for(grid):
     """Showing limits in the place of resources does not make them resources."""
     grid("buckets")
@@ -47,6 +85,15 @@ def test_limits(grid):
     assert rows[0]["regional_quota_core_count"] == 1_000_000
     assert rows[0]["nodearray_available_count"] == 100_000
     assert rows[0]["placement_group_max_count"] == -1
+    base = (
+        "nodearray placement_group vm_size vm_family vcpu_count pcpu_count memory available_count"
+    )
+    assert list(rows[0])[:8] == base.split()
+    assert rows[0]["vm_family"] == "standardFSFamily"
+    resources = "ncpus pcpus ngpus memb memkb memmb memgb memtb"
+    assert set(resources.split()) <= set(rows[0])
+    assert len({rows[0][name] for name in ("memb", "memkb", "memmb", "memtb")}) == 4
+    assert not {"memb", "vm_family"} & set(grid.json("buckets", BIG)[0])
     assert "REGIONAL_QUOTA_CORE_COUNT" in grid("limits", "-F", "table")
 
 
@@ -135,9 +182,43 @@ def test_creating_nodes_with_everything(grid):
 
 
 def test_creating_more_nodes_than_there_may_be(grid):
-    """Creates those that there may be, and says which limit stopped the rest."""
-    assert len(grid.json("create_nodes", "-n", "11", BIG)) == 10
-    assert "Only 10 of 11 nodes can be created: Bucket(htc, Standard_F4s)" in grid.errors
+    """Creates none, and says how many there may be and which limit stops the rest; a dry run says the same."""
+    for more in ([], ["--dry-run"]):
+        assert grid("create_nodes", "-n", "1000", *more, code=1) == ""
+        said = (
+            "only 10 of 1000 nodes can be created, and none was created: Bucket(htc, Standard_F4s)"
+        )
+        assert said in grid.errors
+        assert grid("create_nodes", "-s", "50", "-C", "ncpus=1", *more, code=1) == ""
+        assert "only 40 of 50 slots can be had, and none was created: Bucket(htc" in grid.errors
+        assert not grid.cluster.nodes
+    assert len(grid.json("create_nodes", "-n", "10", BIG)) == 10
+
+
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [
+        (["-X"], 8),
+        (["-X", "-C", "ncpus=1"], 8),
+        (["-x", "-C", "ncpus=1"], 2),
+        (["-C", "ncpus=1"], 2),
+    ],
+)
+def test_creating_a_node_for_each_task(grid, options, count):
+    """As many nodes as slots, whatever a slot needs; otherwise as few as hold them."""
+    assert len(grid.json("create_nodes", "-s", "8", "-d", BIG, *options)) == count
+
+
+def test_nodes_that_did_not_come_into_being(grid, monkeypatch):
+    """Although there was room for them: those that did are printed, and the end is not 0."""
+    create = grid.cluster.create_nodes
+
+    def create_one(nodes, *args, **kwargs):
+        return create(list(nodes)[:1], *args, **kwargs)
+
+    monkeypatch.setattr(grid.cluster, "create_nodes", create_one)
+    assert names(json.loads(grid("create_nodes", "-n", "3", BIG, code=1))) == ["htc-1"]
+    assert "only 1 of 3 nodes were created: " in grid.errors
 
 
 def test_slots_that_fit_nowhere(grid):
@@ -157,6 +238,8 @@ def test_only_saying_what_would_be_created(grid):
     ("args", "said"),
     [
         (["-n", "1", "-s", "1"], "either --nodes or --slots"),
+        (["-n", "0"], "--nodes: expected 1 or more, found 0"),
+        (["-s", "-2"], "--slots: expected 1 or more, found -2"),
         (["-a", "hpc"], "has no nodearray 'hpc': expected one of htc"),
         (["-v", "Standard_F8s"], "no VM size 'Standard_F8s': expected one of Standard_F4s"),
     ],
@@ -201,6 +284,85 @@ def test_nodes_that_are_needed_are_not_deleted(two_nodes):
     assert "node htc-1 has jobs: running (--force" in two_nodes.errors
     two_nodes("delete_nodes", "-H", "host-1.example", "--force")
     assert two_nodes.cluster.nodes["htc-1"].target_state == "Terminated"
+
+
+@pytest.mark.parametrize(
+    "command", ["delete_nodes", "remove_nodes", "restart_nodes", "reimage_nodes"]
+)
+def test_nodes_at_work_are_left_as_they_are(two_nodes, command):
+    """Whether a job runs there or is about to; unless one insists."""
+    before = vars(two_nodes.cluster.nodes["htc-2"]).copy()
+    two_nodes.scheduler.hosts.pop()  # nothing is known of host-2 but what CycleCloud says
+    two_nodes.scheduler.queue("waiting", slots=8)
+    for name, why in (("htc-1", "has jobs: running"), ("htc-2", "is about to get jobs: waiting")):
+        two_nodes.scheduler.read_jobs_and_nodes({}, force=True)  # as each process of its own does
+        two_nodes(command, "-N", name, code=1)
+        assert f"node {name} {why} (--force to do it nevertheless)" in two_nodes.errors
+    assert vars(two_nodes.cluster.nodes["htc-2"]) == before
+    assert "htc-2" in two_nodes(command, "-N", "htc-2", "--force")
+
+
+def test_a_job_that_runs_is_known_by_its_hosts_as_well(two_nodes):
+    """Where the scheduler lists them with the job, and not the job with them."""
+    job = Job("7", {"ncpus": 1}, executing_hostnames=["HOST-2.example"])
+    job.metadata["job_state"] = "running"
+    two_nodes.scheduler.jobs.append(job.to_dict())
+    two_nodes("delete_nodes", "-H", "host-2", code=1)
+    assert "node htc-2 has jobs: 7" in two_nodes.errors
+
+
+def test_nodes_that_are_only_planned_are_none(two_nodes):
+    """They are not among all, and have no name to be meant by."""
+    two_nodes.scheduler.queue("waiting", slots=12)
+    out = two_nodes("delete_nodes", "-N", "*", "--force")
+    assert "htc-2" in out
+    assert "htc-3" not in out
+    two_nodes("delete_nodes", "-N", "htc-3", "--force", code=1)
+    assert "there is no node 'htc-3'" in two_nodes.errors
+
+
+@pytest.mark.parametrize("command", ["delete_nodes", "remove_nodes", "join_nodes", "restart_nodes"])
+def test_a_host_name_that_stands_for_two_nodes(grid, command):
+    """Means neither of them: both are named; their own names tell them apart."""
+    for number in (1, 2):
+        grid.cluster.add_node(f"htc-{number}", "htc", state="Ready", hostname="x")
+    before = {name: vars(node).copy() for name, node in grid.cluster.nodes.items()}
+    grid(command, "-H", "x", code=1)
+    said = r"host name x stands for 2 nodes: htc-1 \(Ready, \S+\), htc-2 \(Ready, \S+\)"
+    assert re.search(said, grid.errors)
+    assert {name: vars(node) for name, node in grid.cluster.nodes.items()} == before
+    out = grid(command, "-N", "htc-2")
+    assert ("htc-2" in out, "htc-1" in out) == (True, False)
+
+
+class Terminal(io.StringIO):
+    """Somebody who types this."""
+
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("command", ["delete_nodes", "remove_nodes", "restart_nodes"])
+@pytest.mark.parametrize("every", [["-N", "*"], ["-H", "*"]])
+def test_all_nodes_on_a_terminal(grid, monkeypatch, command, every):
+    """It is asked first; --force does not ask, and neither does a script."""
+    grid.cluster.add_node("htc-1", "htc", state="Ready", hostname="host-1")
+    for answer in ("\n", "n\n", ""):
+        monkeypatch.setattr("sys.stdin", Terminal(answer))
+        grid(command, *every, code=1)
+        doing = command.removesuffix("_nodes").capitalize()
+        assert grid.errors.startswith(f"{doing} all 1 nodes of clusty? [y/N] ")
+        assert "nothing was done" in grid.errors
+    monkeypatch.setattr("sys.stdin", Terminal("y\n"))
+    assert "htc-1" in grid(command, *every)
+    grid.cluster.add_node("htc-2", "htc", state="Ready", hostname="host-2")
+    monkeypatch.setattr("sys.stdin", Terminal(""))
+    assert "htc-2" in grid(command, *every, "--force")
+    assert grid.errors == ""
+    grid.cluster.add_node("htc-3", "htc", state="Ready", hostname="host-3")
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    assert "htc-3" in grid(command, *every)
+    assert grid.errors == ""
 
 
 def test_nodes_to_keep_alive_are_not_deleted(grid):

@@ -70,6 +70,7 @@ class Site:
         self.home = home
         self.path = home / "autoscale.json"
         self.path.write_text(json.dumps(config))
+        self.path.chmod(0o600)
         self.capsys = capsys
         self.errors = ""
 
@@ -159,14 +160,15 @@ def test_up_and_down(site, simulator):
 
 
 def test_exactly_as_many_as_the_quota_allows(site, simulator):
-    """Of 60 nodes 25, and never more in any later pass; the limit is named."""
+    """Of 60 nodes 25, and never more in any later pass; the limit is named, and what of it is only planned."""
     site.jobs(big=60)
-    for _ in range(3):
+    full = "has 100 of 100 cores in use"
+    for said in (f"{full} or planned (100 cores planned)", full, full):
         site("autoscale")
         assert len(started(simulator)) == 25
         assert "job big lacks 35 slots" in site.errors
         assert "standardFSv2Family" in site.errors
-        assert "100 of 100 cores" in site.errors
+        assert f"{said}\n" in site.errors
         simulator.clock.advance(30)
     out = site("analyze", "-j", "big")
     assert "35 slots short" in out
@@ -223,8 +225,15 @@ def test_nodes_by_hand(site, simulator):
     assert simulator.cluster("demo").nodes()[0]["Tag"] == "x"
     simulator.clock.settle()
     site.jobs()
-    site("delete_nodes", "-N", "web-2")
+    out = site("delete_nodes", "-N", "web-2")
+    assert "Removed the following nodes from the scheduler:" in out
     assert started(simulator) == ["web-1"]
+    config = json.loads(site.path.read_text())
+    site.path.write_text(json.dumps({key: v for key, v in config.items() if key != "driver"}))
+    out = site(
+        "delete_nodes", "-N", "web-1"
+    )  # without a scheduler, there is nothing to be removed from
+    assert "Removed the following nodes:" in out
 
 
 def test_looking(site):
@@ -383,10 +392,25 @@ def test_a_first_try_needs_no_installation(site, monkeypatch, simulator):
     assert not {"lock_file", "logging"} & set(shown)
 
 
-def site_config(site):
+def site_config(site, *options):
     """What initconfig prints."""
-    cli.main(["initconfig", "--cluster-name", "demo", "--username", "u", "--url", "x"])
+    cli.main(["initconfig", "--cluster-name", "demo", "--username", "u", "--url", "x", *options])
     return json.loads(site.capsys.readouterr().out)
+
+
+def test_a_configuration_to_start_with_works_as_it_is(site, monkeypatch, simulator):
+    """It names no file that is not there, unless one asks for that; commands with it have nothing to complain of."""
+    known = simulator.connection("demo")
+    options = ["--url", known["url"], "--username", known["username"]]
+    shown = site_config(site, *options, "--password", known["password"])
+    assert "logging" not in shown
+    site.path.write_text(json.dumps({**shown, "cluster_name": known["cluster_name"]}))
+    site("buckets")
+    assert site.errors == ""
+    asked = site_config(site, "--log-config", "/x/logging.conf")
+    assert asked["logging"] == {"config_file": "/x/logging.conf"}
+    (site.home / "logging.conf").write_text("")
+    assert site_config(site)["logging"] == {"config_file": str(site.home / "logging.conf")}
 
 
 def test_the_shell(site, simulator, tmp_path):

@@ -51,6 +51,34 @@ RESOURCE = {"select": {}, "name": "ncpus", "value": "node.vcpu_count"}
             {"timeout": {"conect": 1}},
             "timeout.conect: unknown key, expected one of connect, read; did you mean 'connect'?",
         ),
+        (
+            {"output-columns": {"bucket": ["name"]}},
+            "output-columns.bucket: unknown key; did you mean 'buckets'?",
+        ),
+        (
+            {"vm_sizes": {"prices": {"westus2": {"Standard_F4": "0.2"}}}},
+            "vm_sizes.prices.westus2.Standard_F4: expected dollars per hour above 0, or an object with"
+            ' ondemand and spot, found "0.2"',
+        ),
+        (
+            {"vm_sizes": {"prices": {"westus2": {"Standard_F4": {"onDemand": 1}}}}},
+            "vm_sizes.prices.westus2.Standard_F4.onDemand: unknown key, expected one of ondemand, spot;"
+            " did you mean 'ondemand'?",
+        ),
+        (
+            {"vm_sizes": {"prices": {"westus2": {"Standard_F4": {"spot": -1}}}}},
+            "vm_sizes.prices.westus2.Standard_F4.spot: expected dollars per hour above 0 (leave out what"
+            " is unknown), found -1",
+        ),
+        (
+            {"vm_sizes": {"prices": {"Standard_F4": 0.2}}},
+            "vm_sizes.prices.Standard_F4: expected prices by VM size, an object, found 0.2",
+        ),
+        (
+            {"vm_sizes": {"prices": 3}},
+            "vm_sizes.prices: expected the path of a file, prices by location and VM size, or items of"
+            " Azure's Retail Prices API, found 3",
+        ),
         ({"retry": {"attempts": 0}}, "retry.attempts: expected a whole number, 1 or more, found 0"),
         (
             {"valid_hostnames": ["("]},

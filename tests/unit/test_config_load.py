@@ -94,7 +94,8 @@ def test_circles_are_shown(write):
         ("[]", "expected a JSON object, found list"),
         ('{"include": 3}', "include: expected a list of paths, found 3"),
         ('{"include": [3]}', "include: expected a list of paths"),
-        ('{"include": ["missing.json"]}', "missing.json"),
+        ('{"include": ["missing.json"]}', "there is no such file"),
+        ('{"a": {"b": 1, "c": 2, "b": 3}}', "expected each key once, found 'b' twice beside 'c'"),
     ],
 )
 def test_files_that_cannot_be_used(write, content, expected):
@@ -103,6 +104,18 @@ def test_files_that_cannot_be_used(write, content, expected):
     with pytest.raises(ConfigurationException, match="Could not parse config") as e:
         load_config(path)
     assert expected in str(e.value) and path in str(e.value)
+
+
+@pytest.mark.parametrize(
+    "name, why",
+    [("missing.json", "there is no such file"), (".", "it cannot be read: Is a directory")],
+)
+def test_files_that_cannot_be_read(tmp_path, name, why):
+    """Which, and why."""
+    path = str(tmp_path / name) if name != "." else str(tmp_path)
+    with pytest.raises(ConfigurationException) as e:
+        load_config(path)
+    assert str(e.value) == f"Could not parse config {path}: {why}"
 
 
 def test_files_that_are_no_text(tmp_path):

@@ -108,7 +108,9 @@ def test_file_that_is_no_text(tmp_path):
         resolve_secrets({"credentials_file": str(path)})
 
 
-@pytest.mark.parametrize("path, expected", [("/missing", "No such file"), (3, "expected a path")])
+@pytest.mark.parametrize(
+    "path, expected", [("/missing", "there is no such file"), (3, "expected a path")]
+)
 def test_file_that_is_not_there(path, expected):
     """The error says what is wrong with the path."""
     with pytest.raises(ConfigurationException, match=expected):

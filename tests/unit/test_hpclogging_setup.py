@@ -44,9 +44,9 @@ def run(tmp_path):
     """Initialise logging with a configuration in a new process, say something, return what stderr shows."""
     (tmp_path / "cwd").mkdir()
 
-    def run(config=None, **env):
+    def run(config=None, program=SAY, **env):
         done = subprocess.run(
-            [sys.executable, "-c", SAY, json.dumps(config)],
+            [sys.executable, "-c", program, json.dumps(config)],
             cwd=tmp_path / "cwd",
             env={**os.environ, "AUTOSCALE_LOG_CONFIG": "", **env},
             capture_output=True,
@@ -154,3 +154,29 @@ def test_configured_files_of_others_are_not_rotated(tmp_path):
     subprocess.run([sys.executable, "-c", OTHERS, str(tmp_path / "my.conf")], check=True)
     first, second = (tmp_path / "a.log").read_text().splitlines()
     assert "will not be rotated" in first and second.endswith("INFO hello")
+
+
+USE = """
+import json, logging, sys
+from hpc.autoscale import hpclogging
+from hpc.autoscale.ccbindings.mock import MockClusterBinding
+from hpc.autoscale.job.demandcalculator import new_demand_calculator
+from hpc.autoscale.node.nodemanager import new_node_manager
+config = {"cluster_name": "c", "_mock_bindings": MockClusterBinding("c"), **(json.loads(sys.argv[1]) or {})}
+new_demand_calculator(config, node_mgr=new_node_manager(config))
+hpclogging.debug("detail")
+hpclogging.warning("news")
+"""
+
+
+def test_using_the_library_configures_nothing_by_itself(run, tmp_path):
+    """A program that says nothing of logging sees warnings; one that does gets what it says."""
+    assert run(program=USE) == "WARNING:root:news\n"
+    (tmp_path / "log.conf").write_text(CONF)
+    asked = {"logging": {"config_file": str(tmp_path / "log.conf")}}
+    for said in (run(asked, USE), run({}, USE, AUTOSCALE_LOG_CONFIG=str(tmp_path / "log.conf"))):
+        assert "from file: [init] DEBUG detail\n" in said
+        assert "from file: [init] WARNING news\n" in said
+    assert "WARNING: early" in run(
+        {}
+    )  # whoever asks for it, and does not say where, gets all of it

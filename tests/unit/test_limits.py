@@ -94,6 +94,11 @@ def test_spot_reads_through_to_its_region():
     assert spot._available_count(4) == 13
     region._decrement(5, 4)
     assert (spot._available_count(4), spot._consumed_core_count) == (8, 65)
+    assert (
+        str(spot)
+        == str(region)
+        == "Spot(westus2) has 65 of 100 cores in use or planned (20 cores planned)"
+    )
 
 
 # -- the limits of a bucket

@@ -365,6 +365,24 @@ def test_paths_may_hold_anything(tmp_path, name):
     assert os.listdir(tmp_path) == [name]
 
 
+def test_a_full_disk(path):
+    """The file is named, and keeps what was known."""
+    with History(path) as history:
+        history.update([make("N-0")])
+        (pages,) = history.conn.execute("PRAGMA page_count").fetchone()
+        history.conn.execute(f"PRAGMA max_page_count = {pages}")
+        with pytest.raises(NodeHistoryError) as e:
+            history.update([make(f"N-{n}") for n in range(2000)])
+        assert str(e.value) == f"node history {path}: database or disk is full"
+        assert len(history.find_unmatched(-1)) == 1
+
+
+def test_what_is_wrong_with_a_file_that_cannot_be_opened(tmp_path):
+    """Is said, because SQLite does not."""
+    with pytest.raises(NodeHistoryError, match=f"node history {tmp_path}: .*; it is a directory$"):
+        SQLiteNodeHistory(tmp_path)
+
+
 def test_a_missing_directory_is_named(tmp_path):
     """One line says which directory is missing."""
     with pytest.raises(NodeHistoryError, match=f"there is no directory {tmp_path / 'no'}$"):

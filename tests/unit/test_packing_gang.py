@@ -197,7 +197,7 @@ def test_the_closest_of_a_family_says_what_kept_the_rest_out():
     delta = site.packer.ask(NODES, nodes(16))
     assert summarise([(stock.name, reject) for stock, reject in delta.rejects]) == [
         "GangTooLarge: F4/pg30 could take 8 of the 16 nodes that must go together: NoCapacity: has no"
-        " room for a new node: Group(pg30) has 8 of 8 nodes in use",
+        " room for a new node: Group(pg30) has 8 of 8 nodes in use or planned (8 nodes planned)",
         "GangTooLarge: F4/pg0 could take 4 of the 16 nodes that must go together (and 38 more alike)",
     ]
 

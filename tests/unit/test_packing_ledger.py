@@ -137,3 +137,35 @@ def test_says_which_limit_with_its_figures():
     assert "2 nodes, 8 cores" in str(e.value)
     assert Account("Cluster").describe() == "Cluster has no limit in use"
     assert isinstance(e.value, RuntimeError)
+
+
+@pytest.mark.parametrize(
+    ("counts", "charged", "owed", "said"),
+    [
+        (
+            {"max_cores": 100, "used_cores": 60},
+            (10, 40),
+            (0, 0),
+            "100 of 100 cores in use or planned (40 cores planned)",
+        ),
+        (
+            {"max_cores": 100, "used_cores": 60},
+            (1, 4),
+            (2, 8),
+            "72 of 100 cores in use or planned (12 cores planned)",
+        ),
+        ({"max_cores": 100, "used_cores": 60}, (-2, -8), (0, 0), "52 of 100 cores in use"),
+        ({"max_cores": 100, "used_cores": 60}, (0, 0), (0, 0), "60 of 100 cores in use"),
+        (
+            {"max_cores": 100, "used_cores": 60, "max_nodes": 30, "used_nodes": 15},
+            (1, 4),
+            (0, 0),
+            "16 of 30 nodes and 64 of 100 cores in use or planned (1 nodes and 4 cores planned)",
+        ),
+    ],
+)
+def test_what_is_planned_is_not_called_in_use(counts, charged, owed, said):
+    """What was used at first and what was charged since are said apart."""
+    account = Account("NodeArray(htc)", **counts)
+    account.charge(*charged)
+    assert account.describe(*owed) == f"NodeArray(htc) has {said}"

@@ -97,7 +97,10 @@ def test_part_of_it_is_a_success_that_says_what_stopped_the_rest():
     delta = bench.place(cores(4), Want(5))
     assert delta.units == 2
     assert codes(delta) == [("a", "NodesFull"), ("a", "NoCapacity")]
-    assert "Bucket(a) has 2 of 2 nodes in use" in delta.rejects[-1][1].explain()
+    assert (
+        "Bucket(a) has 2 of 2 nodes in use or planned (2 nodes planned)"
+        in delta.rejects[-1][1].explain()
+    )
     assert not bench.place(cores(4), Want(1))
 
 
@@ -117,7 +120,10 @@ def test_a_shared_limit_is_charged_once_for_all():
     delta = bench.place(cores(4), Want(9))
     assert delta.units == 5
     assert (len(a.shapes), len(b.shapes), region.used_cores) == (3, 2, 20)
-    assert "Region(x) has 20 of 20 cores" in delta.rejects[-1][1].explain()
+    assert (
+        "Region(x) has 20 of 20 cores in use or planned (20 cores planned)"
+        in delta.rejects[-1][1].explain()
+    )
 
 
 def test_reserved_places_are_not_given_away():

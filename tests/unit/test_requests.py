@@ -1,5 +1,6 @@
 """Request ids, kept until the server is known to have answered."""
 
+import errno
 import json
 
 import pytest
@@ -35,6 +36,22 @@ def test_an_id_is_on_disk_before_the_request_leaves(path):
     log.settle("a")
     log.settle("unknown")
     assert kept(path) == ["b"]
+
+
+def test_a_full_disk(path, monkeypatch):
+    """The file is named, nothing is sent, and what was known is still there."""
+    log = RequestLog(path, ids("a", "b"))
+    log.begin()
+
+    def full(handle):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(RequestLogError) as e:
+        log.begin()
+    assert str(e.value) == f"request ids {path}: cannot be written: No space left on device"
+    assert (kept(path), log.unsettled) == (["a"], ["a"])
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
 def test_another_process_finds_it(path):

@@ -1,5 +1,6 @@
 """The small things that integrations use."""
 
+import errno
 import io
 import json
 import os
@@ -13,6 +14,7 @@ import pytest
 
 from hpc.autoscale import errors, util
 from hpc.autoscale.config import load, timeouts
+from hpc.autoscale.errors import LockUnusableError
 from hpc.autoscale.hpctypes import Memory
 from hpc.autoscale.util import AliasDict, ShellDict, SingletonFileLock
 
@@ -128,9 +130,35 @@ def test_lock_file_is_for_its_owner_only(tmp_path):
 
 
 def test_lock_that_cannot_be_opened(tmp_path):
-    """The error says what is wrong with the file."""
-    with pytest.raises(util.MultipleInstancesError, match="No such file"):
-        SingletonFileLock(str(tmp_path / "missing" / "lock"))
+    """The error says what is wrong with the file; who catches the published error catches it, too."""
+    path = str(tmp_path / "missing" / "lock")
+    with pytest.raises(util.MultipleInstancesError) as refused:
+        SingletonFileLock(path)
+    assert isinstance(refused.value, LockUnusableError)
+    assert str(refused.value) == f"lock file {path!r} cannot be opened: No such file or directory"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="locks there are not flock's")
+def test_lock_that_the_file_system_does_not_know(tmp_path, monkeypatch):
+    """Is not said to be held by somebody."""
+
+    def flock(*args):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(util.fcntl, "flock", flock)
+    with pytest.raises(LockUnusableError, match=r"lock' cannot be locked: No locks available"):
+        SingletonFileLock(str(tmp_path / "lock"))
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+def test_lock_on_a_full_disk(caplog):
+    """Is held all the same; the log names the file in which the process id is missing."""
+    lock = SingletonFileLock("/dev/full")
+    with pytest.raises(util.MultipleInstancesError, match="held by"):
+        SingletonFileLock("/dev/full")
+    assert "lock file '/dev/full' cannot be written" in caplog.text
+    lock.unlock()
+    SingletonFileLock("/dev/full").unlock()
 
 
 @pytest.mark.parametrize("key", ["lock_file", "lock_path"])

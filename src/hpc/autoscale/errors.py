@@ -30,6 +30,13 @@ class MultipleInstancesError(AutoscaleError):
     """Another process holds the lock."""
 
 
+class LockUnusableError(MultipleInstancesError):
+    """The lock file cannot be opened or locked, for a reason that has nothing to do with other processes.
+
+    It is a MultipleInstancesError because callers that catch that one must not go on without the lock.
+    """
+
+
 class ReadOnlyModeException(AutoscaleError):
     """A change was asked of something that was opened for reading only."""
 
@@ -55,6 +62,13 @@ class StalePlanError(AutoscaleError):
 
 class CycleCloudError(AutoscaleError):
     """Base of everything that can go wrong between this library and a CycleCloud server."""
+
+
+def unreadable(error: OSError) -> str:
+    """Why a file cannot be read, for a sentence that has named it."""
+    if isinstance(error, FileNotFoundError):
+        return "there is no such file"
+    return f"it cannot be read: {error.strerror or error}"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -4,6 +4,7 @@ Published as one module, so it stays one; nothing new belongs here. Reading and 
 `hpc.autoscale.config` and is only offered here under its published names.
 """
 
+import errno
 import os
 import re
 import sys
@@ -19,6 +20,7 @@ from hpc.autoscale.errors import (
     AutoscaleError,
     CircularIncludeError,
     ConfigurationException,
+    LockUnusableError,
     MultipleInstancesError,
 )
 
@@ -154,8 +156,8 @@ class SingletonFileLock(SingletonLock):
     """A lock on a file, which holds the process id of the owner while it is locked.
 
     The operating system drops the lock when the process ends, however it ends, so a file that was left behind locks
-    nobody out. MultipleInstancesError when somebody else has it and when the file cannot be opened; the content of a
-    file that is locked by somebody else is not touched.
+    nobody out. MultipleInstancesError when somebody else has it, LockUnusableError (one of those) when the file cannot
+    be opened or locked; the content of a file that is locked by somebody else is not touched.
     """
 
     def __init__(self, path: str) -> None:
@@ -164,12 +166,14 @@ class SingletonFileLock(SingletonLock):
             # "a+" and not "w", which would empty the file of the owner before we know that there is none
             self.lockfp = open(path, "a+", encoding="utf-8", opener=_for_us_alone)  # noqa: SIM115
         except OSError as e:
-            raise MultipleInstancesError(f"lock file {path!r} cannot be opened: {e}") from e
+            raise LockUnusableError(f"lock file {path!r} cannot be opened: {e.strerror}") from e
         try:
             _lock_file(self.lockfp)
         except OSError as e:
             owner = self._owner()
             self.lockfp.close()
+            if e.errno not in _HELD:
+                raise LockUnusableError(f"lock file {path!r} cannot be locked: {e.strerror}") from e
             raise MultipleInstancesError(
                 f"expected to be the only instance, but lock file {path!r} is held by {owner}"
             ) from e
@@ -181,9 +185,12 @@ class SingletonFileLock(SingletonLock):
             self.lockfp.close()
 
     def _write(self, text: str) -> None:
-        self.lockfp.truncate(0)
-        self.lockfp.write(text)
-        self.lockfp.flush()
+        """Replace the content, which only tells people who the owner is: the lock is as good without it."""
+        try:
+            os.ftruncate(self.lockfp.fileno(), 0)
+            os.write(self.lockfp.fileno(), text.encode())
+        except OSError as e:
+            _log.warning("lock file %r cannot be written: %s", self.lockpath, e.strerror)
 
     def _owner(self) -> str:
         try:
@@ -192,6 +199,10 @@ class SingletonFileLock(SingletonLock):
         except OSError:  # Windows lets nobody else read what is locked
             pid = ""
         return f"process {pid}" if pid else "another process"
+
+
+# What the system says when somebody else has locked a file.
+_HELD = (errno.EAGAIN, errno.EACCES, errno.EDEADLK)
 
 
 def _for_us_alone(path: str, flags: int) -> int:

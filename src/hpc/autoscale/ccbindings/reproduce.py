@@ -16,7 +16,7 @@ from hpc.autoscale.ccbindings.models import (
 )
 from hpc.autoscale.ccbindings.replies import M
 from hpc.autoscale.ccbindings.selection import SelectingBinding, Selection
-from hpc.autoscale.errors import ConfigurationException
+from hpc.autoscale.errors import ConfigurationException, unreadable
 
 if TYPE_CHECKING:
     from hpc.autoscale.node.node import Node
@@ -101,7 +101,9 @@ def _load(key: str, saved: Any, model: type[M]) -> M:
         try:
             with open(os.path.expanduser(saved), encoding="utf-8") as file:
                 saved = json.load(file)
-        except (OSError, ValueError) as error:
+        except OSError as error:
+            raise ConfigurationException(f"{where}: {unreadable(error)}") from None
+        except ValueError as error:
             raise ConfigurationException(f"{where}: expected a file of JSON: {error}") from None
     reply = model.adopt(saved)
     if not isinstance(reply, model):

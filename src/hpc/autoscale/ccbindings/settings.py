@@ -15,9 +15,10 @@ from hpc.autoscale.errors import ConfigurationException
 def text(settings: Mapping[str, Any], key: str) -> str:
     """A text that must be there. Its value is in no error message: it may be the password."""
     value = settings.get(key)
-    if not isinstance(value, str) or not value:
-        shown = "nothing" if not value else f"a {type(value).__name__}"
-        raise ConfigurationException(f"{key}: expected a text, found {shown}")
+    if value is None or value == "":
+        raise ConfigurationException(f"{key} of the CycleCloud server is not set")
+    if not isinstance(value, str):
+        raise ConfigurationException(f"{key}: expected a text, found a {type(value).__name__}")
     return value
 
 

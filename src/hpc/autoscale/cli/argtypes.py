@@ -12,7 +12,7 @@ import sys
 from argparse import ArgumentTypeError
 from typing import Any, NoReturn, get_args
 
-from hpc.autoscale.errors import did_you_mean
+from hpc.autoscale.errors import did_you_mean, unreadable
 from hpc.autoscale.job.demandprinter import OutputFormat
 
 _FORMATS: tuple[OutputFormat, ...] = get_args(OutputFormat)
@@ -44,10 +44,19 @@ def json_type(text: str) -> Any:
             with open(text, encoding="utf-8") as stream:
                 return json.load(stream)
         return json.loads(text)
-    except (OSError, ValueError) as problem:
+    except OSError as problem:
+        raise ArgumentTypeError(f"{text}: {unreadable(problem)}") from problem
+    except ValueError as problem:
+        missing = (
+            "" if _begins_as_json(text) or os.path.exists(text) else "there is no such file, and "
+        )
         raise ArgumentTypeError(
-            f"expected a JSON file or JSON, found {text!r}: {problem}"
+            f"expected a JSON file or JSON, found {text!r}: {missing}{problem}"
         ) from problem
+
+
+def _begins_as_json(text: str) -> bool:
+    return text.lstrip()[:1] in ("{", "[", '"')
 
 
 def constraint_type(text: str) -> str:

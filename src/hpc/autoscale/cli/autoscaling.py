@@ -102,7 +102,8 @@ class AutoscalingCommands(CommandLine):
     ) -> DemandResult:
         """Print the demand of a pass; PassIncomplete when something went wrong in it."""
         demand = summary.demand or DemandResult([], [], [], [])
-        columns = self._columns(config, output_columns, "autoscale")
+        columns = self._columns(config, output_columns, _table_of(config, summary))
+        self._warn_of_columns(demand)
         print_demand(columns, demand, sys.stdout, output_format or "table", log=True, long=long)
         if not summary.dry_run:
             self._refresh_in_passing(config)
@@ -167,6 +168,12 @@ class AutoscalingCommands(CommandLine):
         _print_shortages(job_id, unsatisfied, set_aside, long)
 
 
+def _table_of(config: Config, summary: PassSummary) -> str:
+    """The command whose configured columns are printed: those for autoscale are for demand as well, unless it has its own."""
+    own = (config.get("output-columns") or {}).get("demand")
+    return "demand" if summary.dry_run and own else "autoscale"
+
+
 def _name_of(job: object) -> object:
     """The name of what should be a job."""
     return getattr(job, "name", None)
@@ -190,7 +197,9 @@ def _print_failure(result: Result, long: bool) -> None:
     """Print why something failed; a summary of other failures only when everything is wanted."""
     if result or (result.status == "CompoundFailure" and not long):
         return
-    _print_reason(result.status, "\n".join(result.reasons) or result.message, long)
+    # a reason may begin with the status that stands before it
+    said = [r.removeprefix(f"{result.status}: ") for r in result.reasons or [result.message]]
+    _print_reason(result.status, "\n".join(said), long)
 
 
 def _print_reason(status: str, message: str, long: bool) -> None:

@@ -13,6 +13,7 @@ from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.hooks import Config
 from hpc.autoscale.cli.options import CommandLine
 from hpc.autoscale.cli.sizes import check_vm_sizes, unknown_vm_sizes
+from hpc.autoscale.cli.unknown import unknown_resources
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.job.demandprinter import OutputFormat
 from hpc.autoscale.node.bucket import NodeBucket
@@ -32,8 +33,9 @@ _BUCKET_COLUMNS = [
     "memory",
     "available_count",
 ]
-# The same memory as in the column `memory`, in other units.
+# The same memory as in the column `memory`, in other units; `limits` has them all the same.
 _REPETITIVE = frozenset({"memb", "memkb", "memmb", "memtb"})
+_LIMITS_COLUMNS = [*_BUCKET_COLUMNS[:3], "vm_family", *_BUCKET_COLUMNS[3:]]
 
 
 class ClusterCommands(CommandLine):
@@ -63,18 +65,19 @@ class ClusterCommands(CommandLine):
         node_mgr = self._prepared_node_mgr(config)
         every = node_mgr.get_buckets()
         check_vm_sizes(given, "", every)
+        self._warn_once(*unknown_resources(constraints, (), every))
         buckets = [b for b in every if all(c.satisfied_by_bucket(b) for c in constraints)]
-        columns = self._bucket_columns(config, output_columns, buckets)
+        asked = output_columns or _columns_of(config, buckets)
+        columns = self._columns(config, asked, "buckets")
         self._print_nodes(map(_with_limits, buckets), columns, output_format, long, node_mgr)
         check_cluster(node_mgr)
 
-    def _bucket_columns(
-        self, config: Config, asked: Sequence[str] | None, buckets: Iterable[NodeBucket]
-    ) -> list[str]:
-        if asked:
-            return self._columns(config, asked, "buckets")
-        configured = (config.get("output-columns") or {}).get("buckets")
-        return list(configured or [*_BUCKET_COLUMNS, *_resources_of(buckets)])
+    def _columns_by_default_of(self, config: Config, command: str | None) -> list[str]:
+        """Those of buckets and limits depend on what the cluster has."""
+        if command not in ("buckets", "limits"):
+            return super()._columns_by_default_of(config, command)
+        buckets = self._prepared_node_mgr(config).get_buckets()
+        return _columns_of_limits(buckets) if command == "limits" else _columns_of(config, buckets)
 
     def limits_parser(self, parser: ArgumentParser) -> None:
         """Options of limits."""
@@ -86,10 +89,9 @@ class ClusterCommands(CommandLine):
         """Prints all limits and quotas of each kind of node, as JSON unless asked otherwise."""
         node_mgr = self._prepared_node_mgr(config)
         buckets = node_mgr.get_buckets()
-        counts = {name: None for bucket in buckets for name in _counts(bucket.limits)}
-        columns = dict.fromkeys([*_BUCKET_COLUMNS, *_resources_of(buckets), *counts])
         rows = map(_with_limits, buckets)
-        self._print_nodes(rows, list(columns), output_format or "json", long, node_mgr)
+        columns = _columns_of_limits(buckets)
+        self._print_nodes(rows, columns, output_format or "json", long, node_mgr)
         check_cluster(node_mgr)
 
     def debug_cluster_status_parser(self, parser: ArgumentParser) -> None:
@@ -160,7 +162,17 @@ def _counts(limits: BucketLimits) -> dict[str, int]:
     }
 
 
-def _resources_of(buckets: Iterable[NodeBucket]) -> list[str]:
-    """Names of the buckets' resources in order of appearance, without those that repeat the standard columns."""
-    names = {name: None for bucket in buckets for name in bucket.resources}
-    return [name for name in names if name not in _REPETITIVE and name not in _BUCKET_COLUMNS]
+def _columns_of_limits(buckets: Iterable[NodeBucket]) -> list[str]:
+    """Everything that is known of buckets: what they are, all their resources, and all their limits."""
+    names = [name for bucket in buckets for name in bucket.resources]
+    counts = [name for bucket in buckets for name in _counts(bucket.limits)]
+    return list(dict.fromkeys([*_LIMITS_COLUMNS, *names, *counts]))
+
+
+def _columns_of(config: Config, buckets: Iterable[NodeBucket]) -> list[str]:
+    """As configured for buckets; else what they are, and those of their resources that do not repeat it."""
+    configured = (config.get("output-columns") or {}).get("buckets")
+    if configured:
+        return list(configured)
+    names = [name for bucket in buckets for name in bucket.resources if name not in _REPETITIVE]
+    return list(dict.fromkeys([*_BUCKET_COLUMNS, *names]))

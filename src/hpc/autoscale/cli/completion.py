@@ -1,7 +1,7 @@
 """Completion of command lines: what the shell may offer, from a small cache file and never from the network.
 
-The cache, `.example_node_cache.json` in the home of the integration, has one example node per bucket and the names of
-the nodes. `refresh_autocomplete` and every autoscale write it anew.
+The cache, `.example_node_cache.json` in the home of the integration's driver, has one example node per bucket and the
+names of the nodes, those that only the scheduler knows included. `refresh_autocomplete` and every autoscale write it anew.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler.faults import Faults, call_with_up_to
 from hpc.autoscale.cli.hooks import Config, Hooks
+from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.hpctypes import Size
 from hpc.autoscale.job.demandprinter.columns import all_column_names
 from hpc.autoscale.node import vm_sizes
@@ -80,20 +81,23 @@ class Completion(Hooks):
 
     def _refresh_in_passing(self, config: Config) -> None:
         """The same where there is a place for it; what goes wrong is only logged."""
-        if os.path.isdir(self.autoscale_home):
+        if os.path.isdir(self._state_home(config)):
             Faults().guard("refreshing completion", self.refresh_autocomplete, config)
 
     def _get_example_nodes(self, config: Config, force: bool = False) -> list[Node]:
         """The example nodes, from the cache where there is one; `force` reads them from CycleCloud."""
-        path = os.path.join(self.autoscale_home, CACHE_FILE)
+        path = os.path.join(self._state_home(config), CACHE_FILE)
         if not force and (self.example_nodes or self._read_cache(path)):
             return self.example_nodes
         driver, config = self._prepared(config)
         node_mgr = self._node_mgr(config, driver)
         self.example_nodes = self._make_example_nodes(config, node_mgr)
+        read = Faults().guard("reading the scheduler's hosts", driver.read_jobs_and_nodes, config)
         nodes = node_mgr.get_nodes()
-        self.node_names = [node.name for node in nodes]
-        self.hostnames = [node.hostname for node in nodes if node.hostname]
+        hosts = {str(node.hostname).lower() for node in nodes if node.hostname}
+        own = [n for n in (read[1] if read else ()) if str(n.hostname).lower() not in hosts]
+        self.node_names = [str(node.name) for node in (*nodes, *own)]
+        self.hostnames = [str(node.hostname) for node in (*nodes, *own) if node.hostname]
         self._write_cache(path)
         return self.example_nodes
 
@@ -105,14 +109,12 @@ class Completion(Hooks):
             "hostnames": self.hostnames,
         }
         self._add_completion_data(content)
-        handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=CACHE_FILE)
         try:
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
-                json_dump(content, stream)
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+            _replace(path, content)
+        except OSError as problem:
+            raise AutoscaleError(
+                f"what completion knows cannot be written to {path}: {problem.strerror}"
+            ) from problem
 
     def _read_cache(self, path: str) -> bool:
         """Whether there was a cache that could be read. A broken one is as good as none."""
@@ -130,33 +132,51 @@ class Completion(Hooks):
 
     # -- completers
 
-    def _cached_nodes(self) -> list[Node]:
+    def _cached_nodes(self, parsed_args: Namespace | None = None) -> list[Node]:
         if not self.example_nodes:
-            self._read_cache(os.path.join(self.autoscale_home, CACHE_FILE))
+            config = self._config_at_hand(getattr(parsed_args, "config", None))
+            home = Faults().guard("completing", self._state_home, config) if config else None
+            self._read_cache(os.path.join(home or self.autoscale_home, CACHE_FILE))
         return self.example_nodes
 
-    def _complete_node_names(self, prefix: str, **kwargs: Any) -> list[str]:
-        self._cached_nodes()
+    def _config_at_hand(self, path: str | None) -> Config | None:
+        """The configuration that the line names, as far as it can be used."""
+        if not path:
+            return None
+        try:
+            return load_config(path)
+        except RuntimeError as problem:
+            _note("%s: %s", path, problem)
+            return None
+
+    def _complete_node_names(
+        self, prefix: str, parsed_args: Namespace | None = None, **kwargs: Any
+    ) -> list[str]:
+        self._cached_nodes(parsed_args)
         return _next_of_list(prefix, self.node_names)
 
-    def _complete_hostnames(self, prefix: str, **kwargs: Any) -> list[str]:
-        self._cached_nodes()
+    def _complete_hostnames(
+        self, prefix: str, parsed_args: Namespace | None = None, **kwargs: Any
+    ) -> list[str]:
+        self._cached_nodes(parsed_args)
         return _next_of_list(prefix, self.hostnames)
 
-    def _complete_nodearrays(self, prefix: str, **kwargs: Any) -> list[str]:
-        return _distinct(node.nodearray for node in self._cached_nodes())
+    def _complete_nodearrays(
+        self, prefix: str, parsed_args: Namespace | None = None, **kwargs: Any
+    ) -> list[str]:
+        return _distinct(node.nodearray for node in self._cached_nodes(parsed_args))
 
     def _complete_vm_sizes(
         self, prefix: str, parsed_args: Namespace | None = None, **kwargs: Any
     ) -> list[str]:
         nodearray = getattr(parsed_args, "nodearray", None)
-        nodes = [n for n in self._cached_nodes() if nodearray in (None, n.nodearray)]
+        nodes = [n for n in self._cached_nodes(parsed_args) if nodearray in (None, n.nodearray)]
         return _distinct(n.vm_size for n in nodes) or vm_sizes.all_possible_vm_sizes()
 
     def _complete_output_columns(
         self, prefix: str, parsed_args: Namespace | None = None, **kwargs: Any
     ) -> list[str]:
-        nodes = self._cached_nodes()
+        nodes = self._cached_nodes(parsed_args)
         names = {*all_column_names(nodes), *QUERYABLE_PROPERTIES, "job_ids"}
         for node in nodes:
             names.update(node.resources, node.metadata)
@@ -165,23 +185,33 @@ class Completion(Hooks):
         return _next_of_list(prefix, sorted(names))
 
     def _columns_by_default(self, config_path: str | None, command: str | None) -> list[str]:
-        if not config_path:
-            return []
-        try:
-            config = load_config(config_path)
-        except RuntimeError as problem:
-            _note("columns from %s: %s", config_path, problem)
+        config = self._config_at_hand(config_path)
+        if config is None:
             return []
         return call_with_up_to(self._default_output_columns, config, command)
 
-    def _complete_constraints(self, prefix: str, **kwargs: Any) -> list[str]:
-        nodes = self._cached_nodes()
+    def _complete_constraints(
+        self, prefix: str, parsed_args: Namespace | None = None, **kwargs: Any
+    ) -> list[str]:
+        nodes = self._cached_nodes(parsed_args)
         name, equals, _ = prefix.partition("=")
         if equals:
             return [f"{name}={value}" for value in _values_of(name, nodes)]
         resources = {name for node in nodes for name in node.resources}
         names = [*(f"node.{prop}" for prop in QUERYABLE_PROPERTIES), *sorted(resources)]
         return [f"{name}=" for name in names]
+
+
+def _replace(path: str, content: Any) -> None:
+    """Write JSON beside the file, for the owner's eyes only, and rename it over the file."""
+    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=CACHE_FILE)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            json_dump(content, stream)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
 
 
 def _without_secrets(node: Node) -> dict[str, Any]:

@@ -8,9 +8,9 @@ import sys
 from argparse import ArgumentParser
 from typing import Any, TextIO
 
-from hpc.autoscale.autoscaler.faults import call_with_up_to
 from hpc.autoscale.cli.hooks import Config
 from hpc.autoscale.cli.options import CommandLine
+from hpc.autoscale.errors import AutoscaleError, did_you_mean
 from hpc.autoscale.redaction import redact
 from hpc.autoscale.util import json_dump
 
@@ -35,9 +35,20 @@ class ConfigurationCommands(CommandLine):
 
     def default_output_columns(self, config: Config, command: str | None = None) -> None:
         """Prints the columns used by default, as an option and as a piece of configuration."""
-        columns = call_with_up_to(self._get_default_output_columns, config, command)
+        if command is not None:
+            known = [name for name in dir(self) if self._is_command(name)]
+            if command not in known:
+                raise AutoscaleError(
+                    f"there is no command {command!r}{did_you_mean(command, known)}"
+                )
+        columns = self._columns_by_default_of(config, command)
         print(f"--output-columns {','.join(columns)}")
         print(json.dumps({"output-columns": {command or "default": columns}}, indent=2))
+
+    def _is_command(self, name: str) -> bool:
+        """Whether there is such a command, here or where there is a driver."""
+        public = not name.startswith("_") and not name.endswith("_parser")
+        return public and callable(getattr(self, name))
 
     def initconfig_parser(self, parser: ArgumentParser) -> None:
         """Options of initconfig."""

@@ -7,16 +7,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from hpc.autoscale.autoscaler.learning import stopping_limits
-from hpc.autoscale.cli.argtypes import json_type, warn
+from hpc.autoscale.cli.argtypes import json_type
 from hpc.autoscale.cli.cluster import check_cluster
 from hpc.autoscale.cli.completion import completed_by
 from hpc.autoscale.cli.hooks import Config
 from hpc.autoscale.cli.options import CommandLine
 from hpc.autoscale.cli.sizes import check_vm_sizes
+from hpc.autoscale.cli.unknown import unknown_resources
 from hpc.autoscale.errors import AutoscaleError, did_you_mean
 from hpc.autoscale.job.demandprinter import OutputFormat
+from hpc.autoscale.node.constraints import get_constraints
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.results import BootupResult
 
 
 class CreationCommands(CommandLine):
@@ -76,16 +79,17 @@ class CreationCommands(CommandLine):
         long: bool = False,
         strategy: str | None = None,
     ) -> None:
-        """Creates nodes, by number or for a number of slots."""
-        if nodes and slots:
-            raise AutoscaleError("expected either --nodes or --slots, found both")
+        """Creates nodes, by number or for a number of slots; all of them, or none."""
+        _check_numbers(nodes, slots)
         driver, config = self._prepared(config)
         if placement_group:
             _offer_placement_group(config, nodearray, placement_group)
         node_mgr = self._node_mgr(config, driver)
         _check_offer(node_mgr, nodearray, vm_size)
         given = self._constraints(constraint_expr)
-        check_vm_sizes(given, "", node_mgr.get_buckets())
+        buckets = node_mgr.get_buckets()
+        check_vm_sizes(given, "", buckets)
+        self._warn_once(*unknown_resources(get_constraints(given), (), buckets))
         wanted = {
             "node.exists": False,
             **({"exclusive": True} if exclusive else {}),
@@ -94,25 +98,59 @@ class CreationCommands(CommandLine):
             **({"node.vm_size": vm_size} if vm_size else {}),
             "node.placement_group": placement_group or None,
         }
-        result = node_mgr.allocate(
-            [*given, wanted],
-            node_count=None if slots else (nodes or 1),
-            slot_count=slots,
-            allow_existing=False,
-            assignment_id="create_nodes()",
-        )
-        if not result:
-            why = "; ".join(result.reasons) or result.status
-            raise AutoscaleError(f"no nodes can be created: {why}")
-        _warn_of_shortage(node_mgr, len(result.nodes), nodes or 0)
+        # one task per node makes as many nodes as there are slots
+        by_slots = slots if slots and not exclusive_task else None
+        planned = _plan(node_mgr, [*given, wanted], slots or nodes or 1, by_slots)
         overrides = _overrides(software_configuration, node_attribute_overrides)
-        for node in result.nodes:
+        for node in planned:
             node.name_format = name_format
             node.keep_alive = keep_alive
             node.node_attribute_overrides.update(overrides)
-        created = result.nodes if dry_run else _boot(node_mgr, result.nodes)
         columns = self._columns(config, output_columns, "create_nodes")
+        if dry_run:
+            self._print_nodes(planned, columns, output_format, long, node_mgr)
+            return
+        booted = _boot(node_mgr, planned)
+        created = booted.nodes or []
         self._print_nodes(created, columns, output_format, long, node_mgr)
+        if len(created) < len(planned):
+            why = "; ".join(booted.reasons) or "CycleCloud gave no reason"
+            raise AutoscaleError(f"only {len(created)} of {len(planned)} nodes were created: {why}")
+
+
+def _check_numbers(nodes: int | None, slots: int | None) -> None:
+    if nodes is not None and slots is not None:
+        raise AutoscaleError("expected either --nodes or --slots, found both")
+    for option, number in (("--nodes", nodes), ("--slots", slots)):
+        if number is not None and number < 1:
+            raise AutoscaleError(f"{option}: expected 1 or more, found {number}")
+
+
+def _plan(
+    node_mgr: NodeManager, constraints: list[dict[str, Any]], wanted: int, slots: int | None
+) -> list[Node]:
+    """New nodes for so many slots, or else as many nodes as are wanted; AutoscaleError when there cannot be as many."""
+    result = node_mgr.allocate(
+        constraints,
+        node_count=None if slots else wanted,
+        slot_count=slots,
+        allow_existing=False,
+        assignment_id="create_nodes()",
+    )
+    if not result:
+        why = "; ".join(result.reasons) or result.status
+        raise AutoscaleError(f"no nodes can be created: {why}")
+    if result.total_slots < wanted:
+        what = "slots can be had" if slots else "nodes can be created"
+        asked = get_constraints(constraints)
+        buckets = [
+            b for b in node_mgr.get_buckets() if all(c.satisfied_by_bucket(b) for c in asked)
+        ]
+        limits = "; ".join(stopping_limits(buckets) or result.reasons)
+        raise AutoscaleError(
+            f"only {result.total_slots} of {wanted} {what}, and none was created: {limits}"
+        )
+    return result.nodes
 
 
 def _offer_placement_group(config: Config, nodearray: str | None, placement_group: str) -> None:
@@ -148,12 +186,6 @@ def _check_offer(node_mgr: NodeManager, nodearray: str | None, vm_size: str | No
         )
 
 
-def _warn_of_shortage(node_mgr: NodeManager, found: int, asked: int) -> None:
-    if found < asked:
-        limits = "; ".join(stopping_limits(node_mgr.get_buckets()))
-        warn("Only %d of %d nodes can be created: %s", found, asked, limits)
-
-
 def _overrides(
     software_configuration: dict[str, Any] | None, attributes: dict[str, Any] | None
 ) -> dict[str, Any]:
@@ -166,8 +198,8 @@ def _overrides(
     return overrides
 
 
-def _boot(node_mgr: NodeManager, nodes: list[Node]) -> list[Node]:
+def _boot(node_mgr: NodeManager, nodes: list[Node]) -> BootupResult:
     result = node_mgr.bootup(nodes)
     if not result:
         raise AutoscaleError(f"the nodes could not be created: {result.message}")
-    return result.nodes or []
+    return result

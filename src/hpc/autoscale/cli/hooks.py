@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from argparse import ArgumentParser
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from hpc.autoscale import hpclogging as logging
@@ -17,6 +17,7 @@ from hpc.autoscale import results
 from hpc.autoscale.autoscaler import learning
 from hpc.autoscale.autoscaler.faults import call_with_up_to
 from hpc.autoscale.autoscaler.summary import SetAsideJob, UnsatisfiedJob
+from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.errors import AutoscaleError, did_you_mean
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
@@ -26,7 +27,7 @@ from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import NodeHistory
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
 from hpc.autoscale.results import DefaultContextHandler
-from hpc.autoscale.util import SingletonLock
+from hpc.autoscale.util import SingletonLock, partition
 
 Config = dict[str, Any]
 
@@ -41,6 +42,8 @@ class Hooks(ABC):
         self.hostnames: list[str] = []
         self.__node_mgr: NodeManager | None = None
         self.__lock: SingletonLock | None = None
+        self.__said: set[str] = set()
+        self._work = Work()
 
     @property
     def autoscale_home(self) -> str:
@@ -78,6 +81,10 @@ class Hooks(ABC):
         """Who hears the results of a demand calculation."""
         return DefaultContextHandler("[initialization]")
 
+    def _state_home(self, config: Config) -> str:
+        """Where this writes what it keeps: at home with the driver, as the lock and the history are."""
+        return self._driver(config).autoscale_home
+
     # -- nodes and demand
 
     def _fresh_driver(self, config: Config) -> SchedulerDriver:
@@ -97,7 +104,15 @@ class Hooks(ABC):
             node_mgr = new_node_manager(config)
             (driver or self._driver(config)).preprocess_node_mgr(config, node_mgr)
             self.__node_mgr = node_mgr
+            self._warn_once(*node_mgr.doubts)
         return self.__node_mgr
+
+    def _warn_once(self, *doubts: str) -> None:
+        """Tell the user, on stderr, what was not told before in this process."""
+        for doubt in doubts:
+            if doubt not in self.__said:
+                self.__said.add(doubt)
+                warn("%s", doubt)
 
     def _forget_node_mgr(self) -> None:
         self.__node_mgr = None
@@ -150,29 +165,73 @@ class Hooks(ABC):
     def _find_nodes(
         self, config: Config, hostnames: Sequence[str] | None, node_names: Sequence[str] | None
     ) -> tuple[SchedulerDriver, DemandCalculator, list[Node]]:
-        """The nodes meant by host names and node names, in any case of letters; `*` means all.
+        """The nodes meant by host names and node names, in any case of letters; `*` means all. Jobs have been placed on
+        them, so that those that a queued job is about to get can be told.
 
-        A host name that is not known is taken for a node that only the scheduler has. An unknown node name is an error.
+        A host name that is not known is taken for a node that only the scheduler has. An unknown node name is an error,
+        and so is a name that stands for two nodes.
         """
         driver, config = self._prepared(config)
-        calculator, _ = call_with_up_to(self._demand_calc, config, driver)
-        nodes = calculator.finish().compute_nodes
+        calculator, jobs = call_with_up_to(self._demand_calc, config, driver)
+        learning.add_jobs(calculator, jobs, logging.set_context)
+        self._work = Work(jobs)
+        nodes = [node for node in calculator.finish().compute_nodes if not _is_planned(node)]
         if list(hostnames or []) == ["*"] or list(node_names or []) == ["*"]:
             return driver, calculator, nodes
-        by_host = {node.hostname_or_uuid.lower(): node for node in nodes}
-        by_name = {node.name.lower(): node for node in nodes}
+        by_host = partition(nodes, lambda node: node.hostname_or_uuid.lower())
+        by_name = partition(nodes, lambda node: node.name.lower())
         found: dict[int, Node] = {}
         for hostname in hostnames or []:
             short = _required(hostname, "host name").split(".")[0].lower()
-            node = by_host.get(short) or SchedulerNode(hostname, {})
-            by_host[short] = node
+            meant = by_host.setdefault(short, [SchedulerNode(hostname, {})])
+            node = _the_one(meant, f"host name {hostname}")
             found[id(node)] = node
         for name in node_names or []:
             named = by_name.get(_required(name, "node name").lower())
             if named is None:
                 raise AutoscaleError(f"there is no node {name!r}{did_you_mean(name, by_name)}")
-            found[id(named)] = named
+            exact = [node for node in named if node.name == name]
+            node = _the_one(exact or named, f"node name {name}")
+            found[id(node)] = node
         return driver, calculator, list(found.values())
+
+
+class Work:
+    """What jobs do to nodes: run there, or wait for them."""
+
+    def __init__(self, jobs: Iterable[object] = ()) -> None:
+        self._waiting: set[str] = set()
+        self._running: dict[str, list[str]] = {}
+        for job in jobs:
+            name = str(getattr(job, "name", job))
+            if (getattr(job, "metadata", None) or {}).get("job_state") != "running":
+                self._waiting.add(name)
+            for host in getattr(job, "executing_hostnames", None) or ():
+                self._running.setdefault(str(host).split(".")[0].lower(), []).append(name)
+
+    def on(self, node: Node) -> str:
+        """What a node has to do, as in `has jobs: 12`; nothing when it is idle."""
+        host = (node.hostname or "").lower()
+        running = {*self._running.get(host, ()), *(node.assignments - self._waiting)}
+        if running:
+            return f"has jobs: {', '.join(sorted(running))}"
+        soon = sorted(map(str, node.assignments))
+        return f"is about to get jobs: {', '.join(soon)}" if soon else ""
+
+
+def _is_planned(node: Node) -> bool:
+    return node.managed and not node.exists and not node.delayed_node_id.node_id
+
+
+def _the_one(meant: Sequence[Node], said: str) -> Node:
+    """The node that a name stands for; AutoscaleError when there are several."""
+    if len(meant) == 1:
+        return meant[0]
+    names = ", ".join(
+        f"{node.name} ({node.state}, {node.delayed_node_id.node_id or 'not of CycleCloud'})"
+        for node in meant
+    )
+    raise AutoscaleError(f"{said} stands for {len(meant)} nodes: {names}; say which by name (-N)")
 
 
 def _required(text: str, what: str) -> str:

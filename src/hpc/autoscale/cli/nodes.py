@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser
+from argparse import SUPPRESS, Action, ArgumentParser
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -13,17 +13,33 @@ from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.hooks import Config
 from hpc.autoscale.cli.options import CommandLine
 from hpc.autoscale.cli.sizes import check_vm_sizes
+from hpc.autoscale.cli.unknown import unknown_resources
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.job.demandprinter import OutputFormat
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.constraints import get_constraints
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.results import NodeOperationResult
+
+
+class _Insist(Action):
+    """`--force` of commands that integrations override without knowing of it: it is noted on the command line object,
+    and is none of the arguments that the command is called with."""
+
+    def __init__(self, option_strings: Sequence[str], command_line: NodeCommands, **known: Any):
+        super().__init__(option_strings, **{**known, "dest": SUPPRESS, "nargs": 0})
+        self._command_line = command_line
+
+    def __call__(self, *_: object, **__: object) -> None:
+        self._command_line._insists = True
 
 
 class NodeCommands(CommandLine):
     """Commands on nodes that exist."""
+
+    _insists = False
 
     def nodes_parser(self, parser: ArgumentParser) -> None:
         """Options of nodes."""
@@ -44,8 +60,10 @@ class NodeCommands(CommandLine):
         constraints = get_constraints(given)
         driver, config = self._prepared(config)
         calculator, _ = call_with_up_to(self._demand_calc, config, driver)
-        check_vm_sizes(given, "", calculator.node_mgr.get_buckets())
+        buckets = calculator.node_mgr.get_buckets()
+        check_vm_sizes(given, "", buckets)
         every = calculator.finish().compute_nodes
+        self._warn_once(*unknown_resources(constraints, every, buckets))
         nodes = [n for n in every if all(c.satisfied_by_node(n) for c in constraints)]
         columns = self._columns(config, output_columns, "nodes")
         self._print_nodes(nodes, columns, output_format, long, calculator.node_mgr)
@@ -128,7 +146,9 @@ class NodeCommands(CommandLine):
         _one_of(hostnames, node_names)
         driver, calculator, nodes = self._find_nodes(config, hostnames, node_names)
         if not force:
-            _refuse_those_needed(nodes)
+            self._refuse_those_needed(nodes)
+            doing = "Delete" if do_delete else "Remove"
+            _confirm(doing, hostnames, node_names, calculator.node_mgr, len(nodes))
         leaving = self._drain(driver, nodes, force)
         if do_delete and leaving:
             result = calculator.delete(leaving)
@@ -139,8 +159,28 @@ class NodeCommands(CommandLine):
         if permanent:
             self._node_history(config).mark_ignored(leaving)
         removed = driver.handle_post_delete(leaving)
-        print(f"Removed the following nodes from {self.project_name}:")
+        place = self._place_of_nodes()
+        print(f"Removed the following nodes{place and f' from {place}'}:")
         _print_indented(removed)
+
+    def _place_of_nodes(self) -> str:
+        """Where nodes are removed from, for people; empty where they are in no such place."""
+        return self.project_name
+
+    def _refuse_those_needed(self, nodes: Iterable[Node]) -> None:
+        """AutoscaleError when a node has jobs, is about to get some, or is to be kept."""
+        for node in nodes:
+            why = self._work.on(node)
+            if not why and node.keep_alive and not isinstance(node, SchedulerNode):
+                why = "is to be kept alive"
+            if why or node.required:
+                raise _needed(node, why or "is required")
+
+    def _refuse_those_at_work(self, nodes: Iterable[Node]) -> None:
+        """AutoscaleError when a node has jobs, or is about to get some."""
+        for node in nodes:
+            if why := self._work.on(node):
+                raise _needed(node, why)
 
     def _drain(self, driver: SchedulerDriver, nodes: list[Node], force: bool) -> list[Node]:
         """Drain nodes; those that may go, which are all of them when forced."""
@@ -160,14 +200,16 @@ class NodeCommands(CommandLine):
         parser.set_defaults(read_only=False)
         self._add_hostnames(parser)
         self._add_nodenames(parser)
+        parser.add_argument(
+            "--force", action=_Insist, command_line=self, help="also nodes that have jobs"
+        )
 
     def reimage_nodes(
         self, config: Config, hostnames: Sequence[str], node_names: Sequence[str]
     ) -> None:
         """Gives nodes a fresh disk and starts them again."""
-        _one_of(hostnames, node_names)
-        _, calculator, nodes = self._find_nodes(config, hostnames, node_names)
-        _report("Reimaging", calculator.node_mgr.reimage_nodes(_of_cyclecloud(nodes)))
+        nodes, node_mgr = self._to_start_afresh("Reimage", config, hostnames, node_names)
+        _report("Reimaging", node_mgr.reimage_nodes(nodes))
 
     def restart_nodes_parser(self, parser: ArgumentParser) -> None:
         """Options of restart_nodes."""
@@ -177,9 +219,19 @@ class NodeCommands(CommandLine):
         self, config: Config, hostnames: Sequence[str], node_names: Sequence[str]
     ) -> None:
         """Restarts nodes."""
+        nodes, node_mgr = self._to_start_afresh("Restart", config, hostnames, node_names)
+        _report("Restarting", node_mgr.restart_nodes(nodes))
+
+    def _to_start_afresh(
+        self, doing: str, config: Config, hostnames: Sequence[str], node_names: Sequence[str]
+    ) -> tuple[list[Node], NodeManager]:
+        """The nodes of CycleCloud that are meant. AutoscaleError when one of them is needed as it is."""
         _one_of(hostnames, node_names)
         _, calculator, nodes = self._find_nodes(config, hostnames, node_names)
-        _report("Restarting", calculator.node_mgr.restart_nodes(_of_cyclecloud(nodes)))
+        if not self._insists:
+            self._refuse_those_at_work(nodes)
+            _confirm(doing, hostnames, node_names, calculator.node_mgr, len(nodes))
+        return _of_cyclecloud(nodes), calculator.node_mgr
 
     def retry_failed_nodes_parser(self, parser: ArgumentParser) -> None:
         """Options of retry_failed_nodes."""
@@ -206,18 +258,25 @@ def _of_cyclecloud(nodes: Sequence[Node]) -> list[Node]:
     return known
 
 
-def _refuse_those_needed(nodes: Iterable[Node]) -> None:
-    """AutoscaleError when a node has jobs or is to be kept."""
-    for node in nodes:
-        why: str | None = None
-        if node.assignments:
-            why = f"has jobs: {', '.join(sorted(node.assignments))}"
-        elif node.keep_alive and not isinstance(node, SchedulerNode):
-            why = "is to be kept alive"
-        elif node.required:
-            why = "is required"
-        if why:
-            raise AutoscaleError(f"node {node.name} {why} (--force to do it nevertheless)")
+def _needed(node: Node, why: str) -> AutoscaleError:
+    return AutoscaleError(f"node {node.name} {why} (--force to do it nevertheless)")
+
+
+def _confirm(
+    doing: str,
+    hostnames: Sequence[str] | None,
+    node_names: Sequence[str] | None,
+    node_mgr: NodeManager,
+    count: int,
+) -> None:
+    """Where somebody is there to answer, ask before doing it to all nodes; AutoscaleError unless the answer is yes."""
+    meant = [list(hostnames or ()), list(node_names or ())]
+    if ["*"] not in meant or not (sys.stdin and sys.stdin.isatty()):
+        return
+    cluster = node_mgr.cluster_bindings.cluster_name
+    print(f"{doing} all {count} nodes of {cluster}? [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise AutoscaleError("nothing was done")
 
 
 def _report(doing: str, result: NodeOperationResult) -> None:

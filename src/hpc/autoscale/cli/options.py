@@ -12,6 +12,7 @@ from hpc.autoscale.autoscaler.faults import call_with_up_to
 from hpc.autoscale.cli.argtypes import constraint_type, parse_format, str_list
 from hpc.autoscale.cli.completion import Completion, completed_by
 from hpc.autoscale.cli.hooks import Config
+from hpc.autoscale.cli.unknown import unknown_columns
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandprinter import OutputFormat, print_demand
@@ -21,6 +22,9 @@ from hpc.autoscale.node.nodemanager import NodeManager
 
 class CommandLine(Completion):
     """Base of all groups of commands."""
+
+    _asked: Sequence[str] = ()
+    """Columns that the user asked for."""
 
     # -- constraints
 
@@ -50,11 +54,21 @@ class CommandLine(Completion):
             or self._default_output_columns(config)
         )
 
+    def _columns_by_default_of(self, config: Config, command: str | None) -> list[str]:
+        """The columns that a command prints when the user does not say which."""
+        return call_with_up_to(self._get_default_output_columns, config, command)
+
     def _columns(self, config: Config, columns: Sequence[str] | None, cmd: str) -> list[str]:
         """The columns that the user asked for, or the command's; `all` stands for all, as the printer sees it."""
+        self._asked = list(columns or ())
         if columns and "all" in columns:
             return []
-        return list(columns or call_with_up_to(self._get_default_output_columns, config, cmd))
+        return list(columns or self._columns_by_default_of(config, cmd))
+
+    def _warn_of_columns(self, result: DemandResult) -> None:
+        """Say which of the columns that the user asked for are none."""
+        nodes = [*result.compute_nodes, *result.new_nodes]
+        self._warn_once(*unknown_columns(self._asked, nodes, result.buckets))
 
     def _print_nodes(
         self,
@@ -66,6 +80,7 @@ class CommandLine(Completion):
     ) -> None:
         buckets = node_mgr.get_buckets() if node_mgr else []
         result = DemandResult([], list(nodes), [], [], buckets)
+        self._warn_of_columns(result)
         print_demand(list(columns), result, sys.stdout, output_format or "table", long=long)
 
     # -- options that several commands share

@@ -11,16 +11,19 @@ import sys
 import traceback
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from contextlib import contextmanager
+from typing import Any, TextIO, TypeVar, cast
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler.faults import one_line
-from hpc.autoscale.config import check_config
-from hpc.autoscale.errors import MultipleInstancesError
+from hpc.autoscale.cli.argtypes import warn
+from hpc.autoscale.config import check_config, exposed_passwords, unknown_commands
+from hpc.autoscale.errors import AutoscaleError, LockUnusableError, MultipleInstancesError
 from hpc.autoscale.installation import refuse_both
 from hpc.autoscale.util import load_config
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 # Options that are about the command line itself, and are not handed to the command.
 _NOT_FOR_COMMANDS = frozenset({"func", "cmd", "read_only", "cluster_response", "nodes_response"})
@@ -139,7 +142,10 @@ def fail(problem: Exception, rest: str, debug: bool = False) -> None:
     if debug or debugging():
         traceback.print_exception(problem)
     print(f"Error '{text}': {rest}", file=sys.stderr)
-    raise SystemExit(3 if isinstance(problem, MultipleInstancesError) else 1)
+    held = isinstance(problem, MultipleInstancesError) and not isinstance(
+        problem, LockUnusableError
+    )
+    raise SystemExit(3 if held else 1)
 
 
 def debugging() -> bool:
@@ -170,15 +176,63 @@ def run_command(
     kwargs = {name: value for name, value in vars(args).items() if name not in _NOT_FOR_COMMANDS}
     if args.cmd != "initconfig":
         kwargs["config"] = config = _load(args, debug or debugging())
+        _warn_of_doubts(args.config, config, module)
         initialize = getattr(module, "_initialize", None)
         if initialize:
             initialize(args.cmd, config)
     try:
-        args.func(**kwargs)
+        with _output_with_a_name():
+            args.func(**kwargs)
     finally:
         unlock = getattr(module, "_unlock", None)
         if unlock:
             unlock()
+
+
+def _warn_of_doubts(path: str, config: dict[str, Any], module: Any) -> None:
+    """Say on stderr what is not wrong and yet likely to be a mistake."""
+    names = [name for name, _ in commands_of(module)]
+    for doubt in (*exposed_passwords(path), *unknown_commands(config, names)):
+        warn("%s", doubt)
+
+
+class _Output:
+    """stdout, but for errors: the system does not say that it is stdout which cannot be written."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        return self._try(lambda: self._stream.write(text))
+
+    def flush(self) -> None:
+        self._try(self._stream.flush)
+
+    def _try(self, action: Callable[[], T]) -> T:
+        try:
+            return action()
+        except BrokenPipeError:  # the reader has seen enough, which is no error
+            raise
+        except OSError as problem:
+            # what is left goes nowhere, or it would be tried again at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+            raise AutoscaleError(
+                f"standard output cannot be written: {problem.strerror}"
+            ) from problem
+
+
+@contextmanager
+def _output_with_a_name() -> Iterator[None]:
+    """Within, an error of stdout says so; on leaving, all of it is written."""
+    stream, sys.stdout = sys.stdout, cast(TextIO, _Output(sys.stdout))
+    try:
+        yield
+        sys.stdout.flush()
+    finally:
+        sys.stdout = stream
 
 
 def _load(args: Namespace, debug: bool) -> dict[str, Any]:
@@ -203,9 +257,7 @@ def start_logging(config: dict[str, Any], debug: bool) -> None:
     """Log where the configuration says; where it says nothing, nowhere: stderr is for the user."""
     if debug:
         logging.initialize_logging({"logging": {"config": _LOUD}})
-    elif config.get("logging") or os.path.exists(
-        os.getenv("AUTOSCALE_LOG_CONFIG") or os.path.join("..", "conf", "logging.conf")
-    ):
+    elif logging.is_configured(config):
         logging.initialize_logging(config)
     else:
         logging.initialize_logging({"logging": {"config": _SILENT}})

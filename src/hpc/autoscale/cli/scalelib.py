@@ -14,9 +14,9 @@ from typing import Any
 
 from hpc.autoscale._version import __version__
 from hpc.autoscale.autoscaler import PassSummary
-from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.autoscaling import SummaryReporter, stop_on_signals
 from hpc.autoscale.cli.common import CommonCLI
+from hpc.autoscale.cli.costs import CostCommands
 from hpc.autoscale.cli.drivers import GenericDriver, load_driver
 from hpc.autoscale.cli.hooks import Config
 from hpc.autoscale.cli.parsing import (
@@ -48,7 +48,7 @@ _COLUMNS = [
 ]
 
 
-class _AzScaleCLI(CommonCLI):
+class _AzScaleCLI(CommonCLI, CostCommands):
     """What `azscale` has with and without a driver.
 
     `directory` is that of the configuration. Files that belong elsewhere go there while that place does not exist, so
@@ -58,7 +58,6 @@ class _AzScaleCLI(CommonCLI):
     def __init__(self, project_name: str = PROJECT_NAME, directory: str = "") -> None:
         super().__init__(project_name)
         self._directory = directory
-        self._said: set[str] = set()
 
     @property
     def autoscale_home(self) -> str:
@@ -66,10 +65,17 @@ class _AzScaleCLI(CommonCLI):
         home = super().autoscale_home
         return self._directory if self._directory and not os.path.isdir(home) else home
 
+    def _state_home(self, config: Config) -> str:
+        home = super()._state_home(config)
+        return self._directory if self._directory and not os.path.isdir(home) else home
+
     def _initialize(self, command: str, config: Config) -> None:
-        if self._directory and not os.path.isdir(self._driver(config).autoscale_home):
+        if self._directory and self._state_home(config) == self._directory:
             for key, name in (("lock_file", "lock.file"), ("nodehistorydb", "nodehistory.db")):
                 config.setdefault(key, os.path.join(self._directory, name))
+
+    def _place_of_nodes(self) -> str:
+        return "the scheduler"
 
     def _top_level_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("--version", action="version", version=f"azscale {__version__}")
@@ -90,11 +96,12 @@ class _AzScaleCLI(CommonCLI):
         if config.get("driver") is None:
             config.pop("driver", None)
         home = self.autoscale_home
-        if not os.path.isdir(home):  # then nothing can be there, and the defaults are good enough
-            if config["lock_file"] == os.path.join(home, "scalelib.lock"):
-                del config["lock_file"]
-            if config["logging"]["config_file"] == os.path.join(home, "logging.conf"):
-                del config["logging"]
+        lock_file, log_config = (os.path.join(home, n) for n in ("scalelib.lock", "logging.conf"))
+        # where there is no place for a lock, the default is good enough; and nobody else brings a log configuration
+        if config["lock_file"] == lock_file and not os.path.isdir(home):
+            del config["lock_file"]
+        if config["logging"]["config_file"] == log_config and not os.path.exists(log_config):
+            del config["logging"]
 
     def _node_mgr(
         self, config: Config, driver: SchedulerDriver | None = None, force: bool = False
@@ -105,9 +112,7 @@ class _AzScaleCLI(CommonCLI):
         for index, select in enumerate(selects):
             where = f"default_resources[{index}].select"
             for unknown in unknown_vm_sizes(select, where, node_mgr.get_buckets()):
-                if unknown not in self._said:
-                    self._said.add(unknown)
-                    warn("%s; it selects nothing", unknown)
+                self._warn_once(f"{unknown}; it selects nothing")
         return node_mgr
 
     def _setup_shell_locals(self, config: Config) -> dict[str, Any]:
@@ -136,6 +141,9 @@ class ScaleLibCLI(_AzScaleCLI):
 
     def _driver(self, config: Config) -> SchedulerDriver:
         return GenericDriver(self.project_name)
+
+    def _place_of_nodes(self) -> str:
+        return ""
 
     @disablecommand
     def jobs(self, config: Config) -> None:
@@ -243,6 +251,7 @@ class _LoopReporter(SummaryReporter):
     def pass_finished(self, summary: PassSummary) -> None:
         """The demand and the summary; completion is brought up to date."""
         if summary.demand:
+            self._cli._warn_of_columns(summary.demand)
             print_demand(
                 self._columns, summary.demand, None, self._format, log=True, long=self._long
             )

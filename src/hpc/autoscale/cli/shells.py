@@ -12,6 +12,7 @@ from typing import Any
 
 from hpc.autoscale.cli.hooks import Config
 from hpc.autoscale.cli.options import CommandLine
+from hpc.autoscale.errors import AutoscaleError, unreadable
 from hpc.autoscale.hpctypes import Memory, Size
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
@@ -77,6 +78,10 @@ class ShellCommands(CommandLine):
 def shell(config: Mapping[str, Any], shell_locals: dict[str, Any], script: str | None) -> None:
     """Run a script with these names as globals, or let the user type."""
     if script:
+        try:
+            open(script, "rb").close()
+        except OSError as problem:
+            raise AutoscaleError(f"script {script}: {unreadable(problem)}") from problem
         runpy.run_path(script, init_globals=shell_locals, run_name="__main__")
         return
     history = _start_readline(shell_locals)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import Any
 
+from hpc.autoscale.config.naming import values_named
 from hpc.autoscale.errors import ConfigurationException, did_you_mean
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket
@@ -27,7 +28,7 @@ def unknown_vm_sizes(
     """A sentence on each `node.vm_size` in constraints, as JSON, that no known size matches."""
     if isinstance(constraints, list) and len(constraints) == 1:
         constraints = constraints[0]
-    named = list(_sizes_named(constraints, where))
+    named = list(values_named(constraints, ("node.vm_size",), where))
     if not named:
         return
     known = dict.fromkeys([*(b.vm_size for b in buckets), *vm_sizes.all_possible_vm_sizes()])
@@ -37,17 +38,3 @@ def unknown_vm_sizes(
                 f"{place}: expected a VM size of the catalogue or of the cluster, found {size!r}"
                 f"{did_you_mean(size, known)}"
             )
-
-
-def _sizes_named(constraints: Any, where: str) -> Iterator[tuple[str, str]]:
-    if isinstance(constraints, list):
-        for index, item in enumerate(constraints):
-            yield from _sizes_named(item, f"{where}[{index}]")
-    elif isinstance(constraints, dict):
-        for key, value in constraints.items():
-            place = f"{where}.{key}" if where else key
-            if key == "node.vm_size":
-                sizes = value if isinstance(value, list) else [value]
-                yield from ((place, size) for size in sizes if isinstance(size, str))
-            else:
-                yield from _sizes_named(value, place)

@@ -12,8 +12,8 @@ from hpc.autoscale.lazily import offered
 from hpc.autoscale.redaction import redact
 
 if TYPE_CHECKING:
-    from hpc.autoscale.config.check import check_config, config_schema
-    from hpc.autoscale.config.secrets import Credentials, resolve_secrets
+    from hpc.autoscale.config.check import check_config, config_schema, unknown_commands
+    from hpc.autoscale.config.secrets import Credentials, exposed_passwords, resolve_secrets
 else:
     __getattr__ = offered(
         __name__,
@@ -21,7 +21,9 @@ else:
             "Credentials": "secrets",
             "check_config": "check",
             "config_schema": "check",
+            "exposed_passwords": "secrets",
             "resolve_secrets": "secrets",
+            "unknown_commands": "check",
         },
     )
 
@@ -29,6 +31,7 @@ __all__ = [
     "Credentials",
     "check_config",
     "config_schema",
+    "exposed_passwords",
     "load_config",
     "merge",
     "parse_boot_timeout",
@@ -36,4 +39,5 @@ __all__ = [
     "parse_timeout",
     "redact",
     "resolve_secrets",
+    "unknown_commands",
 ]

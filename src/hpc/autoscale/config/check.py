@@ -7,7 +7,7 @@ begin.
 
 import functools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from hpc.autoscale.redaction import is_secret, redact
 _MODIFIERS = ("add", "subtract", "multiply", "divide", "divide_floor")
 
 # Integrations add keys of their own in these places ("" is the top), so only what looks like a typo is refused there.
-_SHARED_SECTIONS = ("", "autoscale")
+_SHARED_SECTIONS = ("", "autoscale", "output-columns")
 
 _TYPES = {
     "array": "a list",
@@ -47,6 +47,19 @@ def check_config(config: Mapping[str, Any]) -> None:
         _check_typos(section, config)
     for i, resource in enumerate(config.get("default_resources") or ()):
         _check_modifiers(f"default_resources[{i}]", resource)
+
+
+def unknown_commands(config: Mapping[str, Any], commands: Iterable[str]) -> list[str]:
+    """A sentence on each command that `output-columns` names and that is none, neither here nor among these.
+
+    It may be a command of another command line that reads the same file, so it is no error.
+    """
+    known = {*config_schema()["properties"]["output-columns"]["properties"], *commands}
+    return [
+        f"output-columns.{name}: there is no command {name!r}{did_you_mean(name, sorted(known))}"
+        for name in config.get("output-columns") or ()
+        if name not in known and not name.startswith("_")
+    ]
 
 
 @functools.cache

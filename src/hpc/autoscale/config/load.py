@@ -5,10 +5,10 @@ command line and by integrations.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hpc.autoscale.errors import CircularIncludeError, ConfigurationException
+from hpc.autoscale.errors import CircularIncludeError, ConfigurationException, unreadable
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
 
@@ -17,8 +17,8 @@ def load_config(*configs: Source) -> dict[str, Any]:
     """Merge configurations, later ones over earlier ones, into a new dict whose nested values may be shared.
 
     Each one is a mapping or the path of a JSON file. A file may have `"include": [paths]`, relative to itself; what it
-    includes goes over it. ConfigurationException when a file cannot be read or is not a JSON object,
-    CircularIncludeError when files include each other.
+    includes goes over it. ConfigurationException when a file cannot be read, is not a JSON object or has a key twice in
+    one object, CircularIncludeError when files include each other.
     """
     merged: dict[str, Any] = {}
     for config in configs:
@@ -48,24 +48,61 @@ def _merged(left: Any, right: Any) -> Any:
 
 
 def _read(path: str, chain: tuple[str, ...]) -> dict[str, Any]:
-    if path in chain:
-        raise CircularIncludeError(f"Circular include found: {' ---> '.join([*chain, path])}")
+    chain = (*chain, path)
+    merged = config = _parsed(chain)
+    for include in _includes(config, chain):
+        merged = merge(merged, _read(_beside(path, include), chain))
+    return merged
+
+
+def files_of(path: str | os.PathLike[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """A configuration file and those that it includes, each with what itself says. Raises as `load_config` does."""
+    yield from _files(os.path.abspath(path), ())
+
+
+def _files(path: str, chain: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any]]]:
+    chain = (*chain, path)
+    config = _parsed(chain)
+    yield path, config
+    for include in _includes(config, chain):
+        yield from _files(_beside(path, include), chain)
+
+
+def _beside(path: str, include: str) -> str:
+    return os.path.abspath(os.path.join(os.path.dirname(path), include))
+
+
+def _parsed(chain: tuple[str, ...]) -> dict[str, Any]:
+    """What the last file of the chain says, its includes aside."""
     import json
 
-    chain = (*chain, path)
+    *including, path = chain
+    if path in including:
+        raise CircularIncludeError(f"Circular include found: {' ---> '.join(chain)}")
     try:
         with open(path, encoding="utf-8") as file:
-            config: Any = json.load(file)
-    except (OSError, ValueError) as e:
+            config: Any = json.load(file, object_pairs_hook=_each_key_once)
+    except OSError as e:
+        raise ConfigurationException(_unusable(chain, unreadable(e))) from e
+    except ValueError as e:
         raise ConfigurationException(_unusable(chain, str(e))) from e
     if not isinstance(config, dict):
         found = f"expected a JSON object, found {type(config).__name__}"
         raise ConfigurationException(_unusable(chain, found))
-    merged: dict[str, Any] = config
-    for include in _includes(config, chain):
-        included = os.path.abspath(os.path.join(os.path.dirname(path), include))
-        merged = merge(merged, _read(included, chain))
-    return merged
+    return config
+
+
+def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object; ValueError when a key stands in it twice, of which JSON would take the last without a word."""
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            others = ", ".join(dict.fromkeys(repr(other) for other, _ in pairs if other != key))
+            raise ValueError(
+                f"expected each key once, found {key!r} twice beside {others or 'nothing'}"
+            )
+        found[key] = value
+    return found
 
 
 def _includes(config: Mapping[str, Any], chain: tuple[str, ...]) -> list[str]:

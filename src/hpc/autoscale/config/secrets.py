@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hpc.autoscale.errors import ConfigurationException
+from hpc.autoscale.config.load import files_of
+from hpc.autoscale.errors import ConfigurationException, unreadable
 from hpc.autoscale.redaction import is_secret, redact
 
 __all__ = ["Credentials", "is_secret", "redact", "resolve_secrets"]
@@ -49,6 +50,19 @@ def resolve_secrets(config: Mapping[str, Any]) -> Credentials:
     return Credentials(**found)
 
 
+def exposed_passwords(path: str | os.PathLike[str]) -> list[str]:
+    """A sentence on each configuration file, of this one and those it includes, that has a password in it and can be read
+    by everybody on this machine."""
+    if sys.platform == "win32":
+        return []
+    return [
+        f"{file} has a password in it and can be read by everybody (mode {mode:04o}): run chmod 600 {file}, or keep"
+        " the password in CYCLECLOUD_PASSWORD or in the file that credentials_file names"
+        for file, config in files_of(path)
+        if config.get("password") and (mode := stat.S_IMODE(os.stat(file).st_mode)) & stat.S_IROTH
+    ]
+
+
 def _variable(name: str) -> str:
     return f"CYCLECLOUD_{name.upper()}"
 
@@ -75,11 +89,10 @@ def _read_credentials(path: object) -> dict[str, Any]:
         json.JSONDecodeError
     ) as e:  # its text shows a position, the error itself holds the content
         raise ConfigurationException(f"credentials_file {path!r} is not JSON: {e}") from None
-    except (OSError, UnicodeDecodeError) as e:
-        reason = e.strerror if isinstance(e, OSError) else "it is not UTF-8 text"
-        raise ConfigurationException(
-            f"credentials_file {path!r} cannot be read: {reason}"
-        ) from None
+    except OSError as e:
+        raise ConfigurationException(f"credentials_file {path!r}: {unreadable(e)}") from None
+    except UnicodeDecodeError:
+        raise ConfigurationException(f"credentials_file {path!r} is not UTF-8 text") from None
     if not isinstance(credentials, dict):
         raise ConfigurationException(
             f"credentials_file {path!r}: expected a JSON object with {', '.join(_FIELDS)},"

@@ -135,17 +135,23 @@ class azurecost:
 
         A cell of which the value is not known is empty. Raises as `get_usage` does, before anything is written.
         """
-        usage = self._usage(start, end, "total")
-        price = functools.cache(self._rate)
-        rows = [row for interval in usage.usage[:1] for row in interval_rows(interval, price)]
-        csv.writer(fout).writerows(rows)
+        csv.writer(fout).writerows(self.nodearray_rows(start, end))
 
     def get_nodearray_hourly(self, fout: TextIO, start: Moment, end: Moment) -> None:
         """As `get_nodearray`, hour by hour."""
+        csv.writer(fout).writerows(self.nodearray_hourly_rows(start, end))
+
+    def nodearray_rows(self, start: Moment, end: Moment) -> list[az_array_retail_t]:
+        """The rows of `get_nodearray`. A value that is not known is None."""
+        usage = self._usage(start, end, "total")
+        price = functools.cache(self._rate)
+        return [row for interval in usage.usage[:1] for row in interval_rows(interval, price)]
+
+    def nodearray_hourly_rows(self, start: Moment, end: Moment) -> list[az_array_hourly_retail_t]:
+        """The rows of `get_nodearray_hourly`."""
         usage = self._usage(start, end, "hourly")
         price = functools.cache(self._rate)
-        rows = [row for interval in usage.usage for row in hourly_rows(interval, price)]
-        csv.writer(fout).writerows(rows)
+        return [row for interval in usage.usage for row in hourly_rows(interval, price)]
 
     def get_usage(self, start: Moment, end: Moment, granularity: str) -> dict[str, Any]:
         """CycleCloud's usage report: `{"usage": [{"start", "end", "total", "breakdown"}, …]}`, with details.

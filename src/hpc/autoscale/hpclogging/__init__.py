@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MethodType
 from typing import IO, TYPE_CHECKING, Any, AnyStr, TextIO, TypeGuard, cast
 
-from hpc.autoscale.errors import ConfigurationException
+from hpc.autoscale.errors import ConfigurationException, unreadable
 from hpc.autoscale.hpclogging.records import (
     FINE,
     REPRO,
@@ -69,7 +69,7 @@ from logging import (
 __all__ = [
     "CRITICAL", "FATAL", "ERROR", "WARNING", "WARN", "INFO", "DEBUG", "FINE", "TRACE", "REPRO", "NOTSET",
     "critical", "error", "exception", "warning", "warn", "info", "debug", "fine", "trace", "log",
-    "getLogger", "basicConfig", "initialize_logging", "set_context", "apitrace", "reprolog", "cut",
+    "getLogger", "basicConfig", "initialize_logging", "is_configured", "set_context", "apitrace", "reprolog", "cut",
     "HPCLogger", "HPCRootLogger", "FileOwnerHandler", "make_chown_handler", "set_default_log_user",
     "FileHandler", "Filter", "Formatter", "Handler", "Logger", "LoggerAdapter", "LogRecord", "NullHandler",
     "StreamHandler", "addLevelName", "captureWarnings", "disable", "getLevelName", "root", "shutdown",
@@ -85,6 +85,9 @@ _UNUSABLE = (
     TypeError,
     ValueError,
 )
+
+_SETTINGS = ("config_file", "config")
+_DEFAULT_FILE = os.path.join("..", "conf", "logging.conf")
 
 _initialized = False
 _lock = threading.RLock()
@@ -218,6 +221,19 @@ def initialize_logging(config: Mapping[str, Any] | None = None) -> None:
         _settle_configured_handlers()
 
 
+def is_configured(config: Mapping[str, Any] | None = None) -> bool:
+    """Whether anything says where the log goes: the configuration, AUTOSCALE_LOG_CONFIG or the default file.
+
+    Where nothing does, the library leaves the logging of the process alone: what it logs is for whoever set that up, and
+    without anybody only warnings appear.
+    """
+    section = (config or {}).get("logging")
+    if section and (not isinstance(section, Mapping) or any(map(section.get, _SETTINGS))):
+        return True
+    path = os.getenv("AUTOSCALE_LOG_CONFIG", "")
+    return os.path.exists(path) if path else _is_trusted(_DEFAULT_FILE)
+
+
 def _configure(section: Mapping[str, Any]) -> None:
     if not isinstance(section, Mapping):
         raise ConfigurationException(f"logging: expected an object, found {section!r}")
@@ -233,7 +249,7 @@ def _configure(section: Mapping[str, Any]) -> None:
             raise ConfigurationException(f"logging.config cannot be used: {_with_cause(e)}") from e
     elif os.path.exists(path := os.getenv("AUTOSCALE_LOG_CONFIG", "")):
         _configure_from_file(path, "AUTOSCALE_LOG_CONFIG")
-    elif not path and _is_trusted(path := os.path.join("..", "conf", "logging.conf")):
+    elif not path and _is_trusted(path := _DEFAULT_FILE):
         _configure_from_file(path, "the default logging configuration")
     else:
         basicConfig(stream=sys.stderr, level=DEBUG, format="%(asctime)s %(levelname)s: %(message)s")
@@ -247,7 +263,10 @@ def _configure_from_file(path: str, origin: str) -> None:
         with open(path, encoding="utf-8") as conf:
             fileConfig(conf, disable_existing_loggers=False)
     except OSError as e:
-        sys.stderr.write(f"{origin} {path!r} cannot be used, logging is not configured: {e}\n")
+        why = unreadable(e)
+        if e.filename != path:
+            why = f"log file {e.filename!r} cannot be opened: {e.strerror}"
+        sys.stderr.write(f"{origin} {path!r} cannot be used, logging is not configured: {why}\n")
     except (Error, RuntimeError, *_UNUSABLE) as e:
         raise ConfigurationException(f"{origin} {path!r} cannot be used: {_with_cause(e)}") from e
 
@@ -366,13 +385,39 @@ def _read_log_owner() -> None:
 
 
 def _settle_configured_handlers() -> None:
-    """Do for loggers of other classes, above all the root logger, what HPCLogger does in addHandler."""
+    """Do for loggers of other classes, above all the root logger, what HPCLogger does in addHandler; and see to files
+    that cannot be written."""
     loggers = [root, *logging.Logger.manager.loggerDict.values()]
     for logger in loggers:
-        if isinstance(logger, Logger) and not isinstance(logger, HPCLogger):
+        if not isinstance(logger, Logger):
+            continue
+        for handler in logger.handlers:
+            if isinstance(handler, FileHandler):
+                _tell_once(handler)
+        if not isinstance(logger, HPCLogger):
             files = _settle_ownership(logger.handlers, FileOwnerHandler())
             if files:
                 logger.warning(_not_rotated(files))
+
+
+def _tell_once(handler: FileHandler) -> None:
+    """Have the handler say on stderr that its file cannot be written, and which: once, instead of a stack trace for
+    each record."""
+    usual = handler.handleError
+    told = False
+
+    def handle_error(record: LogRecord) -> None:
+        nonlocal told
+        problem = sys.exc_info()[1]
+        if not isinstance(problem, OSError):
+            usual(record)
+        elif not told:
+            told = True
+            sys.stderr.write(
+                f"log file {handler.baseFilename!r} cannot be written: {problem.strerror}\n"
+            )
+
+    handler.handleError = handle_error  # type: ignore[method-assign]
 
 
 def _not_rotated(files: Iterable[str]) -> str:

@@ -310,7 +310,7 @@ def new_demand_calculator(
         own_first = bool(loaded.get("disable_default_resources", False))
         node_mgr = new_node_manager({**loaded, "disable_default_resources": without or own_first})
         without = without or not own_first  # it has them already
-    else:
+    elif logging.is_configured(loaded):
         logging.initialize_logging(loaded)
     if not without:
         node_mgr.set_system_default_resources()

@@ -45,6 +45,7 @@ class _SharedLimit(Account):
             )
             self.beyond_nodes = self.used_nodes - self.max_nodes
             self.used_nodes = self.max_nodes
+        self.opened()
 
     @property
     def _max_core_count(self) -> int:
@@ -92,6 +93,9 @@ class _SpotLimit(_SharedLimit):
 
     def charge(self, nodes: int, cores: int) -> None:
         """Nothing: the regional limit is charged on its own."""
+
+    def describe(self, owed_nodes: int = 0, owed_cores: int = 0) -> str:
+        return self._regional.describe(owed_nodes, owed_cores)
 
     @property
     def _consumed_core_count(self) -> int:
@@ -356,7 +360,8 @@ class BucketLimits:
         return -1 if self._group is None else self._group._available_count(self._vcpu_count)
 
     def __str__(self) -> str:
-        return "BucketLimits(" + "; ".join(account.describe() for account in self.accounts) + ")"
+        said = dict.fromkeys(account.describe() for account in self.accounts)
+        return f"BucketLimits({'; '.join(said)})"
 
     __repr__ = __str__
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.errors import AutoscaleError, unreadable
 from hpc.autoscale.util import random_uuid
 
 if TYPE_CHECKING:
@@ -77,7 +77,9 @@ class RequestLog:
             found = json.loads(self._path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return []
-        except (OSError, ValueError, RecursionError) as e:
+        except OSError as e:
+            raise RequestLogError(f"request ids {self._path}: {unreadable(e)}") from e
+        except (ValueError, RecursionError) as e:
             raise RequestLogError(
                 f"request ids {self._path}: expected a JSON list of ids, found: {e}"
             ) from e
@@ -102,7 +104,9 @@ class RequestLog:
             except OSError as e:
                 with suppress(OSError):
                     temporary.unlink()
-                raise RequestLogError(f"request ids {self._path}: cannot be written: {e}") from e
+                raise RequestLogError(
+                    f"request ids {self._path}: cannot be written: {e.strerror or e}"
+                ) from e
         self._unsettled = unsettled
 
 

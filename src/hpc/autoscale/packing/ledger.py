@@ -21,11 +21,14 @@ class Account:
     """One limit. `max_cores` and `max_nodes` bound `used_cores` and `used_nodes`; NO_LIMIT where there is no bound.
 
     `beyond_nodes`, `beyond_cores`: what is there and not in these figures, because the limit had no room left for it or because
-    whoever said what is used had not counted it; it is what goes first. `told`: where the account writes itself down when it was
-    charged. Cost of every method: constant.
+    whoever said what is used had not counted it; it is what goes first. What was used when the account was `opened` is in use,
+    what was charged since is only planned, and `describe` says the two apart. `told`: where the account writes itself down when
+    it was charged. Cost of every method: constant.
     """
 
     __slots__ = (
+        "_cores_in_use",
+        "_nodes_in_use",
         "beyond_cores",
         "beyond_nodes",
         "max_cores",
@@ -54,6 +57,12 @@ class Account:
         self.used_nodes = used_nodes
         self.beyond_cores = self.beyond_nodes = 0
         self.told: list[Account] | None = None
+        self.opened()
+
+    def opened(self) -> None:
+        """What is used by now is in use; what is charged from here on is planned."""
+        self._nodes_in_use = self.used_nodes
+        self._cores_in_use = self.used_cores
 
     def room(self, cores: int, owed_nodes: int = 0, owed_cores: int = 0) -> int:
         """How many more nodes of `cores` each fit, beside what is owed already; never below 0."""
@@ -88,6 +97,8 @@ class Account:
         fitting_cores = max(0, min(cores, self.max_cores - self.used_cores))
         self.beyond_nodes += nodes - fitting_nodes
         self.beyond_cores += cores - fitting_cores
+        self._nodes_in_use += fitting_nodes
+        self._cores_in_use += fitting_cores
         self.charge(fitting_nodes, fitting_cores)
 
     def release(self, nodes: int, cores: int) -> None:
@@ -103,13 +114,19 @@ class Account:
         self.beyond_cores = max(self.beyond_cores, cores - self.used_cores)
 
     def describe(self, owed_nodes: int = 0, owed_cores: int = 0) -> str:
-        """The limit with its figures, what is owed included, as in `NodeArray(htc) 100 of 100 cores in use`."""
-        said = []
-        if self.max_nodes < NO_LIMIT:
-            said.append(f"{self.used_nodes + owed_nodes} of {self.max_nodes} nodes")
-        if self.max_cores < NO_LIMIT:
-            said.append(f"{self.used_cores + owed_cores} of {self.max_cores} cores")
-        return f"{self.name} has {' and '.join(said) or 'no limit'} in use"
+        """The limit with its figures, what is owed included, as in `NodeArray(htc) has 100 of 100 cores in use`; what is
+        only planned is said apart."""
+        taken, planned = [], []
+        for unit, most, total, before in (
+            ("nodes", self.max_nodes, self.used_nodes + owed_nodes, self._nodes_in_use),
+            ("cores", self.max_cores, self.used_cores + owed_cores, self._cores_in_use),
+        ):
+            if most < NO_LIMIT:
+                taken.append(f"{total} of {most} {unit}")
+                if total > before:
+                    planned.append(f"{total - before} {unit}")
+        said = f"{self.name} has {' and '.join(taken) or 'no limit'} in use"
+        return f"{said} or planned ({' and '.join(planned)} planned)" if planned else said
 
     def __repr__(self) -> str:
         return f"Account({self.describe()})"

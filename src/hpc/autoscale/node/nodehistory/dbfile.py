@@ -108,12 +108,23 @@ def _checked(
         _close(conn)
         if is_corrupt(error):
             raise _Unusable("unknown") from error
-        folder = os.path.dirname(os.path.abspath(path))
-        hint = "" if os.path.isdir(folder) else f"; there is no directory {folder}"
-        raise NodeHistoryError(f"cannot open the node history {path}: {error}{hint}") from error
+        raise NodeHistoryError(
+            f"cannot open the node history {path}: {error}{_what_is_wrong(path)}"
+        ) from error
     except _Unusable:
         _close(conn)
         raise
+
+
+def _what_is_wrong(path: str) -> str:
+    """What SQLite does not say of a file that it cannot open."""
+    folder = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(folder):
+        return f"; there is no directory {folder}"
+    if os.path.isdir(path):
+        return "; it is a directory"
+    there = path if os.path.exists(path) else folder
+    return "" if os.access(there, os.R_OK | os.W_OK) else f"; {there} is not ours to read and write"
 
 
 def _close(conn: sqlite3.Connection | None) -> None:

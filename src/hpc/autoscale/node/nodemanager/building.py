@@ -42,12 +42,13 @@ _PLACE = ("TargetState", "Status", "Template", "MachineType", "CoreCount", "Regi
 
 class Built(NamedTuple):
     """`buckets` in declared order; `names` of all nodes the server knows; `problems`, a sentence each; ids and host names
-    of nodes that are `leaving`."""
+    of nodes that are `leaving`; names of all `nodearrays`, those without buckets included."""
 
     buckets: list[NodeBucket]
     names: list[str]
     problems: list[str]
     leaving: frozenset[str]
+    nodearrays: list[str]
 
 
 def build(config: Mapping[str, Any], status: ClusterStatus, records: Sequence[Record]) -> Built:
@@ -90,7 +91,8 @@ class _Builder:
         for problem in self.problems:
             logging.warning("%s", problem)
         leaving = frozenset(self.records.leaving)
-        return Built(buckets, self.records.names, self.problems, leaving)
+        arrays = [str(array.name) for array in self.arrays]
+        return Built(buckets, self.records.names, self.problems, leaving, arrays)
 
     def _nodearray(self, array: ClusterNodearrayStatus) -> Iterable[NodeBucket]:
         record = array.nodearray if isinstance(array.nodearray, Mapping) else {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,7 @@ from hpc.autoscale import ccbindings, hpclogging
 from hpc.autoscale import config as configuration
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 from hpc.autoscale.ccbindings.models import ClusterStatus, NodeList
+from hpc.autoscale.config.naming import unknown_nodearrays
 from hpc.autoscale.node import operations, vm_sizes
 from hpc.autoscale.node.default_resources import definitions_from_config
 from hpc.autoscale.node.nodemanager.building import Built, build
@@ -29,7 +31,8 @@ def new_node_manager(
     CycleCloudError when the cluster cannot be read, or when what it says contradicts itself; ConfigurationException, before
     anything is read, when the `packing` section cannot be understood.
     """
-    hpclogging.initialize_logging(config)
+    if hpclogging.is_configured(config):
+        hpclogging.initialize_logging(config)
     if config.get("packing"):
         # a whole configuration is checked where it is read from a file; a mistake here would cost money unnoticed
         configuration.check_config({"packing": config["packing"]})
@@ -46,10 +49,19 @@ def new_node_manager(
     manager._assume_hostnames = bool(config.get("assume_standalone_hostnames"))
     manager._names.reserve(built.names)
     manager._leaving = built.leaving
+    manager.doubts = unknown_nodearrays(config, built.nodearrays)
+    for doubt in manager.doubts:
+        _warn_once(doubt)
     if not disable_default_resources or not config.get("disable_default_resources", False):
         manager.set_system_default_resources()
     manager._define(definitions)
     return manager
+
+
+@functools.cache
+def _warn_once(doubt: str) -> None:
+    """Log it, the first time in this process: a loop makes a manager for every pass."""
+    hpclogging.warning("%s", doubt)
 
 
 def read_cluster(config: Mapping[str, Any], binding: ClusterBindingInterface) -> Built:

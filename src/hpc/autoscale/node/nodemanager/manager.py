@@ -46,7 +46,8 @@ from hpc.autoscale.util import uuid
 class NodeManager(EngineSide, Ordered, Capacity, Commands):
     """Buckets and their nodes.
 
-    `problems` says, a sentence each, what of the cluster could not be used when it was read. `existing_first`: nodes
+    `problems` says, a sentence each, what of the cluster could not be used when it was read, and `doubts` what of the
+    configuration fits nothing there. `existing_first`: nodes
     with room are used before new ones are opened, across all buckets; otherwise bucket by bucket. `policy`: in which order
     buckets are asked; see `set_order_policy`.
     """
@@ -61,6 +62,7 @@ class NodeManager(EngineSide, Ordered, Capacity, Commands):
     ) -> None:
         super().__init__(cluster_bindings)
         self.problems = list(problems)
+        self.doubts: list[str] = []
         self._packer = Packer(existing_first)
         table = self._packer.table
         self._blank = table.shape(table.template({}, {}), {})

@@ -64,4 +64,5 @@ def _account(
         said = _SharedLimit(name, number(used, 0), number(quota, UNLIMITED))
         found.max_cores, found.used_cores = said.max_cores, said.used_cores
         found.beyond_cores = said.beyond_cores
+        found.opened()
     return found

@@ -14,7 +14,7 @@ from os import PathLike
 from typing import Any, NoReturn
 
 from hpc.autoscale import hpclogging as logging
-from hpc.autoscale.errors import ConfigurationException, did_you_mean
+from hpc.autoscale.errors import ConfigurationException, did_you_mean, unreadable
 from hpc.autoscale.node.vm_sizes.catalogue import Facts
 from hpc.autoscale.node.vm_sizes.records import FIELDS, Record, capability_value
 
@@ -47,7 +47,7 @@ def load_user_data(source: Any, what: str) -> tuple[Any, str]:
         with open(path, encoding="utf-8-sig") as stream:
             return json.load(stream), name
     except OSError as error:
-        problem = f"cannot be read: {error.strerror or error}"
+        problem = unreadable(error)
     except ValueError as error:  # both broken JSON and broken UTF-8
         problem = f"expected a JSON file, found {error}"
     raise ConfigurationException(f"{name}: {problem}")

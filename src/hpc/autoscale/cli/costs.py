@@ -1,0 +1,103 @@
+"""The command cost: what the nodes of the cluster have cost, by nodearray and VM size.
+
+Only `azscale` has it: integrations have cost reports of their own. Usage is CycleCloud's, prices are Azure's retail
+prices, or the catalogue's while those cannot be had; working them out is `hpc.autoscale.cost`'s.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from hpc.autoscale import clock
+from hpc.autoscale.cli.argtypes import warn
+from hpc.autoscale.cli.hooks import Config
+from hpc.autoscale.cli.options import CommandLine
+from hpc.autoscale.cost.formats import az_array_hourly_retail_t, az_array_retail_t
+from hpc.autoscale.cost.rates import CATALOGUE_METER
+from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.job.demandprinter import OutputFormat, print_rows
+
+_IN_TABLES = ["nodearray", "sku_name", "region", "spot", "core_hours", "rate", "cost", "currency"]
+
+
+class CostCommands(CommandLine):
+    """cost."""
+
+    def cost_parser(self, parser: ArgumentParser) -> None:
+        """Options of cost."""
+        add = parser.add_argument
+        add("--start", help="from when, as in 2026-01-31T12:00 (UTC); a day before the end")
+        add("--end", help="until when (UTC); now")
+        add("--hourly", action="store_true", help="hour by hour")
+        self._add_output_format(parser)
+
+    def cost(
+        self,
+        config: Config,
+        start: str | None = None,
+        end: str | None = None,
+        hourly: bool = False,
+        output_format: OutputFormat | None = None,
+    ) -> None:
+        """Prints what the nodes have cost, by nodearray and VM size: the last day, unless asked otherwise."""
+        from hpc.autoscale.cost.azurecost import (
+            azurecost,
+        )  # takes long, and no other command needs it
+
+        _, config = self._prepared(config)
+        until = _moment(end, "--end") or datetime.fromtimestamp(clock.time(), UTC)
+        since = _moment(start, "--start") or until - timedelta(days=1)
+        costs = azurecost(config)
+        rows: Sequence[az_array_retail_t | az_array_hourly_retail_t]
+        rows = (costs.nodearray_hourly_rows if hourly else costs.nodearray_rows)(since, until)
+        fields = (az_array_hourly_retail_t if hourly else az_array_retail_t)._fields
+        columns = list(fields)
+        if output_format != "json":
+            columns = [*(["start"] if hourly else []), *_IN_TABLES]
+        printed = [[_shown(row, column, output_format) for column in columns] for row in rows]
+        print_rows(columns, printed, sys.stdout, output_format or "table")
+        warn("%s", _total(rows, since, until))
+
+
+# How many decimals figures have in a table; JSON has all of them.
+_DECIMALS = {"rate": 4, "cost": 2}
+
+
+def _shown(row: Any, column: str, output_format: OutputFormat | None) -> Any:
+    value = getattr(row, column)
+    if output_format == "json" or value is None or column not in _DECIMALS:
+        return value
+    return f"{value:.{_DECIMALS[column]}f}"
+
+
+def _moment(text: str | None, option: str) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        given = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise AutoscaleError(f"{option}: expected a time in ISO-8601, found {text!r}") from None
+    return given.replace(tzinfo=UTC) if given.tzinfo is None else given.astimezone(UTC)
+
+
+def _total(
+    rows: Sequence[az_array_retail_t | az_array_hourly_retail_t], since: datetime, until: datetime
+) -> str:
+    """The sum in words, and what is to be known about it."""
+    sums: dict[str, float] = {}
+    for row in rows:
+        if row.cost is not None:
+            sums[row.currency] = sums.get(row.currency, 0.0) + row.cost
+    said = " and ".join(f"{amount:.2f} {currency}" for currency, amount in sums.items())
+    period = f"from {since:%Y-%m-%dT%H:%M:%SZ} to {until:%Y-%m-%dT%H:%M:%SZ}"
+    parts = [f"{said or 'nothing'} {period}"]
+    unknown = sum(row.cost is None for row in rows)
+    if unknown:
+        parts.append(f"{unknown} of {len(rows)} rows have no known cost")
+    if any(row.meter.startswith(CATALOGUE_METER) for row in rows):
+        parts.append("prices are those of the offline catalogue: the price service did not answer")
+    return "; ".join(parts)

@@ -1,0 +1,69 @@
+"""Columns and resources that somebody named on a command line and that nothing has: likely typos.
+
+Either may exist elsewhere, on nodes that are not there now or in another cluster, so these are doubts and no errors.
+What is said is for stderr. Called by the commands that take `-o` and `-C`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from hpc.autoscale.errors import did_you_mean
+from hpc.autoscale.job.demandprinter.columns import all_column_names, parse_column
+from hpc.autoscale.node.bucket import NodeBucket
+from hpc.autoscale.node.constraints import (
+    MinResourcePerNode,
+    NodeConstraint,
+    NodeResourceConstraint,
+)
+from hpc.autoscale.node.node import Node
+
+_OF_JOBS = ("job_ids", "assigned_job_ids")
+
+
+def unknown_columns(
+    columns: Iterable[str], nodes: Sequence[Node], buckets: Sequence[NodeBucket]
+) -> list[str]:
+    """A sentence on each column for which none of the nodes, and none that could be started, has a value."""
+    names = {text: parse_column(text).name for text in columns if text != "all"}
+    if not names:
+        return []
+    every = [*nodes, *(bucket.example_node for bucket in buckets)]
+    known = {*all_column_names(every), *_OF_JOBS, *_names_of_buckets()}
+    for node in every:
+        known.update(node.resources, node.metadata)
+    known = {name.lower() for name in known}
+    return [
+        f"column {text!r}: no node has anything called {name!r}{did_you_mean(name, sorted(known))}"
+        for text, name in names.items()
+        if name not in known
+    ]
+
+
+def _names_of_buckets() -> Iterator[str]:
+    for name in dir(NodeBucket):
+        if not name.startswith("_") and not callable(getattr(NodeBucket, name)):
+            yield name
+
+
+def unknown_resources(
+    constraints: Iterable[NodeConstraint], nodes: Iterable[Node], buckets: Iterable[NodeBucket]
+) -> list[str]:
+    """A sentence on each resource in constraints that no node has, and none that could be started."""
+    named = dict.fromkeys(_resources_named(constraints))
+    if not named:
+        return []
+    known = dict.fromkeys(name for node in nodes for name in node.resources)
+    known.update(dict.fromkeys(name for bucket in buckets for name in bucket.resources))
+    return [
+        f"no node has a resource {name!r}{did_you_mean(name, known)}"
+        for name in named
+        if name not in known
+    ]
+
+
+def _resources_named(constraints: Iterable[NodeConstraint]) -> Iterator[str]:
+    for constraint in constraints:
+        if isinstance(constraint, MinResourcePerNode | NodeResourceConstraint):
+            yield constraint.attr
+        yield from _resources_named(constraint.get_children())
