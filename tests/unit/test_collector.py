@@ -34,6 +34,7 @@ def collected() -> Iterator[list[int]]:
         if phase == "start":
             found.append(info["generation"])
 
+    gc.collect()  # what earlier tests have left would be collected at some moment of this one
     gc.callbacks.append(note)
     yield found
     gc.callbacks.remove(note)
