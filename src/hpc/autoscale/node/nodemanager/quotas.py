@@ -44,8 +44,7 @@ class Quotas:
         """The quota of the bucket's VM family in its region; that of the size where the family is not known."""
         if d.spot:
             return _SpotLimit(self.regional(d, bucket))
-        family = vm_sizes.get_aux_vm_size_info(d.location, d.vm_size).vm_family
-        name = f"{d.vm_size if family == 'unknown' else family}, {d.location}"
+        name = f"{vm_sizes.quota_family(d.location, d.vm_size)}, {d.location}"
         # older servers report the family's figures under the plain names
         used, quota = bucket.family_consumed_core_count, bucket.family_quota_core_count
         if quota is None:
