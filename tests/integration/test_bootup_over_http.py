@@ -75,7 +75,9 @@ def test_nine_names_make_nine_nodes_of_these_names(
         assert [node.name for node in nodes] == NINE[::-1]
         records = {r["Name"]: r["NodeId"] for r in simulator.cluster("my cluster").nodes()}
         assert {n.name: n.delayed_node_id.node_id for n in nodes} == records
-    assert "creating 9 nodes in 9 sets" in caplog.text
+        assert "creating 9 nodes in 9 sets" in caplog.text
+        resume(simulator, ["htc-10"])
+    assert "creating 1 node in 1 set," in caplog.text
 
 
 def test_names_that_there_is_no_room_for_are_the_ones_that_are_missing(

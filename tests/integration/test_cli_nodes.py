@@ -221,6 +221,15 @@ def test_nodes_that_did_not_come_into_being(grid, monkeypatch):
     assert "only 1 of 3 nodes were created: " in grid.errors
 
 
+def test_no_nodes_where_there_may_be_no_more(grid):
+    """The limit is all that is said, and nothing of buckets that were not asked for."""
+    grid("create_nodes", "-n", "10")
+    for number in (["-n", "1"], ["-s", "1"]):
+        grid("create_nodes", *number, code=1)
+        assert "no nodes can be created: Bucket(htc, Standard_F4s) can take 0" in grid.errors
+        assert "placement_group" not in grid.errors
+
+
 def test_slots_that_fit_nowhere(grid):
     """Is an error with the reason."""
     grid("create_nodes", "-s", "1", "-C", "ncpus=64", code=1)
@@ -311,6 +320,42 @@ def test_a_job_that_runs_is_known_by_its_hosts_as_well(two_nodes):
     assert "node htc-2 has jobs: 7" in two_nodes.errors
 
 
+@pytest.fixture
+def known_otherwise(two_nodes):
+    """htc-2 is known to the scheduler as exec-2, by its NodeId."""
+    node_id = two_nodes.cluster.nodes["htc-2"].delayed_node_id.node_id
+    two_nodes.scheduler.hosts[1] = SchedulerNode("exec-2", {"ccnodeid": node_id})
+    return two_nodes
+
+
+@pytest.mark.parametrize("command", ["delete_nodes", "restart_nodes"])
+@pytest.mark.parametrize("meant", [["-N", "htc-2"], ["-H", "host-2"], ["-H", "EXEC-2.example"]])
+def test_a_host_that_the_scheduler_calls_otherwise(known_otherwise, command, meant):
+    """Is its node by both names; what the scheduler says of the host keeps the node."""
+    grid, (_, host) = known_otherwise, known_otherwise.scheduler.hosts
+    job = Job("7", {"ncpus": 1}, executing_hostnames=["exec-2.example"])
+    job.metadata["job_state"] = "running"
+    grid.scheduler.jobs.append(job.to_dict())
+    grid(command, *meant, code=1)
+    assert "node htc-2 has jobs: 7 (--force" in grid.errors
+    grid.scheduler.jobs.clear()
+    grid.scheduler.read_jobs_and_nodes({}, force=True)  # as each process of its own does
+    host.metadata["_running_job_"] = True
+    grid(command, *meant, code=1)
+    assert "node htc-2 has jobs (--force" in grid.errors
+    host.metadata.clear()
+    assert "htc-2" in grid(command, *meant)
+    assert "host" not in grid.errors
+
+
+def test_a_host_name_of_one_node_that_the_scheduler_gives_another(known_otherwise):
+    """Means neither of them."""
+    _, host = known_otherwise.scheduler.hosts
+    known_otherwise.scheduler.hosts = [SchedulerNode("host-1", host.resources)]
+    known_otherwise("delete_nodes", "-H", "host-1", code=1)
+    assert "host name host-1 stands for 2 nodes: htc-1 (Ready" in known_otherwise.errors
+
+
 def test_nodes_that_are_only_planned_are_none(two_nodes):
     """They are not among all, and have no name to be meant by."""
     two_nodes.scheduler.queue("waiting", slots=12)
@@ -351,12 +396,15 @@ def test_all_nodes_on_a_terminal(grid, monkeypatch, command, every):
         monkeypatch.setattr("sys.stdin", Terminal(answer))
         grid(command, *every, code=1)
         doing = command.removesuffix("_nodes").capitalize()
-        assert grid.errors.startswith(f"{doing} all 1 nodes of clusty? [y/N] ")
+        assert grid.errors.startswith(f"{doing} the only node of clusty? [y/N] ")
         assert "nothing was done" in grid.errors
     monkeypatch.setattr("sys.stdin", Terminal("y\n"))
     assert "htc-1" in grid(command, *every)
-    grid.cluster.add_node("htc-2", "htc", state="Ready", hostname="host-2")
+    for name in ("htc-2", "htc-3"):
+        grid.cluster.add_node(name, "htc", state="Ready", hostname=name)
     monkeypatch.setattr("sys.stdin", Terminal(""))
+    grid(command, *every, code=1)
+    assert re.match(rf"{doing} all [23] nodes of clusty\?", grid.errors)
     assert "htc-2" in grid(command, *every, "--force")
     assert grid.errors == ""
     grid.cluster.add_node("htc-3", "htc", state="Ready", hostname="host-3")

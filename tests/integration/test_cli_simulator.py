@@ -236,6 +236,15 @@ def test_nodes_by_hand(site, simulator):
     assert "Removed the following nodes:" in out
 
 
+def test_what_the_server_refuses(site, simulator):
+    """Is said in words, with the cluster and its server."""
+    site.jobs()
+    site("create_nodes")
+    site("restart_nodes", "-N", "htc-1", code=1)
+    assert f"restarting the nodes failed: cluster demo at {simulator.url}: htc-1: " in site.errors
+    assert "Result(" not in site.errors
+
+
 def test_looking(site):
     """Commands that only look work without the driver's help."""
     assert site("connect") == ""

@@ -71,6 +71,11 @@ def unreadable(error: OSError) -> str:
     return f"it cannot be read: {error.strerror or error}"
 
 
+def counted(count: int, noun: str) -> str:
+    """`3 nodes`, `1 node`: a number with what it counts, for messages."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """`; did you mean 'x'?` for the closest of the known words, or nothing when none is close."""
     from difflib import get_close_matches

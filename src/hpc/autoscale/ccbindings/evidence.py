@@ -2,7 +2,8 @@
 
 A server or a proxy in trouble can answer with an empty or shortened listing, and taking it for the truth deletes
 a cluster or creates it twice. So the listing is held against the counts of the buckets before anything is decided, and
-the listing of one operation against the request that it is to be about. Pure functions over the protocol's models; the node manager calls them through its binding.
+the listing of one operation against the request that it is to be about. Pure functions over the protocol's models; the
+node manager calls them through its binding.
 """
 
 from collections import Counter

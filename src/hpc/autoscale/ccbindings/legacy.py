@@ -23,7 +23,7 @@ from hpc.autoscale.ccbindings.models import (
 from hpc.autoscale.ccbindings.replies import M
 from hpc.autoscale.ccbindings.selection import SelectingBinding, Selection
 from hpc.autoscale.ccbindings.session import Session, path_of
-from hpc.autoscale.errors import ConfigurationException, ReadOnlyModeException
+from hpc.autoscale.errors import ConfigurationException, ReadOnlyModeException, counted
 from hpc.autoscale.redaction import redact
 
 if TYPE_CHECKING:
@@ -100,10 +100,10 @@ class ClusterBinding(SelectingBinding):
         request = NodeCreationRequest(request_id=request_id, sets=sets)
         request.validate()
         logging.info(
-            "%s: creating %d nodes in %d sets, request id %s",
+            "%s: creating %s in %s, request id %s",
             self.where,
-            len(nodes),
-            len(sets),
+            counted(len(nodes), "node"),
+            counted(len(sets), "set"),
             request_id,
         )
 

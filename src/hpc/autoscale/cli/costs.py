@@ -44,9 +44,8 @@ class CostCommands(CommandLine):
         output_format: OutputFormat | None = None,
     ) -> None:
         """Prints what the nodes have cost, by nodearray and VM size: the last day, unless asked otherwise."""
-        from hpc.autoscale.cost.azurecost import (
-            azurecost,
-        )  # takes long, and no other command needs it
+        # takes long, and no other command needs it
+        from hpc.autoscale.cost.azurecost import azurecost
 
         _, config = self._prepared(config)
         until = _moment(end, "--end") or datetime.fromtimestamp(clock.time(), UTC)

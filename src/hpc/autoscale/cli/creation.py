@@ -10,7 +10,7 @@ from hpc.autoscale.autoscaler.learning import stopping_limits
 from hpc.autoscale.cli.argtypes import json_type
 from hpc.autoscale.cli.cluster import check_cluster
 from hpc.autoscale.cli.completion import completed_by
-from hpc.autoscale.cli.hooks import Config
+from hpc.autoscale.cli.hooks import Config, why_failed
 from hpc.autoscale.cli.options import CommandLine
 from hpc.autoscale.cli.sizes import check_vm_sizes
 from hpc.autoscale.cli.unknown import unknown_resources
@@ -137,20 +137,18 @@ def _plan(
         allow_existing=False,
         assignment_id="create_nodes()",
     )
+    if result and result.total_slots >= wanted:
+        return result.nodes
+    asked = get_constraints(constraints)
+    buckets = [b for b in node_mgr.get_buckets() if all(c.satisfied_by_bucket(b) for c in asked)]
+    # where nodes could be but for the limits, those say enough
+    why = "; ".join(stopping_limits(buckets)) or why_failed(result)
     if not result:
-        why = "; ".join(result.reasons) or result.status
         raise AutoscaleError(f"no nodes can be created: {why}")
-    if result.total_slots < wanted:
-        what = "slots can be had" if slots else "nodes can be created"
-        asked = get_constraints(constraints)
-        buckets = [
-            b for b in node_mgr.get_buckets() if all(c.satisfied_by_bucket(b) for c in asked)
-        ]
-        limits = "; ".join(stopping_limits(buckets) or result.reasons)
-        raise AutoscaleError(
-            f"only {result.total_slots} of {wanted} {what}, and none was created: {limits}"
-        )
-    return result.nodes
+    what = "slots can be had" if slots else "nodes can be created"
+    raise AutoscaleError(
+        f"only {result.total_slots} of {wanted} {what}, and none was created: {why}"
+    )
 
 
 def _offer_placement_group(config: Config, nodearray: str | None, placement_group: str) -> None:
@@ -201,5 +199,5 @@ def _overrides(
 def _boot(node_mgr: NodeManager, nodes: list[Node]) -> BootupResult:
     result = node_mgr.bootup(nodes)
     if not result:
-        raise AutoscaleError(f"the nodes could not be created: {result.message}")
+        raise AutoscaleError(f"the nodes could not be created: {why_failed(result)}")
     return result

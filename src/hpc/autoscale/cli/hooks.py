@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from argparse import ArgumentParser
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from hpc.autoscale import hpclogging as logging
@@ -23,6 +23,7 @@ from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.node.identity import Identities, short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import NodeHistory
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
@@ -168,21 +169,25 @@ class Hooks(ABC):
         """The nodes meant by host names and node names, in any case of letters; `*` means all. Jobs have been placed on
         them, so that those that a queued job is about to get can be told.
 
-        A host name that is not known is taken for a node that only the scheduler has. An unknown node name is an error,
-        and so is a name that stands for two nodes.
+        Host names are CycleCloud's and the scheduler's. One that is not known is taken for a node that only the
+        scheduler has. An unknown node name is an error, and so is a name that stands for two nodes.
         """
         driver, config = self._prepared(config)
         calculator, jobs = call_with_up_to(self._demand_calc, config, driver)
+        _, hosts = driver.read_jobs_and_nodes(config)
+        self._work = work = Work(jobs, hosts, calculator.node_mgr.get_nodes())
         learning.add_jobs(calculator, jobs, logging.set_context)
-        self._work = Work(jobs)
         nodes = [node for node in calculator.finish().compute_nodes if not _is_planned(node)]
         if list(hostnames or []) == ["*"] or list(node_names or []) == ["*"]:
             return driver, calculator, nodes
-        by_host = partition(nodes, lambda node: node.hostname_or_uuid.lower())
+        by_host: dict[str, list[Node]] = {}
+        for node in nodes:
+            for short in work.hostnames_of(node):
+                by_host.setdefault(short, []).append(node)
         by_name = partition(nodes, lambda node: node.name.lower())
         found: dict[int, Node] = {}
         for hostname in hostnames or []:
-            short = _required(hostname, "host name").split(".")[0].lower()
+            short = short_name(_required(hostname, "host name"))
             meant = by_host.setdefault(short, [SchedulerNode(hostname, {})])
             node = _the_one(meant, f"host name {hostname}")
             found[id(node)] = node
@@ -197,9 +202,22 @@ class Hooks(ABC):
 
 
 class Work:
-    """What jobs do to nodes: run there, or wait for them."""
+    """What jobs do to nodes: run there, or wait for them. `hosts` are those of the scheduler as it reports them, which may
+    have other names there than the `nodes` that they are."""
 
-    def __init__(self, jobs: Iterable[object] = ()) -> None:
+    def __init__(
+        self,
+        jobs: Sequence[Job] = (),
+        hosts: Sequence[SchedulerNode] = (),
+        nodes: Sequence[Node] = (),
+    ) -> None:
+        self._busy = learning.busy_nodes(nodes, jobs, hosts)
+        identities = Identities(nodes)
+        self._hostnames: dict[object, set[str]] = {}
+        for host in hosts:
+            for node in identities.might_be(host):
+                known = self._hostnames.setdefault(learning.key_of(node), set())
+                known.add(short_name(host.hostname))
         self._waiting: set[str] = set()
         self._running: dict[str, list[str]] = {}
         for job in jobs:
@@ -207,16 +225,29 @@ class Work:
             if (getattr(job, "metadata", None) or {}).get("job_state") != "running":
                 self._waiting.add(name)
             for host in getattr(job, "executing_hostnames", None) or ():
-                self._running.setdefault(str(host).split(".")[0].lower(), []).append(name)
+                self._running.setdefault(short_name(host), []).append(name)
+
+    def hostnames_of(self, node: Node) -> set[str]:
+        """The short host names of a node, CycleCloud's and the scheduler's; a made-up one where it has none."""
+        said = self._hostnames.get(learning.key_of(node), set())
+        return {short_name(node.hostname_or_uuid), *said}
 
     def on(self, node: Node) -> str:
         """What a node has to do, as in `has jobs: 12`; nothing when it is idle."""
-        host = (node.hostname or "").lower()
-        running = {*self._running.get(host, ()), *(node.assignments - self._waiting)}
+        running = set(node.assignments - self._waiting)
+        for host in self.hostnames_of(node):
+            running.update(self._running.get(host, ()))
         if running:
             return f"has jobs: {', '.join(sorted(running))}"
         soon = sorted(map(str, node.assignments))
-        return f"is about to get jobs: {', '.join(soon)}" if soon else ""
+        if soon:
+            return f"is about to get jobs: {', '.join(soon)}"
+        return "has jobs" if learning.key_of(node) in self._busy else ""
+
+
+def why_failed(result: results.Result) -> str:
+    """What a result that is no success says, for an error message."""
+    return "; ".join(result.reasons) or result.status
 
 
 def _is_planned(node: Node) -> bool:

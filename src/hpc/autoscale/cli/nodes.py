@@ -10,7 +10,7 @@ from typing import Any
 from hpc.autoscale.autoscaler.faults import call_with_up_to
 from hpc.autoscale.ccbindings import new_cluster_bindings
 from hpc.autoscale.cli.argtypes import warn
-from hpc.autoscale.cli.hooks import Config
+from hpc.autoscale.cli.hooks import Config, why_failed
 from hpc.autoscale.cli.options import CommandLine
 from hpc.autoscale.cli.sizes import check_vm_sizes
 from hpc.autoscale.cli.unknown import unknown_resources
@@ -153,7 +153,7 @@ class NodeCommands(CommandLine):
         if do_delete and leaving:
             result = calculator.delete(leaving)
             if not result:
-                raise AutoscaleError(f"the nodes could not be deleted: {result.message}")
+                raise AutoscaleError(f"the nodes could not be deleted: {why_failed(result)}")
             print("Deleting the following nodes:")
             _print_indented(result.nodes)
         if permanent:
@@ -274,14 +274,15 @@ def _confirm(
     if ["*"] not in meant or not (sys.stdin and sys.stdin.isatty()):
         return
     cluster = node_mgr.cluster_bindings.cluster_name
-    print(f"{doing} all {count} nodes of {cluster}? [y/N] ", end="", file=sys.stderr, flush=True)
+    said = "the only node" if count == 1 else f"all {count} nodes"
+    print(f"{doing} {said} of {cluster}? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise AutoscaleError("nothing was done")
 
 
 def _report(doing: str, result: NodeOperationResult) -> None:
     if not result:
-        raise AutoscaleError(f"{doing.lower()} the nodes failed: {result.message}")
+        raise AutoscaleError(f"{doing.lower()} the nodes failed: {why_failed(result)}")
     print(f"{doing} the following nodes:")
     _print_indented(result.nodes)
 

@@ -150,7 +150,8 @@ class SchedulerDriver(ABC):
         return self.__histories[key]
 
     def close_histories(self) -> None:
-        """Close the node histories that were opened here, when another driver takes over. Asked for again, one is opened anew."""
+        """Close the node histories that were opened here, when another driver takes over. Asked for again, one is
+        opened anew."""
         while self.__histories:
             self.__histories.popitem()[1].close()
 

@@ -2,10 +2,10 @@
 
 A policy looks at the facts of one bucket and answers with a key; buckets are asked by ascending key, equal ones as
 declared. Where it reads how many nodes a demand needs, buckets are put in order for each distinct demand before new nodes are
-opened for it; else once for all. It decides about order alone: which buckets may serve a job, and how much, is the same under every policy. What
-a job prefers (earlier values of a list, earlier branches of `or`) is added to the order that the policy gives, and so goes
-before it: a job knows more about itself than the site does. Policies under names of an installed distribution are looked
-up in `node.nodemanager.policies`, which is also where the facts come from.
+opened for it; else once for all. It decides about order alone: which buckets may serve a job, and how much, is the same
+under every policy. What a job prefers (earlier values of a list, earlier branches of `or`) is added to the order that
+the policy gives, and so goes before it: a job knows more about itself than the site does. Policies under names of an
+installed distribution are looked up in `node.nodemanager.policies`, which is also where the facts come from.
 """
 
 from __future__ import annotations

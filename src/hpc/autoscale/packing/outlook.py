@@ -30,8 +30,9 @@ class Outlook:
     """Stocks in the order in which they are asked for an expression, and which of their nodes are worth asking.
 
     `journal`: the nodes that are new or have more room; read by `catch_up`. `may_meet` false: no node that is there has the
-    room. `by_need`: in which order new nodes are opened, where that depends on how many are needed. Cost of a demand: what is in the journal since the last one, or the number of stocks where that is less, and the
-    nodes that may still take it.
+    room. `by_need`: in which order new nodes are opened, where that depends on how many are needed. Cost of a demand:
+    what is in the journal since the last one, or the number of stocks where that is less, and the nodes that may still
+    take it.
     """
 
     __slots__ = (
@@ -248,8 +249,8 @@ class Outlook:
         return self._by_need is not None
 
     def openings(self, units: int, per_node: int = UNBOUNDED) -> Sequence[int]:
-        """The stocks in the order in which they are asked for new nodes for so many units; those that can have none, and so cost
-        nothing, are first."""
+        """The stocks in the order in which they are asked for new nodes for so many units; those that can have none,
+        and so cost nothing, are first."""
         if self._by_need is None:
             return range(len(self.stocks))
         found = self._openings.get((units, per_node))

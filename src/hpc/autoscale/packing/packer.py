@@ -38,8 +38,8 @@ class Lane:
 
 
 class Arrangement(NamedTuple):
-    """Stocks in the order in which they are asked before what a demand prefers, and (`by_need`) how that depends on what a demand
-    needs when new nodes are opened for it; None where it does not."""
+    """Stocks in the order in which they are asked before what a demand prefers, and (`by_need`) how that depends on
+    what a demand needs when new nodes are opened for it; None where it does not."""
 
     stocks: Sequence[Stock]
     by_need: ByNeed | None = None

@@ -1,7 +1,7 @@
 """What an expression says that few nodes meet: a resource or a property must be one of some texts, which are spelt out.
 
-A job that is meant for one host, or for a rack, need not be held against all nodes. Asked by `Outlook` for what is in the shapes, and
-by the node manager for what is not.
+A job that is meant for one host, or for a rack, need not be held against all nodes. Asked by `Outlook` for what is in
+the shapes, and by the node manager for what is not.
 """
 
 from __future__ import annotations

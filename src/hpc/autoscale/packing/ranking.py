@@ -2,7 +2,8 @@
 
 Most conditions on a bucket are said again and again, and most of the others are amounts. So a `Survey` of the buckets
 keeps for each condition the buckets that meet it, as bits of a number, and for each resource the buckets by how much of
-it they have, or by the text that it is; a new combination of conditions costs a few operations on numbers, however many buckets there are.
+it they have, or by the text that it is; a new combination of conditions costs a few operations on numbers, however many
+buckets there are.
 """
 
 from __future__ import annotations

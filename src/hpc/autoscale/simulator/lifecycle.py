@@ -61,7 +61,9 @@ MEANING: Mapping[Event, str] = {
     Event.VM_STOPPED: "the VM is stopped",
     Event.TERMINATE: "asked to end, or given up after an eviction or a lack of capacity",
     Event.VM_DELETED: "the VM is gone",
-    Event.REMOVE_RECORD: "the record goes: nothing keeps it (Fixed nodes, and those outside of nodearrays, keep theirs until removed)",
+    Event.REMOVE_RECORD: (
+        "the record goes: nothing keeps it (Fixed nodes, and those outside of nodearrays, keep theirs until removed)"
+    ),
 }
 
 TRANSITIONS: Mapping[Phase, Mapping[Event, Phase]] = {

@@ -17,7 +17,8 @@ class Cause:
     """Why something happens to a node.
 
     `kind` is "rest" for a request of the protocol (`action`, `operation_id` and `request_id` then say which), "control"
-    for one of the simulator's own, "description" for what is there from the start, or "evicted", "allocation_failed", "boot_failed", "machine_exited".
+    for one of the simulator's own, "description" for what is there from the start, or "evicted", "allocation_failed",
+    "boot_failed", "machine_exited".
     """
 
     kind: str

@@ -39,7 +39,8 @@ class DemandPrinter:
     """Prints the nodes of a DemandResult, one row each.
 
     `column_names` empty or None: every property of a node and every resource. `name` is the first column wherever it is
-    asked for. `long` prints values whole where a column asks for a slice. A column that cannot be understood raises ConfigurationException.
+    asked for. `long` prints values whole where a column asks for a slice. A column that cannot be understood raises
+    ConfigurationException.
     """
 
     def __init__(

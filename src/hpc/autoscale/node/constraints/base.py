@@ -55,9 +55,9 @@ class NodeConstraint(ABC):
     """What the methods of an opaque class look at and change: `resources.<name>` (in `node.available`) and
     `node.<property>`. Their answers are then kept for all nodes alike in these, and for all constraints of the class with
     equal attributes, as far as these are plain values, and lists and dicts of such (others keep state that nobody
-    sees: they are asked about each node); they see a stand-in for the node that has nothing else. A class whose answers depend on more, or
-    whose `do_decrement` does other things than to take the same amounts each time and to close the node, is found out,
-    with a warning, and asked about each node. None: it may look at anything."""
+    sees: they are asked about each node); they see a stand-in for the node that has nothing else. A class whose answers
+    depend on more, or whose `do_decrement` does other things than to take the same amounts each time and to close the
+    node, is found out, with a warning, and asked about each node. None: it may look at anything."""
 
     monotone: bool = False
     """Beside `reads`: whether a node that was refused stays refused however much is taken from it, as with any amount that

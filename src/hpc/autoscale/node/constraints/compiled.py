@@ -31,8 +31,8 @@ def json_of(source: Source) -> list[Any]:
 class Compiled:
     """A list of constraints as the engine uses it; together `parts`, `tolls` and `opaque` say what `constraints` say.
 
-    `parts` must all hold. `opaque` is in the order of the list. `source`: what this is made of, where every job that says so may
-    use it. Where nothing else is given, the constraints are made when they are first asked for.
+    `parts` must all hold. `opaque` is in the order of the list. `source`: what this is made of, where every job that
+    says so may use it. Where nothing else is given, the constraints are made when they are first asked for.
     """
 
     __slots__ = ("_constraints", "_expr", "opaque", "parts", "source", "tolls")

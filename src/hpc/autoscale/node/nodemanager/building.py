@@ -18,6 +18,7 @@ from hpc.autoscale.ccbindings.models import (
     ClusterStatus,
     NodearrayBucketStatus,
 )
+from hpc.autoscale.errors import counted
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket, NodeDefinition
 from hpc.autoscale.node.bucket.mould import Mould
@@ -181,7 +182,7 @@ class _Builder:
                 self.problems.append(f"nodearray {array.name}, nodes of {size}: {_why(e)}")
                 continue
             self.problems.append(
-                f"nodearray {array.name}: {len(nodes)} nodes of {size}, which it has no usable bucket for; "
+                f"nodearray {array.name}: {counted(len(nodes), 'node')} of {size}, which it has no usable bucket for; "
                 "nothing is placed on them"
             )
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
-from hpc.autoscale.errors import CycleCloudError
+from hpc.autoscale.errors import CycleCloudError, counted
 from hpc.autoscale.hpctypes import NodeStatus, OperationId
 from hpc.autoscale.node import operations
 from hpc.autoscale.node.node import Node
@@ -339,7 +339,7 @@ def _bucket_of(node: Node) -> NodeBucket | None:
 
 
 def _why_not_made(created: Created) -> list[str]:
-    late = [f"{len(created.pending)} nodes were accepted and are not listed yet"]
+    late = [f"{counted(len(created.pending), 'node')} accepted and not listed yet"]
     messages = list(dict.fromkeys(created.messages))
     if not created.not_made:
         return [*messages, *(late if created.pending else [])]

@@ -169,8 +169,8 @@ class EngineSide:
         return bool(runs)
 
     def _silent(self, compiled: Compiled) -> Direct | None:
-        """What places some constraints on many nodes at once. None where one of them must be asked, a hook may raise, or somebody
-        may want to hear why not."""
+        """What places some constraints on many nodes at once. None where one of them must be asked, a hook may raise,
+        or somebody may want to hear why not."""
         lane = self._lane(compiled)
         outlook = lane.outlook
         if lane.still or outlook is None or self._names.hook or results.HANDLERS:

@@ -9,6 +9,7 @@ from typing import Any
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.node.bucket import NodeDefinition
+from hpc.autoscale.node.identity import short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager.roster import Record, Roster, hostname_of, text
 
@@ -89,7 +90,7 @@ class NodeRecords:
                 alike.append(record)
                 if alike.leaving:
                     hostname = text(record, "Hostname") or ""
-                    self.leaving |= {node_id, hostname.partition(".")[0].lower()} - {""}
+                    self.leaving |= {node_id, short_name(hostname)} - {""}
 
     def _new_sort(self, record: Record) -> _Alike:
         alike = _Alike(record)

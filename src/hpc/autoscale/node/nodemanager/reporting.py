@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from hpc.autoscale.errors import counted
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints import Compiled, NodeConstraint, SharedConstraint
 from hpc.autoscale.node.node.shaping import NodeView
@@ -108,7 +109,7 @@ def unpayable(demand: Sorted, want: Want, tolls: Sequence[SharedConstraint]) -> 
 
 def criteria(demand: Sorted, want: Want) -> str:
     """What was asked for."""
-    what = "node(s)" if want.per_node == 1 else "slot(s)"
+    what = counted(want.units, "node" if want.per_node == 1 else "slot")
     whole = ", all in one bucket" if want.whole else ""
     said = ", ".join(str(c) for c in demand.constraints) or "no constraints"
-    return f"nothing can take {want.units} {what}{whole} with {said}"
+    return f"nothing can take {what}{whole} with {said}"
