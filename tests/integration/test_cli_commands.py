@@ -132,6 +132,15 @@ def test_analyze_says_a_status_once(grid):
             assert not message.strip().startswith(status.strip()), lines
 
 
+def test_analyze_speaks_of_machines_in_words(grid):
+    """As of buckets: what they have, and what is needed."""
+    grid.scheduler.hosts = [SchedulerNode("onprem-1", {"ncpus": 2})]
+    grid.scheduler.queue("odd", ncpus=64)
+    out = " ".join(grid("analyze", "-j", "odd").split())
+    assert "InsufficientResource: Node[name=onprem-1 attr=ncpus] has 2 of 'ncpus', and 64" in out
+    assert "SatisfiedResult(" not in out
+
+
 def test_analyze_with_everything(grid):
     """Lines are whole, and the job itself is printed."""
     grid.scheduler.queue("odd", ncpus=64)

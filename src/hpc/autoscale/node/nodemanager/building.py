@@ -183,7 +183,7 @@ class _Builder:
                 continue
             self.problems.append(
                 f"nodearray {array.name}: {counted(len(nodes), 'node')} of {size}, which it has no usable bucket for; "
-                "nothing is placed on them"
+                "no work is placed there"
             )
 
     def _definition(

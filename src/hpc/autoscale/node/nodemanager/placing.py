@@ -143,8 +143,14 @@ def _nowhere(ranking: Ranking, refusals: list[Result]) -> Verdict:
         ranking,
         refusals,
         None,
-        lambda: [*sentences(ranking.rejects), *(str(refusal) for refusal in refusals)],
+        lambda: [*sentences(ranking.rejects), *map(_in_words, refusals)],
     )
+
+
+def _in_words(refusal: Result) -> str:
+    """A refusal as those of the engine are said: its status, and its reasons, which may begin with it already."""
+    said = "; ".join(refusal.reasons) or refusal.message
+    return said if said.startswith(refusal.status) else f"{refusal.status}: {said}"
 
 
 def _unpaid(
