@@ -73,6 +73,19 @@ def test_resources_that_nothing_has(grid, command):
     assert grid.errors == ""
 
 
+@pytest.mark.parametrize("command", ["buckets", "nodes", "create_nodes"])
+@pytest.mark.parametrize("name", ["nodearray", "node.nodearray"])
+def test_nodearrays_that_the_cluster_does_not_have(grid, command, name):
+    """Are named on stderr with a guess."""
+    options = ["-d"] if command == "create_nodes" else []
+    code = 1 if command == "create_nodes" else 0
+    said = "no node is in a nodearray 'htcc', and none could be; did you mean 'htc'?\n"
+    grid(command, "-C", f'{{"{name}": "htcc"}}', *options, code=code)
+    assert grid.errors.startswith(said)
+    grid(command, "-C", f'{{"{name}": ["h*", "htc"]}}', *options)
+    assert grid.errors == ""
+
+
 def test_buckets_do_not_change_what_can_be_asked_for(grid):
     """Showing limits in the place of resources does not make them resources."""
     grid("buckets")

@@ -13,7 +13,7 @@ from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.hooks import Config
 from hpc.autoscale.cli.options import CommandLine
 from hpc.autoscale.cli.sizes import check_vm_sizes, unknown_vm_sizes
-from hpc.autoscale.cli.unknown import unknown_resources
+from hpc.autoscale.cli.unknown import unknown_in_constraints
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.job.demandprinter import OutputFormat
 from hpc.autoscale.node.bucket import NodeBucket
@@ -65,7 +65,7 @@ class ClusterCommands(CommandLine):
         node_mgr = self._prepared_node_mgr(config)
         every = node_mgr.get_buckets()
         check_vm_sizes(given, "", every)
-        self._warn_once(*unknown_resources(constraints, (), every))
+        self._warn_once(*unknown_in_constraints(given, (), every))
         buckets = [b for b in every if all(c.satisfied_by_bucket(b) for c in constraints)]
         asked = output_columns or _columns_of(config, buckets)
         columns = self._columns(config, asked, "buckets")

@@ -13,7 +13,7 @@ from hpc.autoscale.cli.completion import completed_by
 from hpc.autoscale.cli.hooks import Config, why_failed
 from hpc.autoscale.cli.options import CommandLine
 from hpc.autoscale.cli.sizes import check_vm_sizes
-from hpc.autoscale.cli.unknown import unknown_resources
+from hpc.autoscale.cli.unknown import unknown_in_constraints
 from hpc.autoscale.errors import AutoscaleError, did_you_mean
 from hpc.autoscale.job.demandprinter import OutputFormat
 from hpc.autoscale.node.constraints import get_constraints
@@ -89,7 +89,7 @@ class CreationCommands(CommandLine):
         given = self._constraints(constraint_expr)
         buckets = node_mgr.get_buckets()
         check_vm_sizes(given, "", buckets)
-        self._warn_once(*unknown_resources(get_constraints(given), (), buckets))
+        self._warn_once(*unknown_in_constraints(given, (), buckets))
         wanted = {
             "node.exists": False,
             **({"exclusive": True} if exclusive else {}),

@@ -13,7 +13,7 @@ from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.hooks import Config, why_failed
 from hpc.autoscale.cli.options import CommandLine
 from hpc.autoscale.cli.sizes import check_vm_sizes
-from hpc.autoscale.cli.unknown import unknown_resources
+from hpc.autoscale.cli.unknown import unknown_in_constraints
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.job.demandprinter import OutputFormat
 from hpc.autoscale.job.driver import SchedulerDriver
@@ -63,7 +63,7 @@ class NodeCommands(CommandLine):
         buckets = calculator.node_mgr.get_buckets()
         check_vm_sizes(given, "", buckets)
         every = calculator.finish().compute_nodes
-        self._warn_once(*unknown_resources(constraints, every, buckets))
+        self._warn_once(*unknown_in_constraints(given, every, buckets))
         nodes = [n for n in every if all(c.satisfied_by_node(n) for c in constraints)]
         columns = self._columns(config, output_columns, "nodes")
         self._print_nodes(nodes, columns, output_format, long, calculator.node_mgr)

@@ -1,4 +1,4 @@
-"""Columns and resources that somebody named on a command line and that nothing has: likely typos.
+"""Columns, resources and nodearrays that somebody named on a command line and that nothing has: likely typos.
 
 Either may exist elsewhere, on nodes that are not there now or in another cluster, so these are doubts and no errors.
 What is said is for stderr. Called by the commands that take `-o` and `-C`.
@@ -7,7 +7,10 @@ What is said is for stderr. Called by the commands that take `-o` and `-C`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
 
+from hpc.autoscale.config.naming import NODEARRAYS, values_named
 from hpc.autoscale.errors import did_you_mean
 from hpc.autoscale.job.demandprinter.columns import all_column_names, parse_column
 from hpc.autoscale.node.bucket import NodeBucket
@@ -15,6 +18,7 @@ from hpc.autoscale.node.constraints import (
     MinResourcePerNode,
     NodeConstraint,
     NodeResourceConstraint,
+    get_constraints,
 )
 from hpc.autoscale.node.node import Node
 
@@ -46,10 +50,34 @@ def _names_of_buckets() -> Iterator[str]:
             yield name
 
 
-def unknown_resources(
+def unknown_in_constraints(
+    given: Sequence[dict[str, Any]], nodes: Sequence[Node], buckets: Sequence[NodeBucket]
+) -> list[str]:
+    """A sentence on each resource and each nodearray in constraints, as JSON, that no node has, and none that could be
+    started."""
+    resources = _unknown_resources(get_constraints(given), nodes, buckets)
+    return [*resources, *_unknown_nodearrays(given, nodes, buckets)]
+
+
+def _unknown_nodearrays(
+    given: Sequence[dict[str, Any]], nodes: Iterable[Node], buckets: Iterable[NodeBucket]
+) -> Iterator[str]:
+    named = dict.fromkeys(name for _, name in values_named(given, NODEARRAYS))
+    if not named:
+        return
+    some = [*nodes, *(bucket.example_node for bucket in buckets)]
+    every = (
+        str(said) for n in some for said in (n.nodearray, n.resources.get("nodearray")) if said
+    )
+    known = list(dict.fromkeys(every))
+    for name in named:
+        if not any(fnmatchcase(each, name) for each in known):
+            yield f"no node is in a nodearray {name!r}, and none could be{did_you_mean(name, known)}"
+
+
+def _unknown_resources(
     constraints: Iterable[NodeConstraint], nodes: Iterable[Node], buckets: Iterable[NodeBucket]
 ) -> list[str]:
-    """A sentence on each resource in constraints that no node has, and none that could be started."""
     named = dict.fromkeys(_resources_named(constraints))
     if not named:
         return []

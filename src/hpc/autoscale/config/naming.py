@@ -12,6 +12,9 @@ from hpc.autoscale.errors import did_you_mean
 
 _BY_NODEARRAY = ("idle_timeout", "boot_timeout", "nodearrays")
 
+NODEARRAYS = ("node.nodearray", "nodearray")
+"""What constraints call the nodearray of a node."""
+
 
 def unknown_nodearrays(config: Mapping[str, Any], known: Collection[str]) -> list[str]:
     """A sentence on each nodearray that the configuration names and the cluster does not have."""
@@ -24,7 +27,7 @@ def unknown_nodearrays(config: Mapping[str, Any], known: Collection[str]) -> lis
     for index, resource in enumerate(config.get("default_resources") or ()):
         select = resource.get("select") if isinstance(resource, Mapping) else None
         where = f"default_resources[{index}].select"
-        named.extend(values_named(select, ("node.nodearray", "nodearray"), where))
+        named.extend(values_named(select, NODEARRAYS, where))
     return [
         f"{where}: the cluster has no nodearray {name!r}{did_you_mean(name, known)}"
         for where, name in named
