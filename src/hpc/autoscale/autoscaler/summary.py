@@ -6,8 +6,9 @@ command line.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from hpc.autoscale.job.demand import DemandResult
@@ -16,22 +17,52 @@ from hpc.autoscale.job.demand import DemandResult
 NAMED_AT_MOST = 5
 
 
-@dataclass(frozen=True)
+class Cause:
+    """What stopped jobs that are alike: `explain` gives all that is known, and the limits among it. Called when first read."""
+
+    def __init__(self, explain: Callable[[], tuple[str, str | None]]) -> None:
+        self._explain = explain
+
+    @cached_property
+    def said(self) -> tuple[str, str | None]:
+        """The reason, and the limits or None."""
+        return self._explain()
+
+
 class UnsatisfiedJob:
-    """A job that did not get all it wants: `missing` slots, or nodes where the job asks for nodes (`unit`).
+    """A job that did not get all it wants: `missing` slots, or nodes where the job asks for nodes (`unit`). `reason` may be given
+    as the cause that it shares with other jobs, which knows the limit then."""
 
-    `reason` is all that is known. `limit` names the limits that stopped it (quotas, maxima); None when nothing but the
-    job's own constraints did.
-    """
+    __slots__ = ("_cause", "missing", "name", "unit")
 
-    name: str
-    missing: int
-    reason: str
-    limit: str | None = None
-    unit: str = "slots"
+    def __init__(
+        self,
+        name: str,
+        missing: int,
+        reason: str | Cause,
+        limit: str | None = None,
+        unit: str = "slots",
+    ) -> None:
+        self.name = name
+        self.missing = missing
+        self.unit = unit
+        self._cause = reason if isinstance(reason, Cause) else Cause(lambda: (reason, limit))
+
+    @property
+    def reason(self) -> str:
+        """All that is known."""
+        return self._cause.said[0]
+
+    @property
+    def limit(self) -> str | None:
+        """The limits that stopped it (quotas, maxima); None when nothing but the job's own constraints did."""
+        return self._cause.said[1]
 
     def __str__(self) -> str:
         return f"job {self.name} lacks {self.missing} {self.unit}: {self.limit or self.reason}"
+
+    def __repr__(self) -> str:
+        return f"UnsatisfiedJob({self.name!r}, {self.missing}, unit={self.unit!r})"
 
 
 @dataclass(frozen=True)
