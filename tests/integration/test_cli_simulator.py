@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 
 import pytest
 from scripted_server import Answer, serving
@@ -109,19 +110,28 @@ class Site:
             time.sleep(0.02)
 
 
-def test_the_cheapest_nodes_for_the_jobs(tmp_path, monkeypatch, capsys):
-    """`azscale demand` and the pass that follows choose by the price of what each job needs, by the packaged list."""
-    large, small = "Standard_HB120rs_v3", "Standard_F4s_v2"
-    arrays = {"hpc": {"machine_types": [large]}, "htc": {"machine_types": [small]}}
+@pytest.fixture
+def bare_site(tmp_path, monkeypatch, capsys):
+    """Make a site for a simulator, with some of its configuration."""
     (tmp_path / "simdriver.py").write_text(DRIVER)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.delitem(sys.modules, "simdriver", raising=False)
     monkeypatch.setattr("hpc.autoscale.hpclogging._initialized", True)
     monkeypatch.setenv("AUTOSCALE_HOME", str(tmp_path))
+
+    def make(running, **config):
+        config = {**running.connection("demo"), "driver": "simdriver:Driver", **config}
+        return Site(tmp_path, config, capsys)
+
+    return make
+
+
+def test_the_cheapest_nodes_for_the_jobs(bare_site):
+    """`azscale demand` and the pass that follows choose by the price of what each job needs, by the packaged list."""
+    large, small = "Standard_HB120rs_v3", "Standard_F4s_v2"
+    arrays = {"hpc": {"machine_types": [large]}, "htc": {"machine_types": [small]}}
     with serve({"clusters": {"demo": {"region": "southcentralus", "nodearrays": arrays}}}) as run:
-        packing = {"policy": "cheapest"}
-        config = {**run.connection("demo"), "driver": "simdriver:Driver", "packing": packing}
-        site = Site(tmp_path, config, capsys)
+        site = bare_site(run, packing={"policy": "cheapest"})
         site.jobs(one=1, two=30)
         columns = ("-o", "vm_size,job_ids", "-F", "json")
         planned = json.loads(site("demand", *columns))
@@ -129,6 +139,48 @@ def test_the_cheapest_nodes_for_the_jobs(tmp_path, monkeypatch, capsys):
     by_job = {node["job_ids"][0]: node["vm_size"] for node in planned}
     assert by_job == {"one": small, "two": large}
     assert created == planned
+
+
+HUGE = "Standard_M128"
+TEN_SMALL, ONE_HUGE = {SIZE: 10}, {HUGE: 1}
+
+
+@pytest.mark.parametrize(
+    ("packing", "sizes"),
+    [
+        ({}, ONE_HUGE),
+        ({"order": "declared"}, ONE_HUGE),
+        ({"order": "declared", "objective": "cost"}, TEN_SMALL),
+        ({"policy": "spot-first"}, {"Standard_F8s_v2": 5}),
+        ({"policy": "capacity-aware"}, ONE_HUGE),
+        ({"policy": "cheapest"}, {"Standard_F8s_v2": 5}),
+        ({"objective": "first-fit"}, ONE_HUGE),
+        ({"objective": "cost"}, {"Standard_F8s_v2": 5}),
+        ({"objective": "cost", "optimize_seconds": 1}, {"Standard_F8s_v2": 5}),
+        ({"objective": "cost", "optimize_rounds": 0}, {"Standard_F8s_v2": 5}),
+    ],
+)
+def test_options_of_packing(bare_site, packing, sizes):
+    """Say the same to `azscale demand` and `azscale autoscale` as to a program: which nodes ten jobs of four cores get."""
+    arrays = {
+        "big": {"machine_types": [HUGE]},
+        "htc": {"machine_types": [SIZE]},
+        "spot": {"machine_types": ["Standard_F8s_v2"], "spot": True},
+    }
+    if sizes is TEN_SMALL:
+        del arrays["spot"]
+    with serve({"clusters": {"demo": {"region": "westus2", "nodearrays": arrays}}}) as run:
+        site = bare_site(run, packing=packing)
+        site.jobs(**{f"job{number}": 1 for number in range(10)})
+        columns = ("-o", "name,vm_size", "-F", "json")
+        planned = json.loads(site("demand", *columns))
+        table = site("demand", "-o", "vm_size")
+        created = json.loads(site("autoscale", *columns))
+    assert Counter(node["vm_size"] for node in planned) == sizes
+    assert created == planned
+    assert ("New nodes: $" in table) == (packing.get("objective") == "cost")
+    if sizes is TEN_SMALL:
+        assert "New nodes: $1.6900 per hour, at most 0.000% above the least" in table
 
 
 def started(simulator):

@@ -6,21 +6,23 @@ Nothing in this module changes the cluster or the scheduler. `passes` calls it b
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from hpc.autoscale import hpclogging as logging
-from hpc.autoscale.autoscaler.faults import try_each
-from hpc.autoscale.autoscaler.summary import SetAsideJob, UnsatisfiedJob
+from hpc.autoscale.autoscaler.faults import one_line, try_each
+from hpc.autoscale.autoscaler.summary import Cause, SetAsideJob, UnsatisfiedJob
 from hpc.autoscale.job.demandcalculator import DemandCalculator, new_demand_calculator
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
+from hpc.autoscale.job.placement import Outcome
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.identity import Identities, short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
-from hpc.autoscale.results import Result
+from hpc.autoscale.results import muted
 from hpc.autoscale.util import SingletonLock, partition
 
 REQUESTS_FILE = "requests.json"
@@ -94,53 +96,77 @@ def add_jobs(
     calculator: DemandCalculator, jobs: Iterable[Job], set_context: SetContext
 ) -> tuple[list[UnsatisfiedJob], list[SetAsideJob]]:
     """Give the jobs to the calculator, one context each. Running jobs have their nodes already and are passed over."""
-    short: list[tuple[Job, int, Result]] = []
-    set_aside: list[SetAsideJob] = []
+    queue = list(jobs)
+    listener = _Listener(set_context)
+    waiting: list[Job] = []
 
-    def add(job: Job) -> None:
+    def look_at(job: Job) -> None:
         if not isinstance(job, Job):
             raise TypeError(f"expected a Job, found {type(job).__name__}")
-        if job.metadata.get("job_state") == "running":
-            return
-        set_context(f"[Job {job.name}]")
-        result = calculator._add_job(job)
-        missing = _missing(job, result)
-        if missing:
-            short.append((job, missing, result))
+        if job.metadata.get("job_state") != "running":
+            waiting.append(job)
 
-    def put_aside(job: Job, reason: str) -> None:
-        name = getattr(job, "name", None) or repr(job)
-        set_aside.append(SetAsideJob(name, reason))
-        logging.warning("job %s is set aside: %s", name, reason)
-
-    try_each(jobs, add, put_aside)
+    try_each(queue, look_at, listener.set_aside)
+    outcomes = calculator.place(waiting, listener)
     set_context("[unsatisfied]")
+    short = [outcome for outcome in outcomes if outcome.error is None and outcome.missing]
+    set_aside = [listener.found[id(job)] for job in queue if id(job) in listener.found]
     return _explain(short, calculator.node_mgr.get_buckets()), set_aside
 
 
-def _missing(job: Job, result: Result) -> int:
-    """Slots, or nodes, that the job did not get."""
-    if job.node_count > 0:
-        return 0 if result else job.node_count
-    return max(0, job.iterations_remaining)
+class _Listener:
+    """Says what is being worked on, and sets aside the jobs that fail."""
+
+    def __init__(self, set_context: SetContext) -> None:
+        self.found: dict[int, SetAsideJob] = {}  # by the id of the job, which need not be one
+        self._set_context = set_context
+
+    def begins(self, job: Job) -> None:
+        """A context of its own for each job."""
+        self._set_context(f"[Job {job.name}]")
+
+    def failed(self, job: Job, error: Exception) -> bool:
+        """The others are placed."""
+        logging.debug("set aside: %r", job, exc_info=error)
+        self.set_aside(job, one_line(error))
+        return True
+
+    def set_aside(self, job: Job, reason: str) -> None:
+        """Keep and log why a job could not be looked at."""
+        name = getattr(job, "name", None) or repr(job)
+        self.found[id(job)] = SetAsideJob(name, reason)
+        logging.warning("job %s is set aside: %s", name, reason)
 
 
-def _explain(
-    short: Iterable[tuple[Job, int, Result]], buckets: list[NodeBucket]
-) -> list[UnsatisfiedJob]:
-    """Say of each job what stopped it. Equal jobs are stopped by the same things, so that is worked out once."""
-    known: dict[tuple[int, int, bool], tuple[str, str | None]] = {}
+def _explain(short: Iterable[Outcome], buckets: list[NodeBucket]) -> list[UnsatisfiedJob]:
+    """Say of each job what stopped it. Equal jobs are stopped by the same things; that is worked out once, when it is read.
+
+    Limits are said as they are now: a pass that goes on charges them, or gives back.
+    """
+    full = {id(bucket): stopping_limits([bucket]) for bucket in buckets}
+    known: dict[tuple[int, int, bool], Cause] = {}
     explained = []
-    for job, missing, result in short:
+    for outcome in short:
+        job = outcome.job
         alike = (id(job._compile()), job.node_count, job.colocated)
-        if alike not in known:
-            candidates = job.bucket_candidates(buckets).candidates
-            limit = "; ".join(stopping_limits(candidates)) or None
-            reasons = dict.fromkeys(" ".join(reason.split()) for reason in result.reasons)
-            known[alike] = "; ".join(reasons) or limit or "no node has room for it", limit
+        cause = known.get(alike)
+        if cause is None:
+            cause = known[alike] = Cause(partial(_cause, outcome, buckets, full))
         unit = "nodes" if job.node_count > 0 else "slots"
-        explained.append(UnsatisfiedJob(job.name, missing, *known[alike], unit))
+        explained.append(UnsatisfiedJob(job.name, outcome.missing, cause, unit=unit))
     return explained
+
+
+def _cause(
+    outcome: Outcome, buckets: list[NodeBucket], full: Mapping[int, Sequence[str]]
+) -> tuple[str, str | None]:
+    """Why a job got no more, and the limits among that."""
+    with muted():
+        candidates = outcome.job.bucket_candidates(buckets).candidates
+    said = dict.fromkeys(limit for bucket in candidates for limit in full[id(bucket)])
+    limit = "; ".join(said) or None
+    reasons = dict.fromkeys(" ".join(reason.split()) for reason in outcome.reasons)
+    return "; ".join(reasons) or limit or "no node has room for it", limit
 
 
 def stopping_limits(buckets: Iterable[NodeBucket]) -> list[str]:

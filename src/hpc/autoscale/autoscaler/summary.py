@@ -6,32 +6,66 @@ command line.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale.job.demand import DemandResult
+
+if TYPE_CHECKING:
+    from hpc.autoscale.node.nodemanager.leastcost import PlanCost
 
 # How many jobs, nodes or errors the text of a summary names before it only counts them.
 NAMED_AT_MOST = 5
 
 
-@dataclass(frozen=True)
+class Cause:
+    """What stopped jobs that are alike: `explain` gives all that is known, and the limits among it. Called when first read."""
+
+    def __init__(self, explain: Callable[[], tuple[str, str | None]]) -> None:
+        self._explain = explain
+
+    @cached_property
+    def said(self) -> tuple[str, str | None]:
+        """The reason, and the limits or None."""
+        return self._explain()
+
+
 class UnsatisfiedJob:
-    """A job that did not get all it wants: `missing` slots, or nodes where the job asks for nodes (`unit`).
+    """A job that did not get all it wants: `missing` slots, or nodes where the job asks for nodes (`unit`). `reason` may be given
+    as the cause that it shares with other jobs, which knows the limit then."""
 
-    `reason` is all that is known. `limit` names the limits that stopped it (quotas, maxima); None when nothing but the
-    job's own constraints did.
-    """
+    __slots__ = ("_cause", "missing", "name", "unit")
 
-    name: str
-    missing: int
-    reason: str
-    limit: str | None = None
-    unit: str = "slots"
+    def __init__(
+        self,
+        name: str,
+        missing: int,
+        reason: str | Cause,
+        limit: str | None = None,
+        unit: str = "slots",
+    ) -> None:
+        self.name = name
+        self.missing = missing
+        self.unit = unit
+        self._cause = reason if isinstance(reason, Cause) else Cause(lambda: (reason, limit))
+
+    @property
+    def reason(self) -> str:
+        """All that is known."""
+        return self._cause.said[0]
+
+    @property
+    def limit(self) -> str | None:
+        """The limits that stopped it (quotas, maxima); None when nothing but the job's own constraints did."""
+        return self._cause.said[1]
 
     def __str__(self) -> str:
         return f"job {self.name} lacks {self.missing} {self.unit}: {self.limit or self.reason}"
+
+    def __repr__(self) -> str:
+        return f"UnsatisfiedJob({self.name!r}, {self.missing}, unit={self.unit!r})"
 
 
 @dataclass(frozen=True)
@@ -104,8 +138,14 @@ class PassSummary:
         """The longest time that the other side asked to be left alone for, in seconds."""
         return max((e.retry_after for e in self.errors if e.retry_after is not None), default=None)
 
+    @property
+    def cost(self) -> PlanCost | None:
+        """What the planned nodes cost; None without the least-cost mode, or without any."""
+        return None if self.demand is None else self.demand.cost
+
     def fields(self) -> dict[str, Any]:
-        """Counts, then names: plain JSON values for structured logs and metrics."""
+        """Counts, then names: plain JSON values for structured logs and metrics. `price_per_hour`: US dollars for the new nodes,
+        None where that was not worked out or the price of one is not known."""
         names = {name: list(getattr(self, name)) for name in _NODE_FIELDS}
         return {
             "started_at": self.started_at,
@@ -114,6 +154,7 @@ class PassSummary:
             "jobs": self.jobs,
             "jobs_unsatisfied": len(self.unsatisfied),
             "jobs_set_aside": len(self.set_aside),
+            "price_per_hour": None if self.cost is None else self.cost.total_per_hour,
             **{f"nodes_{name}": len(nodes) for name, nodes in names.items()},
             "notes": list(self.notes),
             "errors": [str(error) for error in self.errors],
@@ -141,6 +182,8 @@ class PassSummary:
         ]
         parts = ", ".join([_counted(self.jobs, "jobs", "job"), *filter(None, said)])
         lines = [f"{head}{parts}, in {self.duration:.1f} s"]
+        if self.cost is not None:
+            lines.append(f"  new nodes: {self.cost}")
         for things in (self.unsatisfied, self.set_aside, self.notes, self.errors):
             lines.extend(f"  {thing}" for thing in things[:NAMED_AT_MOST])
             if len(things) > NAMED_AT_MOST:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.collector import collecting_seldom
 from hpc.autoscale.job.demand import DemandResult
-from hpc.autoscale.job.job import Job, PackingStrategy
+from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.nodequeue import NodeQueue
+from hpc.autoscale.job.placement import FirstFit, Listener, Outcome, Strategy
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.identity import Identities, claimed_ids, short_name
 from hpc.autoscale.node.node import Node
@@ -75,7 +76,7 @@ class DemandCalculator:
 
     def add_job(self, job: Job) -> None:
         """Place a job; what could not be placed is in `job.iterations_remaining` and in the reported results."""
-        self._add_jobs([job])
+        self._place([job])
         self._update_is_due = True
 
     def add_jobs(self, jobs: Sequence[Job]) -> None:
@@ -83,31 +84,42 @@ class DemandCalculator:
         asks for that, for all of them together."""
         self._update_queue()
         with collecting_seldom():
-            self._add_jobs(jobs)
+            self._place(jobs)
 
-    def _add_jobs(self, jobs: Sequence[Job]) -> None:
-        if self._least_cost is not None:
-            from hpc.autoscale.job import leastcost
+    def place(self, jobs: Sequence[Job], listener: Listener | None = None) -> list[Outcome]:
+        """`add_jobs`, and what each job got. `listener` hears of each before handlers of results do; errors that it takes set one
+        job aside, others are raised."""
+        self._update_queue()
+        with collecting_seldom():
+            outcomes = self._place(jobs, listener)
+        self._update_is_due = True
+        return outcomes
 
-            leastcost.add_jobs(self.node_mgr, self._least_cost, jobs, self._add_job)
-            return
-        for job in jobs:
-            if not job._allocate_quietly(self.node_mgr):
-                self._add_job(job)
+    def _place(
+        self, jobs: Sequence[Job], listener: Listener | None = None, with_results: bool = False
+    ) -> list[Outcome]:
+        """The one way to the node manager for jobs."""
+        with_results = with_results or self._is_as_declared
+        outcomes = self._strategy(with_results).place(jobs, listener)
+        if self._is_as_declared:
+            for outcome in outcomes:
+                if outcome.units and outcome.result:
+                    self._node_queue._push_all(outcome.result.nodes)
+        return outcomes
+
+    def _strategy(self, with_results: bool) -> Strategy:
+        if self._least_cost is None:
+            return FirstFit(self.node_mgr, with_results)
+        # as for `_least_cost`
+        from hpc.autoscale.job.leastcost import LeastCostQueue
+
+        return LeastCostQueue(self.node_mgr, self._least_cost, with_results)
 
     def _add_job(self, job: Job) -> Result:
-        """Place a job. A job that scatters is placed as a whole or not at all; of any other, as much as there is room
-        for is a success."""
-        scatters = job.packing_strategy == PackingStrategy.SCATTER
-        result = job._allocate(
-            self.node_mgr,
-            allow_existing=True,
-            all_or_nothing=scatters,
-            failed_as="CompoundFailure" if scatters else "Failed",
-        )
-        if result and self._is_as_declared:
-            self._node_queue._push_all(result.nodes)
-        return result
+        """`add_job`, and its result. A job that scatters is placed as a whole or not at all; of any other, as much as there is
+        room for is a success."""
+        (outcome,) = self._place([job], with_results=True)
+        return outcome.result
 
     # -- nodes as the scheduler sees them
 

@@ -243,17 +243,28 @@ class Job:
             return AllocationResult(
                 "NothingRequested", reasons=[f"job {self.name} has nothing left to place"]
             )
-        compiled = self._compile()
-        if not allow_existing:
+        if allow_existing:
+            compiled = self._asked_of(node_mgr)
+        else:
             new_only = get_constraints([{"node.exists": False}])
             compiled = compile_constraints([*new_only, *self._constraints])
-        elif self.__parsed is None and node_mgr._sorted(compiled).needs_probe:
-            # what is asked of nodes one by one must know whose it is; what was compiled may be another job's
-            compiled = compile_constraints(self._constraints)
         result = node_mgr._place(compiled, want, self.name, failed_as)
         if result and self.node_count <= 0:
             self.iterations_remaining -= result.total_slots
         return result
+
+    def _asked_of(self, node_mgr: NodeManager) -> Compiled:
+        """The constraints as the engine takes them, with whose they are where it must know."""
+        compiled = self._compile()
+        if self.__parsed is None and node_mgr._sorted(compiled).needs_probe:
+            # what is asked of nodes one by one must know whose it is; what was compiled may be another job's
+            return compile_constraints(self._constraints)
+        return compiled
+
+    def _why_not(self, node_mgr: NodeManager) -> list[str]:
+        """Why what remains of the job cannot be placed, as things are now."""
+        want = self._want(self.colocated or self.packing_strategy == PackingStrategy.SCATTER)
+        return node_mgr._why_not(self._asked_of(node_mgr), want, self.name)
 
     def to_dict(self) -> dict[str, Any]:
         """The published JSON form."""

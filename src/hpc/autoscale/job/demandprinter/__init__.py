@@ -64,7 +64,8 @@ class DemandPrinter:
             write_rows([c.header for c in columns], [], self.stream, "table")
 
     def print_demand(self, result: DemandResult) -> None:
-        """Print a row for each node, those with an address by address, new ones by nodearray and number."""
+        """Print a row for each node, those with an address by address, new ones by nodearray and number; below a table what the
+        new nodes cost, where that was worked out."""
         columns = self._columns(result)
         nodes = [*result.compute_nodes]
         known = {id(node) for node in nodes}
@@ -77,6 +78,8 @@ class DemandPrinter:
         ]
         names = [c.key if self.output_format == "json" else c.header for c in columns]
         write_rows(names, rows, self.stream, self.output_format)
+        if result.cost is not None and self.output_format == "table":
+            self.stream.write(f"\nNew nodes: {result.cost}\n")
 
     def _columns(self, result: DemandResult | None) -> list[Column]:
         names = self.column_names or all_column_names(result.compute_nodes if result else [])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -97,11 +97,13 @@ class PlanCost(NamedTuple):
 class Placement(NamedTuple):
     """What came of a plan. `units` placed by demand. `stopped_at`: the number of the demand that came first of those for
     which there was no room any more, with all after it left alone; None when the plan is for all. `homeless`: demands that
-    fit nowhere at all."""
+    fit nowhere at all. `tell`: tells handlers of each demand that found room, after it was called with the demand's number.
+    """
 
     units: list[int]
     stopped_at: int | None
     homeless: list[int]
+    tell: Callable[[Callable[[int], None]], None]
 
 
 class _Budget:
@@ -171,9 +173,15 @@ class LeastCost:
             plain = self._plain[demand.common] = is_plain(demand.common)
         return plain
 
-    def place(self, manager: NodeManager, demands: Sequence[Demand]) -> Placement:
+    def place(
+        self,
+        manager: NodeManager,
+        demands: Sequence[Demand],
+        begins: Callable[[int], None] | None = None,
+    ) -> Placement:
         """Place as many demands as there is room for, in their order, at the least price. Naming a node may raise, and
-        then nothing has changed."""
+        then nothing has changed. `begins` is called with the number of each demand before handlers are told of it.
+        """
         manager._sync()
         wanted = [Wanted(manager._sorted(d.compiled).common, d.units) for d in demands]
         packer = manager._packer
@@ -187,8 +195,8 @@ class LeastCost:
         if layout.delta:
             self._note(manager, cut, layout)
         units = [sum(p.units for p in layout.placed.get(d, ())) for d in range(len(demands))]
-        _tell(manager, demands, layout)
-        return Placement(units, cut.stopped_at, cut.homeless)
+        tell = partial(_tell, manager, demands, layout)
+        return Placement(units, cut.stopped_at, cut.homeless, tell)
 
     def start(self, manager: NodeManager) -> None:
         """A new queue: all the time is there again."""
@@ -305,12 +313,18 @@ def _carry_out(manager: NodeManager, layout: Layout, demands: Sequence[Demand]) 
             bucket._took(placed, (), demands[number].assignment_id)
 
 
-def _tell(manager: NodeManager, demands: Sequence[Demand], layout: Layout) -> None:
-    """Tell registered handlers what became of each demand that found room."""
+def _tell(
+    manager: NodeManager,
+    demands: Sequence[Demand],
+    layout: Layout,
+    begins: Callable[[int], None],
+) -> None:
+    """Tell registered handlers what became of each demand that found room; `begins` is called with its number before."""
     if not results.HANDLERS:
         return
     for number, steps in sorted(layout.placed.items()):
         demand = demands[number]
+        begins(number)
         units = sum(placed.units for placed in steps)
         ranking = manager._packer.ranking(manager._sorted(demand.compiled).common)
         delta = Delta(tuple(steps), units, Tab(), ())

@@ -30,7 +30,7 @@ from hpc.autoscale.node.nodemanager.commanding import Commands
 from hpc.autoscale.node.nodemanager.directory import Directory
 from hpc.autoscale.node.nodemanager.engine import EngineSide
 from hpc.autoscale.node.nodemanager.naming import NameHook, Names
-from hpc.autoscale.node.nodemanager.placing import Ask, place
+from hpc.autoscale.node.nodemanager.placing import Ask, place, why_not
 from hpc.autoscale.node.nodemanager.policies import DEFAULT, Ordered
 from hpc.autoscale.node.nodemanager.probing import Sorted
 from hpc.autoscale.node.nodemanager.unmanaged import IdleMachines, artificial_bucket, unmanaged_key
@@ -197,6 +197,9 @@ class NodeManager(EngineSide, Ordered, Capacity, Commands):
         self, compiled: Compiled, want: Want, assignment_id: str, failed_as: str | None = None
     ) -> AllocationResult:
         return place(self, Ask(compiled, want, assignment_id, failed_as))
+
+    def _why_not(self, compiled: Compiled, want: Want, assignment_id: str) -> list[str]:
+        return why_not(self, Ask(compiled, want, assignment_id))
 
     def allocate_at_least(self, *args: Any, **kwargs: Any) -> AllocationResult:
         """Published, and never implemented upstream either."""

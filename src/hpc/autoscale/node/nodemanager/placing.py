@@ -6,6 +6,7 @@ What the engine cannot judge alone goes through `probing`; what registered handl
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from hpc.autoscale import results
@@ -37,7 +38,7 @@ class Ask(NamedTuple):
 class Verdict(NamedTuple):
     """What became of a demand: a status word, the buckets asked and not asked, what was placed, and why not all.
 
-    `refusals` are answers of constraints that the engine does not understand.
+    `refusals` are answers of constraints that the engine does not understand, `tolls` the pools that are to pay for it.
     """
 
     status: str
@@ -45,6 +46,7 @@ class Verdict(NamedTuple):
     refusals: list[Result]
     delta: Delta | None
     reasons: Callable[[], list[str]]
+    tolls: Sequence[SharedConstraint] = ()
 
 
 def place(manager: NodeManager, ask: Ask) -> AllocationResult:
@@ -62,33 +64,57 @@ def place(manager: NodeManager, ask: Ask) -> AllocationResult:
             return AllocationResult("success", lambda: [bucket._handle(position)], want.units)
     manager._sync()
     verdict = _decide(manager, ask)
-    delta = verdict.delta
+    if verdict.delta:
+        _act(manager, ask, verdict, verdict.delta)
     if results.HANDLERS:
         report(manager, ask.compiled, ask.want, verdict)
-    if not delta:
-        slots = ask.want.units if ask.failed_as else None
-        status = ask.failed_as or verdict.status
-        return AllocationResult(status, slots_allocated=slots, reasons=verdict.reasons)
+    if verdict.delta:
+        return AllocationResult(
+            "success",
+            partial(_nodes_of, manager, verdict.delta),
+            verdict.delta.units,
+            reasons=verdict.reasons,
+        )
+    slots = ask.want.units if ask.failed_as else None
+    status = ask.failed_as or verdict.status
+    return AllocationResult(status, slots_allocated=slots, reasons=verdict.reasons)
 
+
+def _act(manager: NodeManager, ask: Ask, verdict: Verdict, delta: Delta) -> None:
+    """Make a decision true."""
+    manager._carry_out(delta, ask.assignment_id)
+    for toll in verdict.tolls:
+        toll.pay(delta.units)
     for run in delta.placed if ask.failed_as is None else ():
         bucket = manager._bucket_of(run.stock)
         manager._apart.note(bucket, run.lo, run.hi, {ask.assignment_id})
 
-    def nodes() -> list[Node]:
-        found: list[Node] = []
-        for placed in delta.placed:
-            bucket = manager._bucket_of(placed.stock)
-            found.extend(bucket._handle(i) for i in range(placed.lo, placed.hi))
-        return found
 
-    return AllocationResult("success", nodes, delta.units, reasons=verdict.reasons)
+def _nodes_of(manager: NodeManager, delta: Delta) -> list[Node]:
+    found: list[Node] = []
+    for placed in delta.placed:
+        bucket = manager._bucket_of(placed.stock)
+        found.extend(bucket._handle(i) for i in range(placed.lo, placed.hi))
+    return found
+
+
+def why_not(manager: NodeManager, ask: Ask) -> list[str]:
+    """Why a demand cannot be placed, or not all of it, as things are now; nothing is changed, and nobody is told."""
+    manager._sync()
+    with results.muted():
+        verdict = _decide(manager, ask)
+        delta = verdict.delta
+        if delta and delta.units >= ask.want.units:
+            return ["there is room for it by now"]
+        return verdict.reasons()
 
 
 def _decide(manager: NodeManager, ask: Ask) -> Verdict:
+    """What is to become of a demand; nothing has changed yet."""
     try:
         return _decide_now(manager, ask)
     except Strayed:
-        # once more, with one class less that is believed; nothing was done yet
+        # once more, with one class less that is believed
         return _decide(manager, ask)
 
 
@@ -124,16 +150,13 @@ def _decide_now(manager: NodeManager, ask: Ask) -> Verdict:
             return [criteria(demand, want), *sentences(rejects)]
 
         return Verdict("NoAllocationSelected", ranking, refusals, delta, why)
-    manager._carry_out(delta, ask.assignment_id)
-    for toll in tolls:
-        toll.pay(delta.units)
     short = room < want.units
 
     def why_not_all() -> list[str]:
         rest = unpayable(demand, want, tolls)[1:] if short else []
         return [*sentences(delta.rejects), *rest]
 
-    return Verdict("success", ranking, refusals, delta, why_not_all)
+    return Verdict("success", ranking, refusals, delta, why_not_all, tolls)
 
 
 def _nowhere(ranking: Ranking, refusals: list[Result]) -> Verdict:
