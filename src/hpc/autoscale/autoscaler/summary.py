@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from hpc.autoscale.errors import counted
 from hpc.autoscale.job.demand import DemandResult
 
 if TYPE_CHECKING:
@@ -175,12 +176,12 @@ class PassSummary:
     def __str__(self) -> str:
         head = "dry run: " if self.dry_run else ""
         said = [
-            _counted(len(self.unsatisfied), "not satisfied"),
-            _counted(len(self.set_aside), "set aside"),
+            f"{len(self.unsatisfied)} not satisfied" if self.unsatisfied else "",
+            f"{len(self.set_aside)} set aside" if self.set_aside else "",
             *self._about_nodes(),
-            _counted(len(self.errors), "errors", "error") if self.errors else "",
+            counted(len(self.errors), "error") if self.errors else "",
         ]
-        parts = ", ".join([_counted(self.jobs, "jobs", "job"), *filter(None, said)])
+        parts = ", ".join([counted(self.jobs, "job"), *filter(None, said)])
         lines = [f"{head}{parts}, in {self.duration:.1f} s"]
         if self.cost is not None:
             lines.append(f"  new nodes: {self.cost}")
@@ -214,13 +215,6 @@ _NODE_FIELDS = [
     "spared",
     "deleted",
 ]
-
-
-def _counted(count: int, many: str, one: str | None = None) -> str:
-    """`3 jobs`, `1 job`; nothing for none of something that has no name of its own."""
-    if one is None:
-        return f"{count} {many}" if count else ""
-    return f"{count} {one if count == 1 else many}"
 
 
 def shorten(names: Iterable[str]) -> str:
