@@ -39,7 +39,7 @@ class Show:
 
     def open(self) -> None:
         """Start the simulator and the loop, and submit the tasks. Nodes: none yet."""
-        password = secrets.token_urlsafe(12)
+        password = secrets.token_hex(16)
         description = clusters(self._broker, self._deliveries)
         self._cloud = Cloud(self._processes, self._work, description, "demo", password)
         config = load_config(

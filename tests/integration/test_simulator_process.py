@@ -123,6 +123,8 @@ def test_without_a_password_it_makes_one(start):
         assert requests.get(f"{url}/simulator/clock", auth=auth, timeout=10).status_code == 200
         passwords.append(words[3])
     assert passwords[0] != passwords[1]
+    # so that one can follow `--password` on a command line, whatever it begins with
+    assert all(password.isalnum() for password in passwords)
 
 
 def test_clock_speed_and_seed_are_options(start):

@@ -37,7 +37,8 @@ class SimulatorServer:
     ) -> None:
         self.runtime = runtime
         self.username = username
-        self.password = password or secrets.token_urlsafe(16)
+        # of letters and digits alone: one that begins with a dash would be taken for an option of a command
+        self.password = password or secrets.token_hex(16)
         self._http = self._listen(host, port, tls)
         scheme = "http" if tls is None else "https"
         shown_host = f"[{host}]" if ":" in host else host
