@@ -64,6 +64,9 @@ MEMORY_MB = {"W4": 120.0}
 BIG_MS, BIG_MB = 2_000, 400
 IMPORT_MS = 60.0
 EXPLAINED_RATIO = 2.0
+# a dry pass of the loop, without and with a handler of results: so many times what a pass may take, but for these
+LOOP_RATIO, LOOP_MS = 1.3, {"W6": 60.0}
+HANDLER_RATIO, HANDLER_MS = 1.6, {"W6": 80.0}
 EXPONENT = 1.1
 # least-cost mode: by seconds of search, how far above the lower bound a plan may be
 GAPS: Mapping[float, Mapping[str, float | None]] = {
@@ -122,6 +125,7 @@ def _figures(part: int) -> Iterator[Figure]:
     yield from _startups()
     yield from _imports()
     yield from _explaining()
+    yield from _loops()
     yield from _custom()
     yield from _costs()
     nodes, jobs = 20_000 // part, 100_000 // part
@@ -173,6 +177,16 @@ def _imports() -> Iterator[Figure]:
 def _explaining() -> Iterator[Figure]:
     task = {"kind": "pass", "workload": "W2", "keep_results": True, "check": True}
     yield Figure("W2, results kept", "explain", task, than="W2", at_most_ratio=EXPLAINED_RATIO)
+
+
+def _loops() -> Iterator[Figure]:
+    """Each workload through the loop, without and with a handler of results."""
+    for workload, of_pass in PASS_MS.items():
+        task = {"kind": "loop", "workload": workload, "check": True}
+        at_most = LOOP_MS.get(workload, LOOP_RATIO * of_pass)
+        yield Figure(f"{workload}, the loop", "loop", task, at_most)
+        at_most = HANDLER_MS.get(workload, HANDLER_RATIO * of_pass)
+        yield Figure(f"{workload}, the loop, told", "loop", {**task, "handler": True}, at_most)
 
 
 def _custom() -> Iterator[Figure]:

@@ -26,11 +26,13 @@ from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import NullNodeHistory
 from hpc.autoscale.results import Result, register_result_handler
+from loop_pass import LoopPass, QueueDriver
 from workloads import digest, make
 
 
 class Task(TypedDict):
-    """What to measure. `kind`: a whole "pass", or the "startup", which ends when the calculator is there.
+    """What to measure. `kind`: a whole "pass", the "startup", which ends when the calculator is there, or a dry pass of the "loop"
+    (see `loop_pass`; `handler`: with a handler of results, as the command line has one).
 
     `rules`: every job is also held to the site's rules, written in this way (see `custom`). `keep_results`: a handler is
     registered that keeps every result. `again`: the pass is measured once more, on a cluster of its own, in a process
@@ -45,6 +47,7 @@ class Task(TypedDict):
     scale: NotRequired[dict[str, Any]]
     rules: NotRequired[str]
     keep_results: NotRequired[bool]
+    handler: NotRequired[bool]
     again: NotRequired[bool]
     scheduler_nodes: NotRequired[bool]
     config: NotRequired[dict[str, Any]]
@@ -69,7 +72,8 @@ class Pass:
         binding = mock_cluster(workload, custom.RESOURCES if way else None, reported)
         self._config = {**task.get("config", {}), "_mock_bindings": binding}
         self._hosts = scheduler_nodes(workload) if reported else None
-        self._startup_only = task["kind"] == "startup"
+        self._kind = task["kind"]
+        self._has_handler = task.get("handler", False)
         self._has_prices = task.get("prices", False)
         self.calculator: DemandCalculator | None = None
         self.jobs: list[Job] = []
@@ -81,16 +85,31 @@ class Pass:
             leastcost.use_prices(self.workload)
         gc.collect()
         start = time.perf_counter()
+        if self._kind == "loop":
+            total = self._run_loop()
+            self.wall = time.perf_counter() - start
+            return {"total": total}
         seconds: Seconds = {}
         calculator = _timed(seconds, "manager", self._start)
         self.calculator = calculator
-        if not self._startup_only:
+        if self._kind != "startup":
             write_free_amounts(calculator.node_mgr.get_nodes(), self.workload)
             self.jobs = _timed(seconds, "jobs", lambda: make_jobs(self.workload, self._rules))
             _timed(seconds, "add_jobs", lambda: calculator.add_jobs(self.jobs))
             _timed(seconds, "get_demand", calculator.get_demand)
         self.wall = time.perf_counter() - start
         return {**seconds, "total": sum(seconds.values())}
+
+    def _run_loop(self) -> float:
+        workload = self.workload
+        driver = QueueDriver(
+            lambda: make_jobs(workload, self._rules),
+            lambda manager: write_free_amounts(manager.get_nodes(), workload),
+        )
+        loop = LoopPass(self._config, driver, self._has_handler)
+        seconds = loop.run()
+        self.calculator, self.jobs = loop.calculator, driver.jobs
+        return seconds
 
     def _start(self) -> DemandCalculator:
         history = NullNodeHistory()

@@ -21,6 +21,7 @@ TITLES = {
     "startup": "CPU until the calculator is there",
     "import": "CPU of an import in a fresh process",
     "explain": "With a handler registered that keeps every result",
+    "loop": "CPU of a whole dry pass of the loop; told: a handler hears every result, as the command line has one",
     "custom": "Two site rules as built-in constraints, as expressions, as methods that declare what they read, as methods",
     "cost": "Least-cost mode: dollars per hour of new nodes, the lower bound, and the seconds of search allowed",
     "big": "Very many jobs against very many nodes",

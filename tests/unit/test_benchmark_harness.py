@@ -192,7 +192,14 @@ def test_plan_of_every_workload_is_checked():
     """Once at least, and in every group but the sweeps."""
     found = [figure for figure in figures.all_figures() if figure.task.get("check")]
     assert {figure.workload for figure in found} == workloads.MAKERS.keys()
-    assert {figure.group for figure in found} == {"pass", "explain", "custom", "cost", "big"}
+    assert {figure.group for figure in found} == {
+        "pass",
+        "explain",
+        "loop",
+        "custom",
+        "cost",
+        "big",
+    }
 
 
 def test_wrong_plans_are_told(monkeypatch, tmp_path, capsys):
