@@ -211,9 +211,12 @@ class Job:
             return several is not None
         if placed:
             self.iterations_remaining = 0
-            if results.HANDLERS:
+        if results.HANDLERS:
+            if placed:
                 bucket, position = placed
                 AllocationResult("success", lambda: [bucket._handle(position)], units)
+            else:
+                node_mgr._tell_refused(compiled, units)
         return True
 
     def _allocate_gang_quietly(self, node_mgr: NodeManager) -> bool:

@@ -63,6 +63,8 @@ class Packer:
         self._outlooks: dict[Expr, Direct] = {}
         # by what a caller will find them again, as long as the outlooks are kept
         self.lanes: dict[object, Lane] = {}
+        # and what was made for people of demands that nothing was found for
+        self.refused: dict[object, object] = {}
         self._groups: dict[int, Groups] = {}
         self._journal = Journal()
         # where an expression has no stock to be asked, whatever it is
@@ -83,11 +85,16 @@ class Packer:
         self._arrangement = None
         self._rankings.clear()
         self._outlooks.clear()
-        self.lanes.clear()
+        self.forget_lanes()
         self._groups.clear()
         self._journal.clear()
         self._reach = Reach(self.stocks, self._journal)
         self._plan = None
+
+    def forget_lanes(self) -> None:
+        """What is known of callers' demands may be another now."""
+        self.lanes.clear()
+        self.refused.clear()
 
     def arranged(self, expr: Expr | None = None, want: Want | None = None) -> Sequence[Stock]:
         """All stocks, in the order in which they are asked before what a demand prefers; of a demand, where one is given."""

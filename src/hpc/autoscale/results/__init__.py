@@ -21,6 +21,7 @@ from hpc.autoscale.results.base import ResultHandler as ResultHandler
 from hpc.autoscale.results.base import fire_result_handlers as fire_result_handlers
 from hpc.autoscale.results.base import muted as muted
 from hpc.autoscale.results.base import register_result_handler as register_result_handler
+from hpc.autoscale.results.base import tell_all as tell_all
 from hpc.autoscale.results.base import (
     unregister_all_result_handlers as unregister_all_result_handlers,
 )

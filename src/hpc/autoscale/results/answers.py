@@ -1,6 +1,7 @@
 """Results of asking for nodes, slots and buckets, and of holding constraints against them."""
 
 from collections.abc import Callable
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -145,17 +146,28 @@ class SatisfiedResult(Result):
     def __init__(
         self,
         status: str,
-        constraint: "NodeConstraint",
+        constraint: "NodeConstraint | partial[NodeConstraint]",
         node: "Node | NodeBucket",
         reasons: Later[str] = None,
         score: int | None = 1,
     ) -> None:
         Result.__init__(self, status, reasons)
-        self.constraint = constraint
+        self._constraint = constraint
         self.node = node
         self.score = score
         if HANDLERS:
             fire_result_handlers(self)
+
+    @property
+    def constraint(self) -> "NodeConstraint":
+        """The constraint; one that was given as a `partial` is found now."""
+        if isinstance(self._constraint, partial):
+            self._constraint = self._constraint()
+        return self._constraint
+
+    @constraint.setter
+    def constraint(self, constraint: "NodeConstraint") -> None:
+        self._constraint = constraint
 
     def __int__(self) -> int:
         return int(bool(self)) if self.score is None else self.score

@@ -1,7 +1,7 @@
 """What every result has, and who is told when one is made. Nothing here knows what a result is about."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -65,6 +65,17 @@ def made(later: Later[T]) -> list[T]:
         return []
     made = later() if callable(later) else later
     return made if isinstance(made, list) else list(made)
+
+
+def tell_all(results: "Sequence[Result]") -> None:
+    """Call each handler with each of the results, in order; one that has a method `hear_all` is given them together."""
+    for handler in tuple(HANDLERS):
+        hear_all = getattr(handler, "hear_all", None)
+        if hear_all is not None:
+            hear_all(results)
+            continue
+        for result in results:
+            handler(result)
 
 
 class Result(ABC):

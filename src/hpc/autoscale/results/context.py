@@ -1,7 +1,7 @@
 """Handlers that are objects: results filed under what is being worked on. Used by the command line and integrations."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 from hpc.autoscale import hpclogging
 from hpc.autoscale.results.base import Result
@@ -36,17 +36,33 @@ class DefaultContextHandler(ResultsHandler):
         self.ctx = ctx
         hpclogging.set_context(ctx_str or str(ctx))
 
+    def hear_all(self, results: Sequence[Result]) -> None:
+        """Results that have no nodes, all at once: thousands of jobs are refused by the same hundreds of buckets."""
+        # a subclass that hears each by itself goes on doing so
+        if type(self).__call__ is not DefaultContextHandler.__call__ or _log.isEnabledFor(
+            hpclogging.DEBUG
+        ):
+            for result in results:
+                self(result)
+            return
+        known = self.by_context.setdefault(self.ctx, [])
+        known.extend(results)
+        self._keep_bounds(known)
+
     def __call__(self, result: Result) -> None:
         if _log.isEnabledFor(hpclogging.DEBUG):
             _log.debug("%s: %s", self.ctx, result)
         results = self.by_context.setdefault(self.ctx, [])
         results.append(result)
+        self._keep_bounds(results)
+        for node in getattr(result, "nodes", None) or ():
+            node.metadata.setdefault("contexts", set()).add(self.ctx)
+
+    def _keep_bounds(self, results: list[Result]) -> None:
         if len(results) > 2 * self.max_results:
             self._forget_some(results)
         if len(self.by_context) > self.max_contexts:
             del self.by_context[next(iter(self.by_context))]
-        for node in getattr(result, "nodes", None) or ():
-            node.metadata.setdefault("contexts", set()).add(self.ctx)
 
     def _forget_some(self, results: list[Result]) -> None:
         """Shorten the list in place to `max_results`, keeping the order of what stays."""

@@ -17,7 +17,7 @@ from hpc.autoscale.node.default_resources import Defaults
 from hpc.autoscale.node.nodemanager.directory import Directory
 from hpc.autoscale.node.nodemanager.naming import Names, Proposal
 from hpc.autoscale.node.nodemanager.probing import Sorted, sort_out
-from hpc.autoscale.node.nodemanager.reporting import report_placed
+from hpc.autoscale.node.nodemanager.reporting import Said, report_placed
 from hpc.autoscale.node.nodemanager.unmanaged import IdleMachines
 from hpc.autoscale.packing.compound import any_reads
 from hpc.autoscale.packing.direct import Direct, Run
@@ -124,7 +124,7 @@ class EngineSide:
         lane = self._lane(compiled)
         outlook = lane.outlook
         if outlook is None:
-            return False if lane.is_nowhere and not results.HANDLERS else None
+            return self._refused(compiled) if lane.is_nowhere else None
         filled = outlook.fill_one(units)
         if filled is None:
             return None
@@ -136,14 +136,24 @@ class EngineSide:
             # a hook may raise, and must be asked before anything is done
             opened = outlook.open_one(units) if self._names.hook is None else None
             if not opened:
-                # somebody wants to hear why
-                return None if results.HANDLERS else opened
+                return opened if opened is None else self._refused(compiled)
             stock, position, _, _ = opened
             bucket = self._by_stock[stock]
             bucket._opened_one(self._names.take_one(bucket), assignment_id)
         if results.HANDLERS:
             report_placed(self, lane, bucket, position, units)
         return bucket, position
+
+    def _refused(self, compiled: Compiled) -> Literal[False] | None:
+        """False where nobody wants to hear why, or handlers can be told what they were told of the one before that asked for the
+        same (`_tell_refused`); else None."""
+        return None if results.HANDLERS and compiled not in self._packer.refused else False
+
+    def _tell_refused(self, compiled: Compiled, units: int) -> None:
+        """Tell handlers of a demand for which nothing was found, as it was said before."""
+        said = self._packer.refused[compiled]
+        if isinstance(said, Said):
+            said.again(units)
 
     def _place_on_several(self, compiled: Compiled, units: int, assignment_id: str) -> int | None:
         """Place as many of `units` slots as there is room for, in few steps; how many. None: nothing was done, `_place` must

@@ -245,7 +245,7 @@ class NodeManager(EngineSide, Ordered, Capacity, Commands):
         for definition in added:
             self._defaults.add(definition)
         self._sortings.clear()  # what differs from node to node may be another now
-        self._packer.lanes.clear()
+        self._packer.forget_lanes()
         self._apply_defaults(self._buckets)
 
     def _apply_defaults(self, buckets: Iterable[NodeBucket]) -> None:

@@ -6,7 +6,7 @@ What the engine cannot judge alone goes through `probing`; what registered handl
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from hpc.autoscale import results
@@ -14,7 +14,13 @@ from hpc.autoscale.node.bucket import sift
 from hpc.autoscale.node.constraints import Compiled, SharedConstraint, Strayed, toll_room
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager.probing import HandleProbe, Sorted
-from hpc.autoscale.node.nodemanager.reporting import criteria, report, sentences, unpayable
+from hpc.autoscale.node.nodemanager.reporting import (
+    Said,
+    criteria,
+    report,
+    sentences,
+    unpayable,
+)
 from hpc.autoscale.packing.draft import Delta, Want
 from hpc.autoscale.packing.ranking import Ranking
 from hpc.autoscale.packing.reject import Reject
@@ -67,7 +73,9 @@ def place(manager: NodeManager, ask: Ask) -> AllocationResult:
     if verdict.delta:
         _act(manager, ask, verdict, verdict.delta)
     if results.HANDLERS:
-        report(manager, ask.compiled, ask.want, verdict)
+        told = report(manager, ask.compiled, ask.want, verdict)
+        if not (verdict.delta or want.whole):
+            manager._packer.refused[ask.compiled] = Said(told, cache(verdict.reasons))
     if verdict.delta:
         return AllocationResult(
             "success",

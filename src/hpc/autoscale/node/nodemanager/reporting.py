@@ -7,9 +7,9 @@ but for the sentences, and those only when somebody reads them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hpc.autoscale.errors import counted
 from hpc.autoscale.node.bucket import NodeBucket
@@ -21,11 +21,13 @@ from hpc.autoscale.packing.packer import Lane
 from hpc.autoscale.packing.reject import Reject, summarise
 from hpc.autoscale.packing.stock import Stock
 from hpc.autoscale.results import (
+    AllocationResult,
     CandidatesResult,
     MatchResult,
     Result,
     SatisfiedResult,
     fire_result_handlers,
+    tell_all,
 )
 
 if TYPE_CHECKING:
@@ -36,21 +38,39 @@ if TYPE_CHECKING:
 Rejects = Sequence[tuple[Stock, Reject]]
 
 
-def report(manager: NodeManager, compiled: Compiled, want: Want, verdict: Verdict) -> None:
-    """Tell the handlers what became of a demand."""
+class Said(NamedTuple):
+    """What handlers were told of a demand that nothing was found for, and why. Thousands of jobs may ask for the same, and what
+    is exhausted stays so: it is said again as it was first said."""
+
+    results: Sequence[Result]
+    reasons: Callable[[], list[str]]
+
+    def again(self, units: int) -> None:
+        """Tell handlers of another demand of so many slots."""
+        tell_all(self.results)
+        AllocationResult("Failed", slots_allocated=units, reasons=lambda: [*self.reasons()])
+
+
+def report(
+    manager: NodeManager, compiled: Compiled, want: Want, verdict: Verdict
+) -> Sequence[Result]:
+    """Tell the handlers what became of a demand; what they were told of buckets."""
     delta = verdict.delta
     candidates = [manager._bucket_of(stock) for stock in verdict.ranking.stocks]
+    told: list[Result] = []
     if candidates:
-        CandidatesResult("success", candidates=candidates)
+        told.append(CandidatesResult("success", candidates=candidates))
     if delta is None or delta.units < want.units:
         refusals = _refusals(manager, compiled, verdict)
+        told += refusals
         if not candidates:
             status = "CompoundFailure" if manager.get_buckets() else "NoBucketsDefined"
-            CandidatesResult(status, child_results=refusals)
+            told.append(CandidatesResult(status, child_results=refusals))
     for placed in delta.placed if delta is not None else ():
         bucket = manager._bucket_of(placed.stock)
         for position in range(placed.lo, placed.hi):
             MatchResult("success", partial(bucket._handle, position), placed.times)
+    return told
 
 
 def report_placed(
@@ -81,14 +101,20 @@ def _refusals(manager: NodeManager, compiled: Compiled, verdict: Verdict) -> lis
 
 def _refused(compiled: Compiled, bucket: NodeBucket, reject: Reject) -> SatisfiedResult | None:
     """The refusal as the answer of the constraint that is to blame, or of the first one."""
-    constraints = compiled.constraints
-    example = bucket.example_node
-    view = NodeView(example, bucket.last_capacity_failure)
-    refusing = next((c for c in constraints if _refuses(c, view)), None)
-    refusing = refusing or (constraints[0] if constraints else None)
-    if refusing is None:
+    if not compiled.constraints:
         return None
-    return SatisfiedResult(reject.code, refusing, example, lambda: [reject.explain(str(bucket))])
+    blamed = partial(_blamed, compiled.constraints, bucket)
+    reasons = partial(_explained, reject, bucket)
+    return SatisfiedResult(reject.code, blamed, bucket.example_node, reasons)
+
+
+def _blamed(constraints: Sequence[NodeConstraint], bucket: NodeBucket) -> NodeConstraint:
+    view = NodeView(bucket.example_node, bucket.last_capacity_failure)
+    return next((c for c in constraints if _refuses(c, view)), constraints[0])
+
+
+def _explained(reject: Reject, bucket: NodeBucket) -> list[str]:
+    return [reject.explain(str(bucket))]
 
 
 def _refuses(constraint: NodeConstraint, example: NodeView) -> bool:
