@@ -38,7 +38,7 @@ def test_what_went_wrong_has_lines_of_its_own():
         jobs=3,
         unsatisfied=(
             UnsatisfiedJob("a", 35, "a long story", "NodeArray(htc) is full"),
-            UnsatisfiedJob("b", 2, "no GPU anywhere", unit="nodes"),
+            UnsatisfiedJob("b", 1, "no GPU anywhere", unit="nodes"),
         ),
         set_aside=(SetAsideJob("c", "TypeError: no"),),
         notes=("nodearray x has no buckets",),
@@ -47,7 +47,7 @@ def test_what_went_wrong_has_lines_of_its_own():
     assert str(summary).splitlines() == [
         "3 jobs, 2 not satisfied, 1 set aside, 1 error, in 0.0 s",
         "  job a lacks 35 slots: NodeArray(htc) is full",
-        "  job b lacks 2 nodes: no GPU anywhere",
+        "  job b lacks 1 node: no GPU anywhere",
         "  job c set aside: TypeError: no",
         "  nodearray x has no buckets",
         "  draining nodes: qmod failed",

@@ -160,7 +160,7 @@ def test_says_which_limit_with_its_figures():
             {"max_cores": 100, "used_cores": 60, "max_nodes": 30, "used_nodes": 15},
             (1, 4),
             (0, 0),
-            "16 of 30 nodes and 64 of 100 cores in use or planned (1 nodes and 4 cores planned)",
+            "16 of 30 nodes and 64 of 100 cores in use or planned (1 node and 4 cores planned)",
         ),
     ],
 )

@@ -62,8 +62,13 @@ class UnsatisfiedJob:
         """The limits that stopped it (quotas, maxima); None when nothing but the job's own constraints did."""
         return self._cause.said[1]
 
+    @property
+    def lacking(self) -> str:
+        """What it lacks, in words: `3 slots`, `1 node`."""
+        return counted(self.missing, self.unit.removesuffix("s"))
+
     def __str__(self) -> str:
-        return f"job {self.name} lacks {self.missing} {self.unit}: {self.limit or self.reason}"
+        return f"job {self.name} lacks {self.lacking}: {self.limit or self.reason}"
 
     def __repr__(self) -> str:
         return f"UnsatisfiedJob({self.name!r}, {self.missing}, unit={self.unit!r})"

@@ -187,7 +187,7 @@ def _print_shortages(
 ) -> None:
     for short in unsatisfied:
         if short.name == job_id and short.limit:
-            _print_reason("Limit", f"{short.missing} {short.unit} short: {short.limit}", long)
+            _print_reason("Limit", f"{short.lacking} short: {short.limit}", long)
     for bad in set_aside:
         if bad.name == job_id:
             _print_reason("SetAside", bad.reason, long)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from hpc.autoscale.errors import counted
+
 NO_LIMIT = 2**62
 _NOTHING = (0, 0)
 
@@ -118,13 +120,13 @@ class Account:
         only planned is said apart."""
         taken, planned = [], []
         for unit, most, total, before in (
-            ("nodes", self.max_nodes, self.used_nodes + owed_nodes, self._nodes_in_use),
-            ("cores", self.max_cores, self.used_cores + owed_cores, self._cores_in_use),
+            ("node", self.max_nodes, self.used_nodes + owed_nodes, self._nodes_in_use),
+            ("core", self.max_cores, self.used_cores + owed_cores, self._cores_in_use),
         ):
             if most < NO_LIMIT:
-                taken.append(f"{total} of {most} {unit}")
+                taken.append(f"{total} of {counted(most, unit)}")
                 if total > before:
-                    planned.append(f"{total - before} {unit}")
+                    planned.append(counted(total - before, unit))
         said = f"{self.name} has {' and '.join(taken) or 'no limit'} in use"
         return f"{said} or planned ({' and '.join(planned)} planned)" if planned else said
 
