@@ -267,3 +267,19 @@ def test_nobody_is_told_of_what_is_made_for_a_reader():
         results.unregister_result_handler(heard.append)
         results.HANDLERS.clear()
     assert not heard
+
+
+@pytest.mark.parametrize("packing", OPTIONS, ids=str)
+def test_nodes_are_not_searched_for_each_job(packing, monkeypatch):
+    """However many jobs there are: no strategy looks for a job on all nodes while it places."""
+    calc = calculator(packing)
+    searches = []
+    get_nodes = type(calc.node_mgr).get_nodes
+
+    def counted(manager):
+        searches.append(1)
+        return get_nodes(manager)
+
+    monkeypatch.setattr(type(calc.node_mgr), "get_nodes", counted)
+    calc.add_jobs(mixed_jobs())
+    assert len(searches) < 5

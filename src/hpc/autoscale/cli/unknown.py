@@ -12,7 +12,7 @@ from typing import Any
 
 from hpc.autoscale.config.naming import NODEARRAYS, values_named
 from hpc.autoscale.errors import did_you_mean
-from hpc.autoscale.job.demandprinter.columns import all_column_names, parse_column
+from hpc.autoscale.job.demandprinter.columns import JOB_IDS, all_column_names, parse_column
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints import (
     MinResourcePerNode,
@@ -21,8 +21,6 @@ from hpc.autoscale.node.constraints import (
     get_constraints,
 )
 from hpc.autoscale.node.node import Node
-
-_OF_JOBS = ("job_ids", "assigned_job_ids")
 
 
 def unknown_columns(
@@ -33,7 +31,7 @@ def unknown_columns(
     if not names:
         return []
     every = [*nodes, *(bucket.example_node for bucket in buckets)]
-    known = {*all_column_names(every), *_OF_JOBS, *_names_of_buckets()}
+    known = {*all_column_names(every), *JOB_IDS, *_names_of_buckets()}
     for node in every:
         known.update(node.resources, node.metadata)
     known = {name.lower() for name in known}

@@ -103,17 +103,18 @@ class DemandCalculator:
         outcomes = self._strategy(with_results).place(jobs, listener)
         if self._is_as_declared:
             for outcome in outcomes:
-                if outcome.units and outcome.result:
+                if outcome.units and outcome.was_told:
                     self._node_queue._push_all(outcome.result.nodes)
         return outcomes
 
     def _strategy(self, with_results: bool) -> Strategy:
+        first_fit = FirstFit(self.node_mgr, with_results)
         if self._least_cost is None:
-            return FirstFit(self.node_mgr, with_results)
+            return first_fit
         # as for `_least_cost`
         from hpc.autoscale.job.leastcost import LeastCostQueue
 
-        return LeastCostQueue(self.node_mgr, self._least_cost, with_results)
+        return LeastCostQueue(self.node_mgr, self._least_cost, first_fit)
 
     def _add_job(self, job: Job) -> Result:
         """`add_job`, and its result. A job that scatters is placed as a whole or not at all; of any other, as much as there is

@@ -27,19 +27,16 @@ _PLAN = 50  # what a plan costs besides, in the same measure
 
 
 class LeastCostQueue:
-    """Places queues at the least cost. `with_results`: as for `FirstFit`, which places what is in no plan."""
+    """Places queues at the least cost. `first_fit` places what is in no plan."""
 
-    def __init__(
-        self, manager: NodeManager, least_cost: LeastCost, with_results: bool = False
-    ) -> None:
+    def __init__(self, manager: NodeManager, least_cost: LeastCost, first_fit: FirstFit) -> None:
         self._manager = manager
         self._least_cost = least_cost
-        self._with_results = with_results
+        self._first_fit = first_fit
 
     def place(self, jobs: Sequence[Job], listener: Listener | None) -> list[Outcome]:
         """See `Strategy`."""
-        first_fit = FirstFit(self._manager, self._with_results)
-        return _Pass(self._manager, self._least_cost, first_fit, listener).run(jobs)
+        return _Pass(self._manager, self._least_cost, self._first_fit, listener).run(jobs)
 
 
 class _Pass:

@@ -56,6 +56,11 @@ class Outcome:
         return self.result.reasons
 
     @property
+    def was_told(self) -> bool:
+        """Whether its result was made while it was placed. One that is made for a reader looks for the job on all nodes."""
+        return self._result is not None
+
+    @property
     def result(self) -> AllocationResult:
         """The same as a result; nobody is told of one that is made only now."""
         if self._result is None:

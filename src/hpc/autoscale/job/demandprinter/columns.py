@@ -30,7 +30,7 @@ _MISSING = object()
 # What nodes have as plain attributes, of which the class itself knows nothing.
 _ATTRIBUTES = ("delayed_node_id", "managed", "marked_for_deletion", "metadata", "target_state")
 # Two names for one thing; the heading is always the first.
-_JOB_IDS = ("job_ids", "assigned_job_ids")
+JOB_IDS = ("job_ids", "assigned_job_ids")
 # What people configure clusters with, passwords included; printed demand goes to logs.
 _CONFIGURATIONS = frozenset({"software_configuration", "node_attribute_overrides"})
 
@@ -72,8 +72,8 @@ def parse_column(text: str) -> Column:
 
 
 def _heading(mark: str, name: str) -> str:
-    if name in _JOB_IDS:
-        name = _JOB_IDS[0]
+    if name in JOB_IDS:
+        name = JOB_IDS[0]
     return name if mark == "/" else mark + name
 
 
@@ -149,7 +149,7 @@ def _look_up(column: Column, node: Node, buckets: Mapping[Any, Sequence[NodeBuck
     name = column.name
     if name == "hostname":
         return _hostname(node)
-    if name in _JOB_IDS:
+    if name in JOB_IDS:
         return sorted(node.assignments)
     if column.mark == "/":
         return _ratio(node, column)
