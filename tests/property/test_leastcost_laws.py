@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.compound import AllOf, AnyOf
 from hpc.autoscale.packing.expr import Exclusive, Fit, MinResource
 from hpc.autoscale.packing.leastcost import Effort, Item, Problem, left_over, solve
@@ -14,9 +15,8 @@ from hpc.autoscale.packing.leastcost.knapsack import Knapsacks
 from hpc.autoscale.packing.leastcost.layout import Share, lay_out
 from hpc.autoscale.packing.leastcost.merged import GREEDILY, plan_merged
 from hpc.autoscale.packing.leastcost.queue import Wanted, plan_queue
-from hpc.autoscale.packing.ledger import Account
-from hpc.autoscale.packing.packer import Packer
-from hpc.autoscale.packing.stock import Stock
+from hpc.autoscale.packing.limits import Limit
+from hpc.autoscale.packing.planner import Planner
 
 EFFORT = Effort(rounds=40)
 TOLERANCE = 1e-6
@@ -39,28 +39,28 @@ worlds = st.tuples(
 
 
 class World:
-    """Stocks with prices under one common limit, and expressions for cores and memory."""
+    """Candidates with prices under one common limit, and expressions for cores and memory."""
 
     def __init__(self, offered, wanted, most):
-        self.packer = Packer()
+        self.planner = Planner()
         self.prices = {}
-        common = Account("all", max_nodes=most)
+        common = Limit("all", max_nodes=most)
         for number, (cores, memory, price, limit, nodes) in enumerate(offered):
-            template = self.packer.table.template({"bucket": number}, {})
-            new = self.packer.table.shape(template, {"ncpus": cores, "memgb": memory})
-            own = Account(f"bucket {number}", max_nodes=limit)
-            stock = Stock(str(number), new, new, cores, [own, common])
+            template = self.planner.table.template({"bucket": number}, {})
+            new = self.planner.table.shape(template, {"ncpus": cores, "memgb": memory})
+            own = Limit(f"bucket {number}", max_nodes=limit)
+            candidate = Candidate(str(number), new, new, cores, [own, common])
             for free_cores, free_memory in nodes:
                 free = {"ncpus": min(cores, free_cores), "memgb": min(memory, free_memory)}
-                stock.append(self.packer.table.shape(template, free))
-            self.packer.add(stock)
-            self.prices[stock] = price / 100
+                candidate.append(self.planner.table.shape(template, free))
+            self.planner.add(candidate)
+            self.prices[candidate] = price / 100
         self.items = [Item(expression(*size, kind), units) for size, units, kind in wanted]
         self.problem = Problem.of(self.items, self.ranked, self.prices.get)
 
     def ranked(self, expr):
         """Who may serve an expression."""
-        return self.packer.ranking(expr).stocks
+        return self.planner.ranking(expr).candidates
 
     def at_home(self):
         """The problem without items for which there is no place at all."""
@@ -120,7 +120,7 @@ def least(problem):
             return None
         bin_ = bins[number]
         best = cost(number + 1, 0, left, room)
-        charged = 1 if bin_.accounts else 0
+        charged = 1 if bin_.limits else 0
         if used < bin_.nodes and charged <= room:
             for load in loads(number):
                 rest = tuple(max(0, n - m) for n, m in zip(left, load, strict=True))
@@ -130,7 +130,7 @@ def least(problem):
                         best = then + bin_.price
         return best
 
-    charged = [frozenset(bin_.accounts) for bin_ in bins if bin_.accounts]
+    charged = [frozenset(bin_.limits) for bin_ in bins if bin_.limits]
     shared = frozenset.intersection(*charged) if charged else ()
     room = min((problem.limits[a].nodes for a in shared), default=0)
     return cost(0, 0, tuple(problem.units), room)
@@ -144,9 +144,9 @@ def check_limits(problem, lots):
     for lot in lots:
         bin_ = problem.bins[lot.bin]
         used[lot.bin] += lot.nodes
-        for a in bin_.accounts:
+        for a in bin_.limits:
             nodes[a] += lot.nodes
-            cores[a] += lot.nodes * bin_.stock.cores
+            cores[a] += lot.nodes * bin_.candidate.cores
     assert all(n <= bin_.nodes for n, bin_ in zip(used, problem.bins, strict=True))
     for limit, n, c in zip(problem.limits, nodes, cores, strict=True):
         assert n <= limit.nodes
@@ -214,14 +214,14 @@ def test_a_layout_can_be_carried_out(world):
     found = solve(problem, EFFORT)
     shares = [Share(i, i, item.units) for i, item in enumerate(problem.items)]
     layout = lay_out(problem, found.lots, shares)
-    made.packer.adopt(layout.delta)
-    made.packer.commit(layout.delta)
+    made.planner.adopt(layout.plan)
+    made.planner.commit(layout.plan)
     for i, item in enumerate(problem.items):
         placed = sum(p.units for p in layout.placed.get(i, ()))
         assert placed == item.units - found.unplaced[i]
-    for stock in made.packer.stocks:
-        assert all(account.room(stock.cores) >= 0 for account in stock.accounts)
-        assert all(min(shape.free.values()) >= 0 for shape in stock.shapes)
+    for candidate in made.planner.candidates:
+        assert all(limit.room(candidate.cores) >= 0 for limit in candidate.limits)
+        assert all(min(shape.free.values()) >= 0 for shape in candidate.shapes)
 
 
 @settings(max_examples=60, deadline=None)

@@ -7,12 +7,12 @@ from cost_problems import features_of, problem
 from pattern_programme import arc_flow, least_price, loads_of, lower_bound
 from scenario_laws import for_scenarios, tell
 
+from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.compound import AllOf, AnyOf
 from hpc.autoscale.packing.expr import Exclusive, MinResource
 from hpc.autoscale.packing.leastcost import COLUMNS, Effort, Item, Problem, solve
-from hpc.autoscale.packing.ledger import Account
-from hpc.autoscale.packing.packer import Packer
-from hpc.autoscale.packing.stock import Stock
+from hpc.autoscale.packing.limits import Limit
+from hpc.autoscale.packing.planner import Planner
 
 CLOSE = 5e-4
 """Relative: the search stops a little short of the end, prefers fewer nodes a little, and counts in single precision."""
@@ -36,31 +36,31 @@ def expression(item):
 
 def engine_problem(described):
     """The problem as the engine sees it."""
-    packer, prices = Packer(), {}
+    planner, prices = Planner(), {}
     taken = [0, 0]
     for each in described["bins"]:
         taken[each["quota"]] += each["ncpus"] * len(each["there"])
     quotas = [
-        Account(f"quota{i}", max_cores=quota, used_cores=taken[i])
+        Limit(f"quota{i}", max_cores=quota, used_cores=taken[i])
         for i, quota in enumerate(described["quotas"])
         if quota is not None
     ]
-    quotas = {account.name: account for account in quotas}
+    quotas = {limit.name: limit for limit in quotas}
     for number, each in enumerate(described["bins"]):
-        template = packer.table.template({"bucket": number}, {})
+        template = planner.table.template({"bucket": number}, {})
         amounts = {"ncpus": each["ncpus"], "memgb": each["memgb"]}
-        new = packer.table.shape(template, amounts)
-        most = Account(f"bin{number}", max_nodes=each["most"], used_nodes=len(each["there"]))
+        new = planner.table.shape(template, amounts)
+        most = Limit(f"bin{number}", max_nodes=each["most"], used_nodes=len(each["there"]))
         shared = quotas.get(f"quota{each['quota']}")
-        stock = Stock(
+        candidate = Candidate(
             f"bin{number}", new, new, each["ncpus"], [most, *([shared] if shared else [])]
         )
-        packer.add(stock)
+        planner.add(candidate)
         for there in each["there"]:
-            stock.append(packer.table.shape(template, dict(there), vacant=False))
-        prices[stock] = each["price"]
+            candidate.append(planner.table.shape(template, dict(there), vacant=False))
+        prices[candidate] = each["price"]
     items = [Item(expression(item), item["units"]) for item in described["items"]]
-    return Problem.of(items, lambda expr: packer.ranking(expr).stocks, prices.get)
+    return Problem.of(items, lambda expr: planner.ranking(expr).candidates, prices.get)
 
 
 @for_scenarios(times=4, make=problem, kinds=features_of)

@@ -16,8 +16,8 @@ from hpc.autoscale.node.constraints import (
     compile_constraints,
     get_constraints,
 )
-from hpc.autoscale.packing.draft import Want
 from hpc.autoscale.packing.expr import IDENTITY_NAMES, UNBOUNDED
+from hpc.autoscale.packing.plan import Request
 
 
 def world_of(scenario):
@@ -223,10 +223,10 @@ def asked(world, event):
     if expr.reads_any(IDENTITY_NAMES):
         return None
     each, whole = REQUEST[event["how"]]
-    want = Want(event["units"], 1 if each == 1 else UNBOUNDED, whole)
+    wanted = Request(event["units"], 1 if each == 1 else UNBOUNDED, whole)
     world.manager._sync()
-    delta = world.manager._packer.ask(expr, want)
-    return [(placed.stock.name, *placed[1:4]) for placed in delta.placed]
+    plan = world.manager._planner.ask(expr, wanted)
+    return [(placed.candidate.name, *placed[1:4]) for placed in plan.steps]
 
 
 # -- repeatability

@@ -1,34 +1,34 @@
-"""Problems for the tests of the least-cost mode: stocks with prices, and demands by their cores."""
+"""Problems for the tests of the least-cost mode: candidates with prices, and demands by their cores."""
 
 from packing_kit import Bench, cores
 
 from hpc.autoscale.packing.leastcost.problem import Item, Problem
-from hpc.autoscale.packing.ledger import Account
+from hpc.autoscale.packing.limits import Limit
 
 
 class Market(Bench):
-    """Stocks with prices. An expression may be asked of all of them, in order."""
+    """Candidates with prices. An expression may be asked of all of them, in order."""
 
     def __init__(self):
         super().__init__()
         self.prices = {}
 
-    def offer(self, name, price, ncpus, limit=100, accounts=None, nodes=(), **new):
-        """A stock of nodes with so many cores, at a price."""
-        if accounts is None:
-            accounts = [Account(f"Bucket({name})", max_nodes=limit)]
-        stock = self.stock(name, accounts=accounts, nodes=nodes, ncpus=ncpus, **new)
-        stock.cores = ncpus
-        self.prices[stock] = price
-        return stock
+    def offer(self, name, price, ncpus, limit=100, limits=None, nodes=(), **new):
+        """A candidate of nodes with so many cores, at a price."""
+        if limits is None:
+            limits = [Limit(f"Bucket({name})", max_nodes=limit)]
+        candidate = self.candidate(name, limits=limits, nodes=nodes, ncpus=ncpus, **new)
+        candidate.cores = ncpus
+        self.prices[candidate] = price
+        return candidate
 
     def ranked(self, expr):
-        """The stocks that may serve an expression."""
-        return self.packer.ranking(expr).stocks
+        """The candidates that may serve an expression."""
+        return self.planner.ranking(expr).candidates
 
-    def price_of(self, stock):
-        """The price of a stock."""
-        return self.prices[stock]
+    def price_of(self, candidate):
+        """The price of a candidate."""
+        return self.prices[candidate]
 
     def problem(self, wanted):
         """The problem of placing units by cores: {2: 5} is five units of two cores."""
@@ -37,11 +37,11 @@ class Market(Bench):
 
 
 def nodes_used(problem, lots):
-    """Nodes by name of the stock, and whether they are new."""
+    """Nodes by name of the candidate, and whether they are new."""
     found = {}
     for lot in lots:
         bin_ = problem.bins[lot.bin]
-        key = (bin_.stock.name, bin_.opened)
+        key = (bin_.candidate.name, bin_.opened)
         found[key] = found.get(key, 0) + lot.nodes
     return found
 

@@ -1,10 +1,10 @@
-"""Shapes, stocks and packers for the tests of the engine, without nodes, buckets or constraints."""
+"""Shapes, candidates and packers for the tests of the engine, without nodes, buckets or constraints."""
 
+from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.expr import Expr, MinResource, PropertyIs
-from hpc.autoscale.packing.ledger import Account
-from hpc.autoscale.packing.packer import Packer
+from hpc.autoscale.packing.limits import Limit
+from hpc.autoscale.packing.planner import Planner
 from hpc.autoscale.packing.shape import ShapeTable
-from hpc.autoscale.packing.stock import Stock
 
 
 def cores(amount):
@@ -31,58 +31,58 @@ class Anything(Expr):
 
 
 class Bench:
-    """A packer with its table of shapes; stocks are added to it by `stock`."""
+    """A planner with its table of shapes; candidates are added to it by `candidate`."""
 
     def __init__(self, existing_first=True):
-        self.packer = Packer(existing_first)
-        self.table = self.packer.table
+        self.planner = Planner(existing_first)
+        self.table = self.planner.table
 
     def shape(self, bucket="a", units=None, trouble=None, failed=None, **state):
         """A shape; what is not a state of a shape is a resource."""
         template = self.table.template({"bucket": bucket}, units or {}, trouble, failed)
         return shape(self.table, template, **state)
 
-    def stock(self, name="a", limit=10, accounts=None, nodes=(), failed=None, **new):
+    def candidate(self, name="a", limit=10, limits=None, nodes=(), failed=None, **new):
         """A bucket of nodes that have the resources `new` when they are new. `nodes`: the free cores of those that are
         there, or their shapes."""
         new = {"ncpus": 4, **new}
         artificial = bool(new.pop("artificial", False))
-        stock = Stock(
+        candidate = Candidate(
             name,
             self.shape(name, **new),
             self.shape(name, **new),
             4,
-            [Account(f"Bucket({name})", max_nodes=limit)] if accounts is None else accounts,
+            [Limit(f"Bucket({name})", max_nodes=limit)] if limits is None else limits,
             artificial,
         )
-        stock.since_failure = failed
+        candidate.since_failure = failed
         for node in nodes:
-            stock.append(
+            candidate.append(
                 self.shape(name, **{**new, "ncpus": node}) if isinstance(node, int) else node
             )
-        self.packer.add(stock)
-        return stock
+        self.planner.add(candidate)
+        return candidate
 
     def place_on_one(self, expr, units):
         """Place all units on one node in the short way; the plan as `said` has it, or why there is none."""
-        outlook = self.packer.outlook(expr)
-        if outlook is None:
+        cursor = self.planner.cursor(expr)
+        if cursor is None:
             return None
-        spot = outlook.fill_one(units)
+        spot = cursor.fill_one(units)
         opened = spot is False
         if opened:
-            spot = outlook.open_one(units)
+            spot = cursor.open_one(units)
         if not spot:
             return spot
-        stock, position, _, _ = spot
-        return [(stock.name, position, position + 1, units, opened)]
+        candidate, position, _, _ = spot
+        return [(candidate.name, position, position + 1, units, opened)]
 
-    def place(self, expr, want):
+    def place(self, expr, wanted):
         """Ask, commit what was answered, and return it."""
-        delta = self.packer.ask(expr, want)
-        if delta:
-            self.packer.commit(delta)
-        return delta
+        plan = self.planner.ask(expr, wanted)
+        if plan:
+            self.planner.commit(plan)
+        return plan
 
 
 def shape(table, template, vacant=True, closed=False, dormant=False, **free):
@@ -97,27 +97,27 @@ def lone_shapes(count):
     return [table.shape(template, {"ncpus": n}) for n in range(count)]
 
 
-def free_cores(stock):
-    """Free cores of the nodes of a stock, by position; None for one that is gone."""
-    return [s.free["ncpus"] if s is not None else None for s in stock.shapes]
+def free_cores(candidate):
+    """Free cores of the nodes of a candidate, by position; None for one that is gone."""
+    return [s.free["ncpus"] if s is not None else None for s in candidate.shapes]
 
 
-def codes(delta):
-    """What kept the rest out: (stock, code)."""
-    return [(stock.name, reject.code) for stock, reject in delta.rejects]
+def codes(plan):
+    """What kept the rest out: (candidate, code)."""
+    return [(candidate.name, reject.code) for candidate, reject in plan.rejects]
 
 
 def state_of(bench):
     """All that a demand may change, shapes by their contents."""
     return [
         (
-            [(s.free["ncpus"], s.vacant, s.closed, s.dormant) for s in stock.shapes],
-            [(account.used_nodes, account.used_cores) for account in stock.accounts],
+            [(s.free["ncpus"], s.vacant, s.closed, s.dormant) for s in candidate.shapes],
+            [(limit.used_nodes, limit.used_cores) for limit in candidate.limits],
         )
-        for stock in bench.packer.stocks
+        for candidate in bench.planner.candidates
     ]
 
 
-def said(delta):
-    """A plan as (stock, first, end, units on each, opened)."""
-    return [(p.stock.name, p.lo, p.hi, p.times, p.opened) for p in delta.placed]
+def said(plan):
+    """A plan as (candidate, first, end, units on each, opened)."""
+    return [(p.candidate.name, p.lo, p.hi, p.times, p.opened) for p in plan.steps]

@@ -24,7 +24,7 @@ def a_site(**keys):
 def wrong(manager):
     """The buckets that, or whose new nodes, the engine sees otherwise than each by itself would say."""
     manager._sync()
-    table = manager._packer.table
+    table = manager._planner.table
 
     def shape(bucket, node):
         return shape_of(node, table, QUERYABLE_PROPERTIES, bucket._looks.deferred)
@@ -32,8 +32,8 @@ def wrong(manager):
     return [
         b
         for b in manager.get_buckets()
-        if b._stock.new_shape is not shape(b, b._new_node("new", "new"))
-        or b._stock.bucket_shape is not shape(b, b.example_node)
+        if b._candidate.new_shape is not shape(b, b._new_node("new", "new"))
+        or b._candidate.bucket_shape is not shape(b, b.example_node)
     ]
 
 
@@ -41,7 +41,7 @@ def seen(manager, resource):
     """What new nodes have of a resource in the engine's eyes, by size and group."""
     manager._sync()
     return {
-        (b.vm_size[9:], b.placement_group): b._stock.new_shape.free.get(resource)
+        (b.vm_size[9:], b.placement_group): b._candidate.new_shape.free.get(resource)
         for b in manager.get_buckets()
     }
 

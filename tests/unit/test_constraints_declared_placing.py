@@ -138,7 +138,7 @@ def jobs_of(cls, count):
 def test_jobs_are_placed_in_few_steps(monkeypatch):
     """On nodes that are there and new ones, without a plan for each, as with constraints of ours."""
     manager = a_world(count=1)
-    monkeypatch.setattr(manager._packer, "ask", None)
+    monkeypatch.setattr(manager._planner, "ask", None)
     DemandCalculator({}, manager).add_jobs(jobs_of(of_class(), 6))
     assert list(seats_left(manager).values()) == [0, 2]
 

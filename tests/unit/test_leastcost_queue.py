@@ -11,7 +11,7 @@ from hpc.autoscale.packing.expr import AnyNode, Exclusive, Expr, MinResource, Pr
 from hpc.autoscale.packing.leastcost import Effort, is_plain
 from hpc.autoscale.packing.leastcost.modes import Mode, Roomy, modes
 from hpc.autoscale.packing.leastcost.queue import Wanted, plan_queue, room_for_all
-from hpc.autoscale.packing.ledger import Account
+from hpc.autoscale.packing.limits import Limit
 
 EFFORT = Effort(rounds=20)
 
@@ -177,14 +177,14 @@ def test_exclusive_closes():
 def test_there_is_room_for_all_far_below_the_limits():
     """Even if others open as many nodes as they may need."""
     market = Market()
-    stock = market.offer("a", 1.0, 8, accounts=[Account("quota", max_cores=800)])
-    assert room_for_all({cores(4): 20}, market.ranked, [stock], others=90)
-    assert not room_for_all({cores(4): 20}, market.ranked, [stock], others=91)
+    candidate = market.offer("a", 1.0, 8, limits=[Limit("quota", max_cores=800)])
+    assert room_for_all({cores(4): 20}, market.ranked, [candidate], others=90)
+    assert not room_for_all({cores(4): 20}, market.ranked, [candidate], others=91)
 
 
-def test_without_a_stock_that_fits_there_is_not_room_for_all():
+def test_without_a_candidate_that_fits_there_is_not_room_for_all():
     """Nor with one that has too little by itself."""
     market = Market()
-    stock = market.offer("a", 1.0, 8, limit=3)
-    assert not room_for_all({cores(16): 1}, market.ranked, [stock], others=0)
-    assert not room_for_all({cores(8): 4}, market.ranked, [stock], others=0)
+    candidate = market.offer("a", 1.0, 8, limit=3)
+    assert not room_for_all({cores(16): 1}, market.ranked, [candidate], others=0)
+    assert not room_for_all({cores(8): 4}, market.ranked, [candidate], others=0)

@@ -9,7 +9,7 @@ from leastcost_kit import Market, nodes_used, placed_units
 from hpc.autoscale.packing.expr import MinResource
 from hpc.autoscale.packing.leastcost import COLUMNS, GREEDY, Effort, solve
 from hpc.autoscale.packing.leastcost.problem import known_price
-from hpc.autoscale.packing.ledger import Account
+from hpc.autoscale.packing.limits import Limit
 
 REPEATABLE = Effort(rounds=50)
 
@@ -80,7 +80,7 @@ def test_columns_improve_on_the_greedy_plan():
 
 
 def test_an_unknown_price_is_not_taken_for_free(effort):
-    """A stock without a price is left alone while a priced one has room."""
+    """A candidate without a price is left alone while a priced one has room."""
     market = Market()
     market.offer("unknown", None, 8)
     market.offer("known", 5.0, 8)
@@ -90,7 +90,7 @@ def test_an_unknown_price_is_not_taken_for_free(effort):
     assert solution.unpriced == 0
 
 
-def test_a_stock_without_a_price_is_the_last_resort(effort):
+def test_a_candidate_without_a_price_is_the_last_resort(effort):
     """It is used where nothing priced has room, and its nodes are in neither price nor bound."""
     market = Market()
     market.offer("unknown", None, 8)
@@ -108,12 +108,12 @@ def test_what_is_no_price_is_unknown(price):
     assert known_price(price) is None
 
 
-def test_a_shared_limit_holds_for_all_stocks_under_it(effort):
-    """Two stocks that share a limit get no more nodes than it allows, whatever is cheaper."""
+def test_a_shared_limit_holds_for_all_candidates_under_it(effort):
+    """Two candidates that share a limit get no more nodes than it allows, whatever is cheaper."""
     market = Market()
-    shared = Account("shared", max_nodes=3)
-    market.offer("cheap", 1.0, 4, accounts=[shared])
-    market.offer("other", 2.5, 8, accounts=[shared])
+    shared = Limit("shared", max_nodes=3)
+    market.offer("cheap", 1.0, 4, limits=[shared])
+    market.offer("other", 2.5, 8, limits=[shared])
     problem = market.problem({4: 5})
     solution = solve(problem, effort)
     assert not any(solution.unplaced)
@@ -124,9 +124,9 @@ def test_a_shared_limit_holds_for_all_stocks_under_it(effort):
 def test_limits_in_cores_hold(effort):
     """A quota of cores bounds the cores of all nodes under it."""
     market = Market()
-    quota = Account("quota", max_cores=12)
-    market.offer("large", 1.0, 8, accounts=[quota])
-    market.offer("small", 2.0, 4, accounts=[quota])
+    quota = Limit("quota", max_cores=12)
+    market.offer("large", 1.0, 8, limits=[quota])
+    market.offer("small", 2.0, 4, limits=[quota])
     problem = market.problem({4: 4})
     solution = solve(problem, effort)
     assert sum(solution.unplaced) == 1

@@ -11,7 +11,7 @@ from hpc.autoscale.node.default_resources.values import NodeIdDefault
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager.records import NodeRecords
 from hpc.autoscale.node.nodemanager.roster import Roster, node_from
-from hpc.autoscale.packing.stock import Stock
+from hpc.autoscale.packing.candidate import Candidate
 
 CONFIGURATIONS = st.sampled_from(
     [
@@ -175,9 +175,9 @@ def test_a_definition_that_must_ask_each_node_reaches_all(manager):
 def test_the_engine_is_told_once_for_each_shape(manager, monkeypatch):
     """Nodes of a kind have one shape, though there is no node to ask."""
     shapes = []
-    extend = Stock.extend
+    extend = Candidate.extend
     monkeypatch.setattr(
-        Stock, "extend", lambda self, found: shapes.extend(found) or extend(self, found)
+        Candidate, "extend", lambda self, found: shapes.extend(found) or extend(self, found)
     )
     manager._sync()
     assert len(shapes) == 3

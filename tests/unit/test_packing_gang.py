@@ -4,8 +4,8 @@ from gang_kit import NODES, Site, nodes, slots
 from packing_kit import cores
 
 from hpc.autoscale.packing.compound import AllOf, AnyOf
-from hpc.autoscale.packing.draft import Want
 from hpc.autoscale.packing.expr import Exclusive, InPlacementGroup, PropertyIs
+from hpc.autoscale.packing.plan import Request
 from hpc.autoscale.packing.reject import summarise
 
 # -- which group
@@ -100,7 +100,7 @@ def test_no_group_is_overfilled():
     groups = [site.group(name, 5) for name in "abc"]
     found = [site.where(nodes(n)) for n in (3, 4, 2, 1, 5, 2)]
     assert found == [("F4/a", 3), ("F4/b", 4), ("F4/a", 2), ("F4/b", 1), None, ("F4/c", 2)]
-    assert [g.accounts[1].used_nodes for g in groups] == [5, 5, 2]
+    assert [g.limits[1].used_nodes for g in groups] == [5, 5, 2]
     assert site.limits["F4"].used_nodes == 12
 
 
@@ -138,13 +138,13 @@ def test_promised_nodes_are_not_used():
 
 
 def test_room_that_is_given_back_is_used_again():
-    """By whoever charges the account."""
+    """By whoever charges the limit."""
     site = Site()
     a = site.group("a", 4, busy=1)
     site.group("b", 0)
     assert site.where(nodes(4)) == ("F4/a", 4)
     assert site.where(nodes(1)) is None
-    a.accounts[1].charge(-1, 0)
+    a.limits[1].charge(-1, 0)
     assert site.where(nodes(1)) == ("F4/a", 1)
 
 
@@ -164,16 +164,16 @@ def test_a_group_that_loses_its_nodes_is_as_good_as_new():
 # -- one that fits nowhere
 
 
-def rejects(site, want, expr=NODES):
-    """(stock, wanted, could, unit) of each."""
-    delta = site.packer.ask(expr, want)
-    assert not delta
-    assert {reject.code for _, reject in delta.rejects} == {"GangTooLarge"}
-    return [(stock.name, *reject.facts[:3]) for stock, reject in delta.rejects]
+def rejects(site, wanted, expr=NODES):
+    """(candidate, wanted, could, unit) of each."""
+    plan = site.planner.ask(expr, wanted)
+    assert not plan
+    assert {reject.code for _, reject in plan.rejects} == {"GangTooLarge"}
+    return [(candidate.name, *reject.facts[:3]) for candidate, reject in plan.rejects]
 
 
 def test_the_closest_comes_first():
-    """Every stock with how much it could take, most first, equals in order."""
+    """Every candidate with how much it could take, most first, equals in order."""
     site = Site(F8=6)
     site.group("a", 2)
     site.group("b", 4, busy=1)
@@ -194,8 +194,8 @@ def test_the_closest_of_a_family_says_what_kept_the_rest_out():
     site = Site()
     for number in range(40):
         site.group(f"pg{number}", 8 if number == 30 else 4)
-    delta = site.packer.ask(NODES, nodes(16))
-    assert summarise([(stock.name, reject) for stock, reject in delta.rejects]) == [
+    plan = site.planner.ask(NODES, nodes(16))
+    assert summarise([(candidate.name, reject) for candidate, reject in plan.rejects]) == [
         "GangTooLarge: F4/pg30 could take 8 of the 16 nodes that must go together: NoCapacity: has no"
         " room for a new node: Group(pg30) has 8 of 8 nodes in use or planned (8 nodes planned)",
         "GangTooLarge: F4/pg0 could take 4 of the 16 nodes that must go together (and 38 more alike)",
@@ -209,7 +209,7 @@ def test_slots_are_counted_in_slots():
     assert rejects(site, slots(12), AllOf([InPlacementGroup(), cores(1)])) == [
         ("F4/a", 12, 8, "slots")
     ]
-    assert rejects(site, Want(12, 1, True)) == [("F4/a", 12, 2, "nodes")]
+    assert rejects(site, Request(12, 1, True)) == [("F4/a", 12, 2, "nodes")]
 
 
 def test_what_is_said_is_how_it_was():
@@ -218,20 +218,20 @@ def test_what_is_said_is_how_it_was():
     site.group("a", 4)
     site.group("b", 5)
     site.group("c", 3)
-    delta = site.packer.ask(NODES, nodes(6))
+    plan = site.planner.ask(NODES, nodes(6))
     assert site.where(nodes(5)) == ("F4/b", 5)
-    assert [(s.name, r.facts[1]) for s, r in delta.rejects] == [
+    assert [(s.name, r.facts[1]) for s, r in plan.rejects] == [
         ("F4/b", 5),
         ("F4/a", 4),
         ("F4/c", 3),
     ]
-    assert len(delta.rejects) == 3
-    assert delta.rejects[1:][0][0].name == "F4/a"
+    assert len(plan.rejects) == 3
+    assert plan.rejects[1:][0][0].name == "F4/a"
 
 
 def test_a_gang_that_fits_no_node():
     """Nothing could be taken, and why."""
     site = Site()
     site.group("a", idle=[2])
-    delta = site.packer.ask(AllOf([InPlacementGroup(), AnyOf([cores(8)])]), nodes(2))
-    assert not delta
+    plan = site.planner.ask(AllOf([InPlacementGroup(), AnyOf([cores(8)])]), nodes(2))
+    assert not plan

@@ -30,14 +30,14 @@ def site_of(groups, most):
     site = Site(F4=most, F8=most)
     for number, (size, room, busy, idle, reserved) in enumerate(groups):
         ncpus = int(size[1:])
-        stock = site.group(f"g{number}", room, size, busy, [min(i, ncpus) for i in idle], ncpus)
-        stock.reserved = reserved
+        candidate = site.group(f"g{number}", room, size, busy, [min(i, ncpus) for i in idle], ncpus)
+        candidate.reserved = reserved
     return site
 
 
-def at_once(site, expr, want):
+def at_once(site, expr, wanted):
     """On how many new nodes the gang was placed without a plan."""
-    runs = site.packer.open_whole(site.packer.outlook(expr), want)
+    runs = site.planner.open_whole(site.planner.cursor(expr), wanted)
     return sum(hi - lo for _, lo, hi in runs)
 
 
@@ -45,15 +45,15 @@ def at_once(site, expr, want):
 def test_gangs_go_where_a_plan_would_put_them(groups, most, gangs):
     """Nodes and limits are the same after each gang, whether it was placed at once or was left to a plan."""
     mixed, planned = site_of(groups, most), site_of(groups, most)
-    for expr, want in gangs:
+    for expr, wanted in gangs:
         before = state_of(mixed)
-        opened = at_once(mixed, expr, want)
+        opened = at_once(mixed, expr, wanted)
         if not opened:
             assert state_of(mixed) == before
-            mixed.place(expr, want)
-        delta = planned.place(expr, want)
+            mixed.place(expr, wanted)
+        plan = planned.place(expr, wanted)
         assert state_of(mixed) == state_of(planned)
-        assert not opened or opened == sum(p.hi - p.lo for p in delta.placed if p.opened)
+        assert not opened or opened == sum(p.hi - p.lo for p in plan.steps if p.opened)
 
 
 @given(GROUPS, st.integers(0, 12), GANGS)
@@ -61,24 +61,24 @@ def test_what_takes_new_nodes_alone_needs_no_plan(groups, most, gangs):
     """Where no group has a node with room, what a plan would place is placed at once."""
     without_room = [(size, room, busy, [], reserved) for size, room, busy, _, reserved in groups]
     site, planned = site_of(without_room, most), site_of(without_room, most)
-    for _, want in gangs:
-        delta = planned.place(NODES, want)
-        assert bool(at_once(site, NODES, want)) is bool(delta)
+    for _, wanted in gangs:
+        plan = planned.place(NODES, wanted)
+        assert bool(at_once(site, NODES, wanted)) is bool(plan)
 
 
 def test_nodes_with_room_are_left_to_a_plan():
     """An idle node may take a part, which takes a plan to tell."""
     site = Site()
-    stock = site.group("a", idle=[4])
+    candidate = site.group("a", idle=[4])
     assert not at_once(site, NODES, nodes(1))
-    assert len(stock.shapes) == 1
+    assert len(candidate.shapes) == 1
 
 
-@pytest.mark.parametrize("want", [nodes(4), slots(13)])
-def test_a_gang_without_room_changes_nothing(want):
+@pytest.mark.parametrize("wanted", [nodes(4), slots(13)])
+def test_a_gang_without_room_changes_nothing(wanted):
     """Of what does not fit as a whole nothing is charged or added."""
     site = Site(F4=3)
-    stock = site.group("a", room=9)
-    assert not at_once(site, cores(1), want)
-    assert not stock.shapes
-    assert all(account.used_nodes == 0 for account in stock.accounts)
+    candidate = site.group("a", room=9)
+    assert not at_once(site, cores(1), wanted)
+    assert not candidate.shapes
+    assert all(limit.used_nodes == 0 for limit in candidate.limits)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from packing_kit import cores, free_cores, said
 
 from hpc.autoscale.packing.compound import AllOf, AnyOf, Negation
-from hpc.autoscale.packing.draft import Trial, Want
 from hpc.autoscale.packing.expr import InPlacementGroup, PropertyIs
 from hpc.autoscale.packing.groups import Groups, families
+from hpc.autoscale.packing.plan import Request, Trial
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.strategy import plan
 
@@ -36,7 +36,7 @@ EXPRS = st.sampled_from(
         AllOf([AnyOf([AllOf([PropertyIs("placement_group", ["pg1"]), cores(1)]), cores(2)])]),
     ]
 )
-WANTS = st.builds(Want, st.integers(1, 5), st.sampled_from([1, 2**62]), st.just(True))
+WANTS = st.builds(Request, st.integers(1, 5), st.sampled_from([1, 2**62]), st.just(True))
 HAPPENINGS = st.one_of(
     st.tuples(st.just("ask"), EXPRS, WANTS),
     st.tuples(st.just("ask"), st.just(NODES), WANTS),
@@ -47,16 +47,16 @@ HAPPENINGS = st.one_of(
 
 
 def happen(site, what, which, amount):
-    """Something from outside, to one of the stocks."""
-    stock = site.packer.stocks[which % len(site.packer.stocks)]
+    """Something from outside, to one of the candidates."""
+    candidate = site.planner.candidates[which % len(site.planner.candidates)]
     if what == "reserve":
-        stock.reserved = amount
+        candidate.reserved = amount
     elif what == "give back":
-        used = stock.accounts[1].used_nodes
-        for account in stock.accounts:
-            account.charge(-used, -4 * used)
-    elif what == "gone" and stock.shapes:
-        stock.reshape(dict.fromkeys(range(len(stock.shapes))))
+        used = candidate.limits[1].used_nodes
+        for limit in candidate.limits:
+            limit.charge(-used, -4 * used)
+    elif what == "gone" and candidate.shapes:
+        candidate.reshape(dict.fromkeys(range(len(candidate.shapes))))
 
 
 @settings(max_examples=200)
@@ -68,7 +68,7 @@ def happen(site, what, which, amount):
     st.lists(HAPPENINGS, min_size=10, max_size=25),
 )
 def test_the_index_says_what_trying_says(described, limit, existing_first, happenings):
-    """The same place for a gang, or the same that could be taken of it by each stock."""
+    """The same place for a gang, or the same that could be taken of it by each candidate."""
     site = Site(existing_first, F4=limit)
     for number, each in enumerate(described):
         site.group(f"pg{number}", **each)
@@ -76,28 +76,28 @@ def test_the_index_says_what_trying_says(described, limit, existing_first, happe
         if what != "ask":
             happen(site, what, first, second)
             continue
-        ranked = site.packer.ranking(first).stocks
-        tried = plan(second, site.packer._outlook(first), existing_first)
-        found = site.packer.ask(first, second)
+        ranked = site.planner.ranking(first).candidates
+        tried = plan(second, site.planner._cursor(first), existing_first)
+        found = site.planner.ask(first, second)
         assert said(found) == said(tried)
         if found:
-            site.packer.commit(found)
+            site.planner.commit(found)
             continue
         could = [[(s.name, r.facts[:3]) for s, r in each.rejects] for each in (found, tried)]
-        if not any(stock.reserved for stock in ranked):
+        if not any(candidate.reserved for candidate in ranked):
             assert could[0] == could[1]
         assert len(could[0]) == len(ranked)
-        for stock in site.packer.stocks:
-            assert stock.accounts[1].used_nodes <= stock.accounts[1].max_nodes
+        for candidate in site.planner.candidates:
+            assert candidate.limits[1].used_nodes <= candidate.limits[1].max_nodes
 
 
 @given(st.lists(ANY_GROUP, min_size=1, max_size=8))
-def test_families_are_all_stocks(described):
+def test_families_are_all_candidates(described):
     """Each once; those of one size together, in order."""
     site = Site()
     for number, each in enumerate(described):
         site.group(f"pg{number}", **each)
-    found = families(site.packer.stocks)
+    found = families(site.planner.candidates)
     assert sorted(i for members in found for i in members) == list(range(len(described)))
     assert len(found) == len({each["size"] for each in described})
     for members in found:
@@ -111,7 +111,7 @@ def test_machines_that_cannot_be_ordered_are_alone():
     site.group("a")
     site.group("b", artificial=True, idle=[4])
     site.group("c")
-    assert families(site.packer.stocks) == [(0, 2), (1,)]
+    assert families(site.planner.candidates) == [(0, 2), (1,)]
 
 
 @pytest.mark.parametrize(
@@ -127,8 +127,8 @@ def test_machines_that_cannot_be_ordered_are_alone():
 def test_what_asks_the_same_of_every_group(expr, expected):
     """A condition on the group that must hold leaves others out, and says nothing of those that are left."""
     site = Site()
-    stock = site.group("a")
-    assert Groups([stock], stock.journal).treats_alike(expr) is expected
+    candidate = site.group("a")
+    assert Groups([candidate], candidate.journal).treats_alike(expr) is expected
 
 
 def test_free_amounts_after_a_gang():
@@ -147,13 +147,13 @@ class Fickle:
         self.site = site
         self.times = times
 
-    def __call__(self, stock, position, units):
+    def __call__(self, candidate, position, units):
         if not self.times:
             return Reject("Never", "no more")
         self.times -= 1
-        return Trial(1, stock.new_shape)
+        return Trial(1, candidate.new_shape)
 
-    def candidates(self, stock):
+    def positions(self, candidate):
         return None
 
     def settle(self, keep):
@@ -166,6 +166,6 @@ def test_a_constraint_that_changes_its_mind_does_not_split_a_gang(times):
     site = Site()
     site.group("a", busy=1)
     site.group("b", busy=1)
-    delta = site.packer.ask(NODES, nodes(2), site.packer.stocks, Fickle(site, times))
-    assert delta.units in (0, 2)
-    assert sum(placed.units for placed in delta.placed) == delta.units
+    plan = site.planner.ask(NODES, nodes(2), site.planner.candidates, Fickle(site, times))
+    assert plan.units in (0, 2)
+    assert sum(placed.units for placed in plan.steps) == plan.units

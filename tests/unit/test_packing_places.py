@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 from packing_kit import Anything, Bench, cores
 
 from hpc.autoscale.packing.compound import AllOf
-from hpc.autoscale.packing.draft import Want
 from hpc.autoscale.packing.expr import Fit, PropertyIs, ResourceIs
 from hpc.autoscale.packing.pins import pinned_resource
+from hpc.autoscale.packing.plan import Request
 from hpc.autoscale.packing.reject import Reject
 
 FREE = st.one_of(st.none(), st.integers(0, 3))
@@ -34,24 +34,24 @@ def scan(shapes, start):
 def test_finds_what_a_scan_finds(steps):
     """After nodes were added, filled in a row or one by one, and written to, with looks between them or without."""
     bench = Bench()
-    stock = bench.stock("a")
+    candidate = bench.candidate("a")
 
     def shape(free):
         return None if free is None else bench.shape("a", ncpus=free)
 
     for what, *details in steps:
-        size = len(stock.shapes)
+        size = len(candidate.shapes)
         if what == "add":
-            stock.extend([shape(free) for free in details[0]])
+            candidate.extend([shape(free) for free in details[0]])
         elif what == "fill" and size:
             lo, count, free = details
-            stock.fill(lo % size, min(size, lo % size + count), shape(free))
+            candidate.fill(lo % size, min(size, lo % size + count), shape(free))
         elif what == "write" and size:
-            stock.reshape({position % size: shape(free) for position, free in details[0]})
+            candidate.reshape({position % size: shape(free) for position, free in details[0]})
         elif what == "look":
-            assert dict(stock.first_of_each(details[0])) == scan(stock.shapes, details[0])
+            assert dict(candidate.first_of_each(details[0])) == scan(candidate.shapes, details[0])
     for start in (0, 1, 7):
-        assert dict(stock.first_of_each(start)) == scan(stock.shapes, start)
+        assert dict(candidate.first_of_each(start)) == scan(candidate.shapes, start)
 
 
 @given(
@@ -63,23 +63,23 @@ def test_finds_what_a_scan_finds(steps):
 def test_finds_texts_where_a_scan_finds_them(racks, moved, wanted, start):
     """After nodes got another text too; what is no text is nobody's."""
     bench = Bench()
-    stock = bench.stock("a")
-    stock.extend([bench.shape("a", ncpus=1, rack=rack) for rack in racks])
-    stock.first_with("rack", wanted, 0)
+    candidate = bench.candidate("a")
+    candidate.extend([bench.shape("a", ncpus=1, rack=rack) for rack in racks])
+    candidate.first_with("rack", wanted, 0)
     for position, rack in moved if racks else ():
-        stock.reshape({position % len(racks): bench.shape("a", ncpus=1, rack=rack)})
-    found = [i for i, s in enumerate(stock.shapes) if i >= start and s.free["rack"] in wanted]
-    assert stock.first_with("rack", wanted, start) == (found[0] if found else -1)
+        candidate.reshape({position % len(racks): bench.shape("a", ncpus=1, rack=rack)})
+    found = [i for i, s in enumerate(candidate.shapes) if i >= start and s.free["rack"] in wanted]
+    assert candidate.first_with("rack", wanted, start) == (found[0] if found else -1)
 
 
 def test_one_node_of_many_is_looked_up():
     """A thousand machines, each with a name of its own: few of them are asked."""
     bench = Bench()
-    stock = bench.stock("a", limit=0, artificial=True)
-    stock.extend([bench.shape("a", ncpus=4, host=f"h{i}") for i in range(1000)])
+    candidate = bench.candidate("a", limit=0, artificial=True)
+    candidate.extend([bench.shape("a", ncpus=4, host=f"h{i}") for i in range(1000)])
     for number in (900, 500, 3):
         expr = AllOf([cores(2), ResourceIs("host", [f"h{number}", "h999"])])
-        (placed,) = bench.place(expr, Want(1)).placed
+        (placed,) = bench.place(expr, Request(1)).steps
         assert placed.lo == number
 
 
@@ -111,22 +111,22 @@ def odd(fits):
 def test_a_node_that_refused_is_asked_again():
     """In order of positions, and with the first refusal before it."""
     bench = Bench()
-    stock = bench.stock("a", limit=0, nodes=[4, 2, 3, 1], ncpus=5)
+    candidate = bench.candidate("a", limit=0, nodes=[4, 2, 3, 1], ncpus=5)
     asked = []
     expr = odd(asked)
-    assert [(p.lo, p.times) for p in bench.place(expr, Want(3)).placed] == [(2, 1), (3, 1)]
-    assert not bench.place(expr, Want(1))
-    bench.place(cores(1), Want(1))
-    assert stock.shapes[0].free["ncpus"] == 3
-    assert [(p.lo, p.times) for p in bench.place(expr, Want(1)).placed] == [(0, 1)]
+    assert [(p.lo, p.times) for p in bench.place(expr, Request(3)).steps] == [(2, 1), (3, 1)]
+    assert not bench.place(expr, Request(1))
+    bench.place(cores(1), Request(1))
+    assert candidate.shapes[0].free["ncpus"] == 3
+    assert [(p.lo, p.times) for p in bench.place(expr, Request(1)).steps] == [(0, 1)]
 
 
 def test_what_looks_alike_is_asked_once():
     """A thousand nodes of two kinds take two questions, however many demands there are."""
     bench = Bench()
-    bench.stock("a", limit=0, nodes=[4] * 1000 + [5] * 20, ncpus=7)
+    bench.candidate("a", limit=0, nodes=[4] * 1000 + [5] * 20, ncpus=7)
     asked = []
     expr = odd(asked)
     for _ in range(20):
-        assert bench.place(expr, Want(1)).units == 1
+        assert bench.place(expr, Request(1)).units == 1
     assert sorted(asked) == [4, 4, 5, 7]

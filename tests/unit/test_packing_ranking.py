@@ -1,4 +1,4 @@
-"""In which order stocks are asked."""
+"""In which order candidates are asked."""
 
 import math
 
@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from packing_kit import Bench, cores, named, said
 
 from hpc.autoscale.packing.compound import AllOf, AnyOf, ExactlyOne, Negation
-from hpc.autoscale.packing.draft import Want
 from hpc.autoscale.packing.expr import AnyNode, MinResource, Never, PropertyIs, ResourceIs, Rested
+from hpc.autoscale.packing.plan import Request
 from hpc.autoscale.packing.ranking import rank
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.shape import Unit
@@ -39,37 +39,41 @@ def test_a_survey_says_what_asking_each_bucket_says(buckets, conditions):
     """Whatever amounts and units there are: who meets every condition, in the order of their weights."""
     bench = Bench()
     for index, (amount, sized, closed, artificial) in enumerate(buckets):
-        stock = bench.stock(f"s{index}", artificial=artificial)
+        candidate = bench.candidate(f"s{index}", artificial=artificial)
         units = {"ncpus": Unit(2**30, "g")} if sized else {}
-        stock.bucket_shape = bench.shape(f"s{index}", units, ncpus=amount, closed=closed)
-    stocks, expr = bench.packer.stocks, AllOf(conditions)
-    shapes = [stock.bucket_shape for stock in stocks]
-    weights = [expr.weigh(shape, float(len(stocks) - i)) for i, shape in enumerate(shapes)]
+        candidate.bucket_shape = bench.shape(f"s{index}", units, ncpus=amount, closed=closed)
+    candidates, expr = bench.planner.candidates, AllOf(conditions)
+    shapes = [candidate.bucket_shape for candidate in candidates]
+    weights = [expr.weigh(shape, float(len(candidates) - i)) for i, shape in enumerate(shapes)]
     serving = [
         i
-        for i in sorted(range(len(stocks)), key=lambda i: -weights[i])
-        if stocks[i].artificial
+        for i in sorted(range(len(candidates)), key=lambda i: -weights[i])
+        if candidates[i].artificial
         or (not shapes[i].closed and all(c.fit(shapes[i]) for c in conditions))
     ]
-    expected = sorted(serving, key=lambda i: not stocks[i].artificial)
-    ranking = rank(expr, stocks)
-    assert [stock.name for stock in ranking.stocks] == [stocks[i].name for i in expected]
-    refused = {stock.name for stock, _ in ranking.rejects}
-    assert refused == {stock.name for stock in stocks if stock not in ranking.stocks}
+    expected = sorted(serving, key=lambda i: not candidates[i].artificial)
+    ranking = rank(expr, candidates)
+    assert [candidate.name for candidate in ranking.candidates] == [
+        candidates[i].name for i in expected
+    ]
+    refused = {candidate.name for candidate, _ in ranking.rejects}
+    assert refused == {
+        candidate.name for candidate in candidates if candidate not in ranking.candidates
+    }
 
 
 @pytest.fixture
 def bench():
-    """Three stocks: a, b and c."""
+    """Three candidates: a, b and c."""
     bench = Bench()
     for name in "abc":
-        bench.stock(name, owner=f"o-{name}")
+        bench.candidate(name, owner=f"o-{name}")
     return bench
 
 
 def order(bench, expr):
     """Names of those that may serve, best first."""
-    return "".join(stock.name for stock in rank(expr, bench.packer.stocks).stocks)
+    return "".join(candidate.name for candidate in rank(expr, bench.planner.candidates).candidates)
 
 
 @pytest.mark.parametrize(
@@ -96,10 +100,10 @@ def test_preferences_then_declared_order(bench, expr, expected):
 
 
 def test_those_left_out_say_why_in_the_order_of_preference(bench):
-    """Every refusal is kept with its stock."""
-    ranking = rank(AllOf([PropertyIs("bucket", ["c", "a"]), cores(5)]), bench.packer.stocks)
-    assert ranking.stocks == ()
-    assert [stock.name for stock, _ in ranking.rejects] == ["c", "a", "b"]
+    """Every refusal is kept with its candidate."""
+    ranking = rank(AllOf([PropertyIs("bucket", ["c", "a"]), cores(5)]), bench.planner.candidates)
+    assert ranking.candidates == ()
+    assert [candidate.name for candidate, _ in ranking.rejects] == ["c", "a", "b"]
     codes = [reject.code for _, reject in ranking.rejects]
     assert codes == ["InsufficientResource", "InsufficientResource", "InvalidOption"]
 
@@ -108,25 +112,25 @@ def test_conditions_are_asked_one_by_one(bench):
     """A node that is there may have room for all of them where a new one has not, so the bucket is not left out."""
     together = AllOf([cores(2), AnyOf([AllOf([named("z"), cores(1)]), cores(3)])])
     assert order(bench, together) == "abc"
-    stock = bench.packer.stocks[0]
-    stock.append(bench.shape("z", ncpus=4))
-    assert said(bench.place(together, Want(9))) == [("a", 0, 1, 1, False)]
+    candidate = bench.planner.candidates[0]
+    candidate.append(bench.shape("z", ncpus=4))
+    assert said(bench.place(together, Request(9))) == [("a", 0, 1, 1, False)]
 
 
 def test_machines_that_are_there_anyway_come_first():
-    """Artificial stocks go before real ones, whatever is preferred."""
+    """Artificial candidates go before real ones, whatever is preferred."""
     bench = Bench()
     for name in "abc":
-        bench.stock(name, artificial=name == "b")
+        bench.candidate(name, artificial=name == "b")
     assert order(bench, PropertyIs("bucket", ["c", "b", "a"])) == "bca"
 
 
 def test_a_bucket_that_just_failed_is_asked_for_its_nodes():
-    """That capacity failed is no reason to leave it out; see `Stock.opening`."""
+    """That capacity failed is no reason to leave it out; see `Candidate.opening`."""
     bench = Bench()
-    bench.stock("a", failed=30.0)
-    bench.stock("b", failed=90.0)
-    bench.stock("c")
+    bench.candidate("a", failed=30.0)
+    bench.candidate("b", failed=90.0)
+    bench.candidate("c")
     assert order(bench, Rested(60)) == "abc"
     assert order(bench, AllOf([Rested(60), PropertyIs("bucket", ["c", "b", "a"])])) == "cba"
 
@@ -134,18 +138,18 @@ def test_a_bucket_that_just_failed_is_asked_for_its_nodes():
 def test_a_closed_bucket_example_is_refused():
     """A bucket is asked as a node would be."""
     bench = Bench()
-    stock = bench.stock("a")
-    stock.bucket_shape = bench.shape("a", ncpus=4, closed=True)
-    assert rank(cores(1), [stock]).rejects == ((stock, Reject("NodeClosed")),)
+    candidate = bench.candidate("a")
+    candidate.bucket_shape = bench.shape("a", ncpus=4, closed=True)
+    assert rank(cores(1), [candidate]).rejects == ((candidate, Reject("NodeClosed")),)
 
 
 def test_rankings_are_remembered_until_something_changes(bench):
-    """The same object is handed out until a stock comes or rankings are forgotten."""
-    packer = bench.packer
-    first = packer.ranking(cores(1))
-    assert packer.ranking(cores(1)) is first
-    packer.forget_rankings()
-    assert packer.ranking(cores(1)) is not first
-    assert packer.ranking(cores(1)) == first
-    bench.stock("d")
-    assert len(packer.ranking(cores(1)).stocks) == 4
+    """The same object is handed out until a candidate comes or rankings are forgotten."""
+    planner = bench.planner
+    first = planner.ranking(cores(1))
+    assert planner.ranking(cores(1)) is first
+    planner.forget_rankings()
+    assert planner.ranking(cores(1)) is not first
+    assert planner.ranking(cores(1)) == first
+    bench.candidate("d")
+    assert len(planner.ranking(cores(1)).candidates) == 4

@@ -178,10 +178,10 @@ def stopping_limits(buckets: Iterable[NodeBucket]) -> list[str]:
     for bucket in buckets:
         if bucket._artificial:
             continue
-        full = [a for a in bucket.limits.accounts if a.room(bucket.vcpu_count) < 1]
-        own, *_ = bucket.limits.accounts
-        shared = [account for account in full if account is not own]
-        said.update(dict.fromkeys(account.describe() for account in shared or full))
+        full = [a for a in bucket.limits.parts if a.room(bucket.vcpu_count) < 1]
+        own, *_ = bucket.limits.parts
+        shared = [limit for limit in full if limit is not own]
+        said.update(dict.fromkeys(limit.describe() for limit in shared or full))
     return list(said)
 
 

@@ -23,8 +23,8 @@ from hpc.autoscale.node.constraints import (
     compile_constraints,
     get_constraints,
 )
-from hpc.autoscale.packing.draft import Want
 from hpc.autoscale.packing.expr import UNBOUNDED
+from hpc.autoscale.packing.plan import Request
 from hpc.autoscale.results import AllocationResult, CandidatesResult
 
 if TYPE_CHECKING:
@@ -221,17 +221,17 @@ class Job:
 
     def _allocate_gang_quietly(self, node_mgr: NodeManager) -> bool:
         """`_allocate_quietly` for a job that is all or nothing."""
-        placed = node_mgr._place_whole(self.__compiled, self._want(whole=True), self.__name)
+        placed = node_mgr._place_whole(self.__compiled, self._request(whole=True), self.__name)
         if placed and self.__node_count <= 0:
             self.iterations_remaining = 0
         return placed
 
-    def _want(self, whole: bool) -> Want:
+    def _request(self, whole: bool) -> Request:
         """What remains to be placed. A job of nodes asks for all of them again each time."""
         if self.node_count > 0:
-            return Want(self.node_count, 1, whole)
+            return Request(self.node_count, 1, whole)
         each = 1 if self.packing_strategy == PackingStrategy.SCATTER else UNBOUNDED
-        return Want(self.iterations_remaining, each, whole)
+        return Request(self.iterations_remaining, each, whole)
 
     def _allocate(
         self,
@@ -241,8 +241,8 @@ class Job:
         failed_as: str | None = None,
     ) -> AllocationResult:
         """`do_allocate`; `failed_as` is the status of a refusal."""
-        want = self._want(all_or_nothing or self.colocated)
-        if want.units <= 0:
+        request = self._request(all_or_nothing or self.colocated)
+        if request.units <= 0:
             return AllocationResult(
                 "NothingRequested", reasons=[f"job {self.name} has nothing left to place"]
             )
@@ -251,7 +251,7 @@ class Job:
         else:
             new_only = get_constraints([{"node.exists": False}])
             compiled = compile_constraints([*new_only, *self._constraints])
-        result = node_mgr._place(compiled, want, self.name, failed_as)
+        result = node_mgr._place(compiled, request, self.name, failed_as)
         if result and self.node_count <= 0:
             self.iterations_remaining -= result.total_slots
         return result
@@ -266,8 +266,8 @@ class Job:
 
     def _why_not(self, node_mgr: NodeManager) -> list[str]:
         """Why what remains of the job cannot be placed, as things are now."""
-        want = self._want(self.colocated or self.packing_strategy == PackingStrategy.SCATTER)
-        return node_mgr._why_not(self._asked_of(node_mgr), want, self.name)
+        request = self._request(self.colocated or self.packing_strategy == PackingStrategy.SCATTER)
+        return node_mgr._why_not(self._asked_of(node_mgr), request, self.name)
 
     def to_dict(self) -> dict[str, Any]:
         """The published JSON form."""

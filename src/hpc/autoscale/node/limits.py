@@ -1,6 +1,6 @@
 """The published face of the limits that a bucket is under.
 
-Each `_SharedLimit` is an account of the engine's ledger, shared by reference between the buckets it binds, so that what
+Each `_SharedLimit` is a limit of the engine's limits, shared by reference between the buckets it binds, so that what
 one bucket uses is gone for the others. `BucketLimits` gathers those of one bucket (and placement group) and answers
 under the published names. Units: nodes and cores (vCPUs).
 """
@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from hpc.autoscale import hpclogging as logging
-from hpc.autoscale.packing.ledger import NO_LIMIT, Account, Tab
+from hpc.autoscale.packing.limits import NO_LIMIT, Limit, Reservation
 
 
-class _SharedLimit(Account):
+class _SharedLimit(Limit):
     """A limit in cores, and optionally in nodes. More in use than allowed is taken as all in use, with a warning."""
 
     __slots__ = ()
@@ -102,7 +102,7 @@ class _SpotLimit(_SharedLimit):
         return self._regional.used_cores
 
 
-class _OwnLimit(Account):
+class _OwnLimit(Limit):
     """What the server says of one bucket: `base_active` in use when it was read, room for `max_nodes` more."""
 
     __slots__ = ("base_active", "base_active_cores", "max_core_count", "max_count", "vcpu_count")
@@ -196,20 +196,20 @@ class BucketLimits:
         return made
 
     @property
-    def accounts(self) -> tuple[Account, ...]:
-        """Every account that a new node is charged to, in the published order."""
+    def parts(self) -> tuple[Limit, ...]:
+        """Every limit that a new node is charged to, in the published order."""
         shared = (self._own, self._regional, self._cluster, self._nodearray, self._family)
         return (*shared, self._group) if self._group is not None else shared
 
     def decrement(self, nodes: int = 1) -> None:
         """Use up `nodes` of every limit, or of none: RuntimeError (OutOfCapacity) when one cannot bear it."""
         if nodes < 0:
-            for account in self.accounts:
-                account.charge(nodes, nodes * self._vcpu_count)
+            for limit in self.parts:
+                limit.charge(nodes, nodes * self._vcpu_count)
             return
-        tab = Tab()
-        tab.add(self.accounts, nodes, self._vcpu_count)
-        tab.settle()
+        reservation = Reservation()
+        reservation.add(self.parts, nodes, self._vcpu_count)
+        reservation.settle()
 
     def increment(self, nodes: int = 1) -> None:
         """Give back `nodes` to every limit."""
@@ -217,18 +217,18 @@ class BucketLimits:
 
     def bear(self, nodes: int = 1) -> None:
         """Count `nodes` that are there, whatever the limits say."""
-        for account in self._charged:
-            account.bear(nodes, nodes * self._vcpu_count)
+        for limit in self._charged:
+            limit.bear(nodes, nodes * self._vcpu_count)
 
     def release(self, nodes: int = 1) -> None:
         """`nodes` that were counted are gone. Never gives back more than they had taken: of a limit that was exceeded, or
         that did not count all of them, the excess goes first."""
-        for account in self._charged:
-            account.release(nodes, nodes * self._vcpu_count)
+        for limit in self._charged:
+            limit.release(nodes, nodes * self._vcpu_count)
 
     @property
-    def _charged(self) -> Iterator[Account]:
-        return (account for account in self.accounts if account.is_charged)
+    def _charged(self) -> Iterator[Limit]:
+        return (limit for limit in self.parts if limit.is_charged)
 
     # -- the bucket itself
 
@@ -360,7 +360,7 @@ class BucketLimits:
         return -1 if self._group is None else self._group._available_count(self._vcpu_count)
 
     def __str__(self) -> str:
-        said = dict.fromkeys(account.describe() for account in self.accounts)
+        said = dict.fromkeys(limit.describe() for limit in self.parts)
         return f"BucketLimits({'; '.join(said)})"
 
     __repr__ = __str__
@@ -369,13 +369,13 @@ class BucketLimits:
 def cover(counted: Iterable[tuple[BucketLimits, int]]) -> None:
     """Hold limits, of which several may share some, against the nodes that there are under each: those that they do not count
     must not be given back when they go."""
-    there: dict[Account, tuple[int, int]] = {}
+    there: dict[Limit, tuple[int, int]] = {}
     for limits, nodes in counted:
-        for account in limits._charged:
-            known_nodes, known_cores = there.get(account, (0, 0))
-            there[account] = known_nodes + nodes, known_cores + nodes * limits._vcpu_count
-    for account, (nodes, cores) in there.items():
-        account.cover(nodes, cores)
+        for limit in limits._charged:
+            known_nodes, known_cores = there.get(limit, (0, 0))
+            there[limit] = known_nodes + nodes, known_cores + nodes * limits._vcpu_count
+    for limit, (nodes, cores) in there.items():
+        limit.cover(nodes, cores)
 
 
 def _check_name(limit: _SharedLimit, *start: str) -> None:

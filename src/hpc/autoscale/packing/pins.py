@@ -1,6 +1,6 @@
 """What an expression says that few nodes meet: a resource or a property must be one of some texts, which are spelt out.
 
-A job that is meant for one host, or for a rack, need not be held against all nodes. Asked by `Outlook` for what is in
+A job that is meant for one host, or for a rack, need not be held against all nodes. Asked by `Cursor` for what is in
 the shapes, and by the node manager for what is not.
 """
 

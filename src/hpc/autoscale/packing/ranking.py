@@ -12,15 +12,15 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 
+from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.expr import Expr, Fit, MinResource, PropertyIs, ResourceIs
 from hpc.autoscale.packing.pins import spelt_out
 from hpc.autoscale.packing.reading import just_enough
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.shape import NodeShape, Unit
-from hpc.autoscale.packing.stock import Stock
 
-Rejects = tuple[tuple[Stock, Reject], ...]
+Rejects = tuple[tuple[Candidate, Reject], ...]
 
 
 class Ranking:
@@ -29,10 +29,12 @@ class Ranking:
     The reasons are made when they are read, from what the buckets were when they were ranked.
     """
 
-    __slots__ = ("_rejects", "stocks")
+    __slots__ = ("_rejects", "candidates")
 
-    def __init__(self, stocks: tuple[Stock, ...], rejects: Rejects | Callable[[], Rejects]) -> None:
-        self.stocks = stocks
+    def __init__(
+        self, candidates: tuple[Candidate, ...], rejects: Rejects | Callable[[], Rejects]
+    ) -> None:
+        self.candidates = candidates
         self._rejects = rejects
 
     @property
@@ -43,34 +45,36 @@ class Ranking:
         return self._rejects
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Ranking) and (self.stocks, self.rejects) == (
-            other.stocks,
+        return isinstance(other, Ranking) and (self.candidates, self.rejects) == (
+            other.candidates,
             other.rejects,
         )
 
     def __hash__(self) -> int:
-        return hash(self.stocks)
+        return hash(self.candidates)
 
 
-def rank(expr: Expr, stocks: Sequence[Stock]) -> Ranking:
+def rank(expr: Expr, candidates: Sequence[Candidate]) -> Ranking:
     """`Survey.rank`, for whoever asks once."""
-    return Survey(stocks).rank(expr)
+    return Survey(candidates).rank(expr)
 
 
 class Survey:
     """What the buckets are at one time. Cost of making it: none; each condition pays when it first occurs."""
 
-    def __init__(self, stocks: Sequence[Stock]) -> None:
-        self._stocks = tuple(stocks)
-        self._shapes = [stock.bucket_shape for stock in stocks]
-        self._artificial = sum(1 << i for i, stock in enumerate(stocks) if stock.artificial)
+    def __init__(self, candidates: Sequence[Candidate]) -> None:
+        self._candidates = tuple(candidates)
+        self._shapes = [candidate.bucket_shape for candidate in candidates]
+        self._artificial = sum(
+            1 << i for i, candidate in enumerate(candidates) if candidate.artificial
+        )
         self._usable = sum(1 << i for i, s in enumerate(self._shapes) if s.unfit() is None)
         self._meeting: dict[Expr, int] = {}
         self._amounts: dict[str, _Amounts] = {}
         # by class of the expression and what it names
         self._texts: dict[tuple[type, str], dict[str, int]] = {}
         self._names: set[str] = set().union(*(shape.free for shape in self._shapes))
-        self._in_declared_order: dict[int, tuple[Stock, ...]] = {}
+        self._in_declared_order: dict[int, tuple[Candidate, ...]] = {}
 
     def rank(self, expr: Expr) -> Ranking:
         """Order by the expression's preferences, declared order among equals; artificial buckets first.
@@ -88,7 +92,7 @@ class Survey:
         """The buckets that `rank` would name for parts that must all hold, the i-th as the i-th bit."""
         return self._who_meets_all(parts) | self._artificial
 
-    def serving(self, expr: Expr, meeting: int | None = None) -> tuple[Stock, ...]:
+    def serving(self, expr: Expr, meeting: int | None = None) -> tuple[Candidate, ...]:
         """The buckets that `rank` would name, in that order; `meeting` is what `who_serves` said, where it was asked."""
         if meeting is None:
             meeting = self._who_meets(expr) | self._artificial
@@ -96,7 +100,7 @@ class Survey:
             return self._pick(meeting, self._order(expr))
         found = self._in_declared_order.get(meeting)
         if found is None:
-            found = self._pick(meeting, range(len(self._stocks)))
+            found = self._pick(meeting, range(len(self._candidates)))
             self._in_declared_order[meeting] = found
         return found
 
@@ -105,11 +109,11 @@ class Survey:
         weights = [expr.weigh(shape, float(count - i)) for i, shape in enumerate(self._shapes)]
         return sorted(range(count), key=weights.__getitem__, reverse=True)
 
-    def _pick(self, meeting: int, order: Sequence[int]) -> tuple[Stock, ...]:
-        meets = bin(meeting)[:1:-1].ljust(len(self._stocks), "0")
-        picked = [self._stocks[i] for i in order if meets[i] == "1"]
+    def _pick(self, meeting: int, order: Sequence[int]) -> tuple[Candidate, ...]:
+        meets = bin(meeting)[:1:-1].ljust(len(self._candidates), "0")
+        picked = [self._candidates[i] for i in order if meets[i] == "1"]
         if self._artificial:
-            picked.sort(key=lambda stock: not stock.artificial)
+            picked.sort(key=lambda candidate: not candidate.artificial)
         return tuple(picked)
 
     def _who_meets(self, expr: Expr) -> int:
@@ -176,7 +180,7 @@ class Survey:
                 if refusal is None:
                     refusal = _refusal(expr, shape)
                 if refusal is not None:
-                    found.append((self._stocks[i], refusal))
+                    found.append((self._candidates[i], refusal))
         return tuple(found)
 
 

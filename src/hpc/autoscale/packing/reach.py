@@ -1,27 +1,27 @@
-"""What is out of reach for every node that is there, found without asking the stocks one by one.
+"""What is out of reach for every node that is there, found without asking the candidates one by one.
 
-Where a cluster is full, thousands of different demands wait, and none of them fits. `Packer` asks here before it looks at the
-stocks for an expression it has not met.
+Where a cluster is full, thousands of different demands wait, and none of them fits. `Planner` asks here before it looks at the
+candidates for an expression it has not met.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hpc.autoscale.packing.candidate import Candidate, Journal
 from hpc.autoscale.packing.expr import Expr
 from hpc.autoscale.packing.reading import just_enough
-from hpc.autoscale.packing.stock import Journal, Stock
 
 _PATIENCE = 4
 """For so many expressions in a row nothing is worked out: most likely more is added at once, and then it is not worth it."""
 
 
 class Reach:
-    """The most of each resource that any node of some stocks has. Placing work makes it less, which does no harm; it is
+    """The most of each resource that any node of some candidates has. Placing work makes it less, which does no harm; it is
     worked out anew when nodes were added or have changed otherwise since, as the journal has it."""
 
-    def __init__(self, stocks: Sequence[Stock], journal: Journal) -> None:
-        self._stocks = stocks
+    def __init__(self, candidates: Sequence[Candidate], journal: Journal) -> None:
+        self._candidates = candidates
         self._journal = journal
         self._seen = (-1, -1)
         self._asked = 0
@@ -41,7 +41,11 @@ class Reach:
         for name, amount, sized in expr.minima:
             most = self._most.get((name, sized))
             if most is None:
-                found = [stock.most(name, sized) for stock in self._stocks if stock.shapes]
+                found = [
+                    candidate.most(name, sized)
+                    for candidate in self._candidates
+                    if candidate.shapes
+                ]
                 most = self._most[name, sized] = max(found, default=float("-inf"))
             if most < just_enough(amount):
                 return False

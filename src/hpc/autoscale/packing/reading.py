@@ -1,4 +1,4 @@
-"""How much of one resource a node has, as a number that can be compared. Asked by stocks and by their trees."""
+"""How much of one resource a node has, as a number that can be compared. Asked by candidates and by their trees."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Reading:
     """How much a node has of a resource, in the `unit` that new nodes had it in when it was first asked for.
 
     -inf where a node cannot serve at all, +inf where only the node itself can tell. `known`: what was read, by shape; look
-    there first. `tree`: the maxima over a stock's positions, kept by its `RoomTree`.
+    there first. `tree`: the maxima over a candidate's positions, kept by its `SegmentTrees`.
     """
 
     __slots__ = ("_name", "factor", "known", "tree", "unit")

@@ -8,8 +8,8 @@ from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.node.bucket.definition import NodeDefinition
 from hpc.autoscale.node.limits import BucketLimits
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.packing.ledger import NO_LIMIT, Account, Overdrawn
-from hpc.autoscale.packing.stock import Stock
+from hpc.autoscale.packing.candidate import Candidate
+from hpc.autoscale.packing.limits import NO_LIMIT, Limit, LimitExceeded
 from hpc.autoscale.util import ShellDict
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class BucketFacts:
     _mould: Mould
     _last_capacity_failure: float | None
     _spot_placement_score: str | None
-    _stock: Stock | None
+    _candidate: Candidate | None
     _reserved: int
 
     def touched(self, node: Node) -> None:
@@ -153,16 +153,16 @@ class BucketFacts:
     # -- how many there may be
 
     @property
-    def accounts(self) -> tuple[Account, ...]:
+    def _engine_limits(self) -> tuple[Limit, ...]:
         """The limits that a new node is charged to; one without room where they are not known."""
         # callers' tests pass all kinds of objects for limits that they never ask
         known = isinstance(self.limits, BucketLimits)
-        return self.limits.accounts if known else (Account(f"Bucket({self})", max_nodes=0),)
+        return self.limits.parts if known else (Limit(f"Bucket({self})", max_nodes=0),)
 
     @property
     def available_count(self) -> int:
         """How many nodes can be added now, by the tightest of all limits, less those reserved."""
-        room = min((a.room(self.vcpu_count) for a in self.accounts), default=NO_LIMIT)
+        room = min((a.room(self.vcpu_count) for a in self._engine_limits), default=NO_LIMIT)
         return max(0, room - self._reserved)
 
     @available_count.setter
@@ -198,7 +198,7 @@ class BucketFacts:
         self._reserve(0)
         try:
             self.limits.decrement(reserved)
-        except Overdrawn:
+        except LimitExceeded:
             self._reserve(reserved)
             raise
 
@@ -209,5 +209,5 @@ class BucketFacts:
     def _reserve(self, count: int) -> None:
         # what was never reserved cannot be taken back
         self._reserved = max(0, count)
-        if self._stock is not None:
-            self._stock.reserved = self._reserved
+        if self._candidate is not None:
+            self._candidate.reserved = self._reserved

@@ -1,6 +1,6 @@
 """The published `NodeBucket`: nodes of one VM size in one nodearray and placement group, existing and possible.
 
-A bucket is a handle over a `Stock` of the engine once a `NodeManager` has taken it in. It holds the `Node` objects by
+A bucket is a handle over a `Candidate` of the engine once a `NodeManager` has taken it in. It holds the `Node` objects by
 position: one that was only planned is a name until somebody looks at it. Writes through a node, or into
 `bucket.resources` or the example node, are gathered and given to the engine before the next question (`_sync`).
 """
@@ -24,9 +24,9 @@ from hpc.autoscale.node.limits import BucketLimits, _SharedLimit
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.copying import twin
 from hpc.autoscale.node.node.shaping import Used, in_group, used_up
-from hpc.autoscale.packing.draft import Placed
+from hpc.autoscale.packing.candidate import Candidate
+from hpc.autoscale.packing.plan import Step
 from hpc.autoscale.packing.shape import NodeShape, ShapeTable
-from hpc.autoscale.packing.stock import Stock
 
 
 class NodeBucket(BucketFacts):
@@ -75,7 +75,7 @@ class NodeBucket(BucketFacts):
         self._template_dirty = True
         self._looks = Looks(self.last_capacity_failure)
         self._uses: dict[tuple[NodeShape, NodeShape], Used] = {}
-        self._stock: Stock | None = None
+        self._candidate: Candidate | None = None
         self._finish: Finish | None = None
         self._on_write: Callable[[NodeBucket], None] | None = None
         self._reserved = 0
@@ -114,7 +114,7 @@ class NodeBucket(BucketFacts):
             if not {node.delayed_node_id.transient_id, node.hostname_or_uuid} & self._known:
                 self._adopt(node)
                 # limits that were read before it came know nothing of it
-                node._is_counted = self._stock is None and node._is_counted
+                node._is_counted = self._candidate is None and node._is_counted
 
     def _adopt(self, node: Node) -> None:
         position = len(self._slots)
@@ -187,21 +187,21 @@ class NodeBucket(BucketFacts):
 
     def _join(
         self, blank: NodeShape, finish: Finish, on_write: Callable[[NodeBucket], None]
-    ) -> Stock:
-        """Become part of an engine; its state here is the `Stock` returned. `blank`: stands for its shapes before the first
+    ) -> Candidate:
+        """Become part of an engine; its state here is the `Candidate` returned. `blank`: stands for its shapes before the first
         `_sync`, when default resources are defined. `finish` gives new nodes their default resources; `on_write` is called
         when something was written that `_sync` must pass on."""
         self._finish = finish
         self._on_write = on_write
         self._mould.recast()
-        self._stock = Stock(
-            str(self), blank, blank, max(1, self.vcpu_count), self.accounts, self._artificial
+        self._candidate = Candidate(
+            str(self), blank, blank, max(1, self.vcpu_count), self._engine_limits, self._artificial
         )
-        self._stock.reserved = self._reserved
-        self._stock.since_failure = self.last_capacity_failure
+        self._candidate.reserved = self._reserved
+        self._candidate.since_failure = self.last_capacity_failure
         self._template_dirty = True
         self._mark(range(len(self._slots)))
-        return self._stock
+        return self._candidate
 
     def _apply_defaults(
         self, finish: Finish, deferred: frozenset[str], apply: FinishNode | None = None
@@ -235,18 +235,18 @@ class NodeBucket(BucketFacts):
 
     def _cast(self, positions: Sequence[int]) -> None:
         """Make planned nodes."""
-        stock, finish = self._stock, self._finish
-        if not positions or stock is None or finish is None:
+        candidate, finish = self._candidate, self._finish
+        if not positions or candidate is None or finish is None:
             return
         slots = self._slots
         planned = zip(
             map(slots.__getitem__, positions),
             positions,
-            map(stock.shapes.__getitem__, positions),
+            map(candidate.shapes.__getitem__, positions),
             map(self._links.pop, positions),
             strict=True,
         )
-        made = self._mould.fill(self, finish, stock.new_shape, cast(Iterable[Planned], planned))
+        made = self._mould.fill(self, finish, candidate.new_shape, cast(Iterable[Planned], planned))
         for position, node in zip(positions, made, strict=True):
             slots[position] = node
         self._unlisted.extend(made)
@@ -271,21 +271,21 @@ class NodeBucket(BucketFacts):
 
     def _sync(self, table: ShapeTable) -> bool:
         """Give the engine what was written through handles; True when the bucket itself looks different now."""
-        stock = self._stock
-        if stock is None:
+        candidate = self._candidate
+        if candidate is None:
             raise AutoscaleError(f"{self} does not belong to a node manager")
         if self._dirty:
-            self._sync_nodes(stock, table)
+            self._sync_nodes(candidate, table)
         if not self._template_dirty:
             return False
         self._template_dirty = False
         self._make()
         self._mould.recast()
-        stock.bucket_shape, stock.new_shape = self._shapes(table)
+        candidate.bucket_shape, candidate.new_shape = self._shapes(table)
         return True
 
-    def _sync_nodes(self, stock: Stock, table: ShapeTable) -> None:
-        slots, known = self._slots, len(stock.shapes)
+    def _sync_nodes(self, candidate: Candidate, table: ShapeTable) -> None:
+        slots, known = self._slots, len(candidate.shapes)
         changed: dict[int, NodeShape | None] = {}
         added: list[NodeShape | None] = []
         for position in sorted(self._dirty):
@@ -303,14 +303,14 @@ class NodeBucket(BucketFacts):
                 added.append(shape)
         self._dirty.clear()
         if added:
-            stock.extend(added)
+            candidate.extend(added)
         if changed:
-            stock.reshape(changed)
+            candidate.reshape(changed)
 
-    def _took(self, placed: Placed, names: Sequence[str], assignment_id: str) -> None:
+    def _took(self, placed: Step, names: Sequence[str], assignment_id: str) -> None:
         """The engine has placed something here; `names` are those of newly opened nodes, on which there is nobody yet."""
         if names:
-            # `placed` may be none of them, when nobody is there so far
+            # `steps` may be none of them, when nobody is there so far
             self._opened(names, *([assignment_id] if placed.lo < placed.hi else []))
             return
         for position in range(placed.lo, placed.hi):

@@ -19,11 +19,11 @@ from hpc.autoscale.node.nodemanager.naming import Names, Proposal
 from hpc.autoscale.node.nodemanager.probing import Sorted, sort_out
 from hpc.autoscale.node.nodemanager.reporting import Said, report_placed
 from hpc.autoscale.node.nodemanager.unmanaged import IdleMachines
+from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.compound import any_reads
 from hpc.autoscale.packing.direct import Direct, Run
-from hpc.autoscale.packing.draft import Delta, Want
-from hpc.autoscale.packing.packer import Lane, Packer
-from hpc.autoscale.packing.stock import Stock
+from hpc.autoscale.packing.plan import Plan, Request
+from hpc.autoscale.packing.planner import Lane, Planner
 
 _MOST_SORTINGS = 10_000
 
@@ -31,10 +31,10 @@ _MOST_SORTINGS = 10_000
 class EngineSide:
     """The engine's state, kept in step with the buckets and their nodes."""
 
-    _packer: Packer
+    _planner: Planner
     _names: Names
     _defaults: Defaults
-    _by_stock: dict[Stock, NodeBucket]
+    _by_candidate: dict[Candidate, NodeBucket]
     _written: dict[NodeBucket, None]
     _undefaulted: dict[NodeBucket, None]
     _directories: dict[NodeBucket, Directory]
@@ -44,11 +44,11 @@ class EngineSide:
     def _bucket_written(self, bucket: NodeBucket) -> None:
         self._written[bucket] = self._undefaulted[bucket] = None
 
-    def _bucket_of(self, stock: Stock) -> NodeBucket:
-        return self._by_stock[stock]
+    def _bucket_of(self, candidate: Candidate) -> NodeBucket:
+        return self._by_candidate[candidate]
 
-    def _directory_of(self, stock: Stock) -> Directory:
-        bucket = self._by_stock[stock]
+    def _directory_of(self, candidate: Candidate) -> Directory:
+        bucket = self._by_candidate[candidate]
         return self._directories.setdefault(bucket, Directory(bucket))
 
     def _sync(self) -> None:
@@ -59,26 +59,26 @@ class EngineSide:
             bucket, _ = self._written.popitem()
             if bucket in self._directories:
                 self._directories[bucket].renew(bucket._dirty)
-            if bucket._sync(self._packer.table):
-                self._packer.forget_rankings()
+            if bucket._sync(self._planner.table):
+                self._planner.forget_rankings()
 
-    def _carry_out(self, delta: Delta, assignment_id: str) -> None:
+    def _carry_out(self, plan: Plan, assignment_id: str) -> None:
         """Make a plan of the engine true: all of it, or, when naming the new nodes fails, nothing."""
         proposal: Proposal | None = None
         names: list[Sequence[str]] = []
-        for placed in delta.placed:
+        for placed in plan.steps:
             if placed.opened:
                 proposal = proposal or self._names.propose()
-                bucket = self._bucket_of(placed.stock)
+                bucket = self._bucket_of(placed.candidate)
                 names.append(proposal.names(bucket, placed.hi - placed.lo))
             else:
                 names.append(())
-        self._packer.commit(delta)
+        self._planner.commit(plan)
         if proposal is not None:
             proposal.accept()
-        for placed, fresh in zip(delta.placed, names, strict=True):
-            self._bucket_of(placed.stock)._took(placed, fresh, assignment_id)
-        for effect in delta.effects:
+        for placed, fresh in zip(plan.steps, names, strict=True):
+            self._bucket_of(placed.candidate)._took(placed, fresh, assignment_id)
+        for effect in plan.effects:
             effect()
 
     def _sorted(self, compiled: Compiled) -> Sorted:
@@ -97,22 +97,22 @@ class EngineSide:
         """What is known in advance of some constraints, up to date with what was written."""
         if self._written:
             self._sync()
-        lane = self._packer.lanes.get(compiled)
+        lane = self._planner.lanes.get(compiled)
         if lane is None or (lane.still and not lane.still()):
-            lane = self._packer.lanes[compiled] = self._new_lane(compiled)
+            lane = self._planner.lanes[compiled] = self._new_lane(compiled)
         return lane
 
     def _new_lane(self, compiled: Compiled) -> Lane:
         """Strayed: see `declared`."""
-        packer = self._packer
+        planner = self._planner
         if compiled.opaque:
             demand = self._sorted(compiled)
-            outlook = packer.outlook(demand.common) if demand.by_shape else None
-            return Lane(outlook, demand.may_be_believed)
+            cursor = planner.cursor(demand.common) if demand.by_shape else None
+            return Lane(cursor, demand.may_be_believed)
         if compiled.tolls or any_reads(compiled.parts, self._defaults.personal):
             return Lane(None)
-        meeting = packer.who_serves(compiled.parts)
-        return Lane(packer.outlook(compiled.expr, meeting)) if meeting else packer.nowhere
+        meeting = planner.who_serves(compiled.parts)
+        return Lane(planner.cursor(compiled.expr, meeting)) if meeting else planner.nowhere
 
     def _place_on_one(
         self, compiled: Compiled, units: int, assignment_id: str
@@ -122,23 +122,23 @@ class EngineSide:
         was anything done when it raises Strayed.
         """
         lane = self._lane(compiled)
-        outlook = lane.outlook
-        if outlook is None:
+        cursor = lane.cursor
+        if cursor is None:
             return self._refused(compiled) if lane.is_nowhere else None
-        filled = outlook.fill_one(units)
+        filled = cursor.fill_one(units)
         if filled is None:
             return None
         if filled:
-            stock, position, before, after = filled
-            bucket = self._by_stock[stock]
+            candidate, position, before, after = filled
+            bucket = self._by_candidate[candidate]
             bucket._took_one(position, before, after, assignment_id)
         else:
             # a hook may raise, and must be asked before anything is done
-            opened = outlook.open_one(units) if self._names.hook is None else None
+            opened = cursor.open_one(units) if self._names.hook is None else None
             if not opened:
                 return opened if opened is None else self._refused(compiled)
-            stock, position, _, _ = opened
-            bucket = self._by_stock[stock]
+            candidate, position, _, _ = opened
+            bucket = self._by_candidate[candidate]
             bucket._opened_one(self._names.take_one(bucket), assignment_id)
         if results.HANDLERS:
             report_placed(self, lane, bucket, position, units)
@@ -147,11 +147,11 @@ class EngineSide:
     def _refused(self, compiled: Compiled) -> Literal[False] | None:
         """False where nobody wants to hear why, or handlers can be told what they were told of the one before that asked for the
         same (`_tell_refused`); else None."""
-        return None if results.HANDLERS and compiled not in self._packer.refused else False
+        return None if results.HANDLERS and compiled not in self._planner.refused else False
 
     def _tell_refused(self, compiled: Compiled, units: int) -> None:
         """Tell handlers of a demand for which nothing was found, as it was said before."""
-        said = self._packer.refused[compiled]
+        said = self._planner.refused[compiled]
         if isinstance(said, Said):
             said.again(units)
 
@@ -159,22 +159,22 @@ class EngineSide:
         """Place as many of `units` slots as there is room for, in few steps; how many. None: nothing was done, `_place` must
         be asked, which would come to the same.
         """
-        outlook = self._silent(compiled)
-        if outlook is None:
+        cursor = self._silent(compiled)
+        if cursor is None:
             return None
-        spots, left = outlook.fill_some(units)
-        for stock, position, before, after in spots:
-            self._by_stock[stock]._took_one(position, before, after, assignment_id)
+        spots, left = cursor.fill_some(units)
+        for candidate, position, before, after in spots:
+            self._by_candidate[candidate]._took_one(position, before, after, assignment_id)
         if left:
-            runs, left = outlook.open_some(left)
+            runs, left = cursor.open_some(left)
             self._opened(runs, assignment_id)
         return units - left
 
-    def _place_whole(self, compiled: Compiled, want: Want, assignment_id: str) -> bool:
+    def _place_whole(self, compiled: Compiled, request: Request, assignment_id: str) -> bool:
         """Place all of a gang on new nodes, in few steps. False: nothing was done, `_place` must be asked, which would come to
         the same where there is a place."""
-        outlook = self._silent(compiled)
-        runs = [] if outlook is None else self._packer.open_whole(outlook, want)
+        cursor = self._silent(compiled)
+        runs = [] if cursor is None else self._planner.open_whole(cursor, request)
         self._opened(runs, assignment_id)
         return bool(runs)
 
@@ -182,12 +182,12 @@ class EngineSide:
         """What places some constraints on many nodes at once. None where one of them must be asked, a hook may raise,
         or somebody may want to hear why not."""
         lane = self._lane(compiled)
-        outlook = lane.outlook
-        if lane.still or outlook is None or self._names.hook or results.HANDLERS:
+        cursor = lane.cursor
+        if lane.still or cursor is None or self._names.hook or results.HANDLERS:
             return None
-        return outlook if outlook.monotone else None
+        return cursor if cursor.monotone else None
 
     def _opened(self, runs: Sequence[Run], assignment_id: str) -> None:
-        for stock, lo, hi in runs:
-            bucket = self._by_stock[stock]
+        for candidate, lo, hi in runs:
+            bucket = self._by_candidate[candidate]
             bucket._opened(self._names.take(bucket, hi - lo), assignment_id)

@@ -20,14 +20,14 @@ from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager.placing import Verdict
 from hpc.autoscale.node.nodemanager.reporting import report
 from hpc.autoscale.node.vm_sizes import price_per_hour
-from hpc.autoscale.packing.draft import Delta, Placed, Want
+from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.expr import Expr
 from hpc.autoscale.packing.leastcost import Effort, is_plain
 from hpc.autoscale.packing.leastcost.layout import Layout, lay_out, opened_of
 from hpc.autoscale.packing.leastcost.queue import Cut, Wanted, plan_queue, room_for_all
 from hpc.autoscale.packing.leastcost.solution import COLUMNS, gap_of
-from hpc.autoscale.packing.ledger import Tab
-from hpc.autoscale.packing.stock import Stock
+from hpc.autoscale.packing.limits import Reservation
+from hpc.autoscale.packing.plan import Plan, Request, Step
 from hpc.autoscale.results import AllocationResult
 
 if TYPE_CHECKING:
@@ -147,9 +147,9 @@ class LeastCost:
         self.cost: PlanCost | None = None
         self._left = seconds
         self._plain: dict[Expr, bool] = {}
-        # nodes by stock: those that ran when the queue began, and those that plans have added since
-        self._before: dict[Stock, int] = {}
-        self._opened: Counter[Stock] = Counter()
+        # nodes by candidate: those that ran when the queue began, and those that plans have added since
+        self._before: dict[Candidate, int] = {}
+        self._opened: Counter[Candidate] = Counter()
 
     @staticmethod
     def from_config(config: Mapping[str, Any]) -> LeastCost | None:
@@ -184,15 +184,15 @@ class LeastCost:
         """
         manager._sync()
         wanted = [Wanted(manager._sorted(d.compiled).common, d.units) for d in demands]
-        packer = manager._packer
+        planner = manager._planner
         budget = _Budget(self.clock, self._left)
         effort = Effort(budget.left, self.rounds) if self.rounds else None
         price_of = self._price_of(manager)
-        cut = plan_queue(wanted, lambda e: packer.ranking(e).stocks, price_of, effort)
+        cut = plan_queue(wanted, lambda e: planner.ranking(e).candidates, price_of, effort)
         self._left = budget.left()
         layout = lay_out(cut.problem, cut.solution.lots, cut.shares)
         _carry_out(manager, layout, demands)
-        if layout.delta:
+        if layout.plan:
             self._note(manager, cut, layout)
         units = [sum(p.units for p in layout.placed.get(d, ())) for d in range(len(demands))]
         tell = partial(_tell, manager, demands, layout)
@@ -202,14 +202,14 @@ class LeastCost:
         """A new queue: all the time is there again."""
         manager._sync()
         self._left = self.seconds
-        self._before = {stock: _running(stock) for stock in manager._packer.stocks}
+        self._before = {candidate: _running(candidate) for candidate in manager._planner.candidates}
         self._opened.clear()
 
     def finish(self, manager: NodeManager) -> None:
         """The queue is done: what was opened beside the plans is part of the cost."""
         others = {
-            stock: _running(stock) - before - self._opened[stock]
-            for stock, before in self._before.items()
+            candidate: _running(candidate) - before - self._opened[candidate]
+            for candidate, before in self._before.items()
         }
         price, unpriced = self._add_up(manager, others)
         if price or unpriced != self._unpriced():
@@ -232,25 +232,27 @@ class LeastCost:
         for demand in demands:
             expr = manager._sorted(demand.compiled).common
             wanted[expr] = wanted.get(expr, 0) + demand.units
-        packer = manager._packer
-        return room_for_all(wanted, lambda e: packer.ranking(e).stocks, packer.stocks, others)
+        planner = manager._planner
+        return room_for_all(
+            wanted, lambda e: planner.ranking(e).candidates, planner.candidates, others
+        )
 
     @staticmethod
-    def _price_of(manager: NodeManager) -> Callable[[Stock], float | None]:
-        known: dict[Stock, float | None] = {}
+    def _price_of(manager: NodeManager) -> Callable[[Candidate], float | None]:
+        known: dict[Candidate, float | None] = {}
 
-        def price(stock: Stock) -> float | None:
-            if stock not in known:
-                bucket = manager._bucket_of(stock)
-                known[stock] = price_per_hour(bucket.location, bucket.vm_size, bucket.spot)
-            return known[stock]
+        def price(candidate: Candidate) -> float | None:
+            if candidate not in known:
+                bucket = manager._bucket_of(candidate)
+                known[candidate] = price_per_hour(bucket.location, bucket.vm_size, bucket.spot)
+            return known[candidate]
 
         return price
 
     def _note(self, manager: NodeManager, cut: Cut, layout: Layout) -> None:
         """Add a plan to what is known of the cost, from the nodes that came of it."""
         solution, others = cut.solution, 0.0
-        opened = opened_of(layout.delta.placed)
+        opened = opened_of(layout.plan.steps)
         self._opened.update(opened)
         price, unpriced = self._add_up(manager, opened)
         bound, method = min(solution.bound, price), solution.method
@@ -266,16 +268,16 @@ class LeastCost:
         return dict(self.cost.unpriced) if self.cost else {}
 
     def _add_up(
-        self, manager: NodeManager, opened: Mapping[Stock, int]
+        self, manager: NodeManager, opened: Mapping[Candidate, int]
     ) -> tuple[float, dict[str, int]]:
         """The price of nodes, and all nodes so far whose price is not known, with those among them."""
         price, unpriced = 0.0, self._unpriced()
         price_of = self._price_of(manager)
-        for stock, nodes in opened.items():
+        for candidate, nodes in opened.items():
             if nodes > 0:
-                each = price_of(stock)
+                each = price_of(candidate)
                 if each is None:
-                    unpriced[stock.name] = unpriced.get(stock.name, 0) + nodes
+                    unpriced[candidate.name] = unpriced.get(candidate.name, 0) + nodes
                 else:
                     price += each * nodes
         return price, unpriced
@@ -286,30 +288,30 @@ class LeastCost:
         level("Least cost: %s", cost)
 
 
-def _running(stock: Stock) -> int:
-    """How many nodes of a stock run, or are to."""
-    return sum(shape is not None and not shape.dormant for shape in stock.shapes)
+def _running(candidate: Candidate) -> int:
+    """How many nodes of a candidate run, or are to."""
+    return sum(shape is not None and not shape.dormant for shape in candidate.shapes)
 
 
 def _carry_out(manager: NodeManager, layout: Layout, demands: Sequence[Demand]) -> None:
     """Make a plan true: all of it, or, when naming the new nodes fails, nothing."""
-    if not layout.delta:
+    if not layout.plan:
         return
     proposal = manager._names.propose()
     names = [
-        proposal.names(manager._bucket_of(p.stock), p.hi - p.lo) if p.opened else ()
-        for p in layout.delta.placed
+        proposal.names(manager._bucket_of(p.candidate), p.hi - p.lo) if p.opened else ()
+        for p in layout.plan.steps
     ]
-    manager._packer.adopt(layout.delta)
-    manager._packer.commit(layout.delta)
+    manager._planner.adopt(layout.plan)
+    manager._planner.commit(layout.plan)
     proposal.accept()
-    for placed, fresh in zip(layout.delta.placed, names, strict=True):
+    for placed, fresh in zip(layout.plan.steps, names, strict=True):
         if placed.opened:
             # the nodes are there now, with nobody on them yet
-            manager._bucket_of(placed.stock)._took(placed._replace(hi=placed.lo), fresh, "")
+            manager._bucket_of(placed.candidate)._took(placed._replace(hi=placed.lo), fresh, "")
     for number, steps in layout.placed.items():
         for placed in steps:
-            bucket = manager._bucket_of(placed.stock)
+            bucket = manager._bucket_of(placed.candidate)
             bucket._took(placed, (), demands[number].assignment_id)
 
 
@@ -326,17 +328,17 @@ def _tell(
         demand = demands[number]
         begins(number)
         units = sum(placed.units for placed in steps)
-        ranking = manager._packer.ranking(manager._sorted(demand.compiled).common)
-        delta = Delta(tuple(steps), units, Tab(), ())
-        verdict = Verdict("success", ranking, [], delta, list)
-        report(manager, demand.compiled, Want(units), verdict)
+        ranking = manager._planner.ranking(manager._sorted(demand.compiled).common)
+        plan = Plan(tuple(steps), units, Reservation(), ())
+        verdict = Verdict("success", ranking, [], plan, list)
+        report(manager, demand.compiled, Request(units), verdict)
         AllocationResult("success", _nodes(manager, steps), units)
 
 
-def _nodes(manager: NodeManager, steps: Sequence[Placed]) -> list[Node]:
+def _nodes(manager: NodeManager, steps: Sequence[Step]) -> list[Node]:
     found: dict[int, Node] = {}
     for placed in steps:
-        bucket = manager._bucket_of(placed.stock)
+        bucket = manager._bucket_of(placed.candidate)
         for position in range(placed.lo, placed.hi):
             node = bucket._handle(position)
             found[id(node)] = node

@@ -1,6 +1,6 @@
 """The published `NodeManager`: the nodes of a cluster, existing and possible, and what can be done with them.
 
-It owns the engine's `Packer`, the buckets that are handles over it, the names and the default resources. Deciding is
+It owns the engine's `Planner`, the buckets that are handles over it, the names and the default resources. Deciding is
 the engine's (`placing`), talking to the server is `operations`'.
 """
 
@@ -34,11 +34,11 @@ from hpc.autoscale.node.nodemanager.placing import Ask, place, why_not
 from hpc.autoscale.node.nodemanager.policies import DEFAULT, Ordered
 from hpc.autoscale.node.nodemanager.probing import Sorted
 from hpc.autoscale.node.nodemanager.unmanaged import IdleMachines, artificial_bucket, unmanaged_key
-from hpc.autoscale.packing.draft import Want
+from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.expr import UNBOUNDED
 from hpc.autoscale.packing.order import OrderPolicy
-from hpc.autoscale.packing.packer import Packer
-from hpc.autoscale.packing.stock import Stock
+from hpc.autoscale.packing.plan import Request
+from hpc.autoscale.packing.planner import Planner
 from hpc.autoscale.results import AllocationResult
 from hpc.autoscale.util import uuid
 
@@ -63,15 +63,15 @@ class NodeManager(EngineSide, Ordered, Capacity, Commands):
         super().__init__(cluster_bindings)
         self.problems = list(problems)
         self.doubts: list[str] = []
-        self._packer = Packer(existing_first)
-        table = self._packer.table
+        self._planner = Planner(existing_first)
+        table = self._planner.table
         self._blank = table.shape(table.template({}, {}), {})
         self._names = Names()
         self._apart = Apart()
         self._sortings: dict[int, tuple[Compiled, Sorted]] = {}
         self._defaults = Defaults()
         self._buckets: list[NodeBucket] = []
-        self._by_stock: dict[Stock, NodeBucket] = {}
+        self._by_candidate: dict[Candidate, NodeBucket] = {}
         self._unmanaged: dict[object, NodeBucket] = {}
         self._unmanaged_hosts: set[str] = set()
         self._idle_machines = IdleMachines()
@@ -120,7 +120,7 @@ class NodeManager(EngineSide, Ordered, Capacity, Commands):
     @property
     def _is_as_declared(self) -> bool:
         """Whether work goes bucket by bucket."""
-        return not self._packer.existing_first
+        return not self._planner.existing_first
 
     def get_non_failed_nodes(self) -> list[Node]:
         """All other nodes."""
@@ -157,9 +157,9 @@ class NodeManager(EngineSide, Ordered, Capacity, Commands):
         if self._defaults.definitions:
             bucket._apply_defaults(self._defaults, self._defaults.deferred)
         if bucket.valid:
-            stock = bucket._join(self._blank, self._defaults, self._bucket_written)
-            self._by_stock[stock] = bucket
-            self._packer.add(stock)
+            candidate = bucket._join(self._blank, self._defaults, self._bucket_written)
+            self._by_candidate[candidate] = bucket
+            self._planner.add(candidate)
 
     # -- placing
 
@@ -190,16 +190,18 @@ class NodeManager(EngineSide, Ordered, Capacity, Commands):
                 "NothingRequested", reasons=["Either node_count or slot_count must be above 0"]
             )
         per_node = UNBOUNDED if slot_count and slot_count > 0 else 1
-        want = Want(units, per_node, all_or_nothing)
-        return self._place(compile_constraints(parsed), want, assignment_id or uuid("assignment"))
+        request = Request(units, per_node, all_or_nothing)
+        return self._place(
+            compile_constraints(parsed), request, assignment_id or uuid("assignment")
+        )
 
     def _place(
-        self, compiled: Compiled, want: Want, assignment_id: str, failed_as: str | None = None
+        self, compiled: Compiled, request: Request, assignment_id: str, failed_as: str | None = None
     ) -> AllocationResult:
-        return place(self, Ask(compiled, want, assignment_id, failed_as))
+        return place(self, Ask(compiled, request, assignment_id, failed_as))
 
-    def _why_not(self, compiled: Compiled, want: Want, assignment_id: str) -> list[str]:
-        return why_not(self, Ask(compiled, want, assignment_id))
+    def _why_not(self, compiled: Compiled, request: Request, assignment_id: str) -> list[str]:
+        return why_not(self, Ask(compiled, request, assignment_id))
 
     def allocate_at_least(self, *args: Any, **kwargs: Any) -> AllocationResult:
         """Published, and never implemented upstream either."""
@@ -245,7 +247,7 @@ class NodeManager(EngineSide, Ordered, Capacity, Commands):
         for definition in added:
             self._defaults.add(definition)
         self._sortings.clear()  # what differs from node to node may be another now
-        self._packer.forget_lanes()
+        self._planner.forget_lanes()
         self._apply_defaults(self._buckets)
 
     def _apply_defaults(self, buckets: Iterable[NodeBucket]) -> None:

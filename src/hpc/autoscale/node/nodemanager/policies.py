@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hpc.autoscale.errors import ConfigurationException, did_you_mean
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.vm_sizes import price_per_hour
-from hpc.autoscale.packing.draft import Want
+from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.expr import Expr
 from hpc.autoscale.packing.order import (
     Offering,
@@ -25,8 +25,8 @@ from hpc.autoscale.packing.order import (
     declared,
     known_policies,
 )
-from hpc.autoscale.packing.packer import Arrangement, Packer
-from hpc.autoscale.packing.stock import Stock
+from hpc.autoscale.packing.plan import Request
+from hpc.autoscale.packing.planner import Arrangement, Planner
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -94,8 +94,8 @@ def offering_of(bucket: NodeBucket) -> Offering:
 class Ordered:
     """The side of a `NodeManager` that knows in which order buckets are asked."""
 
-    _packer: Packer
-    _by_stock: dict[Stock, NodeBucket]
+    _planner: Planner
+    _by_candidate: dict[Candidate, NodeBucket]
     _order_policy: str | OrderPolicy = DEFAULT
 
     @property
@@ -109,20 +109,20 @@ class Ordered:
         """
         found = policy_named(policy) if isinstance(policy, str) else checked(policy, repr(policy))
         self._order_policy = policy
-        self._packer.arrange = None if found is declared else lambda s: self._arranged(found, s)
-        self._packer.forget_rankings()
+        self._planner.arrange = None if found is declared else lambda s: self._arranged(found, s)
+        self._planner.forget_rankings()
 
-    def _arranged(self, policy: OrderPolicy, stocks: Sequence[Stock]) -> Arrangement:
-        known = {stock: offering_of(self._by_stock[stock]) for stock in stocks}
+    def _arranged(self, policy: OrderPolicy, candidates: Sequence[Candidate]) -> Arrangement:
+        known = {candidate: offering_of(self._by_candidate[candidate]) for candidate in candidates}
         asked: list[None] = []
         offerings = [
             o._replace(ask_nodes_needed=lambda: asked.append(None)) for o in known.values()
         ]
         order = arranged(policy, offerings)
 
-        as_declared = {stock: number for number, stock in enumerate(known)}
+        as_declared = {candidate: number for number, candidate in enumerate(known)}
 
-        def by_need(some: Sequence[Stock], nodes: Sequence[int]) -> list[int]:
+        def by_need(some: Sequence[Candidate], nodes: Sequence[int]) -> list[int]:
             places = sorted(range(len(some)), key=lambda place: as_declared[some[place]])
             needs = [
                 known[some[place]]._replace(ask_nodes_needed=partial(int, nodes[place]))
@@ -130,9 +130,11 @@ class Ordered:
             ]
             return [places[found] for found in arranged(policy, needs)]
 
-        return Arrangement([stocks[index] for index in order], by_need if asked else None)
+        return Arrangement([candidates[index] for index in order], by_need if asked else None)
 
-    def _ordered_buckets(self, expr: Expr, want: Want) -> list[NodeBucket]:
+    def _ordered_buckets(self, expr: Expr, request: Request) -> list[NodeBucket]:
         """The valid buckets, in the order in which they are asked before what a job prefers that needs so much."""
-        buckets = (self._by_stock[stock] for stock in self._packer.arranged(expr, want))
+        buckets = (
+            self._by_candidate[candidate] for candidate in self._planner.arranged(expr, request)
+        )
         return [bucket for bucket in buckets if bucket.valid]

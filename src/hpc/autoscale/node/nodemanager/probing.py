@@ -19,12 +19,12 @@ from hpc.autoscale.node.node.copying import Memento, carry_over, saved
 from hpc.autoscale.node.node.decrementing import shared
 from hpc.autoscale.node.node.shaping import NodeView
 from hpc.autoscale.node.nodemanager.directory import Directory, pin_of
+from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.compound import AllOf
-from hpc.autoscale.packing.draft import Trial
 from hpc.autoscale.packing.expr import Expr, PropertyIs, ResourceIs, Rested
+from hpc.autoscale.packing.plan import Trial
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.shape import NodeShape, ShapeTable
-from hpc.autoscale.packing.stock import Stock
 
 if TYPE_CHECKING:
     from hpc.autoscale.node.bucket import NodeBucket
@@ -154,8 +154,8 @@ class HandleProbe:
     def __init__(
         self,
         table: ShapeTable,
-        bucket_of: Callable[[Stock], NodeBucket],
-        directory_of: Callable[[Stock], Directory],
+        bucket_of: Callable[[Candidate], NodeBucket],
+        directory_of: Callable[[Candidate], Directory],
         demand: Sorted,
         assignment_id: str,
     ) -> None:
@@ -171,9 +171,9 @@ class HandleProbe:
         self._before = [constraint.saved() for constraint in self._shared]
         self._tried: list[tuple[NodeBucket, int, Memento, Memento]] = []
 
-    def __call__(self, stock: Stock, position: int, units: int) -> Trial | Reject:
-        bucket = self._bucket_of(stock)
-        is_new = position >= len(stock.shapes)
+    def __call__(self, candidate: Candidate, position: int, units: int) -> Trial | Reject:
+        bucket = self._bucket_of(candidate)
+        is_new = position >= len(candidate.shapes)
         if self._demand.personal is not None:
             node = bucket.example_node if is_new else bucket._handle(position)
             failure = bucket.last_capacity_failure if is_new else None
@@ -181,7 +181,7 @@ class HandleProbe:
             if isinstance(refusal, Reject):
                 return refusal
             if not self._demand.opaque:
-                shape = stock.new_shape if is_new else stock.shapes[position]
+                shape = candidate.new_shape if is_new else candidate.shapes[position]
                 trial = self._by_shape(NodeView(node), shape, units)
                 if trial is not None:
                     return trial
@@ -191,11 +191,11 @@ class HandleProbe:
                 return refused
         return self._by_trying(bucket, position, units)
 
-    def candidates(self, stock: Stock) -> Sequence[int] | Reject | None:
+    def positions(self, candidate: Candidate) -> Sequence[int] | Reject | None:
         pin = self._pin
         if pin is None:
             return None
-        found = self._directory_of(stock).positions(pin, len(stock.shapes))
+        found = self._directory_of(candidate).positions(pin, len(candidate.shapes))
         return found or Reject("NoSuchNode", str(pin.expr))
 
     def _refusal(self, bucket: NodeBucket, position: int) -> Reject | None:

@@ -16,10 +16,10 @@ from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints import Compiled, NodeConstraint, SharedConstraint
 from hpc.autoscale.node.node.shaping import NodeView
 from hpc.autoscale.node.nodemanager.probing import Sorted
-from hpc.autoscale.packing.draft import Want
-from hpc.autoscale.packing.packer import Lane
+from hpc.autoscale.packing.candidate import Candidate
+from hpc.autoscale.packing.plan import Request
+from hpc.autoscale.packing.planner import Lane
 from hpc.autoscale.packing.reject import Reject, summarise
-from hpc.autoscale.packing.stock import Stock
 from hpc.autoscale.results import (
     AllocationResult,
     CandidatesResult,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from hpc.autoscale.node.nodemanager.manager import NodeManager
     from hpc.autoscale.node.nodemanager.placing import Verdict
 
-Rejects = Sequence[tuple[Stock, Reject]]
+Rejects = Sequence[tuple[Candidate, Reject]]
 
 
 class Said(NamedTuple):
@@ -52,22 +52,22 @@ class Said(NamedTuple):
 
 
 def report(
-    manager: NodeManager, compiled: Compiled, want: Want, verdict: Verdict
+    manager: NodeManager, compiled: Compiled, request: Request, verdict: Verdict
 ) -> Sequence[Result]:
     """Tell the handlers what became of a demand; what they were told of buckets."""
-    delta = verdict.delta
-    candidates = [manager._bucket_of(stock) for stock in verdict.ranking.stocks]
+    plan = verdict.plan
+    candidates = [manager._bucket_of(candidate) for candidate in verdict.ranking.candidates]
     told: list[Result] = []
     if candidates:
         told.append(CandidatesResult("success", candidates=candidates))
-    if delta is None or delta.units < want.units:
+    if plan is None or plan.units < request.units:
         refusals = _refusals(manager, compiled, verdict)
         told += refusals
         if not candidates:
             status = "CompoundFailure" if manager.get_buckets() else "NoBucketsDefined"
             told.append(CandidatesResult(status, child_results=refusals))
-    for placed in delta.placed if delta is not None else ():
-        bucket = manager._bucket_of(placed.stock)
+    for placed in plan.steps if plan is not None else ():
+        bucket = manager._bucket_of(placed.candidate)
         for position in range(placed.lo, placed.hi):
             MatchResult("success", partial(bucket._handle, position), placed.times)
     return told
@@ -77,8 +77,8 @@ def report_placed(
     manager: EngineSide, lane: Lane, bucket: NodeBucket, position: int, units: int
 ) -> None:
     """Tell the handlers of a demand that one node took."""
-    if lane.told is None and lane.outlook is not None:
-        lane.told = [manager._bucket_of(stock) for stock in lane.outlook.stocks]
+    if lane.told is None and lane.cursor is not None:
+        lane.told = [manager._bucket_of(candidate) for candidate in lane.cursor.candidates]
     candidates = lane.told if isinstance(lane.told, list) else []
     CandidatesResult("success", candidates=candidates[:])
     MatchResult("success", partial(bucket._handle, position), units)
@@ -90,10 +90,10 @@ def _refusals(manager: NodeManager, compiled: Compiled, verdict: Verdict) -> lis
         fire_result_handlers(refusal)
     rejects = (
         *verdict.ranking.rejects,
-        *(verdict.delta.rejects if verdict.delta is not None else ()),
+        *(verdict.plan.rejects if verdict.plan is not None else ()),
     )
-    for stock, reject in rejects:
-        refused = _refused(compiled, manager._bucket_of(stock), reject)
+    for candidate, reject in rejects:
+        refused = _refused(compiled, manager._bucket_of(candidate), reject)
         if refused is not None:
             told.append(refused)
     return told
@@ -124,18 +124,18 @@ def _refuses(constraint: NodeConstraint, example: NodeView) -> bool:
 
 def sentences(rejects: Rejects) -> list[str]:
     """Refusals as sentences, equal ones once."""
-    return summarise([(stock.name, reject) for stock, reject in rejects])
+    return summarise([(candidate.name, reject) for candidate, reject in rejects])
 
 
-def unpayable(demand: Sorted, want: Want, tolls: Sequence[SharedConstraint]) -> list[str]:
+def unpayable(demand: Sorted, request: Request, tolls: Sequence[SharedConstraint]) -> list[str]:
     """What was asked for, and the pools that have too little for it."""
-    short = [toll for toll in tolls if toll.cap(want.units) < want.units] or tolls
-    return [criteria(demand, want), *(toll.refusal(want.units) for toll in short)]
+    short = [toll for toll in tolls if toll.cap(request.units) < request.units] or tolls
+    return [criteria(demand, request), *(toll.refusal(request.units) for toll in short)]
 
 
-def criteria(demand: Sorted, want: Want) -> str:
+def criteria(demand: Sorted, request: Request) -> str:
     """What was asked for."""
-    what = counted(want.units, "node" if want.per_node == 1 else "slot")
-    whole = ", all in one bucket" if want.whole else ""
+    what = counted(request.units, "node" if request.per_node == 1 else "slot")
+    whole = ", all in one bucket" if request.whole else ""
     said = ", ".join(str(c) for c in demand.constraints) or "no constraints"
     return f"nothing can take {what}{whole} with {said}"

@@ -42,7 +42,7 @@ def charge_of(problem: Problem, prices: Prices, number: int) -> float:
     """What one more node of a bin takes from the limits, at their prices."""
     bin_ = problem.bins[number]
     return -sum(
-        prices.limit_nodes[a] + prices.limit_cores[a] * bin_.stock.cores for a in bin_.accounts
+        prices.limit_nodes[a] + prices.limit_cores[a] * bin_.candidate.cores for a in bin_.limits
     )
 
 

@@ -50,8 +50,8 @@ def _shares(problem: Problem) -> list[float]:
     found = []
     for bin_ in problem.bins:
         share = 1 / max(1, bin_.nodes) if bin_.price else 0.0
-        for limit in (problem.limits[a] for a in bin_.accounts if bin_.price):
-            share = max(share, 1 / max(1, limit.nodes), bin_.stock.cores / max(1, limit.cores))
+        for limit in (problem.limits[a] for a in bin_.limits if bin_.price):
+            share = max(share, 1 / max(1, limit.nodes), bin_.candidate.cores / max(1, limit.cores))
         found.append(share)
     return found
 

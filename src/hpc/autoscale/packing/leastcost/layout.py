@@ -10,13 +10,13 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from hpc.autoscale.packing.draft import Delta, Placed
+from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.expr import Fit
 from hpc.autoscale.packing.leastcost.plan import Load, Lot
 from hpc.autoscale.packing.leastcost.problem import Bin, Problem
-from hpc.autoscale.packing.ledger import Tab
+from hpc.autoscale.packing.limits import Reservation
+from hpc.autoscale.packing.plan import Plan, Step
 from hpc.autoscale.packing.shape import NodeShape
-from hpc.autoscale.packing.stock import Stock
 
 
 class Share(NamedTuple):
@@ -28,11 +28,11 @@ class Share(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """`delta`: all that changes, for the engine to commit. `placed`: the same by demand, as if the new nodes were there
+    """`plan`: all that changes, for the engine to commit. `steps`: the same by demand, as if the new nodes were there
     already. On every node the steps follow one another in the order of the demands here."""
 
-    delta: Delta
-    placed: dict[int, list[Placed]]
+    plan: Plan
+    placed: dict[int, list[Step]]
 
 
 def lay_out(problem: Problem, lots: Iterable[Lot], shares: Iterable[Share]) -> Layout:
@@ -53,10 +53,10 @@ class _Work:
                 self._rank[share.demand] = (share.item, share.demand)
                 self._queues[share.item].append([share.demand, share.units])
         self._used: dict[int, int] = {}
-        self._opened: dict[Stock, int] = {}
-        self._steps: dict[int, list[Placed]] = {}
-        self._nodes: list[Placed] = []
-        self._tab = Tab()
+        self._opened: dict[Candidate, int] = {}
+        self._steps: dict[int, list[Step]] = {}
+        self._nodes: list[Step] = []
+        self._reservation = Reservation()
         self._taken: dict[tuple[NodeShape, int, int], tuple[int, NodeShape] | None] = {}
 
     def lot(self, lot: Lot) -> None:
@@ -67,7 +67,7 @@ class _Work:
             if not any(self._queues[item] for item, _ in lot.load):
                 break
             if bin_.opened:
-                position = len(bin_.stock.shapes) + self._opened.get(bin_.stock, 0)
+                position = len(bin_.candidate.shapes) + self._opened.get(bin_.candidate, 0)
             else:
                 position = bin_.positions[start + used]
             shape = self._node(bin_, position, lot.load)
@@ -118,40 +118,40 @@ class _Work:
         after: NodeShape,
     ) -> None:
         steps = self._steps.setdefault(demand, [])
-        placed = Placed(bin_.stock, position, position + 1, times, before, after, False)
+        placed = Step(bin_.candidate, position, position + 1, times, before, after, False)
         _extend(steps, placed)
 
     def _done(self, bin_: Bin, position: int, shape: NodeShape) -> None:
-        stock = bin_.stock
+        candidate = bin_.candidate
         if bin_.opened:
-            self._opened[stock] = self._opened.get(stock, 0) + 1
+            self._opened[candidate] = self._opened.get(candidate, 0) + 1
         if bin_.opened or bin_.shape.dormant:
-            self._tab.add(stock.accounts, 1, stock.cores)
+            self._reservation.add(candidate.limits, 1, candidate.cores)
         _extend(
-            self._nodes, Placed(stock, position, position + 1, 1, bin_.shape, shape, bin_.opened)
+            self._nodes, Step(candidate, position, position + 1, 1, bin_.shape, shape, bin_.opened)
         )
 
     def layout(self) -> Layout:
         units = sum(placed.units for steps in self._steps.values() for placed in steps)
         # every node is filled in the order of items, and with each in the order of the queue
         ordered = dict(sorted(self._steps.items(), key=lambda pair: self._rank[pair[0]]))
-        return Layout(Delta(tuple(self._nodes), units, self._tab, ()), ordered)
+        return Layout(Plan(tuple(self._nodes), units, self._reservation, ()), ordered)
 
 
-def _extend(steps: list[Placed], placed: Placed) -> None:
+def _extend(steps: list[Step], placed: Step) -> None:
     """Add a step, as part of the last one where that is of the same kind and right before it."""
     if steps:
         last = steps[-1]
-        if last.hi == placed.lo and last[0] is placed.stock and last[3:] == placed[3:]:
+        if last.hi == placed.lo and last[0] is placed.candidate and last[3:] == placed[3:]:
             steps[-1] = last._replace(hi=placed.hi)
             return
     steps.append(placed)
 
 
-def opened_of(nodes: Sequence[Placed]) -> dict[Stock, int]:
-    """How many nodes of each stock a plan adds to those that run: new ones, and deallocated ones that are started."""
-    found: dict[Stock, int] = {}
+def opened_of(nodes: Sequence[Step]) -> dict[Candidate, int]:
+    """How many nodes of each candidate a plan adds to those that run: new ones, and deallocated ones that are started."""
+    found: dict[Candidate, int] = {}
     for placed in nodes:
         if placed.opened or placed.before.dormant:
-            found[placed.stock] = found.get(placed.stock, 0) + placed.hi - placed.lo
+            found[placed.candidate] = found.get(placed.candidate, 0) + placed.hi - placed.lo
     return found

@@ -55,9 +55,9 @@ class Master:
         self._bin_rows = [self._row_up_to(bin_.nodes, units) for bin_ in problem.bins]
         most_cores = [0] * len(problem.limits)
         for bin_ in problem.bins:
-            for a in bin_.accounts:
-                most_cores[a] = max(most_cores[a], bin_.stock.cores)
-        charged = [sum(a in b.accounts for b in problem.bins) for a in range(len(most_cores))]
+            for a in bin_.limits:
+                most_cores[a] = max(most_cores[a], bin_.candidate.cores)
+        charged = [sum(a in b.limits for b in problem.bins) for a in range(len(most_cores))]
         self._node_rows: list[int | None] = []
         self._core_rows: list[int | None] = []
         for a, limit in enumerate(problem.limits):
@@ -93,13 +93,13 @@ class Master:
         row = self._bin_rows[number]
         if row is not None:
             entries[row] = 1.0
-        for a in bin_.accounts:
+        for a in bin_.limits:
             row = self._node_rows[a]
             if row is not None:
                 entries[row] = 1.0
             row = self._core_rows[a]
-            if row is not None and bin_.stock.cores:
-                entries[row] = float(bin_.stock.cores)
+            if row is not None and bin_.candidate.cores:
+                entries[row] = float(bin_.candidate.cores)
         rows, values = list(entries), list(entries.values())
         # of plans at one price, the one of fewer nodes, and then of those that come first
         later = number / len(self._problem.bins)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from hpc.autoscale.packing.expr import Fit
-from hpc.autoscale.packing.leastcost.problem import Limit, Problem
+from hpc.autoscale.packing.leastcost.problem import LimitLeft, Problem
 
 Load = tuple[tuple[int, int], ...]
 """(item, units) of what one node takes, in order of items."""
@@ -67,8 +67,8 @@ class Rooms:
     def of(self, number: int) -> int:
         """Nodes of a bin that may still be used."""
         bin_, room = self._problem.bins[number], self.nodes[number]
-        cores = bin_.stock.cores
-        for a in bin_.accounts:
+        cores = bin_.candidate.cores
+        for a in bin_.limits:
             nodes_left, cores_left = self.limits[a]
             room = min(room, nodes_left, cores_left // cores if cores > 1 else cores_left)
         return max(0, room)
@@ -77,9 +77,9 @@ class Rooms:
         """So many of them are used."""
         bin_ = self._problem.bins[number]
         self.nodes[number] -= nodes
-        for a in bin_.accounts:
+        for a in bin_.limits:
             self.limits[a][0] -= nodes
-            self.limits[a][1] -= nodes * bin_.stock.cores
+            self.limits[a][1] -= nodes * bin_.candidate.cores
 
     def rest(self, units: Sequence[int]) -> Problem:
         """The problem of placing `units` of the items in the room that is left."""
@@ -87,4 +87,4 @@ class Rooms:
             bin_._replace(nodes=nodes)
             for bin_, nodes in zip(self._problem.bins, self.nodes, strict=True)
         ]
-        return self._problem.changed(units, bins, [Limit(*limit) for limit in self.limits])
+        return self._problem.changed(units, bins, [LimitLeft(*limit) for limit in self.limits])

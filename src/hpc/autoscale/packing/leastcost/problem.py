@@ -11,13 +11,13 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.expr import Expr, how_many
 from hpc.autoscale.packing.leastcost.modes import Mode, Roomy, is_amount, modes
-from hpc.autoscale.packing.ledger import NO_LIMIT, Account
+from hpc.autoscale.packing.limits import NO_LIMIT, Limit
 from hpc.autoscale.packing.shape import NodeShape, Quantity, freeze
-from hpc.autoscale.packing.stock import Stock
 
-PriceOf = Callable[[Stock], float | None]
+PriceOf = Callable[[Candidate], float | None]
 """Price of an hour of a new node; None, or what is no price, is unknown."""
 
 
@@ -45,25 +45,25 @@ Profile = tuple[tuple[Need, ...], ...]
 
 
 class Bin(NamedTuple):
-    """Nodes of one stock and shape. `nodes`: how many there are, or may be opened. `price`: of an hour of one; 0 for one
-    that runs already. `accounts`: by number, where using one is charged. `positions`: of those that are there. `priced`:
+    """Nodes of one candidate and shape. `nodes`: how many there are, or may be opened. `price`: of an hour of one; 0 for one
+    that runs already. `limits`: by number, where using one is charged. `positions`: of those that are there. `priced`:
     where the price is not known it is so high that any other is less, and means nothing.
     """
 
-    stock: Stock
+    candidate: Candidate
     shape: NodeShape
     price: float
     nodes: int
     opened: bool
-    accounts: tuple[int, ...] = ()
+    limits: tuple[int, ...] = ()
     positions: tuple[int, ...] = ()
     priced: bool = True
     capacity: tuple[Quantity, ...] = ()
     profile: int = -1
 
 
-class Limit(NamedTuple):
-    """What an account still bears."""
+class LimitLeft(NamedTuple):
+    """What a limit still bears."""
 
     nodes: int
     cores: int
@@ -79,7 +79,7 @@ class Problem:
         bins: Sequence[Bin],
         profiles: Sequence[Profile],
         dimensions: Sequence[str],
-        limits: Sequence[Limit],
+        limits: Sequence[LimitLeft],
         homeless: Sequence[int] = (),
     ) -> None:
         self.items = tuple(items)
@@ -92,14 +92,14 @@ class Problem:
     @staticmethod
     def of(
         items: Sequence[Item],
-        ranked: Callable[[Expr], Sequence[Stock]],
+        ranked: Callable[[Expr], Sequence[Candidate]],
         price_of: PriceOf,
     ) -> Problem:
-        """The problem of placing `items` as things are now. `ranked`: the stocks that may serve an expression."""
+        """The problem of placing `items` as things are now. `ranked`: the candidates that may serve an expression."""
         return _Builder(items, ranked, price_of).problem()
 
     def changed(
-        self, units: Sequence[int], bins: Sequence[Bin] = (), limits: Sequence[Limit] = ()
+        self, units: Sequence[int], bins: Sequence[Bin] = (), limits: Sequence[LimitLeft] = ()
     ) -> Problem:
         """The same items and bins with other amounts of them; bins and limits stay where none are given."""
         items = (item._replace(units=n) for item, n in zip(self.items, units, strict=True))
@@ -168,24 +168,24 @@ class _Builder:
     def __init__(
         self,
         items: Sequence[Item],
-        ranked: Callable[[Expr], Sequence[Stock]],
+        ranked: Callable[[Expr], Sequence[Candidate]],
         price_of: PriceOf,
     ) -> None:
         self.items = list(items)
         self.serving = [frozenset(ranked(item.expr)) for item in self.items]
-        self.stocks = tuple(dict.fromkeys(s for item in self.items for s in ranked(item.expr)))
+        self.candidates = tuple(dict.fromkeys(s for item in self.items for s in ranked(item.expr)))
         self.price_of = price_of
         names = frozenset().union(*(item.expr.reads for item in self.items))
         self.properties = sorted(n[5:] for n in names if n[:5] == "node.")
         self.resources = sorted(n for n in names if n[:5] != "node.")
-        self.limits: list[Limit] = []
-        self.account_numbers: dict[Account, int] = {}
+        self.limits: list[LimitLeft] = []
+        self.account_numbers: dict[Limit, int] = {}
         self.housed: set[int] = set()
         self.highest: float | None = None
         self.read: dict[object, tuple[tuple[Mode, ...], ...]] = {}
 
     def problem(self) -> Problem:
-        kinds = [kind for stock in self.stocks for kind in self._kinds(stock)]
+        kinds = [kind for candidate in self.candidates for kind in self._kinds(candidate)]
         readings = [self._reading(kind.shape) for kind in kinds]
         every = (mode for ways in self.read.values() for way in ways for mode in way)
         dimensions = sorted({name for mode in every for name, amount in mode.take if amount > 0})
@@ -214,41 +214,41 @@ class _Builder:
         every = (mode for ways in self.read.values() for way in ways for mode in way)
         return {name for mode in every for name, n in mode.take if not isinstance(_amount(n), int)}
 
-    def _kinds(self, stock: Stock) -> list[Bin]:
-        """The bins of a stock, without what depends on the items."""
-        price = None if stock.artificial else known_price(self.price_of(stock))
-        cost = self._beyond(stock) if price is None else price
-        room = min((account.room(stock.cores) for account in stock.accounts), default=NO_LIMIT)
-        room = max(0, room - stock.reserved)
-        accounts = tuple(self._account(account) for account in stock.accounts)
+    def _kinds(self, candidate: Candidate) -> list[Bin]:
+        """The bins of a candidate, without what depends on the items."""
+        price = None if candidate.artificial else known_price(self.price_of(candidate))
+        cost = self._beyond(candidate) if price is None else price
+        room = min((limit.room(candidate.cores) for limit in candidate.limits), default=NO_LIMIT)
+        room = max(0, room - candidate.reserved)
+        limits = tuple(self._limit(limit) for limit in candidate.limits)
         found = []
-        for shape, positions in _alike(stock).items():
+        for shape, positions in _alike(candidate).items():
             count = len(positions)
             if not shape.dormant:
-                found.append(Bin(stock, shape, 0.0, count, False, (), tuple(positions)))
+                found.append(Bin(candidate, shape, 0.0, count, False, (), tuple(positions)))
             elif room:
                 priced, nodes = price is not None, min(room, count)
                 found.append(
-                    Bin(stock, shape, cost, nodes, False, accounts, tuple(positions), priced)
+                    Bin(candidate, shape, cost, nodes, False, limits, tuple(positions), priced)
                 )
-        if room and not stock.artificial and stock.new_shape.unfit() is None:
+        if room and not candidate.artificial and candidate.new_shape.unfit() is None:
             priced = price is not None
-            found.append(Bin(stock, stock.new_shape, cost, room, True, accounts, (), priced))
+            found.append(Bin(candidate, candidate.new_shape, cost, room, True, limits, (), priced))
         return found
 
-    def _beyond(self, stock: Stock) -> float:
+    def _beyond(self, candidate: Candidate) -> float:
         """A stand-in for a price that is not known: beyond all that are, and more for more cores."""
         if self.highest is None:
-            prices = (known_price(self.price_of(stock)) for stock in self.stocks)
+            prices = (known_price(self.price_of(candidate)) for candidate in self.candidates)
             self.highest = max((price for price in prices if price is not None), default=1.0)
-        return _BEYOND * self.highest * max(1, stock.cores)
+        return _BEYOND * self.highest * max(1, candidate.cores)
 
-    def _account(self, account: Account) -> int:
-        number = self.account_numbers.get(account)
+    def _limit(self, limit: Limit) -> int:
+        number = self.account_numbers.get(limit)
         if number is None:
-            number = self.account_numbers[account] = len(self.limits)
-            nodes = max(0, account.max_nodes - account.used_nodes)
-            self.limits.append(Limit(nodes, max(0, account.max_cores - account.used_cores)))
+            number = self.account_numbers[limit] = len(self.limits)
+            nodes = max(0, limit.max_nodes - limit.used_nodes)
+            self.limits.append(LimitLeft(nodes, max(0, limit.max_cores - limit.used_cores)))
         return number
 
     def _reading(self, shape: NodeShape) -> object:
@@ -269,14 +269,14 @@ class _Builder:
     def _judge(
         self, kind: Bin, capacity: Sequence[Quantity], profile: Profile
     ) -> tuple[frozenset[int], bool]:
-        """The items that would fit but that the stock may not serve, or not with new nodes, and whether there are others that
+        """The items that would fit but that the candidate may not serve, or not with new nodes, and whether there are others that
         fit."""
         barred = []
         fits = False
         for index, item in enumerate(self.items):
             if profile[index] and most(profile[index], capacity, item.alone):
-                at_rest = kind.opened and kind.stock.at_rest(item.expr) is not None
-                if kind.stock in self.serving[index] and not at_rest:
+                at_rest = kind.opened and kind.candidate.at_rest(item.expr) is not None
+                if kind.candidate in self.serving[index] and not at_rest:
                     fits = True
                     self.housed.add(index)
                 else:
@@ -284,10 +284,10 @@ class _Builder:
         return frozenset(barred), fits
 
 
-def _alike(stock: Stock) -> Mapping[NodeShape, list[int]]:
+def _alike(candidate: Candidate) -> Mapping[NodeShape, list[int]]:
     """The positions of nodes that take work, by shape, in order."""
     found: dict[NodeShape, list[int]] = {}
-    for position, shape in enumerate(stock.shapes):
+    for position, shape in enumerate(candidate.shapes):
         if shape is not None:
             positions = found.get(shape)
             if positions is None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
+from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.expr import Expr, Fit
 from hpc.autoscale.packing.leastcost.generation import Effort
 from hpc.autoscale.packing.leastcost.layout import Share
@@ -20,8 +21,7 @@ from hpc.autoscale.packing.leastcost.modes import may_close
 from hpc.autoscale.packing.leastcost.plan import Lot, left_over
 from hpc.autoscale.packing.leastcost.problem import Item, PriceOf, Problem
 from hpc.autoscale.packing.leastcost.solution import Solution, greedy_start, solve
-from hpc.autoscale.packing.ledger import Account
-from hpc.autoscale.packing.stock import Stock
+from hpc.autoscale.packing.limits import Limit
 
 _PARTS = 100
 
@@ -47,7 +47,7 @@ class Cut(NamedTuple):
 
 def plan_queue(
     queue: Sequence[Wanted],
-    ranked: Callable[[Expr], Sequence[Stock]],
+    ranked: Callable[[Expr], Sequence[Candidate]],
     price_of: PriceOf,
     effort: Effort | None,
 ) -> Cut:
@@ -126,34 +126,33 @@ def _cut(problem: Problem, shares: Sequence[Share]) -> tuple[list[Share], int]:
 
 def room_for_all(
     wanted: Mapping[Expr, int],
-    ranked: Callable[[Expr], Sequence[Stock]],
-    stocks: Sequence[Stock],
+    ranked: Callable[[Expr], Sequence[Candidate]],
+    candidates: Sequence[Candidate],
     others: int,
 ) -> bool:
-    """Whether so many units by expression certainly find room on new nodes, also after `others` nodes of any stocks were
-    opened. Each expression is given to the stock with the most room for it, alone; False says nothing.
+    """Whether so many units by expression certainly find room on new nodes, also after `others` nodes of any candidates were
+    opened. Each expression is given to the candidate with the most room for it, alone; False says nothing.
     """
-    nodes: dict[Account, int] = {}
-    cores: dict[Account, int] = {}
-    largest = max((stock.cores for stock in stocks), default=0)
+    nodes: dict[Limit, int] = {}
+    cores: dict[Limit, int] = {}
+    largest = max((candidate.cores for candidate in candidates), default=0)
     for expr, units in wanted.items():
         roomiest, most = None, 0
-        for stock in ranked(expr):
-            fit = stock.opening(expr)
+        for candidate in ranked(expr):
+            fit = candidate.opening(expr)
             if isinstance(fit, Fit):
-                room = min((a.room(stock.cores) for a in stock.accounts), default=0)
-                room = (room - stock.reserved) * (1 if may_close(expr) else fit.count)
+                room = min((a.room(candidate.cores) for a in candidate.limits), default=0)
+                room = (room - candidate.reserved) * (1 if may_close(expr) else fit.count)
                 if room > most:
-                    roomiest, most = stock, room
+                    roomiest, most = candidate, room
         if roomiest is None or most < units:
             return False
         fit = roomiest.opening(expr)
         each = fit.count if isinstance(fit, Fit) and not may_close(expr) else 1
         needed = -(-units // each) + roomiest.reserved
-        for account in roomiest.accounts:
-            nodes[account] = nodes.get(account, 0) + needed
-            cores[account] = cores.get(account, 0) + needed * roomiest.cores
+        for limit in roomiest.limits:
+            nodes[limit] = nodes.get(limit, 0) + needed
+            cores[limit] = cores.get(limit, 0) + needed * roomiest.cores
     return all(
-        account.bears(nodes[account] + others, cores[account] + others * largest)
-        for account in nodes
+        limit.bears(nodes[limit] + others, cores[limit] + others * largest) for limit in nodes
     )

@@ -18,7 +18,7 @@ from hpc.autoscale.packing.shape import NodeShape
 _FEW = 64
 
 
-class RoomTree:
+class SegmentTrees:
     """Maxima over the positions of a list of shapes, which is the caller's: it grows at its end, and where it is changed
     the caller says so (`late`, `changed`). The trees are brought up to date when they are next asked, once however often
     a position was changed; O(log n) for one, O(1) each for many in a row. track: O(n) once for each resource. first: O(log n)

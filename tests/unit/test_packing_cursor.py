@@ -7,58 +7,58 @@ from hypothesis import strategies as st
 from packing_kit import Anything, Bench, cores, said
 
 from hpc.autoscale.packing.compound import AllOf
-from hpc.autoscale.packing.draft import Want
 from hpc.autoscale.packing.expr import Fit, MinResource, ResourceIs
+from hpc.autoscale.packing.plan import Request
 from hpc.autoscale.packing.ranking import Survey
 from hpc.autoscale.packing.shape import Unit
 
 GIB = Unit(2**30, "g")
 
 
-def test_a_stock_that_changes_again_is_asked_again():
+def test_a_candidate_that_changes_again_is_asked_again():
     """Also when nothing else happened since it was last found full."""
     bench = Bench()
-    stock = bench.stock("a", limit=0, nodes=[1])
+    candidate = bench.candidate("a", limit=0, nodes=[1])
     for _ in range(2):
-        assert not bench.place(cores(4), Want(1))
-        stock.append(bench.shape("a", ncpus=4))
-        assert bench.place(cores(4), Want(1))
-    stock.reshape({0: bench.shape("a", ncpus=4)})
-    assert said(bench.place(cores(4), Want(1))) == [("a", 0, 1, 1, False)]
+        assert not bench.place(cores(4), Request(1))
+        candidate.append(bench.shape("a", ncpus=4))
+        assert bench.place(cores(4), Request(1))
+    candidate.reshape({0: bench.shape("a", ncpus=4)})
+    assert said(bench.place(cores(4), Request(1))) == [("a", 0, 1, 1, False)]
 
 
 def test_many_changes_are_as_one():
-    """More than there are stocks, in stocks that do not concern the demand too."""
+    """More than there are candidates, in candidates that do not concern the demand too."""
     bench = Bench()
-    a, b = bench.stock("a", limit=0, nodes=[0]), bench.stock("b", limit=0)
-    assert not bench.place(cores(1), Want(1))
+    a, b = bench.candidate("a", limit=0, nodes=[0]), bench.candidate("b", limit=0)
+    assert not bench.place(cores(1), Request(1))
     for _ in range(9):
         a.append(bench.shape("a", ncpus=0))
     b.append(bench.shape("b", ncpus=1))
-    assert said(bench.place(cores(1), Want(1))) == [("b", 0, 1, 1, False)]
+    assert said(bench.place(cores(1), Request(1))) == [("b", 0, 1, 1, False)]
 
 
 def test_nodes_that_were_added_together_may_differ_by_now():
     """The first one of them was closed by somebody else meanwhile; the others still have room."""
     bench = Bench()
-    stock = bench.stock("a", limit=0)
-    assert not bench.place(cores(2), Want(1))
-    stock.append(bench.shape("a", ncpus=4), 3)
-    stock.fill(0, 1, bench.shape("a", ncpus=4, closed=True))
-    assert said(bench.place(cores(2), Want(3))) == [("a", 1, 2, 2, False), ("a", 2, 3, 1, False)]
+    candidate = bench.candidate("a", limit=0)
+    assert not bench.place(cores(2), Request(1))
+    candidate.append(bench.shape("a", ncpus=4), 3)
+    candidate.fill(0, 1, bench.shape("a", ncpus=4, closed=True))
+    assert said(bench.place(cores(2), Request(3))) == [("a", 1, 2, 2, False), ("a", 2, 3, 1, False)]
 
 
 def test_room_that_is_given_back_is_seen():
     """A limit that was short is asked again each time."""
     bench = Bench()
-    stock = bench.stock("a", limit=1)
-    assert bench.place(cores(4), Want(1))
-    assert not bench.place(cores(4), Want(1))
-    assert not bench.place(cores(4), Want(1, whole=True))
-    stock.accounts[0].charge(-1, -4)
-    assert bench.place(cores(4), Want(1, whole=True))
-    stock.accounts[0].charge(-1, -4)
-    assert bench.place(cores(4), Want(1))
+    candidate = bench.candidate("a", limit=1)
+    assert bench.place(cores(4), Request(1))
+    assert not bench.place(cores(4), Request(1))
+    assert not bench.place(cores(4), Request(1, whole=True))
+    candidate.limits[0].charge(-1, -4)
+    assert bench.place(cores(4), Request(1, whole=True))
+    candidate.limits[0].charge(-1, -4)
+    assert bench.place(cores(4), Request(1))
 
 
 def test_a_shape_is_asked_once():
@@ -70,9 +70,9 @@ def test_a_shape_is_asked_once():
         return Fit(1, (("ncpus", 1),))
 
     bench = Bench()
-    bench.stock("a", nodes=[4, 4, 4])
+    bench.candidate("a", nodes=[4, 4, 4])
     anything = Anything(fit)
-    bench.packer.ranking(anything)
+    bench.planner.ranking(anything)
     asked.clear()
     for _ in range(6):
         assert bench.place_on_one(anything, 1)
@@ -83,14 +83,14 @@ def test_one_slot_goes_where_a_plan_would_put_it():
     """In one step or in two, on nodes that are there and then on new ones, the answer is the same."""
     quick, slow = Bench(), Bench()
     for bench in (quick, slow):
-        bench.stock("a", limit=2, nodes=[1, bench.shape("a", ncpus=4, dormant=True), 2])
-        bench.stock("b", limit=1)
+        bench.candidate("a", limit=2, nodes=[1, bench.shape("a", ncpus=4, dormant=True), 2])
+        bench.candidate("b", limit=1)
     quickly = 0
     for _ in range(20):
-        expected = said(slow.place(cores(1), Want(1)))
+        expected = said(slow.place(cores(1), Request(1)))
         placed = quick.place_on_one(cores(1), 1)
         if placed is None:
-            placed = said(quick.place(cores(1), Want(1)))
+            placed = said(quick.place(cores(1), Request(1)))
         elif placed:
             quickly += 1
         assert (placed or []) == expected
@@ -117,19 +117,22 @@ EXPRS = st.one_of(
 def test_a_survey_knows_who_may_serve(buckets, demands):
     """As many demands as there are, each bucket that meets all conditions is named, artificial ones always."""
     bench = Bench()
-    stocks = []
+    candidates = []
     for index, (amount, sized, closed, artificial) in enumerate(buckets):
-        stock = bench.stock(str(index), artificial=artificial)
+        candidate = bench.candidate(str(index), artificial=artificial)
         units = {"ncpus": GIB} if sized else {}
-        stock.bucket_shape = bench.shape(str(index), units, ncpus=amount, closed=closed)
-        stocks.append(stock)
-    survey = Survey(stocks)
+        candidate.bucket_shape = bench.shape(str(index), units, ncpus=amount, closed=closed)
+        candidates.append(candidate)
+    survey = Survey(candidates)
     for demand in demands:
         serving = {
-            stock.name
-            for stock in stocks
-            if stock.artificial or all(isinstance(stock.bucket_shape.fit(e), Fit) for e in demand)
+            candidate.name
+            for candidate in candidates
+            if candidate.artificial
+            or all(isinstance(candidate.bucket_shape.fit(e), Fit) for e in demand)
         }
         ranking = survey.rank(AllOf(demand))
-        assert {stock.name for stock in ranking.stocks} == serving
-        assert {stock.name for stock, _ in ranking.rejects} == {s.name for s in stocks} - serving
+        assert {candidate.name for candidate in ranking.candidates} == serving
+        assert {candidate.name for candidate, _ in ranking.rejects} == {
+            s.name for s in candidates
+        } - serving

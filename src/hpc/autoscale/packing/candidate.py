@@ -11,26 +11,26 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from hpc.autoscale.packing.expr import Expr, Fit
-from hpc.autoscale.packing.ledger import Account, Tab, charge_one
+from hpc.autoscale.packing.limits import Limit, Reservation, charge_one
 from hpc.autoscale.packing.maxima import Need
 from hpc.autoscale.packing.reading import Reading
 from hpc.autoscale.packing.reject import Reject
-from hpc.autoscale.packing.room import RoomTree
+from hpc.autoscale.packing.segment_tree import SegmentTrees
 from hpc.autoscale.packing.shape import NodeShape
 
 
 class Journal:
-    """What happened to the stocks of one packer that may let them take what they refused before: stocks that nodes were
-    added to, and nodes that got another shape by other means than placing work; and which accounts were charged, of those that
+    """What happened to the candidates of one planner that may let them take what they refused before: candidates that nodes were
+    added to, and nodes that got another shape by other means than placing work; and which limits were charged, of those that
     somebody wants to hear of. `is_planned`: nothing has happened since the last plan was made."""
 
     __slots__ = ("added", "charged", "is_planned", "reshaped")
 
     def __init__(self) -> None:
-        self.added: list[Stock] = []
+        self.added: list[Candidate] = []
         # with the first of those nodes
-        self.reshaped: list[tuple[Stock, int]] = []
-        self.charged: list[Account] = []
+        self.reshaped: list[tuple[Candidate, int]] = []
+        self.charged: list[Limit] = []
         self.is_planned = False
 
     def clear(self) -> None:
@@ -40,8 +40,8 @@ class Journal:
         self.charged.clear()
 
 
-class Stock:
-    """State of one bucket; changed by `Packer` alone, and by `reshape` when a node was written to from outside.
+class Candidate:
+    """State of one bucket; changed by `Planner` alone, and by `reshape` when a node was written to from outside.
 
     `bucket_shape` is what ranking looks at, `new_shape` what a new node would be. `cores`: vCPUs of one node.
     `artificial`: stands for machines that cannot be ordered; ranked first. `reserved`: nodes promised elsewhere.
@@ -56,11 +56,11 @@ class Stock:
         "_readings",
         "_room",
         "_tight",
-        "accounts",
         "artificial",
         "bucket_shape",
         "cores",
         "journal",
+        "limits",
         "name",
         "new_shape",
         "reserved",
@@ -74,25 +74,25 @@ class Stock:
         bucket_shape: NodeShape,
         new_shape: NodeShape,
         cores: int,
-        accounts: Sequence[Account],
+        limits: Sequence[Limit],
         artificial: bool = False,
     ) -> None:
         self.name = name
         self.bucket_shape = bucket_shape
         self.new_shape = new_shape
         self.cores = cores
-        self.accounts = tuple(accounts)
-        self._charged = tuple(account for account in accounts if account.is_charged)
+        self.limits = tuple(limits)
+        self._charged = tuple(limit for limit in limits if limit.is_charged)
         self.artificial = artificial
         self.reserved = 0
         self.since_failure: float | None = None
         # a new node, and the same in want of capacity
         self._in_want: tuple[NodeShape, NodeShape] | None = None
         self.shapes: list[NodeShape | None] = []
-        self._room = RoomTree(self.shapes)
+        self._room = SegmentTrees(self.shapes)
         self._readings: dict[str, Reading] = {}
         # the limit that was short when they were last asked
-        self._tight: Account | None = None
+        self._tight: Limit | None = None
         self._no_capacity: tuple[object, Reject] | None = None
         self._nodes_full: Reject | None = None
         self.journal = Journal()
@@ -109,9 +109,9 @@ class Stock:
         tight, cores = self._tight, self.cores
         if tight is not None and tight.room(cores) < nodes:
             return False
-        for account in self.accounts:
-            if account is not tight and account.room(cores) < nodes:
-                self._tight = account
+        for limit in self.limits:
+            if limit is not tight and limit.room(cores) < nodes:
+                self._tight = limit
                 return False
         return True
 
@@ -150,21 +150,21 @@ class Stock:
         them."""
         if not self.has_room_for(nodes):
             return False
-        for account in self._charged:
-            account.charge(nodes, nodes * self.cores)
+        for limit in self._charged:
+            limit.charge(nodes, nodes * self.cores)
         return True
 
     def charge_some(self, nodes: int) -> int:
         """Charge as many new nodes, up to so many, as all limits have room for; how many. The caller adds them."""
         room, cores = nodes, self.cores
-        for account in self.accounts:
-            left = account.room(cores) - self.reserved
+        for limit in self.limits:
+            left = limit.room(cores) - self.reserved
             if left < room:
-                room, self._tight = left, account
+                room, self._tight = left, limit
         if room <= 0:
             return 0
-        for account in self._charged:
-            account.charge(room, room * cores)
+        for limit in self._charged:
+            limit.charge(room, room * cores)
         return room
 
     def nodes_full(self) -> Reject:
@@ -174,14 +174,14 @@ class Stock:
             found = self._nodes_full = Reject("NodesFull", len(self.shapes))
         return found
 
-    def no_capacity(self, tab: Tab) -> Reject:
-        """Why there is no room for a new node beside what is on the tab."""
-        if tab:
-            return Reject("NoCapacity", tab.tightest(self.accounts, self.cores))
-        state = [(account.used_nodes, account.used_cores) for account in self.accounts]
+    def no_capacity(self, reservation: Reservation) -> Reject:
+        """Why there is no room for a new node beside what is on the reservation."""
+        if reservation:
+            return Reject("NoCapacity", reservation.tightest(self.limits, self.cores))
+        state = [(limit.used_nodes, limit.used_cores) for limit in self.limits]
         self.has_room_for(1)
         if self._no_capacity is None or self._no_capacity[0] != state:
-            reject = Reject("NoCapacity", tab.tightest(self.accounts, self.cores))
+            reject = Reject("NoCapacity", reservation.tightest(self.limits, self.cores))
             self._no_capacity = (state, reject)
         return self._no_capacity[1]
 
@@ -230,7 +230,7 @@ class Stock:
         return reading.tree[1] if sized else reading.tree[1] / reading.factor
 
     def needs(self, expr: Expr) -> Needs:
-        """What an expression takes at least, for `next_meeting`; stays right whatever happens to the stock."""
+        """What an expression takes at least, for `next_meeting`; stays right whatever happens to the candidate."""
         needs = Needs([], [])
         for name, amount, sized in expr.minima:
             reading = self._readings.get(name) or self._read(name)
@@ -272,11 +272,11 @@ class Stock:
         self.journal.reshaped.append((self, min(changed)))
 
     def __repr__(self) -> str:
-        return f"Stock({self.name}, {len(self.shapes)} nodes)"
+        return f"Candidate({self.name}, {len(self.shapes)} nodes)"
 
 
 class Needs(NamedTuple):
-    """What an expression takes at least of each resource, for one stock: to look it up in the trees, and in one node."""
+    """What an expression takes at least of each resource, for one candidate: to look it up in the trees, and in one node."""
 
     trees: list[Need]
     readings: list[tuple[Reading, float]]

@@ -1,7 +1,7 @@
-"""Limits that several buckets share, as accounts that can never be overdrawn.
+"""Limits that several buckets share, as limits that can never be overdrawn.
 
-An `Account` counts nodes, cores, or both. A `Tab` gathers what one plan would charge, so that a question sees its own
-tentative charges and nothing is written until it is settled. Settling checks every account before it charges the first.
+A `Limit` counts nodes, cores, or both. A `Reservation` gathers what one plan would charge, so that a question sees its own
+tentative charges and nothing is written until it is settled. Settling checks every limit before it charges the first.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ NO_LIMIT = 2**62
 _NOTHING = (0, 0)
 
 
-class Overdrawn(RuntimeError):
-    """A charge that an account cannot bear; nothing was charged."""
+class LimitExceeded(RuntimeError):
+    """A charge that a limit cannot bear; nothing was charged."""
 
 
-class Account:
+class Limit:
     """One limit. `max_cores` and `max_nodes` bound `used_cores` and `used_nodes`; NO_LIMIT where there is no bound.
 
     `beyond_nodes`, `beyond_cores`: what is there and not in these figures, because the limit had no room left for it or because
-    whoever said what is used had not counted it; it is what goes first. What was used when the account was `opened` is in use,
-    what was charged since is only planned, and `describe` says the two apart. `told`: where the account writes itself down when
+    whoever said what is used had not counted it; it is what goes first. What was used when the limit was `opened` is in use,
+    what was charged since is only planned, and `describe` says the two apart. `told`: where the limit writes itself down when
     it was charged. Cost of every method: constant.
     """
 
@@ -42,7 +42,7 @@ class Account:
     )
 
     is_charged: ClassVar[bool] = True
-    """False for one that only shows another account, which is charged on its own."""
+    """False for one that only shows another limit, which is charged on its own."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Account:
         self.max_nodes = max_nodes
         self.used_nodes = used_nodes
         self.beyond_cores = self.beyond_nodes = 0
-        self.told: list[Account] | None = None
+        self.told: list[Limit] | None = None
         self.opened()
 
     def opened(self) -> None:
@@ -80,12 +80,12 @@ class Account:
         )
 
     def charge(self, nodes: int, cores: int) -> None:
-        """Use up `nodes` with `cores` in all; negative numbers give back. Overdrawn when they do not fit."""
+        """Use up `nodes` with `cores` in all; negative numbers give back. LimitExceeded when they do not fit."""
         used_nodes, used_cores = self.used_nodes + nodes, self.used_cores + cores
         if (nodes > 0 or cores > 0) and (
             used_nodes > self.max_nodes or used_cores > self.max_cores
         ):
-            raise Overdrawn(
+            raise LimitExceeded(
                 f"OutOfCapacity: {self.describe()} cannot bear {nodes} nodes, {cores} cores more"
             )
         self.used_nodes = used_nodes if used_nodes > 0 else 0
@@ -134,61 +134,61 @@ class Account:
         return f"Account({self.describe()})"
 
 
-def charge_one(accounts: Sequence[Account], cores: int) -> Account | None:
+def charge_one(limits: Sequence[Limit], cores: int) -> Limit | None:
     """Charge one node of so many cores to all of them, or to none when one has no room for it: the one returned."""
-    for index, account in enumerate(accounts):
-        used_nodes, used_cores = account.used_nodes + 1, account.used_cores + cores
-        if used_nodes > account.max_nodes or used_cores > account.max_cores:
-            for charged in accounts[:index]:
+    for index, limit in enumerate(limits):
+        used_nodes, used_cores = limit.used_nodes + 1, limit.used_cores + cores
+        if used_nodes > limit.max_nodes or used_cores > limit.max_cores:
+            for charged in limits[:index]:
                 charged.charge(-1, -cores)
-            return account
-        account.used_nodes, account.used_cores = used_nodes, used_cores
-        if account.told is not None:
-            account.told.append(account)
+            return limit
+        limit.used_nodes, limit.used_cores = used_nodes, used_cores
+        if limit.told is not None:
+            limit.told.append(limit)
     return None
 
 
-class Tab:
-    """What one plan would charge to which accounts. Nothing reaches them before `settle`."""
+class Reservation:
+    """What one plan would charge to which limits. Nothing reaches them before `settle`."""
 
     __slots__ = ("_owed",)
 
     def __init__(self) -> None:
-        self._owed: dict[Account, tuple[int, int]] = {}
+        self._owed: dict[Limit, tuple[int, int]] = {}
 
     def __bool__(self) -> bool:
         """Whether anything is on it."""
         return bool(self._owed)
 
-    def room(self, accounts: Sequence[Account], cores: int) -> int:
-        """How many more nodes of `cores` each all the accounts can bear, beside what is on the tab."""
+    def room(self, limits: Sequence[Limit], cores: int) -> int:
+        """How many more nodes of `cores` each all the limits can bear, beside what is on the reservation."""
         owed = self._owed
         least = NO_LIMIT
-        for account in accounts:
-            nodes, their_cores = owed.get(account, _NOTHING) if owed else _NOTHING
-            room = account.room(cores, nodes, their_cores)
+        for limit in limits:
+            nodes, their_cores = owed.get(limit, _NOTHING) if owed else _NOTHING
+            room = limit.room(cores, nodes, their_cores)
             if room < least:
                 least = room
         return least
 
-    def tightest(self, accounts: Sequence[Account], cores: int) -> str:
-        """The account that leaves the least room, in words, what is on the tab included."""
+    def tightest(self, limits: Sequence[Limit], cores: int) -> str:
+        """The limit that leaves the least room, in words, what is on the reservation included."""
         owed = self._owed
-        account = min(accounts, key=lambda a: a.room(cores, *owed.get(a, _NOTHING)), default=None)
-        if account is None:
+        limit = min(limits, key=lambda a: a.room(cores, *owed.get(a, _NOTHING)), default=None)
+        if limit is None:
             return "no limit is known"
-        return account.describe(*owed.get(account, _NOTHING))
+        return limit.describe(*owed.get(limit, _NOTHING))
 
-    def add(self, accounts: Sequence[Account], nodes: int, cores: int) -> None:
-        """Put `nodes` of `cores` each on the tab; the caller has asked `room` first."""
-        for account in accounts:
-            owed_nodes, owed_cores = self._owed.get(account, _NOTHING)
-            self._owed[account] = (owed_nodes + nodes, owed_cores + nodes * cores)
+    def add(self, limits: Sequence[Limit], nodes: int, cores: int) -> None:
+        """Put `nodes` of `cores` each on the reservation; the caller has asked `room` first."""
+        for limit in limits:
+            owed_nodes, owed_cores = self._owed.get(limit, _NOTHING)
+            self._owed[limit] = (owed_nodes + nodes, owed_cores + nodes * cores)
 
     def settle(self) -> None:
-        """Charge everything, or raise Overdrawn and charge nothing."""
-        for account, (nodes, cores) in self._owed.items():
-            if not account.bears(nodes, cores):
-                account.charge(nodes, cores)
-        for account, (nodes, cores) in self._owed.items():
-            account.charge(nodes, cores)
+        """Charge everything, or raise LimitExceeded and charge nothing."""
+        for limit, (nodes, cores) in self._owed.items():
+            if not limit.bears(nodes, cores):
+                limit.charge(nodes, cores)
+        for limit, (nodes, cores) in self._owed.items():
+            limit.charge(nodes, cores)
