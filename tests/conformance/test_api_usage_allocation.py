@@ -3,8 +3,8 @@
 from types import SimpleNamespace
 
 import pytest
-from conformance_kit import a_cluster, a_manager, names, row
 
+from builders.published import a_cluster, a_manager, names, row
 from hpc.autoscale.ccbindings.legacy import ClusterBinding
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.job.schedulernode import SchedulerNode

@@ -4,8 +4,8 @@ import os
 import stat
 
 import pytest
-from conformance_kit import a_cluster, a_config, a_manager, names, row
 
+from builders.published import a_cluster, a_config, a_manager, names, row
 from hpc.autoscale import ccbindings
 from hpc.autoscale.ccbindings import ClusterBindingInterface, auth, interface, new_cluster_bindings
 from hpc.autoscale.ccbindings.legacy import ClusterBinding

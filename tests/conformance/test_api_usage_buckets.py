@@ -1,8 +1,8 @@
 """Section 7: buckets, limits and the table of VM sizes."""
 
 import pytest
-from conformance_kit import a_cluster, a_manager, a_node, names, row
 
+from builders.published import a_cluster, a_manager, a_node, names, row
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.hpctypes import Memory
 from hpc.autoscale.node import vm_sizes

@@ -4,9 +4,9 @@ import io
 import json
 
 import pytest
-from cli_like import Runner
-from conformance_kit import a_config, names, row
 
+from builders.integration_cli import Runner
+from builders.published import a_config, names, row
 from hpc.autoscale import clilib, clock
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.schedulernode import SchedulerNode

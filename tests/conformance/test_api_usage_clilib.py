@@ -5,9 +5,9 @@ import json
 import os
 
 import pytest
-from cli_like import CLI, Driver, Runner
-from conformance_kit import a_cluster, a_config, names, row
 
+from builders.integration_cli import CLI, Driver, Runner
+from builders.published import a_cluster, a_config, names, row
 from hpc.autoscale import clilib
 from hpc.autoscale.cli import GenericDriver
 from hpc.autoscale.job.demandcalculator import DemandCalculator

@@ -3,8 +3,8 @@
 import time
 
 import pytest
-from conformance_kit import a_cluster, a_config, row
 
+from builders.published import a_cluster, a_config, row
 from hpc.autoscale import clock, codeanalysis
 from hpc.autoscale.job.demandcalculator import new_demand_calculator
 

@@ -1,8 +1,8 @@
 """Section 8: `hpc.autoscale.node.constraints`."""
 
 import pytest
-from conformance_kit import a_cluster, a_manager, a_node, row
 
+from builders.published import a_cluster, a_manager, a_node, row
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node import constraints as cons
 from hpc.autoscale.node.constraints import (

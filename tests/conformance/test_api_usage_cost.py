@@ -9,8 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from conformance_kit import a_cluster, a_config, names, row
 
+from builders.published import a_cluster, a_config, names, row
 from hpc.autoscale import clock
 from hpc.autoscale.cost.azurecost import azurecost
 from hpc.autoscale.example.basic import BasicDriver, autoscale_driver

@@ -6,8 +6,8 @@ import logging
 from typing import get_args
 
 import pytest
-from conformance_kit import a_cluster, a_config, a_manager, a_node, names, row
 
+from builders.published import a_cluster, a_config, a_manager, a_node, names, row
 from hpc.autoscale import clock
 from hpc.autoscale.hpctypes import Memory
 from hpc.autoscale.job import demandcalculator as dcalclib

@@ -3,11 +3,11 @@
 import importlib
 from types import SimpleNamespace
 
-import foreign_client
 import pytest
-from conformance_kit import a_cluster, a_manager, names, row
-from foreign_client import ForeignSession
 
+from builders import foreign_client
+from builders.foreign_client import ForeignSession
+from builders.published import a_cluster, a_manager, names, row
 from hpc.autoscale.ccbindings import clusters
 from hpc.autoscale.ccbindings.client import Client
 from hpc.autoscale.ccbindings.legacy import ClusterBinding

@@ -3,8 +3,8 @@
 import operator
 
 import pytest
-from conformance_kit import a_node, row
 
+from builders.published import a_node, row
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.hpctypes import Memory, Size, add_magnitude_conversion
 

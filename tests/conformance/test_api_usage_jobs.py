@@ -7,9 +7,9 @@ import socket
 import sys
 
 import pytest
-from conformance_kit import a_cluster, a_config, a_manager, a_node, names, python, row
 
 import hpc.autoscale.job.driver
+from builders.published import a_cluster, a_config, a_manager, a_node, names, python, row
 from hpc.autoscale.hpctypes import Memory
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job, PackingStrategy

@@ -4,9 +4,9 @@ import copy
 import json
 
 import pytest
-from conformance_kit import a_cluster, a_manager, names, row
-from foreign_client import FIELDS, wire
 
+from builders.foreign_client import FIELDS, wire
+from builders.published import a_cluster, a_manager, names, row
 from hpc.autoscale.ccbindings import clusters, models
 from hpc.autoscale.ccbindings.client import Client
 from hpc.autoscale.ccbindings.mock import MockClusterBinding

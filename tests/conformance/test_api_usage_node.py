@@ -5,8 +5,8 @@ import json
 from datetime import datetime, timedelta
 
 import pytest
-from conformance_kit import a_cluster, a_manager, a_node, names, node_arguments, row
 
+from builders.published import a_cluster, a_manager, a_node, names, node_arguments, row
 from hpc.autoscale.hpctypes import Memory
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandprinter import print_demand

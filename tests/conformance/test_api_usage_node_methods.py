@@ -5,8 +5,8 @@ import json
 from types import SimpleNamespace
 
 import pytest
-from conformance_kit import a_cluster, a_manager, a_node, row
 
+from builders.published import a_cluster, a_manager, a_node, row
 from hpc.autoscale.ccbindings.legacy import ClusterBinding
 from hpc.autoscale.ccbindings.models import NodeCreationResult, NodeCreationResultSet
 from hpc.autoscale.hpctypes import Memory, Size

@@ -3,8 +3,7 @@
 import os
 import sqlite3
 
-from conformance_kit import a_node, names, row
-
+from builders.published import a_node, names, row
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.nodehistory import NodeHistory, NullNodeHistory, SQLiteNodeHistory
 

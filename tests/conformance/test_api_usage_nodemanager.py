@@ -1,8 +1,8 @@
 """Section 10, first half: what a node manager knows, and default resources."""
 
 import pytest
-from conformance_kit import a_cluster, a_config, a_manager, names, row
 
+from builders.published import a_cluster, a_config, a_manager, names, row
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.hpctypes import Memory, Size
 from hpc.autoscale.job.schedulernode import SchedulerNode

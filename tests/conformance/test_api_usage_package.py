@@ -15,9 +15,9 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 import pytest
-from conformance_kit import a_cluster, a_node, python, row
 
 import hpc.autoscale
+from builders.published import a_cluster, a_node, python, row
 from hpc.autoscale import cli, hpclogging
 from hpc.autoscale.cli import GenericDriver
 from hpc.autoscale.job.demandprinter import ExcludeDemandPrinterFilter

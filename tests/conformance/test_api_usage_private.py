@@ -4,8 +4,8 @@ import io
 import json
 
 import pytest
-from conformance_kit import a_cluster, a_config, a_manager, a_node, names, row
 
+from builders.published import a_cluster, a_config, a_manager, a_node, names, row
 from hpc.autoscale import hpclogging
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandcalculator import new_demand_calculator

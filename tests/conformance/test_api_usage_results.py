@@ -4,8 +4,8 @@ import io
 import logging as stdlib
 
 import pytest
-from conformance_kit import a_manager, a_node, row
 
+from builders.published import a_manager, a_node, row
 from hpc.autoscale import hpclogging, results
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.job import Job

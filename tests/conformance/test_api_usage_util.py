@@ -7,8 +7,8 @@ import subprocess
 import sys
 
 import pytest
-from conformance_kit import a_manager, a_node, row
 
+from builders.published import a_manager, a_node, row
 from hpc.autoscale import util
 from hpc.autoscale.hpctypes import Memory
 from hpc.autoscale.job.job import Job

@@ -9,8 +9,8 @@ import inspect
 import logging
 
 import pytest
-from conformance_kit import a_cluster, a_manager, a_node
 
+from builders.published import a_cluster, a_manager, a_node
 from hpc.autoscale import codeanalysis, hpclogging, results, util
 from hpc.autoscale.ccbindings import models
 from hpc.autoscale.ccbindings.legacy import ClusterBinding

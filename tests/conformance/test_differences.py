@@ -10,10 +10,10 @@ import json
 import re
 from pathlib import Path
 
-import case_replay
 import pytest
-from conformance_kit import a_cluster, a_config, a_manager, a_node, names
 
+from builders import case_replay
+from builders.published import a_cluster, a_config, a_manager, a_node, names
 from hpc.autoscale import cli
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandcalculator import new_demand_calculator

@@ -16,8 +16,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from conformance_kit import a_cluster, a_manager, a_node, node_arguments, python
 
+from builders.published import a_cluster, a_manager, a_node, node_arguments, python
 from hpc.autoscale.hpctypes import Memory
 from hpc.autoscale.node.bucket import NodeDefinition
 from hpc.autoscale.node.constraints import get_constraint
@@ -209,8 +209,7 @@ def _objects():
 
 def test_attributes_of_objects(tmp_path):
     """What is published as an attribute can be read from an object."""
-    from cli_like import CLI
-
+    from builders.integration_cli import CLI
     from hpc.autoscale.util import SingletonFileLock
 
     lock = SingletonFileLock(str(tmp_path / "lock"))

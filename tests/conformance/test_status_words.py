@@ -1,8 +1,8 @@
 """The words in which results say what came of a question. Callers and `analyze` tell cases apart by them."""
 
 import pytest
-from conformance_kit import a_cluster, a_config, a_manager, a_node
 
+from builders.published import a_cluster, a_config, a_manager, a_node
 from hpc.autoscale.job.demandcalculator import new_demand_calculator
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node import constraints as cons

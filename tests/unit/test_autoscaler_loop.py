@@ -3,8 +3,8 @@
 import threading
 
 import pytest
-from autoscaler_kit import FakeScheduler, a_cluster
 
+from builders.fake_scheduler import FakeScheduler, a_cluster
 from hpc.autoscale.autoscaler import Autoscaler, Reporter
 from hpc.autoscale.autoscaler.loop import MAX_PAUSE, NOTICE_WITHIN
 from hpc.autoscale.ccbindings.errors import Throttled

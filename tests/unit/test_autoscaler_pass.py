@@ -4,7 +4,8 @@ import json
 import os
 
 import pytest
-from autoscaler_kit import (
+
+from builders.fake_scheduler import (
     a_cluster,
     a_host,
     a_job,
@@ -15,7 +16,6 @@ from autoscaler_kit import (
     run,
     scheduler,
 )
-
 from hpc.autoscale import results
 from hpc.autoscale.autoscaler import Autoscaler, Reporter
 from hpc.autoscale.ccbindings.errors import Throttled

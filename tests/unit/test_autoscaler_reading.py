@@ -4,8 +4,17 @@ import logging
 import threading
 
 import pytest
-from autoscaler_kit import FakeScheduler, a_host, a_job, cluster, idle_cluster, now, run, scheduler
 
+from builders.fake_scheduler import (
+    FakeScheduler,
+    a_host,
+    a_job,
+    cluster,
+    idle_cluster,
+    now,
+    run,
+    scheduler,
+)
 from hpc.autoscale.autoscaler import Autoscaler, Reporter, StaleReading
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.node.nodehistory.dbfile import NodeHistoryError

@@ -3,7 +3,8 @@
 from types import SimpleNamespace
 
 import pytest
-from autoscaler_kit import (
+
+from builders.fake_scheduler import (
     IDLE,
     a_cluster,
     a_host,
@@ -15,7 +16,6 @@ from autoscaler_kit import (
     run,
     scheduler,
 )
-
 from hpc.autoscale.autoscaler import Autoscaler
 from hpc.autoscale.ccbindings.errors import CycleCloudUnreachable
 from hpc.autoscale.job.job import Job

@@ -1,8 +1,8 @@
 """The published `NodeBucket`: facts, example node, nodes, counters, candidates."""
 
 import pytest
-from node_kit import a_bucket, a_definition, a_manager, a_node, names, some_limits
 
+from builders.nodes import a_bucket, a_definition, a_manager, a_node, names, some_limits
 from hpc.autoscale import util
 from hpc.autoscale.hpctypes import Memory
 from hpc.autoscale.node.bucket import (

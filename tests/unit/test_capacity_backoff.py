@@ -1,9 +1,9 @@
 """Capacity that failed of late is a reason to ask Azure for no more of it, and none to leave idle what is there."""
 
 import pytest
-from autoscaler_kit import a_cluster, idle_cluster, now, run, scheduler
-from node_kit import a_manager
 
+from builders.fake_scheduler import a_cluster, idle_cluster, now, run, scheduler
+from builders.nodes import a_manager
 from hpc.autoscale.job.demandcalculator import new_demand_calculator
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.constraints import (

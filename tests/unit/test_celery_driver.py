@@ -2,7 +2,7 @@
 
 import json
 
-from celery_kit import (
+from builders.celery_workers import (
     CONFIG,
     EXAMPLE,
     a_node,
@@ -16,7 +16,6 @@ from celery_kit import (
     submit,
     workers,
 )
-
 from driver import UNKNOWN_WORK, lasting_driver
 from hpc.autoscale.cli.drivers import load_driver
 

@@ -4,7 +4,10 @@ import json
 from dataclasses import replace
 
 import pytest
-from celery_kit import (
+
+import messages
+import tasks
+from builders.celery_workers import (
     CONFIG,
     EXAMPLE,
     a_node,
@@ -18,9 +21,6 @@ from celery_kit import (
     submit,
     workers,
 )
-
-import messages
-import tasks
 from driver import CeleryDriver
 from hpc.autoscale.errors import ConfigurationException
 from roster import Roster, merged, read_census

@@ -1,8 +1,8 @@
 """and, or, xor, not: over our own constraints and over somebody else's."""
 
 import pytest
-from constraints_kit import Owned, a_bucket, a_node
 
+from builders.constraints import Owned, a_bucket, a_node
 from hpc.autoscale import results
 from hpc.autoscale.node.constraints import (
     And,

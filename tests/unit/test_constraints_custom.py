@@ -4,8 +4,8 @@ import subprocess
 import sys
 
 import pytest
-from constraints_kit import Owned, a_bucket, a_node
 
+from builders.constraints import Owned, a_bucket, a_node
 from hpc.autoscale.node.constraints import (
     And,
     BaseNodeConstraint,

@@ -1,9 +1,9 @@
 """Where constraints that declare what they read are placed: as their methods say, node by node or not."""
 
 import pytest
-from declared_kit import Seats, of_class, saying
-from node_kit import a_cluster, a_manager
 
+from builders.declared_constraints import Seats, of_class, saying
+from builders.nodes import a_cluster, a_manager
 from hpc.autoscale import results
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.job import Job

@@ -1,8 +1,8 @@
 """Classes of integrations that hold a pool themselves, rather than a constraint on it."""
 
 import pytest
-from node_kit import a_cluster, a_manager
 
+from builders.nodes import a_cluster, a_manager
 from hpc.autoscale.node.constraints import (
     And,
     BaseNodeConstraint,

@@ -1,8 +1,8 @@
 """What JSON becomes which constraint, and what the errors say."""
 
 import pytest
-from constraints_kit import a_node
 
+from builders.constraints import a_node
 from hpc.autoscale.errors import AutoscaleError, ConstraintError
 from hpc.autoscale.hpctypes import Memory, Size
 from hpc.autoscale.node.constraints import (

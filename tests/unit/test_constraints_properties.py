@@ -1,8 +1,8 @@
 """Constraints on what a node is: properties, placement groups, exclusiveness, and the refusing ones."""
 
 import pytest
-from constraints_kit import a_bucket, a_node
 
+from builders.constraints import a_bucket, a_node
 from hpc.autoscale.node.bucket import bucket_candidates
 from hpc.autoscale.node.constraints import (
     CapacityFailureBackoffConstraint,

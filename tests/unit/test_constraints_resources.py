@@ -1,8 +1,8 @@
 """Constraints on resources: amounts, values, aliases."""
 
 import pytest
-from constraints_kit import a_bucket, a_node
 
+from builders.constraints import a_bucket, a_node
 from hpc.autoscale.hpctypes import Memory, Size
 from hpc.autoscale.node.constraints import (
     And,

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from constraints_kit import Owned, a_bucket, a_node
 
+from builders.constraints import Owned, a_bucket, a_node
 from hpc.autoscale.errors import ConstraintError
 from hpc.autoscale.hpctypes import Memory, Size
 from hpc.autoscale.node.constraints import (

@@ -3,8 +3,8 @@
 import logging
 
 import pytest
-from node_kit import a_node, a_running_node
 
+from builders.nodes import a_node, a_running_node
 from hpc.autoscale import results
 from hpc.autoscale.hpctypes import Memory, Size
 from hpc.autoscale.node.default_resources import (

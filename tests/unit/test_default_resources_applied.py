@@ -1,8 +1,8 @@
 """Default resources on the nodes of a manager: who gets them, when, and who beats whom."""
 
 import pytest
-from node_kit import a_cluster, a_manager, names
 
+from builders.nodes import a_cluster, a_manager, names
 from hpc.autoscale.hpctypes import Memory
 from hpc.autoscale.node.node import UnmanagedNode
 from hpc.autoscale.node.nodemanager import new_node_manager

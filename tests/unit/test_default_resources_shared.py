@@ -2,8 +2,8 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from node_kit import a_cluster, a_manager, a_node
 
+from builders.nodes import a_cluster, a_manager, a_node
 from hpc.autoscale.hpctypes import Size
 from hpc.autoscale.node.default_resources import Defaults, MemoryDefault, definition_from
 from hpc.autoscale.node.default_resources.values import NodeIdDefault

@@ -3,8 +3,8 @@
 import warnings
 
 import pytest
-from node_kit import Tokens, a_cluster, a_config, a_manager, names
 
+from builders.nodes import Tokens, a_cluster, a_config, a_manager, names
 from hpc.autoscale.errors import MultipleInstancesError
 from hpc.autoscale.hpctypes import Memory
 from hpc.autoscale.job.demandcalculator import DemandCalculator, new_demand_calculator

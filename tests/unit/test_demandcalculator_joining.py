@@ -1,8 +1,8 @@
 """Joining the scheduler's nodes to those of the cluster."""
 
 import pytest
-from node_kit import a_cluster, a_manager, a_record, names
 
+from builders.nodes import a_cluster, a_manager, a_record, names
 from hpc.autoscale.ccbindings.models import NodeList
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.job import Job

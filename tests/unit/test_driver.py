@@ -1,8 +1,8 @@
 """What every scheduler driver inherits: lock, history, caching, placement groups."""
 
 import pytest
-from autoscaler_kit import FakeScheduler, a_cluster
 
+from builders.fake_scheduler import FakeScheduler, a_cluster
 from hpc.autoscale.errors import ConfigurationException, MultipleInstancesError
 from hpc.autoscale.job import driver as drivers
 from hpc.autoscale.job.driver import SchedulerDriver

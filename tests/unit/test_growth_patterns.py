@@ -1,9 +1,9 @@
 """Queues that the workloads of the benchmarks do not have: their work grows no faster than they do either."""
 
 import pytest
-from growth_kit import Work, is_near_linear
-from node_kit import a_cluster
 
+from builders.growth import Work, is_near_linear
+from builders.nodes import a_cluster
 from hpc.autoscale.job import understanding
 from hpc.autoscale.job.demandcalculator import new_demand_calculator
 from hpc.autoscale.job.job import Job

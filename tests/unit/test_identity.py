@@ -1,8 +1,8 @@
 """Which node a host of the scheduler is: one rule for joining, marks, and the look before a deletion."""
 
 import pytest
-from autoscaler_kit import a_host
 
+from builders.fake_scheduler import a_host
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.identity import Identities, claimed_ids
 from hpc.autoscale.testing import a_node

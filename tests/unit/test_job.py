@@ -5,8 +5,8 @@ import io
 import json
 
 import pytest
-from node_kit import Tokens, a_bucket, a_cluster, a_manager, names
 
+from builders.nodes import Tokens, a_bucket, a_cluster, a_manager, names
 from hpc.autoscale import util
 from hpc.autoscale.errors import ConstraintError
 from hpc.autoscale.hpctypes import Memory

@@ -3,8 +3,8 @@
 import datetime
 
 import pytest
-from node_kit import a_node, a_running_node
 
+from builders.nodes import a_node, a_running_node
 from hpc.autoscale.hpctypes import Memory, Size
 from hpc.autoscale.node.constraints import get_constraint
 from hpc.autoscale.node.delayednodeid import DelayedNodeId

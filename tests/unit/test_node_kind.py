@@ -6,8 +6,8 @@ import pickle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from node_kit import a_cluster, a_manager, a_node
 
+from builders.nodes import a_cluster, a_manager, a_node
 from hpc.autoscale.hpctypes import Memory, Size
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES
 from hpc.autoscale.node.node.kind import LOOKS, Kind, stamp, untouched

@@ -3,8 +3,8 @@
 import sys
 
 import pytest
-from node_kit import a_cluster, a_manager
 
+from builders.nodes import a_cluster, a_manager
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode

@@ -3,8 +3,8 @@
 import logging as stdlib_logging
 
 import pytest
-from node_kit import Tokens, a_node, a_running_node
 
+from builders.nodes import Tokens, a_node, a_running_node
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.hpctypes import Memory
 from hpc.autoscale.node.constraints import get_constraints

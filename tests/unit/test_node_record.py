@@ -5,8 +5,8 @@ import io
 import json
 
 import pytest
-from node_kit import a_node, a_running_node
 
+from builders.nodes import a_node, a_running_node
 from hpc.autoscale import util
 from hpc.autoscale.hpctypes import Memory, Size
 from hpc.autoscale.node.node import Node

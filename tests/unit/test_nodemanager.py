@@ -1,8 +1,8 @@
 """The published `NodeManager`: placing, names, buckets, machines on premises."""
 
 import pytest
-from node_kit import Tokens, a_cluster, a_config, a_manager, names
 
+from builders.nodes import Tokens, a_cluster, a_config, a_manager, names
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.hpctypes import Size
 from hpc.autoscale.job.schedulernode import SchedulerNode

@@ -1,7 +1,8 @@
 """From a server's replies to buckets, nodes and limits."""
 
 import pytest
-from node_kit import (
+
+from builders.nodes import (
     F4,
     a_cluster,
     a_manager,
@@ -13,7 +14,6 @@ from node_kit import (
     names,
     only_bucket,
 )
-
 from hpc.autoscale.ccbindings.models import NodearrayBucketStatusVirtualMachine as Machine
 from hpc.autoscale.hpctypes import Memory, Size
 from hpc.autoscale.node.nodemanager.building import gpu_count

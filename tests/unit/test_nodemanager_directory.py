@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from node_kit import a_cluster, a_manager
 
+from builders.nodes import a_cluster, a_manager
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.nodemanager.directory import Directory, Pin, pin_of
 from hpc.autoscale.packing.compound import AllOf

@@ -1,7 +1,8 @@
 """What a node manager makes of replies that make no sense: the bad item is set aside, and the others work."""
 
 import pytest
-from node_kit import (
+
+from builders.nodes import (
     F4,
     a_record,
     array_status,
@@ -11,7 +12,6 @@ from node_kit import (
     names,
     only_bucket,
 )
-
 from hpc.autoscale.ccbindings.models import NodearrayBucketStatusVirtualMachine as Machine
 
 

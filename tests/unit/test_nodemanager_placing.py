@@ -1,8 +1,8 @@
 """Placing through a `NodeManager`: how much, all or nothing, and which nodes get work."""
 
 import pytest
-from node_kit import a_cluster, a_manager, names
 
+from builders.nodes import a_cluster, a_manager, names
 from hpc.autoscale.node.constraints import get_constraint
 
 

@@ -1,8 +1,8 @@
 """Demands that the engine cannot judge by shapes alone: constraints that name nodes, and those of somebody else."""
 
 import pytest
-from node_kit import Tokens, a_cluster, a_manager, names
 
+from builders.nodes import Tokens, a_cluster, a_manager, names
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.constraints import (
     And,

@@ -3,8 +3,8 @@
 from collections import Counter
 
 import pytest
-from node_kit import Tokens, a_cluster, a_manager
 
+from builders.nodes import Tokens, a_cluster, a_manager
 from hpc.autoscale import results
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.job.demandcalculator import DemandCalculator

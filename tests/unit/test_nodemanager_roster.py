@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from node_kit import a_cluster, a_definition, a_manager, a_record, names
 
+from builders.nodes import a_cluster, a_definition, a_manager, a_record, names
 from hpc.autoscale.node.constraints import NodePropertyConstraint
 from hpc.autoscale.node.default_resources import Defaults, definition_from
 from hpc.autoscale.node.default_resources.values import NodeIdDefault

@@ -1,8 +1,8 @@
 """The order of nodes in a calculator's queue."""
 
 import pytest
-from node_kit import a_cluster, a_manager, a_node
 
+from builders.nodes import a_cluster, a_manager, a_node
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.nodequeue import NodeQueue, default_early_bailout, default_prioritizer

@@ -1,8 +1,8 @@
 """Creating nodes, and what is learned from the server's answer, or from its silence."""
 
 import pytest
-from node_kit import a_cluster, a_config, a_manager, a_record, names
 
+from builders.nodes import a_cluster, a_config, a_manager, a_record, names
 from hpc.autoscale.ccbindings.errors import (
     CycleCloudUnreachable,
     InconsistentStatus,

@@ -1,7 +1,6 @@
 """Planned nodes become the nodes that the server made."""
 
-from node_kit import a_node, a_record, names
-
+from builders.nodes import a_node, a_record, names
 from hpc.autoscale.node.operations import adopt
 
 

@@ -1,8 +1,8 @@
 """Shutting down, putting to rest, starting: who is named, and what is learned from the answer."""
 
 import pytest
-from node_kit import a_cluster, a_manager, a_node, a_record, names
 
+from builders.nodes import a_cluster, a_manager, a_node, a_record, names
 from hpc.autoscale.ccbindings.errors import CycleCloudUnreachable
 from hpc.autoscale.ccbindings.models import (
     NodeList,

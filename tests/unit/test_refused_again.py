@@ -1,8 +1,8 @@
 """Thousands of jobs that ask for the same and find nothing: it is worked out once, and each handler hears it for each job."""
 
 import pytest
-from node_kit import a_cluster, a_manager
 
+from builders.nodes import a_cluster, a_manager
 from hpc.autoscale import results
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.job import Job

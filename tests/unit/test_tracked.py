@@ -5,8 +5,8 @@ import json
 import pickle
 
 import pytest
-from node_kit import a_node
 
+from builders.nodes import a_node
 from hpc.autoscale.node.node.tracked import (
     ReadOnlyShellDict,
     TrackedDict,

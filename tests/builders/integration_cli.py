@@ -2,8 +2,7 @@
 
 import json
 
-from conformance_kit import a_cluster
-
+from builders.published import a_cluster
 from hpc.autoscale import clilib
 from hpc.autoscale.cli import GenericDriver
 from hpc.autoscale.job.job import Job
