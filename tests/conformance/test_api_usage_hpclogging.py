@@ -8,7 +8,8 @@ from logging.handlers import RotatingFileHandler
 
 import pytest
 
-from builders.published import python, row
+from builders.processes import python
+from builders.published import row
 from hpc.autoscale import hpclogging as logging
 
 FORMAT = "%(levelname)s %(context)s %(pid)s %(message)s"

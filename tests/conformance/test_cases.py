@@ -5,7 +5,7 @@ import json
 import pytest
 
 from builders import case_replay
-from builders.published import python
+from builders.processes import python
 
 ALL = case_replay.load()
 

@@ -21,7 +21,7 @@ import pytest
 from packaging.metadata import Metadata
 from packaging.version import Version
 
-from builders.installers import OFFLINE, an_environment, needed_beside, run, succeeding
+from builders.processes import OFFLINE, an_environment, needed_beside, run, succeeding
 from hpc.autoscale._version import __version__
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from builders.installers import OFFLINE, needed_beside
+from builders.processes import OFFLINE, needed_beside
 from hpc.autoscale.simulator import Simulator, serve
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -2,10 +2,9 @@
 
 import pytest
 
-from builders.fake_scheduler import a_host
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.identity import Identities, claimed_ids
-from hpc.autoscale.testing import a_node
+from hpc.autoscale.testing import a_host, a_node
 
 
 def a_known_node(name, hostname, node_id, exists=True):

@@ -2,14 +2,13 @@
 
 import pytest
 
-from builders.nodes import (
-    F4,
+from builders.nodes import F4, names
+from builders.replies import (
     a_record,
     array_status,
     bucket_status,
     build_from,
     cluster_status,
-    names,
     only_bucket,
 )
 from hpc.autoscale.ccbindings.models import NodearrayBucketStatusVirtualMachine as Machine
