@@ -3,8 +3,9 @@
 from types import SimpleNamespace
 
 import pytest
-from conformance_kit import a_cluster, a_manager, names, row
 
+from builders.nodes import a_manager, an_htc_cluster, names
+from builders.published import row
 from hpc.autoscale.ccbindings.legacy import ClusterBinding
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.job.schedulernode import SchedulerNode
@@ -52,7 +53,7 @@ def test_slots_fill_what_was_opened_before():
 @row("node_mgr.allocate")
 def test_node_count_takes_one_iteration_of_each():
     """Nodes with room are used before new ones, unless `allow_existing` is False, with a dict too."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     for name in ("htc-1", "htc-2"):
         cluster.add_node(name, "htc", state="Ready")
     node_mgr = a_manager(cluster)
@@ -78,7 +79,7 @@ def test_all_or_nothing():
 @row("node_mgr.allocate")
 def test_a_partly_used_cluster_at_its_limit_still_takes_jobs():
     """And a job that cannot be placed says why."""
-    node_mgr = a_manager(a_cluster(count=1))
+    node_mgr = a_manager(an_htc_cluster(count=1))
     assert node_mgr.allocate({"ncpus": 1}, slot_count=1)
     assert node_mgr.allocate({"ncpus": 1}, slot_count=1)
     refused = node_mgr.allocate({"ncpus": 3}, slot_count=1)
@@ -161,7 +162,7 @@ class Journal:
 @row("node_mgr.bootup")
 def test_deallocated_nodes_are_started_and_both_request_ids_are_sent():
     """Symphony relies on each id being that of its own request."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     cluster.add_node("htc-1", "htc", state="Deallocated", target_state="Deallocated")
     journal = Journal(cluster)
     binding = ClusterBinding({"cluster_name": "clusty"}, object(), object(), journal)
@@ -188,7 +189,7 @@ def test_nodes_of_a_request():
 
 
 def _ready(count=3):
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     for number in range(1, count + 1):
         cluster.add_node(f"htc-{number}", "htc", state="Ready", hostname=f"ip-{number}")
     return cluster, a_manager(cluster)

@@ -4,14 +4,16 @@ import os
 import stat
 
 import pytest
-from conformance_kit import a_cluster, a_config, a_manager, names, row
 
+from builders.nodes import a_manager, an_htc_cluster, names
+from builders.published import row
 from hpc.autoscale import ccbindings
 from hpc.autoscale.ccbindings import ClusterBindingInterface, auth, interface, new_cluster_bindings
 from hpc.autoscale.ccbindings.legacy import ClusterBinding
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.ccbindings.reproduce import ReproduceFromResponse
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.testing import a_config
 from hpc.autoscale.util import ConfigurationException
 
 SERVER = {"cluster_name": "c", "url": "https://cc", "username": "u", "password": "p"}
@@ -20,7 +22,7 @@ SERVER = {"cluster_name": "c", "url": "https://cc", "username": "u", "password":
 @row("ccbindings.new_cluster_bindings")
 def test_records_of_whatever_binding_is_configured():
     """Slurm reads Name, TargetState and Status of dicts; a mock object is returned as it is."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     cluster.add_node("htc-1", "htc", state="Preparing")
     binding = new_cluster_bindings(a_config(cluster))
     (record,) = binding.get_nodes().nodes
@@ -37,7 +39,7 @@ def test_records_of_whatever_binding_is_configured():
 def test_a_server_or_saved_replies():
     """Without a mock it is the server's, read-only when configured so; a dict stands for saved replies."""
     config = dict(SERVER)
-    status = a_cluster().get_cluster_status(nodes=True).to_dict()
+    status = an_htc_cluster().get_cluster_status(nodes=True).to_dict()
     saved = new_cluster_bindings({"_mock_bindings": {"cluster_response": status}})
     real, dry = new_cluster_bindings(config), new_cluster_bindings({**SERVER, "read_only": True})
     assert isinstance(saved, ReproduceFromResponse)
@@ -144,7 +146,7 @@ def test_a_bucket_of_the_mock():
 @row("mock.add_node")
 def test_a_node_of_the_mock_is_the_one_it_holds():
     """Its nested configuration is shared with later records; what is set on it, the next manager sees."""
-    mock = a_cluster(software_configuration={"slurm": {"partition": "htc"}})
+    mock = an_htc_cluster(software_configuration={"slurm": {"partition": "htc"}})
     mock.add_bucket("htc", "Standard_F8s", 10, 10)
     node = mock.add_node(
         "htc-1",
@@ -175,7 +177,7 @@ def test_a_node_of_the_mock_is_the_one_it_holds():
 @row("mock.add_node")
 def test_defaults_of_a_node_of_the_mock():
     """It runs, without a host name, in the one bucket that there is, whose numbers go along."""
-    mock = a_cluster()
+    mock = an_htc_cluster()
     node = mock.add_node("htc-1", "htc", vm_size="of no interest")
     bucket = mock.nodearrays["htc"].buckets[0]
     assert (node.state, node.target_state, node.hostname) == ("Started", "Started", None)
@@ -186,7 +188,7 @@ def test_defaults_of_a_node_of_the_mock():
 @row("mock.state")
 def test_addresses_are_handed_out_in_order():
     """Slurm's tests assert exact ones: 10.1.0.2, .3 … in the order of the calls."""
-    mock = a_cluster()
+    mock = an_htc_cluster()
     for number in range(1, 5):
         mock.add_node(f"htc-{number}", "htc")
     mock.assign_ip(["htc-3", "htc-1"])
@@ -204,7 +206,7 @@ def test_addresses_are_handed_out_in_order():
 @row("mock.state")
 def test_states_and_shutting_down_by_name():
     """update_state of some or all; what is shut down is Terminating and no longer listed, but still held."""
-    mock = a_cluster()
+    mock = an_htc_cluster()
     for number in (1, 2, 3):
         mock.add_node(f"htc-{number}", "htc", placement_group="pg0" if number == 1 else None)
     mock.update_state("Ready")
@@ -224,7 +226,7 @@ def test_states_and_shutting_down_by_name():
 @row("mock.state")
 def test_the_mock_is_one_store_for_all_managers():
     """A node that one manager created is there for the next, by the same name and id."""
-    mock = a_cluster()
+    mock = an_htc_cluster()
     first = a_manager(mock)
     first.allocate({"ncpus": 4}, node_count=2)
     first.bootup()

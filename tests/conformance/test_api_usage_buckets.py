@@ -1,8 +1,9 @@
 """Section 7: buckets, limits and the table of VM sizes."""
 
 import pytest
-from conformance_kit import a_cluster, a_manager, a_node, names, row
 
+from builders.nodes import a_manager, a_planned_node, an_htc_cluster, names
+from builders.published import row
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.hpctypes import Memory
 from hpc.autoscale.node import vm_sizes
@@ -62,7 +63,7 @@ def test_a_definition_takes_twelve_arguments_by_position():
 @row("bucket.NodeBucket")
 def test_a_bucket_with_any_limits_can_be_read():
     """Of four arguments, by position or by name, the last a list of nodes."""
-    node = a_node()
+    node = a_planned_node()
     by_name = NodeBucket(
         definition=a_definition(), limits=object(), max_placement_group_size=40, nodes=[node]
     )
@@ -103,7 +104,7 @@ def test_gpus_that_the_cluster_does_not_report_come_from_the_table():
 @row("bucket.bucket_id")
 def test_slurm_asks_for_nodes_of_a_bucket_by_its_id():
     """The id is a text, and a constraint on it leads to that bucket."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     cluster.add_bucket("htc", "Standard_F8s", 10, 10)
     node_mgr = a_manager(cluster)
     second = node_mgr.get_buckets()[1]
@@ -128,7 +129,7 @@ def test_resources_are_live_and_include_later_defaults():
 @row("bucket.software_configuration")
 def test_software_configuration_is_that_of_the_nodearray(own):
     """A mapping with nested dicts, for nodes and for buckets."""
-    cluster = a_cluster(software_configuration={"slurm": {"hpc": True}})
+    cluster = an_htc_cluster(software_configuration={"slurm": {"hpc": True}})
     bucket = a_manager(cluster).get_buckets()[0]
     assert own.software_configuration["slurm"]["partition"] == "hpc"
     assert bucket.software_configuration.get("slurm", {}).get("hpc") is True
@@ -211,7 +212,7 @@ def test_limits_in_nodes():
 @row("bucket.nodes")
 def test_nodes_are_a_list():
     """Existing ones by number, then those planned."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     for name in ("htc-10", "htc-2"):
         cluster.add_node(name, "htc", state="Ready")
     node_mgr = a_manager(cluster)
@@ -226,7 +227,7 @@ def test_nodes_are_a_list():
 @pytest.mark.parametrize(("said", "read"), [(-1.0, None), (None, None), (12.5, 12.5), (0, 0)])
 def test_the_last_capacity_failure_is_none_or_seconds(said, read):
     """Symphony compares `int(x)` with a timeout; no failure at all is None, however the server says it."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     cluster.nodearrays["htc"].buckets[0].last_capacity_failure = said
     (bucket,) = a_manager(cluster).get_buckets()
     assert bucket.last_capacity_failure == read
@@ -236,7 +237,7 @@ def test_the_last_capacity_failure_is_none_or_seconds(said, read):
 @row("bucket.spot_placement_score")
 def test_the_spot_placement_score_is_a_word_or_none(own):
     """Read by getattr with a default; older servers do not say."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     assert getattr(a_manager(cluster).get_buckets()[0], "spot_placement_score", None) is None
     cluster.nodearrays["htc"].buckets[0].spot_placement_score = "High"
     assert getattr(a_manager(cluster).get_buckets()[0], "spot_placement_score", None) == "High"

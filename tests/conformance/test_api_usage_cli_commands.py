@@ -4,12 +4,14 @@ import io
 import json
 
 import pytest
-from cli_like import Runner
-from conformance_kit import a_config, names, row
 
+from builders.integration_cli import Runner
+from builders.nodes import names
+from builders.published import row
 from hpc.autoscale import clilib, clock
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.testing import a_config
 
 
 @pytest.fixture

@@ -5,9 +5,10 @@ import json
 import os
 
 import pytest
-from cli_like import CLI, Driver, Runner
-from conformance_kit import a_cluster, a_config, names, row
 
+from builders.integration_cli import CLI, Driver, Runner
+from builders.nodes import an_htc_cluster, names
+from builders.published import row
 from hpc.autoscale import clilib
 from hpc.autoscale.cli import GenericDriver
 from hpc.autoscale.job.demandcalculator import DemandCalculator
@@ -15,6 +16,7 @@ from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.testing import a_config
 
 
 @pytest.fixture
@@ -41,7 +43,7 @@ def test_the_generic_driver_lets_everything_pass():
     assert driver.add_nodes_to_cluster(nodes, include_permanent=True) == nodes
     assert tuple(map(list, driver.read_jobs_and_nodes({}))) == ([], [])
     assert driver.preprocess_config({"a": 1}) == {"a": 1}
-    config = a_config(a_cluster())
+    config = a_config(an_htc_cluster())
     bucket = CLI()._node_mgr(config, Driver()).get_buckets()[-1]
     assert (bucket.resources["slots"], bucket.placement_group) == (4, "Standard_F4_pg1")
 
@@ -195,7 +197,7 @@ def test_str_list_as_an_argument_type(text, expected):
 @row("cli._node_mgr")
 def test_the_node_manager_of_a_command_is_made_once():
     """For a configuration, with or without a driver; `force` makes another."""
-    cli, config = CLI(), a_config(a_cluster())
+    cli, config = CLI(), a_config(an_htc_cluster())
     first = cli._node_mgr(config)
     assert isinstance(first, NodeManager)
     assert cli._node_mgr(config, Driver()) is first

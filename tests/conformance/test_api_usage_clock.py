@@ -3,10 +3,12 @@
 import time
 
 import pytest
-from conformance_kit import a_cluster, a_config, row
 
+from builders.nodes import an_htc_cluster
+from builders.published import row
 from hpc.autoscale import clock, codeanalysis
 from hpc.autoscale.job.demandcalculator import new_demand_calculator
+from hpc.autoscale.testing import a_config
 
 
 @row("clock.module")
@@ -34,7 +36,7 @@ def test_a_mock_clock_moves_only_by_sleeping():
 def test_idle_times_follow_the_clock():
     """The library reads the same clock, so an integration's test needs no waiting."""
     now = clock.use_mock_clock()
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     cluster.add_node("htc-1", "htc", state="Ready", hostname="ip-1")
     found = []
     for wait in (0, 300, 2):

@@ -1,8 +1,9 @@
 """Section 8: `hpc.autoscale.node.constraints`."""
 
 import pytest
-from conformance_kit import a_cluster, a_manager, a_node, row
 
+from builders.nodes import a_manager, a_planned_node, an_htc_cluster
+from builders.published import row
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node import constraints as cons
 from hpc.autoscale.node.constraints import (
@@ -116,7 +117,7 @@ class InQueue(BaseNodeConstraint):
 @row("constraints.bases")
 def test_what_a_subclass_gets_for_free():
     """Buckets by their example node, nothing taken, no opinion on space, no children, equality by dict."""
-    node_mgr = a_manager(a_cluster())
+    node_mgr = a_manager(an_htc_cluster())
     bucket = node_mgr.get_buckets()[0]
     mine: Constraint = InQueue("all.q")
     assert isinstance(mine, NodeConstraint)
@@ -154,7 +155,7 @@ def test_every_constraint_answers_the_whole_protocol(expr):
     made = get_constraint(expr)
     node_mgr = a_manager()
     bucket = node_mgr.get_buckets()[0]
-    node = a_node(resources={"ncpus": 4, "mem": 8, "owner": "alice", "gpu": True})
+    node = a_planned_node(resources={"ncpus": 4, "mem": 8, "owner": "alice", "gpu": True})
     space = made.minimum_space(node)
     satisfied = made.satisfied_by_node(node)
     assert isinstance(satisfied, SatisfiedResult)
@@ -170,7 +171,7 @@ def test_every_constraint_answers_the_whole_protocol(expr):
 @row("constraints.protocol")
 def test_do_decrement_takes_one_iteration():
     """It returns a bool and may change the node."""
-    node = a_node(resources={"ncpus": 4})
+    node = a_planned_node(resources={"ncpus": 4})
     made = get_constraint({"ncpus": 2})
     assert [made.minimum_space(node), made.do_decrement(node), made.minimum_space(node)] == [
         2,
@@ -185,7 +186,7 @@ def test_do_decrement_takes_one_iteration():
 @row("constraints.protocol")
 def test_weights_order_the_buckets():
     """Earlier values are worth a hundred more; no match is worth nothing."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     cluster.add_bucket("htc", "Standard_F8s", 10, 10)
     cluster.add_bucket("htc", "Standard_F2", 10, 10)
     weights = [(b, 1.0) for b in a_manager(cluster).get_buckets()]
@@ -199,7 +200,7 @@ def test_weights_order_the_buckets():
 @row("constraints.composites")
 def test_composites_take_constraints_and_dicts():
     """Or: the first that holds; XOr: exactly one; And: all. Or and XOr need two."""
-    node = a_node(resources={"ncpus": 4, "owner": "alice"})
+    node = a_planned_node(resources={"ncpus": 4, "owner": "alice"})
     one, two, no = {"ncpus": 1}, NodeResourceConstraint("owner", "alice"), {"ncpus": 9}
     assert And(one, two).satisfied_by_node(node) and not And(one, no).satisfied_by_node(node)
     assert Or(no, two).satisfied_by_node(node) and not Or(no, no).satisfied_by_node(node)
@@ -216,7 +217,7 @@ def test_composites_take_constraints_and_dicts():
 def test_never_is_never_satisfied_for_its_reason():
     """Grid Engine looks for it by isinstance and prints its message."""
     never = Never("the queue is stopped")
-    answer = never.satisfied_by_node(a_node())
+    answer = never.satisfied_by_node(a_planned_node())
     job = Job("1", [never, {"ncpus": 1}])
     assert (never.message, answer.status, answer.reasons) == (
         "the queue is stopped",
@@ -224,7 +225,7 @@ def test_never_is_never_satisfied_for_its_reason():
         ["the queue is stopped"],
     )
     assert [c.message for c in job._constraints if isinstance(c, Never)] == ["the queue is stopped"]
-    assert never.do_decrement(a_node()) is False
+    assert never.do_decrement(a_planned_node()) is False
 
 
 @row("constraints.ExclusiveNode")
@@ -235,7 +236,7 @@ def test_exclusive_nodes_know_whose_they_are():
     task.assignment_id = "2"
     job = Job("job-9", [{"or": [{"exclusive": True}, {"exclusive-task": True}]}])
     inner = [c.assignment_id for c in job._constraints[0].get_children()]
-    node = a_node()
+    node = a_planned_node()
     assert (own.assignment_id, own.job_exclusive) == ("1", True)
     assert (task.assignment_id, task.job_exclusive) == ("2", False)
     assert inner == ["job-9", "job-9"]
@@ -248,7 +249,7 @@ def test_exclusive_nodes_know_whose_they_are():
 @row("constraints.ExclusiveNode")
 def test_a_task_shares_with_its_own_job_only():
     """Asked by itself, `exclusive-task` lets a node pass that works for the same id."""
-    node = a_node()
+    node = a_planned_node()
     node.assign("2")
     mine, other = ExclusiveNode(True, False, "2"), ExclusiveNode(True, False, "3")
     whole = ExclusiveNode(True, True, "2")
@@ -317,7 +318,7 @@ def test_a_shared_value_must_be_the_target():
     """Equality with the value as it is now, which nobody uses up."""
     value = SharedNonConsumableResource("mode", "server", "day")
     by_night = SharedNonConsumableConstraint(value, "night")
-    node = a_node()
+    node = a_planned_node()
     assert (value.is_consumable, value.resource_name, value.current_value) == (False, "mode", "day")
     assert by_night.satisfied_by_node(node).status == "InvalidSharedValue"
     assert by_night.do_decrement(node) is False
@@ -333,7 +334,7 @@ def test_every_pool_must_have_the_amount():
     server = SharedConsumableResource("lic", "server", 10, 10)
     queue = SharedConsumableResource("lic", "queue", 3, 3)
     ask = SharedConsumableConstraint([server, queue], 2)
-    node = a_node()
+    node = a_planned_node()
     assert ask.shared_resources == [server, queue]
     assert ask.do_decrement(node) is True
     assert ask.satisfied_by_node(node).status == "SharedLimitReached"
@@ -347,7 +348,7 @@ def test_decrement_once_pays_once_for_each_instance():
     """However often it is asked afterwards."""
     pool = SharedConsumableResource("lic", "server", 10, 3)
     once = SharedConsumableConstraint([pool], 2, decrement_once=True)
-    node = a_node()
+    node = a_planned_node()
     assert [once.do_decrement(node) for _ in range(3)] == [True] * 3
     assert once.satisfied_by_node(node)
     assert pool.current_value == 1

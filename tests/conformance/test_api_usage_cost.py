@@ -9,8 +9,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from conformance_kit import a_cluster, a_config, names, row
 
+from builders.nodes import an_htc_cluster, names
+from builders.published import row
 from hpc.autoscale import clock
 from hpc.autoscale.cost.azurecost import azurecost
 from hpc.autoscale.example.basic import BasicDriver, autoscale_driver
@@ -20,6 +21,7 @@ from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.nodehistory import NullNodeHistory
 from hpc.autoscale.results import AllocationResult, DefaultContextHandler
+from hpc.autoscale.testing import a_config
 
 RETAIL = ("sku_name", "region", "spot", "meter", "meterid", "metercat", "rate", "currency")
 
@@ -182,7 +184,7 @@ def test_nodearrays_write_rows_of_their_format(costs, times):
 @row("example.basic")
 def test_jobs_use_what_is_there_before_new_nodes(capsys):
     """An on-premises machine of four slots: the first exclusive job takes it, the second starts a node."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     jobs = [Job(str(i), {"ncpus": 1, "exclusive": True}) for i in (1, 2)]
     driver = BasicDriver(jobs, [SchedulerNode("tux", {"ncpus": 4})])
     demand = autoscale_driver(a_config(cluster), driver)
@@ -195,7 +197,7 @@ def test_jobs_use_what_is_there_before_new_nodes(capsys):
 @row("example.basic")
 def test_a_job_that_matches_nothing_leaves_the_machine_idle():
     """And nothing is started for it."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     driver = BasicDriver([Job("1", {"ncpus": 999})], [SchedulerNode("tux", {"ncpus": 4})])
     demand = autoscale_driver(a_config(cluster), driver)
     assert (demand.new_nodes, [n.hostname for n in demand.unmatched_nodes]) == ([], ["tux"])
@@ -222,7 +224,7 @@ class Draining(BasicDriver):
 def test_idle_nodes_go_after_three_seconds():
     """The driver is told of nodes that join and of those deleted."""
     now = clock.use_mock_clock()
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     cluster.add_node("htc-1", "htc", state="Ready", hostname="ip-1")
     driver = Draining([], [])
     for _ in range(2):
@@ -234,7 +236,7 @@ def test_idle_nodes_go_after_three_seconds():
 
 
 def _calculator():
-    return new_demand_calculator(a_config(a_cluster()), node_history=NullNodeHistory())
+    return new_demand_calculator(a_config(an_htc_cluster()), node_history=NullNodeHistory())
 
 
 @row("example.readmeutil")

@@ -6,8 +6,9 @@ import logging
 from typing import get_args
 
 import pytest
-from conformance_kit import a_cluster, a_config, a_manager, a_node, names, row
 
+from builders.nodes import a_manager, a_planned_node, an_htc_cluster, names
+from builders.published import row
 from hpc.autoscale import clock
 from hpc.autoscale.hpctypes import Memory
 from hpc.autoscale.job import demandcalculator as dcalclib
@@ -20,13 +21,14 @@ from hpc.autoscale.job.schedulernode import SchedulerNode, TempNode
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES
 from hpc.autoscale.node.nodehistory import NullNodeHistory, SQLiteNodeHistory
 from hpc.autoscale.results import AllocationResult, DeleteResult
+from hpc.autoscale.testing import a_config
 from hpc.autoscale.util import MultipleInstancesError, NullSingletonLock, SingletonFileLock
 
 
 @pytest.fixture
 def cluster():
     """Ten nodes of four cores, two of which run: ip-1 and ip-2."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     for number in (1, 2):
         cluster.add_node(f"htc-{number}", "htc", state="Ready", hostname=f"ip-{number}")
     return cluster
@@ -35,13 +37,13 @@ def cluster():
 def a_calculator(cluster=None, **arguments):
     """A calculator without a history on disk."""
     arguments = {"node_history": NullNodeHistory(), **arguments}
-    return new_demand_calculator(a_config(cluster or a_cluster()), **arguments)
+    return new_demand_calculator(a_config(cluster or an_htc_cluster()), **arguments)
 
 
 @row("demand.DemandResult")
 def test_a_result_is_four_lists():
     """Given by position; compute nodes are matched, unmatched and failed ones, each once."""
-    new, used, idle, failed = (a_node(name=n) for n in ("new", "used", "idle", "failed"))
+    new, used, idle, failed = (a_planned_node(name=n) for n in ("new", "used", "idle", "failed"))
     result = DemandResult([new], [new, used], [idle], [failed, used])
     assert (result.new_nodes, result.matched_nodes, result.unmatched_nodes) == (
         [new],
@@ -153,10 +155,10 @@ def test_jobs_in_one_call_are_placed_one_after_another():
 @row("dcalc._add_job")
 def test_the_private_add_job_returns_the_result():
     """Upstream's tests look at it: partial packs succeed, scatters are all or nothing."""
-    dcalc = a_calculator(a_cluster(count=2))
+    dcalc = a_calculator(an_htc_cluster(count=2))
     packed = dcalc._add_job(Job("1", {"ncpus": 1}, iterations=20))
     nothing = dcalc._add_job(Job("2", {"ncpus": 1}))
-    scattered = a_calculator(a_cluster(count=2))._add_job(Job("3", {"ncpus": 1}, node_count=3))
+    scattered = a_calculator(an_htc_cluster(count=2))._add_job(Job("3", {"ncpus": 1}, node_count=3))
     assert isinstance(packed, AllocationResult)
     assert (bool(packed), len(packed.nodes)) == (True, 2)
     assert not nothing

@@ -3,11 +3,12 @@
 import importlib
 from types import SimpleNamespace
 
-import foreign_client
 import pytest
-from conformance_kit import a_cluster, a_manager, names, row
-from foreign_client import ForeignSession
 
+from builders import foreign_client
+from builders.foreign_client import ForeignSession
+from builders.nodes import a_manager, an_htc_cluster, names
+from builders.published import row
 from hpc.autoscale.ccbindings import clusters
 from hpc.autoscale.ccbindings.client import Client
 from hpc.autoscale.ccbindings.legacy import ClusterBinding
@@ -31,7 +32,7 @@ def server():
 @pytest.fixture
 def theirs(monkeypatch):
     """Another client is installed, over a cluster with one node; its module of functions."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     cluster.add_node("htc-1", "htc", state="Ready", hostname="ip-1")
     return foreign_client.install(monkeypatch, cluster)
 
@@ -85,7 +86,7 @@ def test_an_installed_clients_session_carries_what_it_has_no_function_for(theirs
 @row("model.management")
 def test_a_binding_of_somebody_elses_may_answer_in_their_objects(theirs):
     """An object given as `_mock_bindings` whose results are of the installed client's classes."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     cluster.add_node("htc-1", "htc", state="Ready")
 
     class Theirs:

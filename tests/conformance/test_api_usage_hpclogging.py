@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from logging.handlers import RotatingFileHandler
 
 import pytest
-from conformance_kit import python, row
 
+from builders.processes import python
+from builders.published import row
 from hpc.autoscale import hpclogging as logging
 
 FORMAT = "%(levelname)s %(context)s %(pid)s %(message)s"

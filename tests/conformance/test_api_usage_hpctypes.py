@@ -3,8 +3,9 @@
 import operator
 
 import pytest
-from conformance_kit import a_node, row
 
+from builders.nodes import a_planned_node
+from builders.published import row
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.hpctypes import Memory, Size, add_magnitude_conversion
 
@@ -129,7 +130,7 @@ def test_numbers_and_texts_of_a_size():
 @row("hpctypes.arithmetic")
 def test_the_memory_that_slurm_reports():
     """The lesser of 95 % and all but one gigabyte, in megabytes."""
-    node = a_node(memory=Memory(8, "g"))
+    node = a_planned_node(memory=Memory(8, "g"))
     reported = min(node.memory - Memory.value_of("1g"), node.memory * 0.95)
     assert reported.convert_to("m").value == 7 * 1024
 

@@ -7,9 +7,11 @@ import socket
 import sys
 
 import pytest
-from conformance_kit import a_cluster, a_config, a_manager, a_node, names, python, row
 
 import hpc.autoscale.job.driver
+from builders.nodes import a_manager, a_planned_node, an_htc_cluster, names
+from builders.processes import python
+from builders.published import row
 from hpc.autoscale.hpctypes import Memory
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job, PackingStrategy
@@ -18,6 +20,7 @@ from hpc.autoscale.job.schedulernode import SchedulerNode, TempNode
 from hpc.autoscale.node.constraints import MinResourcePerNode, get_constraint
 from hpc.autoscale.node.nodehistory import SQLiteNodeHistory
 from hpc.autoscale.results import EarlyBailoutResult
+from hpc.autoscale.testing import a_config
 from hpc.autoscale.util import NullSingletonLock, SingletonFileLock, json_dump
 
 
@@ -102,7 +105,7 @@ def test_iterations_remaining_go_down_and_may_be_set():
     """PBS sets them for job arrays that have begun."""
     job = Job("1", {"ncpus": 1}, iterations=100)
     job.iterations_remaining = 6
-    node_mgr = a_manager(a_cluster(count=1))
+    node_mgr = a_manager(an_htc_cluster(count=1))
     result = job.do_allocate(node_mgr)
     assert (result.total_slots, job.iterations_remaining, job.iterations) == (4, 2, 100)
 
@@ -232,7 +235,7 @@ def test_a_queue_with_an_order_of_its_own():
     """Highest priority first, equals by host name; once for each node; priorities anew only by update."""
     queue = SlotQueue()
     nodes = [
-        a_node(name=f"n{i}", hostname=f"ip-{i}", resources={"slots": slots})
+        a_planned_node(name=f"n{i}", hostname=f"ip-{i}", resources={"slots": slots})
         for i, slots in ((1, 2), (3, 8), (2, 8), (4, 0))
     ]
     for node in [*nodes, nodes[0]]:
@@ -330,7 +333,7 @@ def test_the_base_class_cannot_be_used_by_itself():
 )
 def test_a_prepared_manager_has_spare_placement_groups(settings, groups):
     """Named `<vm size>_pg<n>`, as many as the nodearray's section says, and `ccnodeid` on every node."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     cluster.add_node("htc-1", "htc", state="Ready")
     config = a_config(cluster, nodearrays={"htc": settings})
     node_mgr = a_manager(cluster, nodearrays={"htc": settings}, disable_default_resources=True)

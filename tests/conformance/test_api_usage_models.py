@@ -4,9 +4,10 @@ import copy
 import json
 
 import pytest
-from conformance_kit import a_cluster, a_manager, names, row
-from foreign_client import FIELDS, wire
 
+from builders.foreign_client import FIELDS, wire
+from builders.nodes import a_manager, an_htc_cluster, names
+from builders.published import row
 from hpc.autoscale.ccbindings import clusters, models
 from hpc.autoscale.ccbindings.client import Client
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
@@ -76,7 +77,7 @@ def test_a_model_reads_json_in_any_case_of_letters(name):
 
 
 def _status():
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     cluster.add_node("htc-1", "htc", state="Ready", placement_group="pg0")
     return cluster.get_cluster_status(nodes=True)
 
@@ -115,7 +116,7 @@ def test_a_bucket_of_the_mock_has_every_count():
 @row("model.bucket_parts")
 def test_a_placement_group_by_keyword():
     """As mocks make it; it counts in the manager's limits."""
-    cluster = a_cluster(max_placement_group_size=5)
+    cluster = an_htc_cluster(max_placement_group_size=5)
     bucket = cluster.nodearrays["htc"].buckets[0]
     bucket.placement_groups.append(
         PlacementGroupStatus(name="pg7", active_core_count=12, active_count=3)
@@ -180,7 +181,7 @@ def test_a_creation_result_has_sets():
 @row("model.management")
 def test_management_results_name_their_nodes():
     """The manager takes its nodes by id or name and status, whoever made the object."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     node = cluster.add_node("htc-1", "htc", state="Ready")
     node_mgr = a_manager(cluster)
 

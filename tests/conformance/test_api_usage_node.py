@@ -5,8 +5,9 @@ import json
 from datetime import datetime, timedelta
 
 import pytest
-from conformance_kit import a_cluster, a_manager, a_node, names, node_arguments, row
 
+from builders.nodes import a_manager, a_planned_node, an_htc_cluster, names, node_arguments
+from builders.published import row
 from hpc.autoscale.hpctypes import Memory
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandprinter import print_demand
@@ -17,7 +18,7 @@ from hpc.autoscale.node.node import Node
 
 def _in_a_cluster(state="Ready", **arguments):
     """A cluster with one node that exists, and that node as a new manager sees it."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     made = cluster.add_node("htc-1", "htc", state=state, hostname="ip-1.example.com", **arguments)
     made.instance_id = "vm-1"
     cluster.assign_ip(["htc-1"])
@@ -44,7 +45,7 @@ def test_subclasses_pass_everything_by_keyword():
 def test_memory_must_be_a_memory():
     """AssertionError for anything else."""
     with pytest.raises(AssertionError):
-        a_node(memory=8)
+        a_planned_node(memory=8)
 
 
 PLAIN = [
@@ -63,7 +64,7 @@ PLAIN = [
 def test_plain_reads(attribute, given, of_the_cluster):
     """What the constructor was given, or what the cluster says of a node."""
     _, node = _in_a_cluster()
-    assert getattr(a_node(**{attribute: given}), attribute) == given
+    assert getattr(a_planned_node(**{attribute: given}), attribute) == given
     assert getattr(node, attribute) == of_the_cluster
 
 
@@ -71,14 +72,14 @@ def test_plain_reads(attribute, given, of_the_cluster):
 def test_bucket_id_leads_to_the_bucket():
     """A node of a cluster has the id of its bucket."""
     cluster, node = _in_a_cluster()
-    assert a_node(bucket_id="b7").bucket_id == "b7"
+    assert a_planned_node(bucket_id="b7").bucket_id == "b7"
     assert node.bucket_id == cluster.nodearrays["htc"].buckets[0].bucket_id
 
 
 @row("node.nodearray")
 def test_the_mangled_nodearray_is_the_nodearray():
     """Grid Engine's tests write `node._Node__nodearray`, and constraints follow."""
-    node = a_node(nodearray="htc")
+    node = a_planned_node(nodearray="htc")
     node._Node__nodearray = "hpc"
     assert node.nodearray == "hpc"
     assert get_constraint({"node.nodearray": "hpc"}).satisfied_by_node(node)
@@ -93,17 +94,21 @@ def test_the_mangled_nodearray_is_the_nodearray():
 )
 def test_the_host_name_is_short(given, short):
     """What stands before the first dot; None and the empty text as they are."""
-    assert a_node(hostname=given).hostname == short
-    assert a_node(hostname=given).fqdn == given
+    assert a_planned_node(hostname=given).hostname == short
+    assert a_planned_node(hostname=given).fqdn == given
     assert _in_a_cluster()[1].hostname == "ip-1"
 
 
 @row("node.hostname_or_uuid")
 def test_there_is_always_something_to_call_a_node_by():
     """The host name, else a text of the node's own that stays the same."""
-    nodes = [a_node(hostname=None), a_node(hostname=""), a_node(hostname=None)]
+    nodes = [
+        a_planned_node(hostname=None),
+        a_planned_node(hostname=""),
+        a_planned_node(hostname=None),
+    ]
     ids = [n.hostname_or_uuid for n in nodes]
-    assert a_node(hostname="ip-1.x").hostname_or_uuid == "ip-1"
+    assert a_planned_node(hostname="ip-1.x").hostname_or_uuid == "ip-1"
     assert len(set(ids)) == 3
     assert all(isinstance(i, str) and i for i in ids)
     assert ids == [n.hostname_or_uuid for n in nodes]
@@ -112,7 +117,7 @@ def test_there_is_always_something_to_call_a_node_by():
 @row("node.private_ip")
 def test_the_mangled_private_ip_is_the_private_ip():
     """Upstream's own mock writes it; there may be none."""
-    node = a_node(private_ip=None)
+    node = a_planned_node(private_ip=None)
     assert node.private_ip is None
     node._Node__private_ip = "10.1.0.9"
     assert node.private_ip == "10.1.0.9"
@@ -121,41 +126,41 @@ def test_the_mangled_private_ip_is_the_private_ip():
 @row("node.vm_family")
 def test_the_family_comes_from_the_table():
     """`unknown` for a size that is not in it."""
-    assert a_node(vm_size="Standard_F4").vm_family == "standardFFamily"
-    assert a_node(vm_size="Standard_None").vm_family == "unknown"
+    assert a_planned_node(vm_size="Standard_F4").vm_family == "standardFFamily"
+    assert a_planned_node(vm_size="Standard_None").vm_family == "unknown"
 
 
 @row("node.vcpu_count")
 def test_vcpus_are_those_given_unless_negative():
     """A negative number means that the table is to be asked, which counts physical cores here."""
-    assert a_node(vcpu_count=3).vcpu_count == 3
-    assert a_node(vcpu_count=-1).vcpu_count == 4
-    assert a_node(vcpu_count=-1, vm_size="Standard_E4_v3").vcpu_count == 2
+    assert a_planned_node(vcpu_count=3).vcpu_count == 3
+    assert a_planned_node(vcpu_count=-1).vcpu_count == 4
+    assert a_planned_node(vcpu_count=-1, vm_size="Standard_E4_v3").vcpu_count == 2
     assert isinstance(Node.vcpu_count, property)
 
 
 @row("node.pcpu_count")
 def test_physical_cores_are_vcpus_by_vcpus_per_core():
     """From the table; what the node has where the table does not know the size."""
-    assert a_node(vm_size="Standard_E4_v3").pcpu_count == 2
-    assert a_node(vm_size="Standard_F4").pcpu_count == 4
-    assert a_node(vm_size="Standard_None", vcpu_count=7).pcpu_count == 7
+    assert a_planned_node(vm_size="Standard_E4_v3").pcpu_count == 2
+    assert a_planned_node(vm_size="Standard_F4").pcpu_count == 4
+    assert a_planned_node(vm_size="Standard_None", vcpu_count=7).pcpu_count == 7
 
 
 @row("node.gpu_count")
 def test_gpus_are_those_given_when_there_are_any():
     """Else those of the table."""
-    assert a_node(vm_size="Standard_NC6", gpu_count=3).gpu_count == 3
-    assert a_node(vm_size="Standard_NC6", gpu_count=0).gpu_count == 1
-    assert a_node(vm_size="Standard_NC6").gpu_count == 1
-    assert a_node().gpu_count == 0
+    assert a_planned_node(vm_size="Standard_NC6", gpu_count=3).gpu_count == 3
+    assert a_planned_node(vm_size="Standard_NC6", gpu_count=0).gpu_count == 1
+    assert a_planned_node(vm_size="Standard_NC6").gpu_count == 1
+    assert a_planned_node().gpu_count == 0
 
 
 @row("node.cores_per_socket")
 def test_cores_per_socket_is_the_tables_number():
     """-1 where it is unknown."""
-    assert a_node(vm_size="Standard_E4_v3").cores_per_socket == 2
-    assert a_node(vm_size="Standard_None").cores_per_socket == -1
+    assert a_planned_node(vm_size="Standard_E4_v3").cores_per_socket == 2
+    assert a_planned_node(vm_size="Standard_None").cores_per_socket == -1
 
 
 @row("node.memory")
@@ -200,7 +205,7 @@ def test_exists_may_be_set():
 @row("node.placement_group")
 def test_a_planned_node_may_be_put_in_a_placement_group():
     """As Grid Engine does while placing; the empty text means none."""
-    node = a_node(placement_group="")
+    node = a_planned_node(placement_group="")
     assert node.placement_group is None
     node.placement_group = "pg-1_x"
     assert (node.placement_group, node.colocated) == ("pg-1_x", True)
@@ -211,7 +216,9 @@ def test_a_planned_node_may_be_put_in_a_placement_group():
 @row("node.placement_group")
 def test_a_placement_group_that_cannot_be_is_refused():
     """RuntimeError for other characters than letters, digits, _ and -, and for moving a node that exists."""
-    planned, existing = a_node(placement_group="pg0"), a_node(placement_group="pg0", exists=True)
+    planned, existing = a_planned_node(placement_group="pg0"), a_planned_node(
+        placement_group="pg0", exists=True
+    )
     for group in ("a b", "a.b", "a/b"):
         with pytest.raises(RuntimeError):
             planned.placement_group = group
@@ -249,7 +256,7 @@ def test_the_private_resources_are_the_store_behind(tmp_path):
 @row("node.available")
 def test_available_goes_down_by_allocation_and_may_be_written():
     """What is written to it counts for the next job."""
-    cluster = a_cluster(count=1)
+    cluster = an_htc_cluster(count=1)
     node_mgr = a_manager(cluster)
     (node,) = node_mgr.allocate({"ncpus": 1}, slot_count=1).nodes
     assert (node.available["ncpus"], node.resources["ncpus"]) == (3, 4)
@@ -274,7 +281,7 @@ def test_metadata_is_a_free_dict():
 @row("node.keep_alive")
 def test_keep_alive_of_planned_and_of_existing_nodes():
     """It may be set until the node exists; RuntimeError then."""
-    planned, existing = a_node(), a_node(exists=True)
+    planned, existing = a_planned_node(), a_planned_node(exists=True)
     planned.keep_alive = True
     assert (planned.keep_alive, planned.required) == (True, True)
     with pytest.raises(RuntimeError):
@@ -293,7 +300,7 @@ def test_keep_alive_of_a_node_that_the_mock_holds():
 @row("node.closed")
 def test_closed_is_one_way():
     """A closed node is not allocated, and cannot be opened again."""
-    node_mgr = a_manager(a_cluster(count=1))
+    node_mgr = a_manager(an_htc_cluster(count=1))
     (node,) = node_mgr.allocate({"ncpus": 1}, slot_count=1).nodes
     node.closed = False
     node.closed = True
@@ -317,8 +324,8 @@ def test_assignments_are_a_set_of_job_ids():
 @row("node.required")
 def test_required_is_allocated_assigned_or_kept_alive():
     """And nothing else; setting it sets the allocated flag."""
-    nodes = {kind: a_node() for kind in ("idle", "assigned", "allocated")}
-    nodes["kept"] = a_node(keep_alive=True)
+    nodes = {kind: a_planned_node() for kind in ("idle", "assigned", "allocated")}
+    nodes["kept"] = a_planned_node(keep_alive=True)
     nodes["assigned"].assign("1")
     nodes["allocated"].required = True
     required = {kind: node.required for kind, node in nodes.items()}
@@ -329,7 +336,7 @@ def test_required_is_allocated_assigned_or_kept_alive():
 @row("node.marked_for_deletion")
 def test_nodes_may_be_marked_for_deletion():
     """False unless somebody sets it."""
-    node = a_node()
+    node = a_planned_node()
     assert node.marked_for_deletion is False
     node.marked_for_deletion = True
     assert node.marked_for_deletion is True
@@ -339,7 +346,7 @@ def test_nodes_may_be_marked_for_deletion():
 @row("node.create_time_unix")
 def test_times_of_creation():
     """A local datetime that PBS adds to, from unix seconds that Grid Engine adds to and that may be set."""
-    node = a_node()
+    node = a_planned_node()
     node.create_time_unix = 1_700_000_000.0
     assert node.create_time == datetime.fromtimestamp(1_700_000_000)
     assert node.create_time + timedelta(seconds=1800) == datetime.fromtimestamp(1_700_001_800)
@@ -349,7 +356,7 @@ def test_times_of_creation():
 @row("node.create_time_remaining")
 def test_time_left_to_boot():
     """Settable, not below 0; -1 once the node is ready."""
-    node = a_node(state="Preparing")
+    node = a_planned_node(state="Preparing")
     node.create_time_remaining = 12.5
     assert node.create_time_remaining == 12.5
     node.create_time_remaining = -5
@@ -361,7 +368,7 @@ def test_time_left_to_boot():
 @row("node.idle_time_remaining")
 def test_time_left_to_be_idle():
     """Settable, not below -1; -1 while something is assigned."""
-    node = a_node(state="Ready")
+    node = a_planned_node(state="Ready")
     node.idle_time_remaining = 12.5
     assert node.idle_time_remaining == 12.5
     node.idle_time_remaining = -5
@@ -386,7 +393,7 @@ def test_the_node_id_comes_with_creation():
 @row("node.version")
 def test_capabilities_and_version():
     """Azure's capabilities of the size, by item and by attribute; the version is a constant."""
-    node = a_node(vm_size="Standard_F4")
+    node = a_planned_node(vm_size="Standard_F4")
     assert node.vm_capabilities["vCPUs"] == node.vm_capabilities.vCPUs == 4
     assert node.version == "7.9"
 

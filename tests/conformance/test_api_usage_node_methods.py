@@ -5,8 +5,9 @@ import json
 from types import SimpleNamespace
 
 import pytest
-from conformance_kit import a_cluster, a_manager, a_node, row
 
+from builders.nodes import a_manager, a_planned_node, an_htc_cluster
+from builders.published import row
 from hpc.autoscale.ccbindings.legacy import ClusterBinding
 from hpc.autoscale.ccbindings.models import NodeCreationResult, NodeCreationResultSet
 from hpc.autoscale.hpctypes import Memory, Size
@@ -34,7 +35,7 @@ def _through_json(d):
 @row("node.software_configuration")
 def test_software_configuration_of_a_node_that_exists():
     """Read-only at the top, `.get` as in any mapping, and nested dicts are shared with the cluster's own node."""
-    cluster = a_cluster(software_configuration=SLURM)
+    cluster = an_htc_cluster(software_configuration=SLURM)
     made = cluster.add_node("htc-1", "htc", state="Ready")
     made.software_configuration["slurm"]["partition"] = "changed"
     (node,) = a_manager(cluster).get_nodes()
@@ -50,7 +51,7 @@ def test_software_configuration_of_a_node_that_exists():
 @row("node.software_configuration")
 def test_software_configuration_of_a_planned_node():
     """That of the nodearray."""
-    node_mgr = a_manager(a_cluster(software_configuration=SLURM))
+    node_mgr = a_manager(an_htc_cluster(software_configuration=SLURM))
     (node,) = node_mgr.allocate({"ncpus": 1}, slot_count=1).nodes
     assert node.software_configuration.get("slurm") == SLURM["slurm"]
 
@@ -58,7 +59,7 @@ def test_software_configuration_of_a_planned_node():
 @row("node.node_attribute_overrides")
 def test_overrides_may_be_written_until_the_node_exists():
     """`Configuration` in them lies over the software configuration, whole key by whole key."""
-    node = a_node(software_configuration={"a": {"x": 1}, "b": 2})
+    node = a_planned_node(software_configuration={"a": {"x": 1}, "b": 2})
     node.node_attribute_overrides["Configuration"] = {"a": {"y": 1}}
     node.node_attribute_overrides["Extra"] = True
     assert dict(node.software_configuration) == {"a": {"y": 1}, "b": 2}
@@ -93,7 +94,7 @@ def test_the_name_format_is_asked_of_the_server():
 @row("node.assign")
 def test_assign_adds_a_job():
     """Twice the same job is once."""
-    node = a_node()
+    node = a_planned_node()
     for job in ("1", "2", "1"):
         node.assign(job)
     assert node.assignments == {"1", "2"}
@@ -103,7 +104,7 @@ def test_assign_adds_a_job():
 @row("node.decrement")
 def test_decrement_checks_subtracts_and_assigns():
     """PBS calls it with constraints only."""
-    node = a_node(resources={"ncpus": 4})
+    node = a_planned_node(resources={"ncpus": 4})
     result = node.decrement(get_constraints([{"ncpus": 1}]))
     assert isinstance(result, MatchResult)
     assert (bool(result), result.total_slots, node.available["ncpus"]) == (True, 1, 3)
@@ -119,7 +120,7 @@ def test_decrement_checks_subtracts_and_assigns():
 )
 def test_a_refused_decrement_says_why_and_changes_nothing(closed, asked, status):
     """Also when one of several constraints fails, and with shared resources among them."""
-    node = a_node(resources={"ncpus": 4})
+    node = a_planned_node(resources={"ncpus": 4})
     if closed:
         node.closed = True
     licences = SharedConsumableResource("lic", "server", 5, 5)
@@ -133,7 +134,7 @@ def test_a_refused_decrement_says_why_and_changes_nothing(closed, asked, status)
 @row("node.clone")
 def test_a_clone_is_independent_and_unassigned():
     """Amounts and metadata are copied, assignments are not; what is done to the copy stays there."""
-    node = a_node(resources={"ncpus": 4, "list": [1]}, hostname="ip-1.x", gpu_count=2)
+    node = a_planned_node(resources={"ncpus": 4, "list": [1]}, hostname="ip-1.x", gpu_count=2)
     node.available["ncpus"] = 3
     node.metadata["a"] = {"b": 1}
     node.assign("1")
@@ -166,7 +167,7 @@ def test_a_node_survives_the_pipe_to_a_hook_script():
         "q": ["a", "b"],
         "x": None,
     }
-    node = a_node(resources=resources, exists=True, state="Ready", placement_group="pg0")
+    node = a_planned_node(resources=resources, exists=True, state="Ready", placement_group="pg0")
     node.available["ncpus"] = 1
     node.assign("12")
     node.metadata["k"] = "v"
@@ -200,7 +201,7 @@ def test_a_scheduler_node_survives_the_pipe_too():
 @row("node.shellify")
 def test_a_shellified_node_reads_by_attribute():
     """In the shell `node.resources.ncpus` is what `node.resources["ncpus"]` is."""
-    node = a_node(resources={"ncpus": 4, "k-v": 1})
+    node = a_planned_node(resources={"ncpus": 4, "k-v": 1})
     node.metadata["pbs_state"] = "free"
     node.shellify()
     assert node.resources.ncpus == node.resources["ncpus"] == 4
@@ -214,7 +215,7 @@ def test_a_shellified_node_reads_by_attribute():
 @row("node.update")
 def test_what_the_scheduler_says_of_a_node_is_merged_in():
     """Its amounts win, other keys stay, jobs and metadata are added."""
-    node = a_node(resources={"ncpus": 4, "only": "here"}, exists=True)
+    node = a_planned_node(resources={"ncpus": 4, "only": "here"}, exists=True)
     said = SchedulerNode("ip-1", {"ncpus": 8, "queue": "q"})
     said.available["ncpus"] = 2
     said.assign("9")
@@ -230,7 +231,7 @@ def test_what_the_scheduler_says_of_a_node_is_merged_in():
 @row("node.set_placement_group_escaped")
 def test_illegal_characters_become_underscores():
     """What was set is returned."""
-    node = a_node()
+    node = a_planned_node()
     assert node.set_placement_group_escaped("a.b c/d-e_f") == "a_b_c_d-e_f"
     assert node.placement_group == "a_b_c_d-e_f"
     node.set_placement_group_escaped(None)
@@ -272,7 +273,7 @@ def test_machines_that_cyclecloud_does_not_know():
 )
 def test_minimum_space_is_the_least_that_fits(asked, space):
     """-1 where no constraint cares, 1 where there is none."""
-    node = a_node(resources={"ncpus": 4, "gb": 8, "owner": "alice"})
+    node = a_planned_node(resources={"ncpus": 4, "gb": 8, "owner": "alice"})
     assert minimum_space(get_constraints(asked), node) == space
     assert minimum_space(constraints=get_constraints(asked), node=node) == space
 
@@ -290,7 +291,7 @@ def test_exactly_the_queryable_properties_can_be_asked_for():
             refused.append(name)
     assert isinstance(QUERYABLE_PROPERTIES, list)
     assert {"resources", "idle_time_remaining", "target_state", "closed"} <= set(refused)
-    node = a_node()
+    node = a_planned_node()
     assert all(hasattr(node, name) for name in QUERYABLE_PROPERTIES)
 
 
@@ -298,4 +299,4 @@ def test_exactly_the_queryable_properties_can_be_asked_for():
 def test_the_property_object_reads_a_node():
     """`Node.vcpu_count` is a property, which upstream's tests hand about."""
     assert isinstance(Node.vcpu_count, property)
-    assert Node.vcpu_count.fget(a_node(vcpu_count=3)) == 3
+    assert Node.vcpu_count.fget(a_planned_node(vcpu_count=3)) == 3

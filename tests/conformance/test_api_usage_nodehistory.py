@@ -3,8 +3,8 @@
 import os
 import sqlite3
 
-from conformance_kit import a_node, names, row
-
+from builders.nodes import a_planned_node, names
+from builders.published import row
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.nodehistory import NodeHistory, NullNodeHistory, SQLiteNodeHistory
 
@@ -12,7 +12,7 @@ from hpc.autoscale.node.nodehistory import NodeHistory, NullNodeHistory, SQLiteN
 def existing(number, state="Ready", **changed):
     """A node that the server knows."""
     name = f"htc-{number}"
-    return a_node(
+    return a_planned_node(
         name=name,
         node_id=DelayedNodeId(name, node_id=f"Id-{number}"),
         hostname=f"ip-{number}",
@@ -66,7 +66,7 @@ def test_a_read_only_history_writes_nothing(tmp_path):
 def test_the_null_history_takes_every_node_for_idle_and_booting():
     """With the time 0, so that every timeout is over."""
     history: NodeHistory = NullNodeHistory()
-    history.update([existing(1), a_node()])
+    history.update([existing(1), a_planned_node()])
     assert history.find_unmatched() == [("Id-1", "ip-1", 0.0)]
     assert history.find_booting(for_at_least=1e9) == [("Id-1", "ip-1", 0.0)]
 

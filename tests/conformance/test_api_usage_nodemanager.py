@@ -1,13 +1,15 @@
 """Section 10, first half: what a node manager knows, and default resources."""
 
 import pytest
-from conformance_kit import a_cluster, a_config, a_manager, names, row
 
+from builders.nodes import a_manager, an_htc_cluster, names
+from builders.published import row
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.hpctypes import Memory, Size
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.node import Node, UnmanagedNode
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
+from hpc.autoscale.testing import a_config
 from hpc.autoscale.util import load_config
 
 
@@ -19,7 +21,7 @@ def test_a_manager_from_a_loaded_configuration():
         {"select": {}, "name": "slots", "value": 1},
         {"select": {"slots": 4}, "name": "size", "value": "large"},
     ]
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     node_mgr = new_node_manager(load_config(a_config(cluster, default_resources=defaults)))
     resources = node_mgr.get_buckets()[0].resources
     assert isinstance(node_mgr, NodeManager)
@@ -31,7 +33,7 @@ def test_a_manager_from_a_loaded_configuration():
 @row("private.existing_nodes")
 def test_existing_nodes_are_accepted_and_not_used():
     """As upstream does; add_unmanaged_nodes is the way."""
-    config = a_config(a_cluster())
+    config = a_config(an_htc_cluster())
     node_mgr = new_node_manager(config, existing_nodes=[SchedulerNode("onprem", {"ncpus": 4})])
     assert node_mgr.get_nodes() == []
     assert names(b.example_node for b in node_mgr.get_buckets()) == ["htc-0"]
@@ -40,7 +42,7 @@ def test_existing_nodes_are_accepted_and_not_used():
 @row("node_mgr.new_node_manager")
 def test_switches_of_the_configuration():
     """System defaults, nodes that are to be taken for on-premises ones, host names made of addresses."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     for name in ("htc-1", "htc-2"):
         cluster.add_node(name, "htc", state="Ready")
     cluster.assign_ip(["htc-1", "htc-2"])
@@ -55,7 +57,7 @@ def test_switches_of_the_configuration():
 @row("node_mgr.new_node_manager")
 def test_placement_groups_of_the_configuration():
     """Those of `default` and of the nodearray; the bucket without a group comes last."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     cluster.add_bucket("htc", "Standard_F8s", 10, 10)
     groups = {"default": {"placement_groups": ["x"]}, "htc": {"placement_groups": ["y"]}}
     buckets = a_manager(cluster, nodearrays=groups).get_buckets()
@@ -79,7 +81,7 @@ def test_a_manager_made_by_hand():
 @row("node_mgr.get_buckets_by_id")
 def test_buckets_are_the_valid_ones():
     """In declared order; by id only where ids do not repeat."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     cluster.add_bucket("htc", "Standard_F8s", 10, 10, valid=False)
     cluster.add_bucket("htc", "Standard_F2", 10, 10)
     node_mgr = a_manager(cluster)
@@ -96,7 +98,7 @@ def test_buckets_are_the_valid_ones():
 @row("node_mgr.get_new_nodes")
 def test_nodes_by_what_they_are():
     """All, failed and new ones; the list of failed nodes is the caller's, as PBS appends to it."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     cluster.add_node("htc-1", "htc", state="Ready")
     cluster.add_node("htc-2", "htc", state="Failed")
     node_mgr = a_manager(cluster)
@@ -130,7 +132,7 @@ FORMS = [
 )
 def test_values_of_default_resources(value, expected):
     """On buckets, on nodes that exist, and on later ones."""
-    cluster = a_cluster(software_configuration={"owner": "alice"})
+    cluster = an_htc_cluster(software_configuration={"owner": "alice"})
     cluster.add_node("htc-1", "htc", state="Ready")
     node_mgr = a_manager(cluster)
     node_mgr.add_default_resource(selection={}, resource_name="r", default_value=value)
@@ -210,7 +212,7 @@ def test_a_default_that_cannot_be_is_refused():
 @row("node_mgr.set_system_default_resources")
 def test_system_defaults():
     """Cores, GPUs, memory in five units, nodearray and the node's id."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     cluster.add_node("htc-1", "htc", state="Ready")
     node_mgr = a_manager(cluster, disable_default_resources=True)
     node_mgr.set_system_default_resources()
@@ -259,7 +261,7 @@ def test_an_example_of_any_size():
 @row("node_mgr.regions")
 def test_limits_of_regions_and_of_the_cluster():
     """Each region by itself; one without a bucket is a RuntimeError."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     cluster.add_nodearray("east", {}, location="eastus")
     cluster.add_bucket("east", "Standard_F8s", 10, 10, regional_quota_core_count=64)
     cluster.add_node("east-1", "east", state="Ready")
@@ -293,7 +295,7 @@ def test_the_mock_found_there_lasts_across_managers():
 @row("node_mgr.placement_groups")
 def test_placement_groups_are_added_at_the_end():
     """Each with its nodearray's limits; a second of the same name and size is left out."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     cluster.add_nodearray("hpc", {}, max_placement_group_size=5)
     cluster.add_bucket("hpc", "Standard_F8s", 10, 10)
     node_mgr = a_manager(cluster)

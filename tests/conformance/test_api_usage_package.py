@@ -15,9 +15,11 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 import pytest
-from conformance_kit import a_cluster, a_node, python, row
 
 import hpc.autoscale
+from builders.nodes import a_planned_node, an_htc_cluster
+from builders.processes import python
+from builders.published import row
 from hpc.autoscale import cli, hpclogging
 from hpc.autoscale.cli import GenericDriver
 from hpc.autoscale.job.demandprinter import ExcludeDemandPrinterFilter
@@ -155,7 +157,7 @@ def test_the_filter_is_found_by_its_dotted_name(tmp_path):
 
 def _saved_cluster(tmp_path):
     """A configuration file over a saved cluster status, as a support engineer would make one."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     cluster.add_node("htc-1", "htc", state="Ready", hostname="ip-0A010002")
     status = cluster.get_cluster_status(nodes=True).to_dict()
     config = {
@@ -293,7 +295,9 @@ def test_rows_of_the_history_are_written_in_blocks(monkeypatch, block):
     """Whatever SCALELIB_SQLITE_INSERT_BLOCK says, all nodes get into the history."""
     monkeypatch.setenv("SCALELIB_SQLITE_INSERT_BLOCK", block)
     with SQLiteNodeHistory("h.db") as history:
-        history.update([a_node(node_id=DelayedNodeId(f"n{i}", f"id-{i}")) for i in range(5)])
+        history.update(
+            [a_planned_node(node_id=DelayedNodeId(f"n{i}", f"id-{i}")) for i in range(5)]
+        )
         assert len(history.find_unmatched(for_at_least=-1)) == 5
 
 

@@ -4,8 +4,9 @@ import io
 import json
 
 import pytest
-from conformance_kit import a_cluster, a_config, a_manager, a_node, names, row
 
+from builders.nodes import a_manager, a_planned_node, an_htc_cluster, names
+from builders.published import row
 from hpc.autoscale import hpclogging
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandcalculator import new_demand_calculator
@@ -17,6 +18,7 @@ from hpc.autoscale.node.constraints import get_constraint
 from hpc.autoscale.node.limits import _SharedLimit
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import NullNodeHistory, SQLiteNodeHistory
+from hpc.autoscale.testing import a_config
 from hpc.autoscale.util import AliasDict
 
 
@@ -48,7 +50,7 @@ def test_resources_written_behind_the_view_of_planned_nodes_and_of_buckets():
 @row("private._resources")
 def test_a_node_written_to_stays_apart_from_its_likes():
     """What is available on one of several equal nodes counts for that one only."""
-    node_mgr = a_manager(a_cluster(count=3))
+    node_mgr = a_manager(an_htc_cluster(count=3))
     nodes = node_mgr.allocate({"ncpus": 1}, node_count=3).nodes
     nodes[1]._resources["special"] = nodes[1].available["special"] = 1
     nodes[2].available["ncpus"] = 0
@@ -81,7 +83,7 @@ def test_what_upstreams_own_tests_reach_into(monkeypatch):
     aliases = AliasDict({"ncpus": 4})
     aliases.add_alias("slots", "ncpus")
     limit = _SharedLimit("Cluster", 4, 8)
-    dcalc = new_demand_calculator(a_config(a_cluster()), node_history=NullNodeHistory())
+    dcalc = new_demand_calculator(a_config(an_htc_cluster()), node_history=NullNodeHistory())
     job = Job("1", [{"ncpus": 1}])
     vm_sizes._inititialize_impl()
     assert dcalc._add_job(job).status == "success"
@@ -95,7 +97,7 @@ def test_what_upstreams_own_tests_reach_into(monkeypatch):
 @pytest.mark.parametrize(("override", "expected"), [(True, 1), (False, 4), (None, 1)])
 def test_override_resources_keeps_the_clusters_amounts(override, expected):
     """PBS says with this key that the scheduler's amounts are not to be taken over; its metadata is, in any case."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     cluster.add_node("htc-1", "htc", state="Ready", hostname="ip-1")
     host = SchedulerNode("ip-1.example.com", {"ncpus": 1})
     host.metadata["pbs_state"] = "free"
@@ -110,7 +112,7 @@ def test_override_resources_keeps_the_clusters_amounts(override, expected):
 @row("private.metadata_keys")
 def test_a_running_job_makes_a_node_ready_for_the_history():
     """Whatever CycleCloud says of its state: it will not time out as booting."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     for number in (1, 2):
         cluster.add_node(f"htc-{number}", "htc", state="Preparing", hostname=f"ip-{number}")
     host = SchedulerNode("ip-1", {"ncpus": 4})
@@ -124,7 +126,7 @@ def test_a_running_job_makes_a_node_ready_for_the_history():
 @row("nodehistory.find_ignored")
 def test_a_node_may_say_itself_that_it_is_to_be_left_alone():
     """By the key `__ignore__`, which the history reads."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     for number in (1, 2):
         cluster.add_node(f"htc-{number}", "htc", state="Ready", hostname=f"ip-{number}")
     found = []
@@ -147,4 +149,4 @@ def test_attributes_of_their_own_on_our_objects():
         history.last_match_timeout = 300
         assert (history.create_timeout, history.last_match_timeout) == (1800, 300)
     assert node_mgr.get_nodes()[0].my_own == {"a": 1}
-    assert not hasattr(a_node(), "my_own")
+    assert not hasattr(a_planned_node(), "my_own")

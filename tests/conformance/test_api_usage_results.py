@@ -4,8 +4,9 @@ import io
 import logging as stdlib
 
 import pytest
-from conformance_kit import a_manager, a_node, row
 
+from builders.nodes import a_manager, a_planned_node
+from builders.published import row
 from hpc.autoscale import hpclogging, results
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.job import Job
@@ -29,7 +30,7 @@ from hpc.autoscale.util import NullSingletonLock
 
 
 def _one_of_each(status):
-    node, constraint = a_node(), MinResourcePerNode("ncpus", 1)
+    node, constraint = a_planned_node(), MinResourcePerNode("ncpus", 1)
     reasons = None if status == "success" else ["too small", "too far"]
     nodes, slots = ([node], 1) if status == "success" else (None, None)
     return [
@@ -71,7 +72,7 @@ def test_constraints_of_others_make_satisfied_results():
     """With or without reasons and a score; registered handlers hear of each."""
     heard = []
     register_result_handler(heard.append)
-    node, constraint = a_node(), MinResourcePerNode("ncpus", 1)
+    node, constraint = a_planned_node(), MinResourcePerNode("ncpus", 1)
     plain = SatisfiedResult("success", constraint, node)
     scored = SatisfiedResult("success", constraint, node, score=3)
     refused = SatisfiedResult("WrongQueue", constraint, node, reasons=["not in all.q"])
@@ -88,7 +89,7 @@ def test_constraints_of_others_make_satisfied_results():
 @row("results.EarlyBailoutResult")
 def test_early_bailout_with_and_without_a_node():
     """`("success")` and `(status, node, reasons)`."""
-    node = a_node()
+    node = a_planned_node()
     go_on, stop = EarlyBailoutResult("success"), EarlyBailoutResult("full", node, ["no room"])
     assert (bool(go_on), go_on.node, bool(stop), stop.node) == (True, None, False, node)
     assert stop.reasons == ["no room"]
@@ -101,7 +102,7 @@ def test_analyze_skips_what_succeeded():
     def interesting(result):
         return not (isinstance(result, (MatchResult, EarlyBailoutResult)) and result)
 
-    node = a_node()
+    node = a_planned_node()
     heard = [
         EarlyBailoutResult("success"),
         MatchResult("success", node, 1),
@@ -155,7 +156,7 @@ def test_registering_returns_the_handler_and_calls_it_at_construction():
     seen = []
     assert register_result_handler(handler) is handler
     register_result_handler(lambda result: seen.append(result.reasons))
-    made = MatchResult("NodeClosed", a_node(), 1, ["closed"])
+    made = MatchResult("NodeClosed", a_planned_node(), 1, ["closed"])
     assert handler.by_context["[initialization]"] == [made]
     assert seen == [["closed"]]
 
@@ -175,7 +176,7 @@ def test_the_list_of_handlers_stays_the_same_object():
 def test_results_are_filed_by_context():
     """In order, under the context that was set, which the log shows too."""
     ctx = register_result_handler(DefaultContextHandler("[initialization]"))
-    node = a_node()
+    node = a_planned_node()
     first = MatchResult("success", node, 1)
     ctx.set_context("[Job 1]")
     stream = io.StringIO()

@@ -7,8 +7,9 @@ import subprocess
 import sys
 
 import pytest
-from conformance_kit import a_manager, a_node, row
 
+from builders.nodes import a_manager, a_planned_node
+from builders.published import row
 from hpc.autoscale import util
 from hpc.autoscale.hpctypes import Memory
 from hpc.autoscale.job.job import Job
@@ -44,7 +45,7 @@ def test_partition_groups_in_input_order():
 @row("util.partition")
 def test_partition_takes_its_function_by_keyword():
     """HPC Pack calls `partition(nodes, func=…)`, others by position."""
-    nodes = [a_node(name="a-1", nodearray="a"), a_node(name="b-1", nodearray="b")]
+    nodes = [a_planned_node(name="a-1", nodearray="a"), a_planned_node(name="b-1", nodearray="b")]
     by_position = partition(nodes, lambda n: n.nodearray)
     assert partition(nodes, func=lambda n: n.nodearray) == by_position
     assert partition(node_list=nodes, func=lambda n: n.nodearray) == by_position
@@ -191,7 +192,7 @@ def test_new_singleton_lock_follows_lock_file(tmp_path, monkeypatch):
 def test_no_host_name_is_valid_without_one():
     """None and the empty text are not valid, whatever the patterns."""
     for hostname in (None, ""):
-        assert not is_valid_hostname({"valid_hostnames": [".*"]}, a_node(hostname=hostname))
+        assert not is_valid_hostname({"valid_hostnames": [".*"]}, a_planned_node(hostname=hostname))
 
 
 @row("util.is_valid_hostname")
@@ -209,7 +210,7 @@ def test_no_host_name_is_valid_without_one():
 )
 def test_patterns_match_from_the_start_of_the_short_name(patterns, valid):
     """As re.match does; a bare text, which PBS writes, is one pattern."""
-    node = a_node(hostname="ip-0A000004.example.com")
+    node = a_planned_node(hostname="ip-0A000004.example.com")
     assert is_valid_hostname({"valid_hostnames": patterns}, node) is valid
 
 
@@ -217,18 +218,18 @@ def test_patterns_match_from_the_start_of_the_short_name(patterns, valid):
 def test_without_patterns_standalone_dns_decides():
     """With it only names made of the address are final; without it any name is."""
     dns = {"cyclecloud": {"hosts": {"standalone_dns": {"enabled": False}}}}
-    assert is_valid_hostname({}, a_node(hostname="ip-0A000004"))
-    assert not is_valid_hostname({}, a_node(hostname="localhost"))
-    assert not is_valid_hostname({}, a_node(hostname="ip-0A0000045"))
-    assert is_valid_hostname({}, a_node(hostname="localhost", software_configuration=dns))
+    assert is_valid_hostname({}, a_planned_node(hostname="ip-0A000004"))
+    assert not is_valid_hostname({}, a_planned_node(hostname="localhost"))
+    assert not is_valid_hostname({}, a_planned_node(hostname="ip-0A0000045"))
+    assert is_valid_hostname({}, a_planned_node(hostname="localhost", software_configuration=dns))
 
 
 @row("util.is_standalone_dns")
 def test_standalone_dns_of_nodes_and_buckets():
     """On unless the configuration says otherwise; PBS asks of a bucket."""
     off = {"cyclecloud": {"hosts": {"standalone_dns": {"enabled": False}}}}
-    assert is_standalone_dns(a_node())
-    assert not is_standalone_dns(a_node(software_configuration=off))
+    assert is_standalone_dns(a_planned_node())
+    assert not is_standalone_dns(a_planned_node(software_configuration=off))
     assert is_standalone_dns(a_manager().get_buckets()[0])
 
 
@@ -249,7 +250,7 @@ def test_standalone_dns_of_nodes_and_buckets():
 )
 def test_timeouts_by_nodearray(given, seconds):
     """A number, a number as text, or by nodearray with `default`; else 300 and 1800."""
-    node = a_node(nodearray="htc")
+    node = a_planned_node(nodearray="htc")
     assert parse_idle_timeout({"idle_timeout": given}, node) == (seconds or 300)
     assert parse_boot_timeout({"boot_timeout": given}, node) == (seconds or 1800)
 

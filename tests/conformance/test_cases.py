@@ -2,9 +2,10 @@
 
 import json
 
-import case_replay
 import pytest
-from conformance_kit import python
+
+from builders import case_replay
+from builders.processes import python
 
 ALL = case_replay.load()
 

@@ -9,8 +9,8 @@ import inspect
 import logging
 
 import pytest
-from conformance_kit import a_cluster, a_manager, a_node
 
+from builders.nodes import a_manager, a_planned_node, an_htc_cluster
 from hpc.autoscale import codeanalysis, hpclogging, results, util
 from hpc.autoscale.ccbindings import models
 from hpc.autoscale.ccbindings.legacy import ClusterBinding
@@ -227,7 +227,7 @@ TABLE = [
     ),
     (
         "Node",
-        a_node,
+        a_planned_node,
         {**NEW, "hostname": None, "fqdn": None, "gpu_count": 0, "_node_index": 1},
     ),
     (
@@ -513,7 +513,7 @@ TABLE = [
     ),
     (
         "MockClusterBinding.add_bucket",
-        lambda: a_cluster().nodearrays["htc"].buckets[0],
+        lambda: an_htc_cluster().nodearrays["htc"].buckets[0],
         {
             "valid": True,
             "active_count": 0,
@@ -530,7 +530,7 @@ TABLE = [
     ),
     (
         "MockClusterBinding.add_node",
-        lambda: a_cluster().add_node("htc-1", "htc"),
+        lambda: an_htc_cluster().add_node("htc-1", "htc"),
         {
             "state": "Started",
             "target_state": "Started",
@@ -624,7 +624,7 @@ def test_what_can_be_written_into_is_each_ones_own(make, expected):
 
 @pytest.mark.parametrize(
     "make",
-    [Job, a_node, lambda: SchedulerNode("ip-1"), lambda: UnmanagedNode("ip-1")],
+    [Job, a_planned_node, lambda: SchedulerNode("ip-1"), lambda: UnmanagedNode("ip-1")],
     ids=["Job", "Node", "SchedulerNode", "UnmanagedNode"],
 )
 def test_what_is_written_into_stays(make):
@@ -669,7 +669,7 @@ def test_timeouts_of_a_configuration_without_any():
 )
 def test_a_constraint_without_an_opinion(constraint):
     """It has room for anything, and taking nothing is done."""
-    node = a_node(resources={"owner": "x"})
+    node = a_planned_node(resources={"owner": "x"})
     assert constraint.minimum_space(node) == -1
     assert constraint.do_decrement(node) is True
     assert node.available == {"owner": "x"}

@@ -10,16 +10,17 @@ import json
 import re
 from pathlib import Path
 
-import case_replay
 import pytest
-from conformance_kit import a_cluster, a_config, a_manager, a_node, names
 
+from builders import case_replay
+from builders.nodes import a_manager, a_planned_node, an_htc_cluster, names
 from hpc.autoscale import cli
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandcalculator import new_demand_calculator
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.constraints import get_constraint
 from hpc.autoscale.node.nodehistory import NullNodeHistory
+from hpc.autoscale.testing import a_config
 from hpc.autoscale.util import new_singleton_lock
 
 HERE = Path(__file__).parent
@@ -71,7 +72,7 @@ def test_every_test_that_is_named_is_there():
 
 def test_node_overrides_of_the_configuration_do_nothing():
     """W23: upstream reads the key and never finds anything under it."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     cluster.add_node("htc-1", "htc", state="Ready")
     overridden = a_manager(cluster, **{"_node-overrides": {"": {"Status": "Failed"}, "htc-1": {}}})
     assert [n.state for n in overridden.get_nodes()] == ["Ready"]
@@ -81,8 +82,8 @@ def test_default_arguments_are_not_shared():
     """W50: what is put into one result is not in the next."""
     DemandResult([], [], [], []).buckets.append("mine")
     assert DemandResult([], [], [], []).buckets == []
-    first = new_demand_calculator(a_config(a_cluster()))
-    second = new_demand_calculator(a_config(a_cluster()))
+    first = new_demand_calculator(a_config(an_htc_cluster()))
+    second = new_demand_calculator(a_config(an_htc_cluster()))
     assert first.node_history is not second.node_history
     assert NullNodeHistory().nodes is not NullNodeHistory().nodes
 
@@ -97,7 +98,7 @@ def test_lock_path_is_read_too(tmp_path):
 
 def test_equal_nodes_are_not_looked_at_one_by_one():
     """W60: two thousand slots fill five hundred nodes without one of them being made or asked."""
-    node_mgr = a_manager(a_cluster(count=500))
+    node_mgr = a_manager(an_htc_cluster(count=500))
     looked_at = []
     bucket = node_mgr.get_buckets()[0]
     handle = bucket._handle
@@ -121,13 +122,13 @@ def test_saved_nodes_without_a_status(tmp_path, monkeypatch, capsys):
 
 def test_demand_of_azscale_without_a_driver_can_be_called():
     """W73: it is hidden, and there."""
-    demand = cli.ScaleLibCLI().demand(a_config(a_cluster()), ["name"], "table")
+    demand = cli.ScaleLibCLI().demand(a_config(an_htc_cluster()), ["name"], "table")
     assert demand.new_nodes == []
 
 
 def test_the_mock_lists_deallocated_nodes():
     """W78: so that a manager can start them."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     cluster.add_node("htc-1", "htc", state="Ready")
     cluster.deallocate_nodes(names=["htc-1"])
     node_mgr = a_manager(cluster)
@@ -139,7 +140,7 @@ def test_the_mock_lists_deallocated_nodes():
 
 def test_the_mock_gives_back_places():
     """W78: a full cluster has room again for every node that is shut down."""
-    cluster = a_cluster(count=2)
+    cluster = an_htc_cluster(count=2)
     for _ in range(3):
         node_mgr = a_manager(cluster)
         nodes = node_mgr.allocate({"ncpus": 4}, node_count=2).nodes
@@ -151,7 +152,7 @@ def test_the_mock_gives_back_places():
 
 def test_the_mock_keeps_what_is_to_be_kept():
     """KeepAlive: the answer for such a node is an error, and it goes on running."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     cluster.add_node("htc-1", "htc", keep_alive=True)
     (refused,) = cluster.shutdown_nodes(names=["htc-1"]).nodes
     assert (refused.status, cluster.nodes["htc-1"].target_state) == ("Error", "Started")
@@ -161,15 +162,15 @@ def test_the_list_of_a_buckets_nodes_is_the_callers():
     """What is put into it stays there; add_nodes adds."""
     node_mgr = a_manager()
     bucket = node_mgr.get_buckets()[0]
-    bucket.nodes.append(a_node(name="htc-7"))
+    bucket.nodes.append(a_planned_node(name="htc-7"))
     assert node_mgr.get_nodes() == []
-    bucket.add_nodes([a_node(name="htc-7", hostname="ip-7")])
+    bucket.add_nodes([a_planned_node(name="htc-7", hostname="ip-7")])
     assert names(bucket.nodes) == names(node_mgr.get_nodes()) == ["htc-7"]
 
 
 def test_a_partly_placed_job_reports_what_it_got():
     """The result and the job agree."""
-    dcalc = new_demand_calculator(a_config(a_cluster(count=2)), node_history=NullNodeHistory())
+    dcalc = new_demand_calculator(a_config(an_htc_cluster(count=2)), node_history=NullNodeHistory())
     job = Job("1", {"ncpus": 1}, iterations=20)
     result = dcalc._add_job(job)
     assert (result.total_slots, job.iterations_remaining) == (8, 12)
@@ -181,7 +182,7 @@ def test_an_alternative_is_chosen_when_the_node_is_reached():
     turned = {"or": [{"owner": "x"}, {"ncpus": 1}]}
     refused, placed = (
         a_manager(
-            a_cluster(), default_resources=[{"select": {}, "name": "owner", "value": "x"}]
+            an_htc_cluster(), default_resources=[{"select": {}, "name": "owner", "value": "x"}]
         ).allocate([{"ncpus": 4}, alternatives], node_count=1)
         for alternatives in (either, turned)
     )
@@ -192,7 +193,7 @@ def test_an_alternative_is_chosen_when_the_node_is_reached():
 @pytest.mark.parametrize("wanted", [{"node.exists": True}, {"node.state": "Ready"}])
 def test_properties_of_existing_nodes_match_nothing(wanted):
     """The example node of a bucket does not exist and is off, so no node of the bucket is asked."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     cluster.add_node("htc-1", "htc", state="Ready")
     node_mgr = a_manager(cluster)
     assert not node_mgr.allocate([wanted, {"ncpus": 1}], slot_count=1)

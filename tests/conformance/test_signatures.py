@@ -16,8 +16,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from conformance_kit import a_cluster, a_manager, a_node, node_arguments, python
 
+from builders.nodes import a_manager, a_planned_node, an_htc_cluster, node_arguments
+from builders.processes import python
 from hpc.autoscale.hpctypes import Memory
 from hpc.autoscale.node.bucket import NodeDefinition
 from hpc.autoscale.node.constraints import get_constraint
@@ -168,10 +169,10 @@ def _objects():
     from hpc.autoscale.node import limits, nodehistory, vm_sizes
     from hpc.autoscale.node.delayednodeid import DelayedNodeId
 
-    node, constraint = a_node(), get_constraint({"ncpus": 1})
+    node, constraint = a_planned_node(), get_constraint({"ncpus": 1})
     pool = cons.SharedConsumableResource("l", "s", 1, 1)
     value = cons.SharedNonConsumableResource("l", "s", 1)
-    node_mgr = a_manager(a_cluster())
+    node_mgr = a_manager(an_htc_cluster())
     made = [
         clock.MockClock(),
         results.AllocationResult("Failed"),
@@ -209,8 +210,7 @@ def _objects():
 
 def test_attributes_of_objects(tmp_path):
     """What is published as an attribute can be read from an object."""
-    from cli_like import CLI
-
+    from builders.integration_cli import CLI
     from hpc.autoscale.util import SingletonFileLock
 
     lock = SingletonFileLock(str(tmp_path / "lock"))

@@ -1,8 +1,8 @@
 """The words in which results say what came of a question. Callers and `analyze` tell cases apart by them."""
 
 import pytest
-from conformance_kit import a_cluster, a_config, a_manager, a_node
 
+from builders.nodes import a_manager, a_planned_node, an_htc_cluster
 from hpc.autoscale.job.demandcalculator import new_demand_calculator
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node import constraints as cons
@@ -10,18 +10,19 @@ from hpc.autoscale.node.bucket import bucket_candidates
 from hpc.autoscale.node.constraints import get_constraint, get_constraints
 from hpc.autoscale.node.nodehistory import NullNodeHistory
 from hpc.autoscale.results import register_result_handler
+from hpc.autoscale.testing import a_config
 
 
 def asked(expr, **changed):
     """What a constraint says of a node of four cores."""
-    node = a_node(**{"resources": {"ncpus": 4, "owner": "alice"}, **changed})
+    node = a_planned_node(**{"resources": {"ncpus": 4, "owner": "alice"}, **changed})
     constraint = expr if isinstance(expr, cons.NodeConstraint) else get_constraint(expr)
     return constraint.satisfied_by_node(node)
 
 
 def in_use(constraint):
     """What a constraint says of a node that somebody works on."""
-    node = a_node()
+    node = a_planned_node()
     node.required = True
     node.assign("somebody")
     return constraint.satisfied_by_node(node)
@@ -29,7 +30,7 @@ def in_use(constraint):
 
 def failed_lately():
     """What a bucket with a capacity failure five seconds ago says."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     cluster.nodearrays["htc"].buckets[0].last_capacity_failure = 5.0
     bucket = a_manager(cluster).get_buckets()[0]
     return get_constraint({"capacity-failure-backoff": 300}).satisfied_by_bucket(bucket)
@@ -37,13 +38,13 @@ def failed_lately():
 
 def placed(expr=None, count=1, **job):
     """What the calculator says of a job on a cluster of two nodes."""
-    dcalc = new_demand_calculator(a_config(a_cluster(count=2)), node_history=NullNodeHistory())
+    dcalc = new_demand_calculator(a_config(an_htc_cluster(count=2)), node_history=NullNodeHistory())
     return dcalc._add_job(Job("1", expr or {"ncpus": 1}, **job))
 
 
 def closed():
     """What a closed node says."""
-    node = a_node()
+    node = a_planned_node()
     node.closed = True
     return node.decrement(get_constraints([{"ncpus": 1}]))
 
@@ -67,7 +68,7 @@ WORDS = {
     "CompoundFailure": lambda: placed(node_count=9),
     # of one node
     "NodeClosed": closed,
-    "NodeRejected": lambda: a_node().decrement(get_constraints([{"ncpus": 9}])),
+    "NodeRejected": lambda: a_planned_node().decrement(get_constraints([{"ncpus": 9}])),
     # of buckets
     "NoBucketsDefined": lambda: bucket_candidates([], []),
     # of one constraint

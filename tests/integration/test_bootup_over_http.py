@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from scripted_server import Answer, serving
 
+from builders.scripted_server import Answer, serving
 from hpc.autoscale.ccbindings.errors import CycleCloudError, InconsistentStatus
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager

@@ -9,9 +9,9 @@ import sys
 from argparse import Namespace
 
 import pytest
-from cli_kit import GridCLI
-from cli_kit import grid as grid
 
+from builders.grid_cli import GridCLI
+from builders.grid_cli import grid as grid
 from hpc.autoscale import clilib
 from hpc.autoscale.job.demandcalculator import new_demand_calculator
 from hpc.autoscale.job.job import Job

@@ -4,10 +4,10 @@ import json
 import socket
 
 import pytest
-from cost_kit import PRICES, a_page, an_item
-from scripted_server import serving
 from test_cost_usage import F4, USAGE, a_usage, an_hour
 
+from builders.price_service import PRICES, a_page, an_item
+from builders.scripted_server import serving
 from hpc.autoscale import cli
 
 PERIOD = ["--start", "2026-01-01", "--end", "2026-01-02T00:00Z"]

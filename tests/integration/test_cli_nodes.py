@@ -5,8 +5,8 @@ import json
 import re
 
 import pytest
-from cli_kit import grid as grid
 
+from builders.grid_cli import grid as grid
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 

@@ -5,8 +5,8 @@ import logging
 from types import SimpleNamespace
 
 import pytest
-from cli_kit import grid  # noqa: F401 - a fixture
 
+from builders.grid_cli import grid  # noqa: F401 - a fixture
 from hpc.autoscale import hpclogging
 from hpc.autoscale.ccbindings.legacy import ClusterBinding
 

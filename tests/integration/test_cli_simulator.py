@@ -9,8 +9,8 @@ import time
 from collections import Counter
 
 import pytest
-from scripted_server import Answer, serving
 
+from builders.scripted_server import Answer, serving
 from hpc.autoscale import cli
 from hpc.autoscale.simulator import serve
 from hpc.autoscale.util import SingletonFileLock

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 import trustme
-from cost_kit import PRICES, a_page, an_item, costs
-from scripted_server import Answer, FakeTime, serving
 
+from builders.price_service import PRICES, a_page, an_item, costs
+from builders.scripted_server import Answer, FakeTime, serving
 from hpc.autoscale.cost import cache
 from hpc.autoscale.cost.azurecost import azurecost
 from hpc.autoscale.cost.errors import (

@@ -7,9 +7,9 @@ from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
 import trustme
-from cost_kit import PRICES, TIMES, a_page, an_item, costs
-from scripted_server import Answer, serving
 
+from builders.price_service import PRICES, TIMES, a_page, an_item, costs
+from builders.scripted_server import Answer, serving
 from hpc.autoscale.ccbindings import errors
 from hpc.autoscale.cost.errors import InvalidQuestion
 from hpc.autoscale.errors import ConfigurationException

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from distribution_kit import OFFLINE, an_environment, needed_beside, run, succeeding
 from packaging.metadata import Metadata
 from packaging.version import Version
 
+from builders.processes import OFFLINE, an_environment, needed_beside, run, succeeding
 from hpc.autoscale._version import __version__
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -235,9 +235,7 @@ def imports_of_integrations() -> str:
         "from hpc.autoscale.node import limits, nodehistory, vm_sizes",
         "from hpc.autoscale import cli, clock, codeanalysis, hpclogging, hpctypes, results, util",
     }
-    for path in (ROOT / "tests" / "conformance" / "integrations").glob("*_like.py"):
-        if path.name.startswith("test_"):
-            continue
+    for path in (ROOT / "tests" / "builders").glob("*_like.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import | ast.ImportFrom):
                 statements.add(ast.unparse(node))

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from binding_contract import ROOM, BindingContract, created, planned
-from foreign_package import importable, write_package
-from scripted_server import FakeTime
 
+from builders.binding_contract import ROOM, BindingContract, created, planned
+from builders.foreign_package import importable, write_package
+from builders.scripted_server import FakeTime
 from hpc.autoscale.ccbindings import (
     ClusterBindingInterface,
     clusters,

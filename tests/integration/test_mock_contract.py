@@ -1,8 +1,8 @@
 """The mock cluster keeps the promises of a binding."""
 
 import pytest
-from binding_contract import ROOM, BindingContract
 
+from builders.binding_contract import ROOM, BindingContract
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 
 

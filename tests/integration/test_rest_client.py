@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from scripted_server import Answer, FakeTime, ScriptedServer, serving
 
+from builders.scripted_server import Answer, FakeTime, ScriptedServer, serving
 from hpc.autoscale.ccbindings import clusters, errors
 from hpc.autoscale.ccbindings.models import NodeManagementRequest
 from hpc.autoscale.ccbindings.pacing import NotBefore, Pacing

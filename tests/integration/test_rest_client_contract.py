@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator
 
 import pytest
-from binding_contract import ROOM, BindingContract, created, planned
-from scripted_server import FakeTime
 
+from builders.binding_contract import ROOM, BindingContract, created, planned
+from builders.scripted_server import FakeTime
 from hpc.autoscale.ccbindings.client import Client
 from hpc.autoscale.ccbindings.errors import MutationUnconfirmed, OperationNotFound
 from hpc.autoscale.ccbindings.legacy import ClusterBinding

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scripted_server import FakeTime
 
+from builders.scripted_server import FakeTime
 from hpc.autoscale.ccbindings import clusters, errors
 from hpc.autoscale.ccbindings.models import NodeManagementRequest
 from hpc.autoscale.ccbindings.session import Session

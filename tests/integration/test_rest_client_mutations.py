@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from scripted_server import Answer, FakeTime, ScriptedServer, Seen, serving
 
+from builders.scripted_server import Answer, FakeTime, ScriptedServer, Seen, serving
 from hpc.autoscale.ccbindings import clusters, errors
 from hpc.autoscale.ccbindings.models import (
     NodeCreationRequest,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 import trustme
-from scripted_server import Answer, FakeTime, ScriptedServer, serving
 
+from builders.scripted_server import Answer, FakeTime, ScriptedServer, serving
 from hpc.autoscale.ccbindings import clusters, errors, transport
 from hpc.autoscale.ccbindings.session import Session
 from hpc.autoscale.errors import ConfigurationException

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from subprocess import run
 
-from scripted_server import Answer, serving
+from builders.scripted_server import Answer, serving
 
 STATUS = "/clusters/c/status"
 PROGRAM = """

@@ -4,8 +4,8 @@ import time
 
 import pytest
 import requests
-from simulator_http_kit import DESCRIPTION, F2, Client, message
 
+from builders.simulator_client import DESCRIPTION, F2, Client, message
 from hpc.autoscale.simulator import serve
 
 

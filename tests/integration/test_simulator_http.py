@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 import trustme
-from simulator_http_kit import DESCRIPTION, Client, message
 
+from builders.simulator_client import DESCRIPTION, Client, message
 from hpc.autoscale.simulator import serve
 
 

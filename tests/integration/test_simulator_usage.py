@@ -3,10 +3,10 @@
 import io
 
 import pytest
-from cost_kit import PRICES, TIMES, a_page, an_item, costs
-from scripted_server import serving
-from simulator_http_kit import F2, Client, message
 
+from builders.price_service import PRICES, TIMES, a_page, an_item, costs
+from builders.scripted_server import serving
+from builders.simulator_client import F2, Client, message
 from hpc.autoscale.ccbindings import clusters
 from hpc.autoscale.ccbindings.client import Client as OurClient
 from hpc.autoscale.simulator import serve

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from distribution_kit import OFFLINE, needed_beside
 
+from builders.processes import OFFLINE, needed_beside
 from hpc.autoscale.simulator import Simulator, serve
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -1,12 +1,11 @@
 """One slot after another until nothing takes any more, then more room, then again: as the naive packer does each time."""
 
-from engine_world import Machine, World
-from oracle_facts import machine_resources
-from oracle_reading import add_machines
-from oracle_world import NaiveWorld
-from queues import QueueMaker, queue
-from scenario_laws import for_scenarios, tell
-
+from builders.engine_world import Machine, World
+from builders.oracle_facts import machine_resources
+from builders.oracle_reading import add_machines
+from builders.oracle_world import NaiveWorld
+from builders.queues import QueueMaker, queue
+from builders.scenario_laws import for_scenarios, tell
 from hpc.autoscale.job.job import Job
 
 MOST = 120

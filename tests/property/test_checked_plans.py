@@ -1,15 +1,11 @@
 """Plans of random workloads, in both modes, checked from first principles by the checker of the benchmarks."""
 
 import inspect
-import sys
-from pathlib import Path
 from random import Random
 
 import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
-
-sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
 import check_plan
 import clusters

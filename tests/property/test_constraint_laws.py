@@ -2,10 +2,10 @@
 
 import json
 
-from constraint_strategies import buckets, constraints, leaves, nodes, takings
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders.random_constraints import buckets, constraints, leaves, nodes, takings
 from hpc.autoscale.node.constraints import (
     BaseNodeConstraint,
     Or,

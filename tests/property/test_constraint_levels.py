@@ -1,9 +1,9 @@
 """What is placed does not depend on how much the engine knows of a constraint."""
 
-from constraint_strategies import constraints, resources
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from builders.random_constraints import constraints, resources
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.node.constraints import (
     And,

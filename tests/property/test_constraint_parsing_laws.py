@@ -2,10 +2,10 @@
 
 import json
 
-from constraint_strategies import nodes
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders.random_constraints import nodes
 from hpc.autoscale.errors import ConstraintError
 from hpc.autoscale.node.constraints import get_constraint, get_constraints
 from hpc.autoscale.node.constraints.parse import KEYWORDS

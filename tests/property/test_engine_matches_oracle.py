@@ -1,10 +1,9 @@
 """The engine places work where the naive packer does: same nodes, same slots, same order, same limits left."""
 
-from engine_world import World
-from opaque_twins import TWINS_OF, with_twins
-from oracle_world import NaiveWorld
-from scenario_laws import for_scenarios, tell
-
+from builders.engine_world import World
+from builders.opaque_constraints import TWINS_OF, with_twins
+from builders.oracle_world import NaiveWorld
+from builders.scenario_laws import for_scenarios, tell
 from hpc.autoscale.node.constraints import declared
 
 

@@ -1,9 +1,9 @@
 """The algebra of the engine's expressions."""
 
-from constraint_strategies import constraints, nodes, takings
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders.random_constraints import constraints, nodes, takings
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES
 from hpc.autoscale.node.node.shaping import shape_of
 from hpc.autoscale.packing.compound import AllOf, AnyOf, ExactlyOne, Negation, all_of

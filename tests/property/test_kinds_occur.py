@@ -7,13 +7,14 @@ by chance. How often each kind occurred is told at the end of a test run.
 from collections import Counter
 
 import pytest
-from constraint_strategies import expressions
-from engine_world import World
 from hypothesis import HealthCheck, Phase, given, settings
-from opaque_twins import LEVELS, TWINS_OF, with_twins
-from oracle_world import NaiveWorld
-from queues import FEATURES, features_of, jobs_in, queue
-from strategies import (
+
+from builders.engine_world import World
+from builders.opaque_constraints import LEVELS, TWINS_OF, with_twins
+from builders.oracle_world import NaiveWorld
+from builders.queues import FEATURES, features_of, jobs_in, queue
+from builders.random_constraints import expressions
+from builders.scenarios import (
     COMPOSITE_KINDS,
     EVENT_KINDS,
     LEAF_KINDS,

@@ -3,10 +3,10 @@
 from collections import Counter
 
 import pytest
-from cost_problems import features_of, problem
-from pattern_programme import arc_flow, least_price, loads_of, lower_bound
-from scenario_laws import for_scenarios, tell
 
+from builders.cost_problems import features_of, problem
+from builders.pattern_programme import arc_flow, least_price, loads_of, lower_bound
+from builders.scenario_laws import for_scenarios, tell
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.compound import AllOf, AnyOf
 from hpc.autoscale.packing.expr import Exclusive, MinResource

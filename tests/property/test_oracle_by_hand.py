@@ -4,9 +4,12 @@ import ast
 from pathlib import Path
 
 import pytest
-from engine_world import World
-from oracle_world import NaiveWorld
-from strategies import MANY
+
+from builders.engine_world import World
+from builders.oracle_world import NaiveWorld
+from builders.scenarios import MANY
+
+BUILDERS = Path(__file__).parents[1] / "builders"
 
 
 def cluster(*arrays, **more):
@@ -192,11 +195,11 @@ def test_without_an_opinion_all_go_on_one_node():
 @pytest.mark.parametrize("module", ["oracle", "oracle_reading"])
 def test_the_naive_packer_imports_nothing_of_the_library(module):
     """What it shares with the engine, a mistake could hide in."""
-    source = Path(__file__).with_name(f"{module}.py").read_text(encoding="utf-8")
+    source = (BUILDERS / f"{module}.py").read_text(encoding="utf-8")
     imported = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             imported |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             imported.add(node.module)
-    assert imported <= {"fnmatch", "fractions", "oracle"}
+    assert imported <= {"fnmatch", "fractions", "builders.oracle"}

@@ -8,9 +8,9 @@ from pathlib import Path
 
 def digest(hash_seed, first, last):
     """What becomes of some scenarios in a process with its own hash seed."""
-    script = Path(__file__).with_name("plans_of_seeds.py")
     done = subprocess.run(
-        [sys.executable, str(script), str(first), str(last)],
+        [sys.executable, "-m", "builders.plans_of_seeds", str(first), str(last)],
+        cwd=Path(__file__).parents[1],
         env={**os.environ, "PYTHONHASHSEED": hash_seed},
         capture_output=True,
         text=True,

@@ -2,13 +2,12 @@
 
 from copy import deepcopy
 
-from engine_world import World
-from opaque_twins import Amount, with_twins
-from oracle_facts import REQUEST
-from oracle_reading import FAMILIES, read_cluster
-from scenario_laws import for_scenarios
-from strategies import MANY, Maker
-
+from builders.engine_world import World
+from builders.opaque_constraints import Amount, with_twins
+from builders.oracle_facts import REQUEST
+from builders.oracle_reading import FAMILIES, read_cluster
+from builders.scenario_laws import for_scenarios
+from builders.scenarios import MANY, Maker
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.constraints import (
     SharedConsumableConstraint,

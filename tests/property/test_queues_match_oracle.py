@@ -2,27 +2,12 @@
 
 from contextlib import contextmanager
 
-from engine_world import World
-from opaque_twins import with_twins
-from oracle_world import NaiveWorld
-from queues import features_of, jobs_in, queue
-from scenario_laws import for_scenarios, tell
-
+from builders.engine_world import World, job_of
+from builders.opaque_constraints import with_twins
+from builders.oracle_world import NaiveWorld
+from builders.queues import features_of, jobs_in, queue
+from builders.scenario_laws import for_scenarios, tell
 from hpc.autoscale import results
-from hpc.autoscale.job.job import Job
-
-
-def job_of(world, name, spec):
-    """A spec as a job."""
-    how, units = spec["how"], spec["units"]
-    return Job(
-        name,
-        world.express(world, spec["constraints"]),
-        iterations=units,
-        node_count=units if how == "job-nodes" else 0,
-        colocated=how == "job-colocated",
-        packing_strategy="scatter" if how == "job-scatter" else None,
-    )
 
 
 def one_by_one(world, jobs):

@@ -3,8 +3,9 @@
 import threading
 
 import pytest
-from autoscaler_kit import FakeScheduler, a_cluster
 
+from builders.fake_scheduler import FakeScheduler
+from builders.nodes import an_htc_cluster
 from hpc.autoscale.autoscaler import Autoscaler, Reporter
 from hpc.autoscale.autoscaler.loop import MAX_PAUSE, NOTICE_WITHIN
 from hpc.autoscale.ccbindings.errors import Throttled
@@ -48,7 +49,7 @@ def diary():
 @pytest.fixture
 def autoscaler(scheduler, diary):
     """An autoscaler on the diary's clock."""
-    config = {"cluster_name": "clusty", "_mock_bindings": a_cluster()}
+    config = {"cluster_name": "clusty", "_mock_bindings": an_htc_cluster(vm_size="Standard_F4s")}
     return Autoscaler(config, scheduler, clock=diary.clock, reporter=diary)
 
 

@@ -4,24 +4,16 @@ import json
 import os
 
 import pytest
-from autoscaler_kit import (
-    a_cluster,
-    a_host,
-    a_job,
-    cluster,
-    idle_cluster,
-    now,
-    raising,
-    run,
-    scheduler,
-)
 
+from builders.fake_scheduler import cluster, idle_cluster, now, raising, run, scheduler
+from builders.nodes import an_htc_cluster
 from hpc.autoscale import results
 from hpc.autoscale.autoscaler import Autoscaler, Reporter
 from hpc.autoscale.ccbindings.errors import Throttled
 from hpc.autoscale.errors import ConfigurationException, ConstraintError, MultipleInstancesError
 from hpc.autoscale.job.demandcalculator import new_demand_calculator
 from hpc.autoscale.job.job import Job
+from hpc.autoscale.testing import a_host, a_job
 from hpc.autoscale.util import SingletonFileLock
 
 __all__ = ["cluster", "now", "run", "scheduler"]  # fixtures
@@ -42,7 +34,7 @@ def test_the_order_that_drivers_rely_on(run, scheduler):
 
     Failed nodes are asked about twice, also when there are none.
     """
-    scheduler.jobs = [a_job(slots=8)]
+    scheduler.jobs = [a_job(tasks=8)]
     run()
     assert scheduler.calls == [
         "initialize",
@@ -80,7 +72,7 @@ def test_hosts_are_compared_once_when_somebody_else_makes_the_calculator(cluster
 def test_no_work_is_planned_on_a_host_that_the_driver_takes_out(cluster, scheduler, own):
     """Its VM is lost: the job gets a node, and the host is not joined again, however the calculator is made."""
     scheduler.hosts = [a_host("lost", ncpus=4, ccnodeid="gone"), a_host("tux", ncpus=1)]
-    scheduler.jobs = [a_job(slots=2)]
+    scheduler.jobs = [a_job(tasks=2)]
     scheduler.validate_nodes = lambda hosts, nodes: hosts.pop(0)
     config = {"cluster_name": "clusty", "_mock_bindings": cluster}
     how = {"new_calculator": own_calculator} if own else {}
@@ -97,7 +89,7 @@ def test_no_work_is_planned_on_a_host_that_is_marked_for_deletion(run, scheduler
     scheduler.hosts = [a_host("kept", ncpus=4)]
     scheduler.hosts[0].marked_for_deletion = True
     scheduler.answers["handle_failed_nodes"] = []
-    scheduler.jobs = [a_job(slots=8)]
+    scheduler.jobs = [a_job(tasks=8)]
     assert run().created == ()
 
 
@@ -118,7 +110,7 @@ def test_the_order_of_going(run, scheduler, cluster, now):
 
 def test_a_pass_that_needs_nodes(run, scheduler, cluster):
     """Nodes are asked for, and the summary names them."""
-    scheduler.jobs = [a_job(slots=8)]
+    scheduler.jobs = [a_job(tasks=8)]
     summary = run()
     assert summary.jobs == 1
     assert summary.requested == summary.created == summary.booting == ("htc-1", "htc-2")
@@ -128,16 +120,16 @@ def test_a_pass_that_needs_nodes(run, scheduler, cluster):
 
 def test_a_second_pass_asks_for_nothing_more(run, scheduler, cluster):
     """Nodes on their way count."""
-    scheduler.jobs = [a_job(slots=8)]
+    scheduler.jobs = [a_job(tasks=8)]
     run()
-    scheduler.jobs = [a_job(slots=8)]
+    scheduler.jobs = [a_job(tasks=8)]
     assert run().requested == ()
     assert len(cluster.nodes) == 2
 
 
 def test_a_dry_run_changes_nothing(run, scheduler, cluster, tmp_path):
     """Demand is known, and that is all: no hook that changes the scheduler, no node, no file."""
-    scheduler.jobs = [a_job(slots=8)]
+    scheduler.jobs = [a_job(tasks=8)]
     summary = run(dry_run=True)
     assert (summary.requested, summary.created, summary.dry_run) == (("htc-1", "htc-2"), (), True)
     assert scheduler.calls[-1] == "validate_nodes"
@@ -148,14 +140,14 @@ def test_a_dry_run_changes_nothing(run, scheduler, cluster, tmp_path):
 def test_deallocated_nodes_are_started(run, scheduler, cluster):
     """A node that is switched off is switched on, and counted as such."""
     cluster.add_node("htc-1", "htc", state="Deallocated", target_state="Deallocated")
-    scheduler.jobs = [a_job(slots=8)]
+    scheduler.jobs = [a_job(tasks=8)]
     summary = run()
     assert (summary.started, summary.created) == (("htc-1",), ("htc-2",))
 
 
 def test_running_jobs_have_their_nodes(run, scheduler):
     """A job that runs asks for nothing."""
-    job = a_job(slots=8)
+    job = a_job(tasks=8)
     job.metadata["job_state"] = "running"
     scheduler.jobs = [job]
     assert run().requested == ()
@@ -168,7 +160,7 @@ def test_a_bad_job_is_set_aside(run, scheduler):
     """One job that cannot be looked at keeps none of the others from being served."""
     broken = a_job("broken")
     broken.iterations_remaining = "many"
-    scheduler.jobs = [broken, "no job at all", a_job("good", slots=4)]
+    scheduler.jobs = [broken, "no job at all", a_job("good", tasks=4)]
     summary = run()
     assert [job.name for job in summary.set_aside] == ["broken", "'no job at all'"]
     assert "expected a Job, found str" in summary.set_aside[1].reason
@@ -178,10 +170,10 @@ def test_a_bad_job_is_set_aside(run, scheduler):
 
 def test_the_limit_that_stops_a_job_is_named(scheduler, now):
     """Exactly as many nodes as the limit allows, over any number of passes, and the limit with its figures."""
-    cluster = a_cluster(count=100, max_core_count=100)
+    cluster = an_htc_cluster(count=100, max_core_count=100, vm_size="Standard_F4s")
     config = {"cluster_name": "clusty", "_mock_bindings": cluster}
     for _ in range(3):
-        scheduler.jobs = [a_job("big", slots=60, ncpus=4)]
+        scheduler.jobs = [a_job("big", {"ncpus": 4}, tasks=60)]
         summary = Autoscaler(config, scheduler).run_once()
         assert len(cluster.nodes) == 25
         (short,) = summary.unsatisfied
@@ -192,7 +184,7 @@ def test_the_limit_that_stops_a_job_is_named(scheduler, now):
 
 def test_a_job_that_matches_nothing(run, scheduler):
     """The reason is the constraint, and no limit is to blame."""
-    scheduler.jobs = [a_job("odd", ncpus=64)]
+    scheduler.jobs = [a_job("odd", {"ncpus": 64})]
     (short,) = run().unsatisfied
     assert short.limit is None
     assert "ncpus" in short.reason
@@ -221,7 +213,7 @@ def test_a_job_with_nothing_left_lacks_nothing(run, scheduler):
 def test_a_failing_create_is_reported(run, scheduler, cluster, now, monkeypatch):
     """And nodes that are idle still go: quota that is full must not keep money burning."""
     idle_cluster(cluster, run, now, count=1)
-    scheduler.jobs = [a_job(slots=8, ncpus=4)]
+    scheduler.jobs = [a_job(needs={"ncpus": 4}, tasks=8)]
     scheduler.later = ([], [])
     throttled = Throttled("https://cc", 429, "slow down", 90.0, "later")
     monkeypatch.setattr(cluster, "create_nodes", raising(throttled))
@@ -310,7 +302,7 @@ def test_a_nodearray_without_buckets_is_an_error_when_there_is_no_other(schedule
 def test_a_cap_on_new_nodes(run, scheduler, cluster):
     """What is over it is left for the next pass."""
     for expected in (4, 8, 10, 10):
-        scheduler.jobs = [a_job(slots=40)]
+        scheduler.jobs = [a_job(tasks=40)]
         summary = run(autoscale={"max_new_nodes_per_pass": 4})
         assert len(cluster.nodes) == expected
     assert summary.deferred == ()
@@ -318,7 +310,7 @@ def test_a_cap_on_new_nodes(run, scheduler, cluster):
 
 def test_a_cap_of_none_at_all(run, scheduler, cluster):
     """0 is 0, and everything is deferred."""
-    scheduler.jobs = [a_job(slots=8)]
+    scheduler.jobs = [a_job(tasks=8)]
     summary = run(autoscale={"max_new_nodes_per_pass": 0})
     assert (summary.created, summary.deferred) == ((), ("htc-1", "htc-2"))
     assert not cluster.nodes
@@ -395,7 +387,7 @@ def test_somebody_else_holds_the_lock(run, scheduler, tmp_path):
 
 def test_request_ids_outlive_the_process(run, scheduler, tmp_path):
     """They are kept beside the history."""
-    scheduler.jobs = [a_job(slots=4)]
+    scheduler.jobs = [a_job(tasks=4)]
     run()
     assert json.loads((tmp_path / "requests.json").read_text()) == []
 
@@ -403,7 +395,7 @@ def test_request_ids_outlive_the_process(run, scheduler, tmp_path):
 def test_the_policy_of_the_configuration_decides_what_is_created(scheduler):
     """A two-core task gets a small node, though a core of the large one costs less; many together get the large one."""
     large, small = "Standard_HB120rs_v3", "Standard_F2s_v2"
-    cluster = a_cluster(10, large)
+    cluster = an_htc_cluster(10, large)
     cluster.add_nodearray("small", {})
     cluster.add_bucket("small", small, 100, 100)
     config = {
@@ -412,17 +404,17 @@ def test_the_policy_of_the_configuration_decides_what_is_created(scheduler):
         "packing": {"policy": "cheapest"},
         "vm_sizes": {"prices": {"*": {large: 3.96, small: 0.1}}},
     }
-    scheduler.jobs = [a_job("a", ncpus=2)]
+    scheduler.jobs = [a_job("a", {"ncpus": 2})]
     summary = Autoscaler(config, scheduler).run_once()
     assert [cluster.nodes[name].vm_size for name in summary.created] == [small]
-    scheduler.jobs = [a_job("a", ncpus=2), a_job("b", slots=50, ncpus=2)]
+    scheduler.jobs = [a_job("a", {"ncpus": 2}), a_job("b", {"ncpus": 2}, tasks=50)]
     summary = Autoscaler(config, scheduler, dry_run=False).run_once()
     assert [cluster.nodes[name].vm_size for name in summary.created] == [large]
 
 
 def test_results_are_heard_only_during_a_pass(cluster, scheduler):
     """A handler is registered for the pass, told the contexts, and gone afterwards."""
-    scheduler.jobs = [a_job("a"), a_job("b", ncpus=64)]
+    scheduler.jobs = [a_job("a"), a_job("b", {"ncpus": 64})]
     handler = results.DefaultContextHandler("[test]")
     config = {"cluster_name": "clusty", "_mock_bindings": cluster}
     Autoscaler(config, scheduler, result_handler=handler).run_once()

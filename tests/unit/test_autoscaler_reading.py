@@ -4,11 +4,12 @@ import logging
 import threading
 
 import pytest
-from autoscaler_kit import FakeScheduler, a_host, a_job, cluster, idle_cluster, now, run, scheduler
 
+from builders.fake_scheduler import FakeScheduler, cluster, idle_cluster, now, run, scheduler
 from hpc.autoscale.autoscaler import Autoscaler, Reporter, StaleReading
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.node.nodehistory.dbfile import NodeHistoryError
+from hpc.autoscale.testing import a_host, a_job
 
 __all__ = ["cluster", "now", "run", "scheduler"]  # fixtures
 
@@ -31,7 +32,7 @@ class Keeping(FakeScheduler):
 
     def read_jobs_and_nodes(self, config):
         if self.kept is None:
-            jobs = [a_job(name, slots) for name, slots in self.queue.slots.items()]
+            jobs = [a_job(name, tasks=slots) for name, slots in self.queue.slots.items()]
             hosts = [a_host(name, *running) for name, running in self.queue.hosts.items()]
             self.kept = jobs, hosts
         return self.kept
@@ -89,7 +90,7 @@ def test_a_function_may_return_the_same_driver(config, scheduler):
     """Whoever remembers things from pass to pass, and reads anew."""
     autoscaler = Autoscaler(config, lambda: scheduler)
     for slots in (4, 8):
-        scheduler.jobs = [a_job(slots=slots)]
+        scheduler.jobs = [a_job(tasks=slots)]
         assert len(autoscaler.run_once().created) == 1
 
 
@@ -128,7 +129,7 @@ def test_the_reading_of_an_earlier_pass_changes_nothing(config, cluster, now, ke
 def test_some_of_an_earlier_reading_is_enough(config, scheduler):
     """What a pass placed is counted in its Job objects: the next pass would place nothing."""
     autoscaler = Autoscaler(config, scheduler)
-    job = a_job("kept", slots=4)
+    job = a_job("kept", tasks=4)
     scheduler.jobs = [job]
     autoscaler.run_once()
     scheduler.jobs = [a_job("new"), job]
@@ -140,7 +141,7 @@ def test_lists_may_be_filled_anew(config, scheduler):
     """The same list with other jobs in it is another reading; so are equal jobs."""
     autoscaler = Autoscaler(config, scheduler)
     for _ in range(3):
-        scheduler.jobs[:] = [a_job(slots=4)]
+        scheduler.jobs[:] = [a_job(tasks=4)]
         scheduler.hosts[:] = [a_host("tux")]
         assert autoscaler.run_once().ok
 
@@ -161,14 +162,14 @@ def test_the_loop_goes_on_when_the_driver_reads_again(config, scheduler, now):
     class Diary(Reporter):
         def pass_failed(self, error, failures, pause):
             failed.append(error.message)
-            scheduler.jobs = [a_job("fresh", slots=8)]
+            scheduler.jobs = [a_job("fresh", tasks=8)]
 
         def pass_finished(self, summary):
             created.append(summary.created)
             if len(created) == 2:
                 stop.set()
 
-    scheduler.jobs = [a_job("stale", slots=4)]
+    scheduler.jobs = [a_job("stale", tasks=4)]
     assert Autoscaler(config, scheduler, reporter=Diary(), clock=now).run_forever(1, stop) == 3
     assert ["job stale" in message for message in failed] == [True]
     assert created == [("htc-1",), ("htc-2",)]

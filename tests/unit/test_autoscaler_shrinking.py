@@ -3,22 +3,13 @@
 from types import SimpleNamespace
 
 import pytest
-from autoscaler_kit import (
-    IDLE,
-    a_cluster,
-    a_host,
-    a_job,
-    cluster,
-    idle_cluster,
-    now,
-    raising,
-    run,
-    scheduler,
-)
 
+from builders.fake_scheduler import IDLE, cluster, idle_cluster, now, raising, run, scheduler
+from builders.nodes import an_htc_cluster
 from hpc.autoscale.autoscaler import Autoscaler
 from hpc.autoscale.ccbindings.errors import CycleCloudUnreachable
 from hpc.autoscale.job.job import Job
+from hpc.autoscale.testing import a_host, a_job
 
 __all__ = ["cluster", "now", "run", "scheduler"]  # fixtures
 
@@ -116,7 +107,7 @@ def test_a_node_marked_for_deletion_gets_no_work(run, scheduler, cluster):
     host = a_host("host-1")
     host.marked_for_deletion = True
     scheduler.hosts = [host]
-    scheduler.jobs = [a_job(slots=4)]
+    scheduler.jobs = [a_job(tasks=4)]
     scheduler.later = ([], [])
     summary = run()
     assert summary.deleted == ("htc-1",)
@@ -151,7 +142,7 @@ def test_a_marked_host_that_names_another_node_is_not_found_by_its_name(
     cluster.add_node("htc-2", "htc", state="Ready", hostname="host-2")
     other = node_id(cluster, "htc-2") if names == "another node" else "gone"
     scheduler.hosts = [marked("host-1", ccnodeid=other)]
-    scheduler.jobs = [a_job(slots=4)]
+    scheduler.jobs = [a_job(tasks=4)]
     summary = run()
     assert summary.deleted == (("htc-2",) if names == "another node" else ())
     assert summary.created == ()
@@ -160,7 +151,7 @@ def test_a_marked_host_that_names_another_node_is_not_found_by_its_name(
 
 def test_two_nodes_with_one_address_end_no_pass(scheduler, now):
     """One of them is deallocated; work and deletions are those of the one that exists."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster(vm_size="Standard_F4s")
     for name, state in (("htc-1", "Deallocated"), ("htc-2", "Ready")):
         cluster.add_node(name, "htc", state=state)._settle(None, "10.1.0.4")
     config = {"cluster_name": "c", "_mock_bindings": cluster, "assume_standalone_hostnames": True}
@@ -285,7 +276,7 @@ def test_without_any_usable_job_nothing_is_idle(run, scheduler, cluster, now):
     summary = run()
     assert (summary.idle, summary.ok) == ((), False)
     assert "not one of 2 could be used" in str(summary)
-    scheduler.jobs = ["bad", a_job(slots=4)]
+    scheduler.jobs = ["bad", a_job(tasks=4)]
     summary = run()
     assert (len(summary.idle), summary.ok) == (2, True)
 
@@ -303,7 +294,7 @@ def test_without_history_nothing_is_idle(run, scheduler, cluster, now, monkeypat
 def test_a_listing_that_is_no_evidence_ends_the_pass(run, scheduler, cluster, now, monkeypatch):
     """Nothing is created and nothing deleted."""
     idle_cluster(cluster, run, now)
-    scheduler.jobs = [a_job(slots=40)]
+    scheduler.jobs = [a_job(tasks=40)]
     monkeypatch.setattr(cluster, "get_nodes", raising(CycleCloudUnreachable("https://cc", "reset")))
     before = dict(cluster.nodes)
     with pytest.raises(CycleCloudUnreachable):

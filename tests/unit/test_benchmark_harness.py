@@ -3,7 +3,6 @@
 import json
 import sys
 
-import benchmark_kit as benchmark_kit  # lets the next ones be found
 import pytest
 
 import calibration

@@ -1,6 +1,5 @@
 """The workloads of the benchmarks: the same for the same seed, for ever, or figures of before mean nothing."""
 
-import benchmark_kit as benchmark_kit  # lets the next ones be found
 import pytest
 
 import clusters

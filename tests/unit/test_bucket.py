@@ -1,8 +1,8 @@
 """The published `NodeBucket`: facts, example node, nodes, counters, candidates."""
 
 import pytest
-from node_kit import a_bucket, a_definition, a_manager, a_node, names, some_limits
 
+from builders.nodes import a_bucket, a_definition, a_manager, a_planned_node, names, some_limits
 from hpc.autoscale import util
 from hpc.autoscale.hpctypes import Memory
 from hpc.autoscale.node.bucket import (
@@ -198,25 +198,25 @@ def test_a_write_into_what_the_example_node_has_available():
 
 def test_nodes_are_kept_in_order():
     """Those given first come first; one that is there already is left out, by transient id or by host name."""
-    first = a_node(name="htc-1", hostname="ip-1")
+    first = a_planned_node(name="htc-1", hostname="ip-1")
     bucket = a_bucket(nodes=[first])
-    second = a_node(name="htc-2", hostname="ip-2")
-    again = a_node(name="htc-9", hostname="ip-1")
+    second = a_planned_node(name="htc-2", hostname="ip-2")
+    again = a_planned_node(name="htc-9", hostname="ip-1")
     bucket.add_nodes([first, second, again, second])
     assert names(bucket.nodes) == ["htc-1", "htc-2"]
 
 
 def test_no_node_of_the_server_is_lost():
     """Two machines that have one host name are two machines."""
-    nodes = [a_node(name=name, hostname="ip-1") for name in ("htc-1", "htc-2")]
+    nodes = [a_planned_node(name=name, hostname="ip-1") for name in ("htc-1", "htc-2")]
     assert names(a_bucket(nodes=nodes).nodes) == ["htc-1", "htc-2"]
 
 
 def test_an_invalid_bucket_takes_no_nodes():
     """It only shows those that it has."""
-    bucket = NodeBucket(a_definition(), some_limits(), 20, [a_node()], valid=False)
+    bucket = NodeBucket(a_definition(), some_limits(), 20, [a_planned_node()], valid=False)
     with pytest.raises(AssertionError, match="not valid"):
-        bucket.add_nodes([a_node(name="htc-2")])
+        bucket.add_nodes([a_planned_node(name="htc-2")])
     assert names(bucket.nodes) == ["htc-1"]
 
 
@@ -281,7 +281,7 @@ def test_assigning_the_available_count_takes_away():
 
 def test_a_variant_in_a_placement_group():
     """It has the id and priority of its origin, no nodes, and the group's size as one more limit."""
-    origin = NodeBucket(a_definition(), some_limits(100), 20, [a_node()], priority=7)
+    origin = NodeBucket(a_definition(), some_limits(100), 20, [a_planned_node()], priority=7)
     variant = origin.clone_with_placement_group("pg0")
     assert (variant.bucket_id, variant.priority, variant.nodes) == (origin.bucket_id, 7, [])
     assert (variant.placement_group, variant.example_node.placement_group) == ("pg0", "pg0")

@@ -1,8 +1,8 @@
 """Buckets that differ by their placement group alone share what is worked out of their new nodes, and nothing else."""
 
 import pytest
-from node_kit import a_manager
 
+from builders.nodes import a_manager
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.node.constraints import BaseNodeConstraint
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES

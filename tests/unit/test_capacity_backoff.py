@@ -1,9 +1,9 @@
 """Capacity that failed of late is a reason to ask Azure for no more of it, and none to leave idle what is there."""
 
 import pytest
-from autoscaler_kit import a_cluster, idle_cluster, now, run, scheduler
-from node_kit import a_manager
 
+from builders.fake_scheduler import idle_cluster, now, run, scheduler
+from builders.nodes import a_manager, an_htc_cluster
 from hpc.autoscale.job.demandcalculator import new_demand_calculator
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.constraints import (
@@ -35,7 +35,7 @@ class Opaque(BaseNodeConstraint):
 
 def tired(states=("Ready",), other=None, since=10.0):
     """A cluster of four-core nodes, of which one for each state is there, and whose capacity failed just now."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster(vm_size="Standard_F4s")
     cluster.nodearrays["htc"].buckets[0].last_capacity_failure = since
     for number, state in enumerate(states, 1):
         cluster.add_node(f"htc-{number}", "htc", state=state, hostname=f"host-{number}")
@@ -166,7 +166,7 @@ def test_the_least_cost():
 @pytest.fixture
 def cluster():
     """Ten nodes of four cores."""
-    return a_cluster()
+    return an_htc_cluster(vm_size="Standard_F4s")
 
 
 def test_the_loop_gives_the_idle_node_the_job(run, scheduler, cluster, now):

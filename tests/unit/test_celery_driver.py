@@ -2,21 +2,20 @@
 
 import json
 
-from celery_kit import (
+from builders.celery_workers import (
     CONFIG,
     EXAMPLE,
-    a_node,
     a_worker,
     app,
     driver,
     fetch,
     look,
+    node_of_worker,
     now,
     redis,
     submit,
     workers,
 )
-
 from driver import UNKNOWN_WORK, lasting_driver
 from hpc.autoscale.cli.drivers import load_driver
 
@@ -68,7 +67,7 @@ def test_a_silent_worker_is_not_idle(driver, workers):
     node = look(driver)[1]["htc-1"]
     assert node.assignments == {UNKNOWN_WORK}
     assert node.available["slots"] == 0
-    assert driver.handle_draining([a_node()]) == []
+    assert driver.handle_draining([node_of_worker()]) == []
 
 
 def test_a_worker_that_stays_silent_is_given_up(driver, workers, now):
@@ -88,10 +87,10 @@ def test_a_silent_worker_whose_node_is_listed_no_more_is_gone(driver, workers, a
     submit(app, 1)
     workers.answers = [a_worker(held=fetch(app, 1))]
     look(driver)
-    driver.validate_nodes([], [a_node()])
+    driver.validate_nodes([], [node_of_worker()])
     workers.answers = []
     look(driver)
-    driver.validate_nodes([], [a_node("htc-2", state="Preparing")])
+    driver.validate_nodes([], [node_of_worker("htc-2", state="Preparing")])
     look(driver)
     assert look(driver) == ({"default": 1}, {})
 
@@ -102,7 +101,7 @@ def test_a_silent_worker_whose_node_was_never_listed_is_only_silent(driver, work
     look(driver)
     workers.answers = []
     for _ in range(3):
-        driver.validate_nodes([], [a_node("htc-2", state="Preparing")])
+        driver.validate_nodes([], [node_of_worker("htc-2", state="Preparing")])
         assert look(driver)[1]["htc-1"].assignments == {UNKNOWN_WORK}
 
 
@@ -110,7 +109,11 @@ def test_a_ready_node_without_a_worker_fails_in_the_end(driver, workers, now):
     """It would be given work for ever; nodes that must be kept are left alone, and so are those that answer."""
     workers.answers = [a_worker("htc-2")]
     look(driver)
-    dead, alive, kept = a_node("htc-1"), a_node("htc-2"), a_node("htc-3", keep_alive=True)
+    dead, alive, kept = (
+        node_of_worker("htc-1"),
+        node_of_worker("htc-2"),
+        node_of_worker("htc-3", keep_alive=True),
+    )
     driver.validate_nodes([], [dead, alive, kept])
     now.now += 59
     driver.validate_nodes([], [dead, alive, kept])
@@ -122,7 +125,7 @@ def test_a_ready_node_without_a_worker_fails_in_the_end(driver, workers, now):
 
 def test_a_booting_node_is_not_expected_to_answer(driver, now):
     """Only ready nodes are."""
-    node = a_node(state="Preparing")
+    node = node_of_worker(state="Preparing")
     for _ in range(3):
         driver.validate_nodes([], [node])
         now.now += 100
@@ -191,7 +194,7 @@ def test_nothing_is_put_back_while_a_ready_node_has_not_answered(driver, app):
     submit(app, 2)
     fetch(app, 2)
     for _ in range(3):
-        driver.validate_nodes([], [a_node()])
+        driver.validate_nodes([], [node_of_worker()])
         assert look(driver)[0] == {}
 
 

@@ -4,23 +4,23 @@ import json
 from dataclasses import replace
 
 import pytest
-from celery_kit import (
+
+import messages
+import tasks
+from builders.celery_workers import (
     CONFIG,
     EXAMPLE,
-    a_node,
     a_worker,
     app,
     driver,
     fetch,
     look,
+    node_of_worker,
     now,
     redis,
     submit,
     workers,
 )
-
-import messages
-import tasks
 from driver import CeleryDriver
 from hpc.autoscale.errors import ConfigurationException
 from roster import Roster, merged, read_census
@@ -32,7 +32,7 @@ def test_an_idle_worker_leaves_its_queues_before_its_node_may_go(driver, workers
     """Drained means: fetches no more, and has nothing left."""
     workers.answers = [a_worker()]
     look(driver)
-    node = a_node()
+    node = node_of_worker()
     assert driver.handle_draining([node]) == [node]
     assert workers.told == [("cancel_consumer", "default", "htc-1")]
 
@@ -42,7 +42,7 @@ def test_a_worker_that_fetched_a_task_meanwhile_keeps_its_node(driver, workers):
     workers.answers = [a_worker()]
     look(driver)
     workers.answers = [a_worker(held=("late",))]
-    node = a_node()
+    node = node_of_worker()
     assert driver.handle_draining([node]) == []
     workers.answers = [a_worker(queues=())]
     look(driver)
@@ -54,14 +54,14 @@ def test_a_worker_that_is_silent_when_told_to_drain_keeps_its_node(driver, worke
     workers.answers = [a_worker()]
     look(driver)
     workers.answers = []
-    assert driver.handle_draining([a_node()]) == []
+    assert driver.handle_draining([node_of_worker()]) == []
 
 
 def test_a_drained_worker_is_called_back_when_its_node_gets_work(driver, workers):
     """The cheapest capacity is the one that is still there; without new work it stays drained."""
     workers.answers = [a_worker(held=("running",), queues=())]
     look(driver)
-    node = a_node()
+    node = node_of_worker()
     node.assign("running")
     assert driver.add_nodes_to_cluster([node]) == [node]
     assert workers.told == []
@@ -72,14 +72,14 @@ def test_a_drained_worker_is_called_back_when_its_node_gets_work(driver, workers
 
 def test_nodes_without_a_worker_have_not_joined(driver):
     """A worker joins by itself, when it is up."""
-    assert driver.add_nodes_to_cluster([a_node()]) == []
+    assert driver.add_nodes_to_cluster([node_of_worker()]) == []
 
 
 def test_a_failed_node_may_go_unless_its_worker_works(driver, workers):
     """The worker's word is worth more than the node's state."""
     workers.answers = [a_worker("htc-1", held=("t",)), a_worker("htc-2")]
     look(driver)
-    busy, idle, unknown = (a_node(f"htc-{n}", state="Failed") for n in (1, 2, 3))
+    busy, idle, unknown = (node_of_worker(f"htc-{n}", state="Failed") for n in (1, 2, 3))
     assert driver.handle_failed_nodes([busy, idle, unknown]) == [idle, unknown]
 
 
@@ -90,7 +90,7 @@ def test_a_silent_worker_on_a_failed_node_is_gone(driver, workers, app):
     look(driver)
     workers.answers = []
     look(driver)
-    failed = a_node(state="Failed")
+    failed = node_of_worker(state="Failed")
     assert driver.handle_failed_nodes([failed]) == [failed]
     assert look(driver) == ({}, {})
     assert look(driver) == ({"default": 1}, {})
@@ -100,7 +100,9 @@ def test_a_node_that_boots_too_long_may_go_unless_its_worker_works(driver, worke
     """A worker can be at work before CycleCloud calls its node ready."""
     workers.answers = [a_worker("htc-1", held=("t",))]
     look(driver)
-    working, hanging = a_node("htc-1", state="Preparing"), a_node("htc-2", state="Preparing")
+    working, hanging = node_of_worker("htc-1", state="Preparing"), node_of_worker(
+        "htc-2", state="Preparing"
+    )
     assert driver.handle_boot_timeout([working, hanging]) == [hanging]
 
 
@@ -108,7 +110,7 @@ def test_the_worker_of_a_deleted_node_is_not_listened_to(driver, workers):
     """It still answers while it shuts down; a new node of the same name is somebody else."""
     workers.answers = [a_worker()]
     look(driver)
-    driver.handle_post_delete([a_node()])
+    driver.handle_post_delete([node_of_worker()])
     assert look(driver)[1] == {}
     workers.answers = [a_worker(node_id="another")]
     assert "htc-1" in look(driver)[1]
@@ -118,7 +120,7 @@ def test_a_node_that_is_kept_and_never_answers_holds_up_nothing_for_ever(driver,
     """What nobody holds goes back once it has been silent for worker_timeout."""
     submit(app, 1)
     fetch(app, 1)
-    kept = a_node(keep_alive=True)
+    kept = node_of_worker(keep_alive=True)
     for _ in range(3):
         driver.validate_nodes([], [kept])
         assert look(driver)[0] == {}
@@ -131,7 +133,7 @@ def test_deleted_nodes_are_forgotten_when_their_workers_are_gone(app, workers, n
     roster = Roster(app, patience=60)
     workers.answers = [a_worker()]
     roster.call(None)
-    roster.dismiss([a_node()])
+    roster.dismiss([node_of_worker()])
     now.now += 50
     assert roster.call(None) == []
     now.now += 50
@@ -148,8 +150,8 @@ def test_workers_are_found_by_node_id_before_hostname(app, workers):
     roster = Roster(app)
     workers.answers = [a_worker("htc-1", node_id="new"), a_worker("onprem", node_id="")]
     roster.call(None)
-    same, other = a_node("htc-9", node_id="new"), a_node("htc-1", node_id="old")
-    here = a_node("onprem", node_id="any")
+    same, other = node_of_worker("htc-9", node_id="new"), node_of_worker("htc-1", node_id="old")
+    here = node_of_worker("onprem", node_id="any")
     found = {node: worker.hostname for node, worker in roster.of([same, other, here])}
     assert found == {same: "htc-1", here: "onprem"}
 

@@ -1,8 +1,8 @@
 """and, or, xor, not: over our own constraints and over somebody else's."""
 
 import pytest
-from constraints_kit import Owned, a_bucket, a_node
 
+from builders.constraints import Owned, a_bucket_with, a_node_with
 from hpc.autoscale import results
 from hpc.autoscale.node.constraints import (
     And,
@@ -26,7 +26,7 @@ def a_toll(amount=1, left=5):
 
 def test_and_takes_everything():
     """All children must fit, and all are taken."""
-    node = a_node(ncpus=4, ngpus=2)
+    node = a_node_with(ncpus=4, ngpus=2)
     both = And({"ncpus": 1}, {"ngpus": 1})
     assert both.satisfied_by_node(node)
     assert both.minimum_space(node) == 2
@@ -37,24 +37,27 @@ def test_and_takes_everything():
 def test_and_answers_with_the_first_refusal():
     """The result is that of the child."""
     both = And({"ncpus": 1}, {"ngpus": 1}, {"never": "x"})
-    result = both.satisfied_by_node(a_node(ncpus=4))
+    result = both.satisfied_by_node(a_node_with(ncpus=4))
     assert result.status == "UndefinedResource"
     assert result.constraint is both.constraints[1]
-    assert both.minimum_space(a_node(ncpus=4)) == 0
-    assert both.do_decrement(a_node(ncpus=4)) is False
+    assert both.minimum_space(a_node_with(ncpus=4)) == 0
+    assert both.do_decrement(a_node_with(ncpus=4)) is False
 
 
 def test_and_children_add_up():
     """Two children that take the same resource need the sum."""
     both = And({"ncpus": 2}, {"ncpus": 3})
-    assert both.minimum_space(a_node(ncpus=11)) == 2
-    node = a_node(ncpus=4)
+    assert both.minimum_space(a_node_with(ncpus=11)) == 2
+    node = a_node_with(ncpus=4)
     result = both.satisfied_by_node(node)
     assert result.status == "InsufficientResource"
     assert "together" in result.reasons[0]
-    assert both.satisfied_by_bucket(a_bucket(ncpus=4)).status == "success"  # asked part by part
     assert (
-        Or(both, {"never": "x"}).satisfied_by_bucket(a_bucket(ncpus=4)).status == "CompoundFailure"
+        both.satisfied_by_bucket(a_bucket_with(ncpus=4)).status == "success"
+    )  # asked part by part
+    assert (
+        Or(both, {"never": "x"}).satisfied_by_bucket(a_bucket_with(ncpus=4)).status
+        == "CompoundFailure"
     )
     assert both.do_decrement(node) is False
     assert node.available == {"ncpus": 4}
@@ -62,10 +65,10 @@ def test_and_children_add_up():
 
 def test_and_without_opinion():
     """An And of conditions alone does not care how often; so does an empty one."""
-    assert And({"owner": "a"}).minimum_space(a_node(owner="a")) == -1
-    assert And().minimum_space(a_node()) == -1
-    assert And().satisfied_by_node(a_node())
-    assert And().do_decrement(a_node())
+    assert And({"owner": "a"}).minimum_space(a_node_with(owner="a")) == -1
+    assert And().minimum_space(a_node_with()) == -1
+    assert And().satisfied_by_node(a_node_with())
+    assert And().do_decrement(a_node_with())
 
 
 def test_and_dict_merges():
@@ -88,7 +91,7 @@ def test_and_dict_keeps_an_alias_whole():
 
 def test_choice_stays_while_a_node_is_filled():
     """An exclusive alternative closes the node, and the iterations that follow still take it."""
-    node = a_node(ncpus=4)
+    node = a_node_with(ncpus=4)
     either = Or({"exclusive": True}, {"ncpus": 1})
     assert either.do_decrement(node)
     assert either.do_decrement(node)
@@ -99,20 +102,20 @@ def test_choice_stays_while_a_node_is_filled():
 def test_and_with_somebody_elses_constraint():
     """Opaque children have their say in every answer."""
     both = And({"ncpus": 1}, Owned("me"))
-    node = a_node(ncpus=4, owner="me", tokens=2)
+    node = a_node_with(ncpus=4, owner="me", tokens=2)
     assert both.lower() is None
     assert both.satisfied_by_node(node)
     assert both.minimum_space(node) == 2
     assert both.do_decrement(node)
     assert node.available == {"ncpus": 3, "owner": "me", "tokens": 1}
-    assert both.satisfied_by_node(a_node(ncpus=4, owner="you")).status == "NotOwned"
+    assert both.satisfied_by_node(a_node_with(ncpus=4, owner="you")).status == "NotOwned"
 
 
 def test_and_takes_nothing_when_somebody_else_refuses():
     """A refusing opaque child leaves amounts and pools alone."""
     toll = a_toll()
     both = And({"ncpus": 1}, toll, Owned("me"))
-    node = a_node(ncpus=4, owner="me", tokens=0)
+    node = a_node_with(ncpus=4, owner="me", tokens=0)
     assert both.do_decrement(node) is False
     assert node.available == {"ncpus": 4, "owner": "me", "tokens": 0}
     assert toll.shared_resources[0].current_value == 5
@@ -122,18 +125,18 @@ def test_and_with_tolls_on_one_pool():
     """Two children that draw on one pool need the sum of it."""
     pool = SharedConsumableResource("lic", "q", 9, 5)
     both = And(SharedConsumableConstraint([pool], 1), SharedConsumableConstraint([pool], 2))
-    assert both.minimum_space(a_node()) == 1
-    assert both.do_decrement(a_node())
+    assert both.minimum_space(a_node_with()) == 1
+    assert both.do_decrement(a_node_with())
     assert pool.current_value == 2
-    assert both.satisfied_by_node(a_node()).status == "SharedLimitReached"
-    assert both.satisfied_by_node(a_node()).reasons
-    assert both.do_decrement(a_node()) is False
+    assert both.satisfied_by_node(a_node_with()).status == "SharedLimitReached"
+    assert both.satisfied_by_node(a_node_with()).reasons
+    assert both.do_decrement(a_node_with()) is False
     assert pool.current_value == 2
 
 
 def test_or_prefers_earlier():
     """The first satisfied child decides; its score is its place from the end."""
-    node = a_node(ncpus=4, ngpus=2)
+    node = a_node_with(ncpus=4, ngpus=2)
     either = Or({"nvme": 1}, {"ngpus": 1}, {"ncpus": 1})
     result = either.satisfied_by_node(node)
     assert result
@@ -145,7 +148,7 @@ def test_or_prefers_earlier():
 
 def test_or_moves_on():
     """Once the first child no longer fits, the next one is used."""
-    node = a_node(ncpus=1, ngpus=1)
+    node = a_node_with(ncpus=1, ngpus=1)
     either = Or({"ngpus": 1}, {"ncpus": 1})
     assert either.do_decrement(node)
     assert either.do_decrement(node)
@@ -156,14 +159,14 @@ def test_or_moves_on():
 
 def test_or_gives_all_reasons():
     """CompoundFailure has what each child says."""
-    result = Or({"nvme": 1}, {"ngpus": 1}).satisfied_by_node(a_node())
+    result = Or({"nvme": 1}, {"ngpus": 1}).satisfied_by_node(a_node_with())
     assert result.status == "CompoundFailure"
     assert len(result.reasons) == 2
 
 
 def test_or_weighs():
     """Earlier alternatives weigh more; a bucket that satisfies none weighs nothing."""
-    gpu, cpu, none = a_bucket(ngpus=1), a_bucket(ncpus=1), a_bucket()
+    gpu, cpu, none = a_bucket_with(ngpus=1), a_bucket_with(ncpus=1), a_bucket_with()
     weights = Or({"ngpus": 1}, {"ncpus": 1}).weight_buckets([(cpu, 3.0), (gpu, 2.0), (none, 1.0)])
     assert [weight for _, weight in weights] == [103.0, 202.0, 0.0]
 
@@ -179,7 +182,7 @@ def test_alternatives_are_at_least_two(kind, children):
 def test_xor_needs_exactly_one():
     """One satisfied child answers; none and two are failures."""
     one = XOr({"ngpus": 1}, {"ncpus": 1})
-    node = a_node(ncpus=4)
+    node = a_node_with(ncpus=4)
     result = one.satisfied_by_node(node)
     assert result
     assert result.constraint is one.constraints[1]
@@ -191,11 +194,11 @@ def test_xor_needs_exactly_one():
 def test_xor_with_none_or_two():
     """Both are failures that take nothing; taking from two is an AssertionError."""
     one = XOr({"ngpus": 1}, {"ncpus": 1})
-    none, two = a_node(), a_node(ncpus=4, ngpus=1)
+    none, two = a_node_with(), a_node_with(ncpus=4, ngpus=1)
     assert one.satisfied_by_node(none).status == "CompoundFailure"
     assert one.satisfied_by_node(two).status == "XORFailed"
     assert "exactly one" in one.satisfied_by_node(two).reasons[0]
-    assert one.satisfied_by_bucket(a_bucket(ncpus=4, ngpus=1)).status == "XORFailed"
+    assert one.satisfied_by_bucket(a_bucket_with(ncpus=4, ngpus=1)).status == "XORFailed"
     assert one.minimum_space(none) == one.minimum_space(two) == 0
     assert one.do_decrement(none) is False
     with pytest.raises(AssertionError, match="satisfies both"):
@@ -206,7 +209,7 @@ def test_xor_with_none_or_two():
 def test_not_takes_nothing():
     """What is not there cannot be taken."""
     no_gpus = Not({"ngpus": 1})
-    node = a_node(ncpus=4)
+    node = a_node_with(ncpus=4)
     assert no_gpus.satisfied_by_node(node)
     assert no_gpus.minimum_space(node) == -1
     assert no_gpus.do_decrement(node)
@@ -217,15 +220,15 @@ def test_not_takes_nothing():
 def test_not_refuses():
     """The status says so, and the reason is the constraint."""
     no_gpus = Not({"ngpus": 1})
-    result = no_gpus.satisfied_by_node(a_node(ngpus=1))
+    result = no_gpus.satisfied_by_node(a_node_with(ngpus=1))
     assert result.status == "not(success)"
     assert result.reasons == [str(no_gpus)] == ["not (Node.ngpus >= 1)"]
-    assert no_gpus.satisfied_by_bucket(a_bucket(ngpus=1)).status == "not(success)"
+    assert no_gpus.satisfied_by_bucket(a_bucket_with(ngpus=1)).status == "not(success)"
 
 
 def test_not_and_xor_do_not_weigh():
     """They have no preference."""
-    weights = [(a_bucket(owner="a"), 2.0), (a_bucket(), 1.0)]
+    weights = [(a_bucket_with(owner="a"), 2.0), (a_bucket_with(), 1.0)]
     assert Not({"owner": "a"}).weight_buckets(weights) == weights
     assert XOr({"owner": "a"}, {"owner": "b"}).weight_buckets(weights) == weights
 
@@ -233,14 +236,14 @@ def test_not_and_xor_do_not_weigh():
 def test_and_weighs_through_its_children():
     """Preferences add up."""
     [(_, weight)] = And({"owner": "a"}, {"node.vm_size": ["x", "Standard_F4"]}).weight_buckets(
-        [(a_bucket(owner="a"), 1.0)]
+        [(a_bucket_with(owner="a"), 1.0)]
     )
     assert weight == 201.0
 
 
 def test_buckets_are_asked_as_buckets():
     """A back-off inside a composite looks at the bucket."""
-    tired = a_bucket(last_capacity_failure=5, ncpus=4)
+    tired = a_bucket_with(last_capacity_failure=5, ncpus=4)
     backoff = CapacityFailureBackoffConstraint(60)
     assert And({"ncpus": 1}, backoff).satisfied_by_bucket(tired).status == "CapacityFailureBackoff"
     assert Or(backoff, {"never": "x"}).satisfied_by_bucket(tired).status == "CompoundFailure"
@@ -269,6 +272,6 @@ def test_handlers_hear_of_every_answer():
     """Direct calls report the children's results and the composite's."""
     seen = []
     results.register_result_handler(seen.append)
-    Or({"nvme": 1}, {"ncpus": 1}).satisfied_by_node(a_node(ncpus=1))
+    Or({"nvme": 1}, {"ncpus": 1}).satisfied_by_node(a_node_with(ncpus=1))
     results.unregister_result_handler(seen.append)
     assert [r.status for r in seen] == ["UndefinedResource", "success", "success"]

@@ -4,8 +4,8 @@ import subprocess
 import sys
 
 import pytest
-from constraints_kit import Owned, a_bucket, a_node
 
+from builders.constraints import Owned, a_bucket_with, a_node_with
 from hpc.autoscale.node.constraints import (
     And,
     BaseNodeConstraint,
@@ -113,7 +113,7 @@ def test_super_works_in_an_opaque_subclass():
         def do_decrement(self, node):
             return super().do_decrement(node) and super().do_decrement(node)
 
-    node = a_node(ncpus=5)
+    node = a_node_with(ncpus=5)
     assert Twice("ncpus", 1).satisfied_by_node(node)
     assert Twice("ncpus", 1).minimum_space(node) == 2
     assert Twice("ncpus", 1).do_decrement(node)
@@ -137,21 +137,21 @@ def test_a_constraint_written_as_an_expression():
             return f"{self.count} tokens"
 
     assert compile_constraints([Tokens(2)]).expr == MinResource("tokens", 2)
-    assert Tokens(2).satisfied_by_node(a_node(tokens=2))
-    assert Tokens(2).satisfied_by_bucket(a_bucket(tokens=1)).status == "InsufficientResource"
+    assert Tokens(2).satisfied_by_node(a_node_with(tokens=2))
+    assert Tokens(2).satisfied_by_bucket(a_bucket_with(tokens=1)).status == "InsufficientResource"
 
 
 def test_what_the_base_class_answers():
     """The published defaults."""
     owned = Owned("me")
-    bucket = a_bucket(owner="me")
+    bucket = a_bucket_with(owner="me")
     assert owned.satisfied_by_bucket(bucket)
     assert list(owned.get_children()) == []
     assert owned.weight_buckets([(bucket, 1.0)]) == [(bucket, 1.0)]
     assert owned.lower() is None
     assert owned.reads is None
-    assert BaseNodeConstraint.minimum_space(owned, a_node()) == -1
-    assert BaseNodeConstraint.do_decrement(owned, a_node()) is True
+    assert BaseNodeConstraint.minimum_space(owned, a_node_with()) == -1
+    assert BaseNodeConstraint.do_decrement(owned, a_node_with()) is True
     with pytest.raises(TypeError):
         NodeConstraint()
 

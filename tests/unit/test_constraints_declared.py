@@ -3,8 +3,8 @@
 import logging
 
 import pytest
-from declared_kit import Seats, of_class, saying
 
+from builders.constraints import Seats, of_class, saying
 from hpc.autoscale.hpctypes import Memory, Size
 from hpc.autoscale.node.constraints import BaseNodeConstraint
 from hpc.autoscale.node.constraints.declared import Strayed, believed, declared

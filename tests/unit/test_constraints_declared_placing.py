@@ -1,9 +1,9 @@
 """Where constraints that declare what they read are placed: as their methods say, node by node or not."""
 
 import pytest
-from declared_kit import Seats, of_class, saying
-from node_kit import a_cluster, a_manager
 
+from builders.constraints import Seats, of_class, saying
+from builders.nodes import a_manager, an_htc_cluster
 from hpc.autoscale import results
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.job import Job
@@ -19,7 +19,7 @@ from hpc.autoscale.results import SatisfiedResult
 
 def a_world(count=3, seats=4, most=10):
     """A manager with running nodes that have seats, and new ones that have them too, up to `most` in all."""
-    cluster = a_cluster(most, resources={"seats": seats})
+    cluster = an_htc_cluster(most, resources={"seats": seats})
     for i in range(1, count + 1):
         cluster.add_node(f"htc-{i}", "htc", state="Ready", hostname=f"ip-{i}")
     return a_manager(cluster)

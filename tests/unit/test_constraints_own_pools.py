@@ -1,8 +1,8 @@
 """Classes of integrations that hold a pool themselves, rather than a constraint on it."""
 
 import pytest
-from node_kit import a_cluster, a_manager
 
+from builders.nodes import a_manager, an_htc_cluster
 from hpc.autoscale.node.constraints import (
     And,
     BaseNodeConstraint,
@@ -62,7 +62,7 @@ def a_licensed(pool, reads=None, hold="alone"):
 @pytest.mark.parametrize("hold", HOLD)
 def test_what_a_failed_attempt_took_is_given_back(reads, hold):
     """Wherever it holds the pool, and whatever it declares."""
-    pool, manager = five(), a_manager(a_cluster(10))
+    pool, manager = five(), a_manager(an_htc_cluster(10))
     constraints = [{"ncpus": 1}, a_licensed(pool, reads, hold)]
     assert not manager.allocate(constraints, slot_count=7, all_or_nothing=True)
     assert pool.current_value == 5
@@ -72,14 +72,14 @@ def test_what_a_failed_attempt_took_is_given_back(reads, hold):
 @pytest.mark.parametrize("reads", READS)
 def test_it_is_placed_while_there_are_licences(reads):
     """And what it was given stays taken."""
-    pool, manager = five(), a_manager(a_cluster(10))
+    pool, manager = five(), a_manager(an_htc_cluster(10))
     result = manager.allocate([{"ncpus": 1}, a_licensed(pool, reads)], slot_count=7)
     assert (result.total_slots, pool.current_value) == (5, 0)
 
 
 def test_inside_of_others():
     """As a child of a composite."""
-    pool, manager = five(), a_manager(a_cluster(10))
+    pool, manager = five(), a_manager(an_htc_cluster(10))
     either = Or(And({"ncpus": 1}, a_licensed(pool)), Never("no"))
     assert not manager.allocate([either], slot_count=7, all_or_nothing=True)
     assert pool.current_value == 5
@@ -87,7 +87,7 @@ def test_inside_of_others():
 
 def test_a_refusal_of_a_node_gives_back():
     """Also where a node is asked directly."""
-    pool, manager = five(), a_manager(a_cluster(10))
+    pool, manager = five(), a_manager(an_htc_cluster(10))
     node = manager.allocate({"ncpus": 1}, node_count=1).nodes[0]
     refuses = type("Refuses", (Licensed,), {"do_decrement": lambda self, node: False})
     assert not node.decrement([a_licensed(pool), refuses(None, pool)])
@@ -114,7 +114,7 @@ class Shared(Licensed, SharedConstraint):
 
 def test_the_published_base_needs_the_published_methods_only():
     """It is asked by them, and gives back when the attempt fails."""
-    pool, manager = five(), a_manager(a_cluster(10))
+    pool, manager = five(), a_manager(an_htc_cluster(10))
     constraints = [{"ncpus": 1}, Shared(pool, pool)]
     assert not manager.allocate(constraints, slot_count=7, all_or_nothing=True)
     assert pool.current_value == 5
@@ -140,7 +140,7 @@ class Twice(SharedConsumableConstraint):
 @pytest.mark.parametrize("around", [lambda c: c, lambda c: And({"ncpus": 1}, c)], ids="1A")
 def test_overridden_answers_count(around):
     """Those of a subclass of ours, not what it has inherited."""
-    pool, manager = five(), a_manager(a_cluster(10))
+    pool, manager = five(), a_manager(an_htc_cluster(10))
     refused = manager.allocate([{"ncpus": 1}, around(OnNone([pool], 1))], slot_count=1)
     (node,) = manager.allocate([{"ncpus": 1}, around(Twice([pool], 1))], slot_count=1).nodes
     assert "not here" in " ".join(refused.reasons)
@@ -149,6 +149,6 @@ def test_overridden_answers_count(around):
 
 def test_what_pays_twice_stops_in_time():
     """Two slots are paid from five licences, and the third gives back what it took."""
-    pool, manager = five(), a_manager(a_cluster(10))
+    pool, manager = five(), a_manager(an_htc_cluster(10))
     result = manager.allocate([{"ncpus": 1}, Twice([pool], 1)], slot_count=4)
     assert (result.total_slots, pool.current_value) == (2, 1)

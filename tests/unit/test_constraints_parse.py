@@ -1,8 +1,8 @@
 """What JSON becomes which constraint, and what the errors say."""
 
 import pytest
-from constraints_kit import a_node
 
+from builders.constraints import a_node_with
 from hpc.autoscale.errors import AutoscaleError, ConstraintError
 from hpc.autoscale.hpctypes import Memory, Size
 from hpc.autoscale.node.constraints import (
@@ -119,17 +119,17 @@ def test_constraints_as_children():
 def test_case_insensitive_reaches_every_level(read):
     """Texts anywhere in the expression match in any case."""
     expr = {"or": [{"owner": "ALICE"}, {"not": {"owner": ["Bob"]}, "ncpus": 9}]}
-    node = a_node(owner="Alice")
+    node = a_node_with(owner="Alice")
     assert not read(expr).satisfied_by_node(node)
     assert read(expr, case_insensitive=True).satisfied_by_node(node)
 
 
 def test_false_is_honoured():
     """`in-a-placement-group` false wants no group, and `exclusive` false wants nothing."""
-    inside = a_node(bucket=None, placement_group="pg")
+    inside = a_node_with(bucket=None, placement_group="pg")
     assert not get_constraint({"in-a-placement-group": False}).satisfied_by_node(inside)
-    assert get_constraint({"in-a-placement-group": "false"}).satisfied_by_node(a_node())
-    assert get_constraint({"exclusive": "0"}).satisfied_by_node(a_node(assignments=["x"]))
+    assert get_constraint({"in-a-placement-group": "false"}).satisfied_by_node(a_node_with())
+    assert get_constraint({"exclusive": "0"}).satisfied_by_node(a_node_with(assignments=["x"]))
 
 
 ERRORS = [
@@ -264,7 +264,7 @@ def test_circular_expression():
 
 def test_reasonable_depth_is_fine():
     """Forty levels are read."""
-    assert get_constraint(_nested(40, lambda e: {"not": e})).satisfied_by_node(a_node(a=1))
+    assert get_constraint(_nested(40, lambda e: {"not": e})).satisfied_by_node(a_node_with(a=1))
 
 
 @pytest.fixture

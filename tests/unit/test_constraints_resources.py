@@ -1,8 +1,8 @@
 """Constraints on resources: amounts, values, aliases."""
 
 import pytest
-from constraints_kit import a_bucket, a_node
 
+from builders.constraints import a_bucket_with, a_node_with
 from hpc.autoscale.hpctypes import Memory, Size
 from hpc.autoscale.node.constraints import (
     And,
@@ -15,7 +15,7 @@ from hpc.autoscale.node.constraints import (
 
 def test_amount_is_there():
     """An amount up to what is available is satisfied and taken."""
-    node = a_node(ncpus=4)
+    node = a_node_with(ncpus=4)
     constraint = MinResourcePerNode("ncpus", 2)
     assert constraint.satisfied_by_node(node)
     assert constraint.minimum_space(node) == 2
@@ -26,20 +26,20 @@ def test_amount_is_there():
 
 def test_amount_is_not_there():
     """The status and the reason say what is missing and from where."""
-    bucket = a_bucket(ncpus=4)
+    bucket = a_bucket_with(ncpus=4)
     result = MinResourcePerNode("ncpus", 5).satisfied_by_bucket(bucket)
     assert result.status == "InsufficientResource"
     assert result.reasons == [
         "InsufficientResource: Bucket[array=htc vm_size=Standard_F4 attr=ncpus] has 4 of 'ncpus', "
         "and 5 is needed"
     ]
-    node_result = MinResourcePerNode("ncpus", 5).satisfied_by_node(a_node("htc-7", ncpus=4))
+    node_result = MinResourcePerNode("ncpus", 5).satisfied_by_node(a_node_with("htc-7", ncpus=4))
     assert "Node[name=htc-7 attr=ncpus]" in node_result.reasons[0]
 
 
 def test_resource_is_not_defined():
     """A node without the resource has no space, and the likely name is guessed."""
-    node = a_node(ncpus=4)
+    node = a_node_with(ncpus=4)
     constraint = MinResourcePerNode("ncpu", 1)
     result = constraint.satisfied_by_node(node)
     assert result.status == "UndefinedResource"
@@ -51,7 +51,7 @@ def test_resource_is_not_defined():
 
 def test_taking_too_much():
     """A decrement below zero raises and takes nothing."""
-    node = a_node(ncpus=1)
+    node = a_node_with(ncpus=1)
     with pytest.raises(RuntimeError, match="has 1 of 'ncpus'"):
         MinResourcePerNode("ncpus", 2).do_decrement(node)
     assert node.available == {"ncpus": 1}
@@ -59,7 +59,7 @@ def test_taking_too_much():
 
 def test_nothing_is_free():
     """An amount of 0 fits without bound and takes nothing, if the resource exists."""
-    node = a_node(ncpus=4)
+    node = a_node_with(ncpus=4)
     constraint = MinResourcePerNode("ncpus", 0)
     assert constraint.minimum_space(node) == 2**31
     assert constraint.do_decrement(node)
@@ -71,7 +71,7 @@ def test_nothing_is_free():
 def test_available_that_is_no_number(value):
     """A resource that holds no number is insufficient or undefined, never an exception."""
     constraint = MinResourcePerNode("ncpus", 1)
-    node = a_node(ncpus=value)
+    node = a_node_with(ncpus=value)
     assert constraint.satisfied_by_node(node).status in (
         "InsufficientResource",
         "UndefinedResource",
@@ -82,13 +82,13 @@ def test_available_that_is_no_number(value):
 
 def test_available_that_is_not_a_number():
     """Nothing fits into NaN."""
-    assert MinResourcePerNode("ncpus", 1.0).minimum_space(a_node(ncpus=float("nan"))) == 0
+    assert MinResourcePerNode("ncpus", 1.0).minimum_space(a_node_with(ncpus=float("nan"))) == 0
 
 
 @pytest.mark.parametrize("asked", [1, 1.0, Memory(1, "g"), Size(1024, "m")])
 def test_one_meaning_of_numbers_and_sizes(asked):
     """A plain number asked of a sized resource is in its unit: the same for asking, counting and taking."""
-    node = a_node(memgb=Memory(4, "g"))
+    node = a_node_with(memgb=Memory(4, "g"))
     constraint = MinResourcePerNode("memgb", asked)
     assert constraint.minimum_space(node) == 4
     constraint.do_decrement(node)
@@ -99,7 +99,7 @@ def test_one_meaning_of_numbers_and_sizes(asked):
 
 def test_size_asked_of_a_plain_number():
     """A size asked of a plain number counts in bytes."""
-    node = a_node(disk=4096)
+    node = a_node_with(disk=4096)
     constraint = MinResourcePerNode("disk", Size(1, "k"))
     assert constraint.minimum_space(node) == 4
     constraint.do_decrement(node)
@@ -108,7 +108,7 @@ def test_size_asked_of_a_plain_number():
 
 def test_fractions_add_up():
     """0.3 holds 0.1 three times, with nothing left."""
-    node = a_node(share=0.3)
+    node = a_node_with(share=0.3)
     constraint = MinResourcePerNode("share", 0.1)
     assert constraint.minimum_space(node) == 3
     for _ in range(3):
@@ -143,25 +143,25 @@ def test_stand_in_for_a_node():
 )
 def test_first_match_scores(wanted, score):
     """Earlier values score higher; texts match with wildcards."""
-    result = NodeResourceConstraint("owner", *wanted).satisfied_by_node(a_node(owner="a"))
+    result = NodeResourceConstraint("owner", *wanted).satisfied_by_node(a_node_with(owner="a"))
     assert result
     assert int(result) == score
 
 
 def test_no_value_matches():
     """InvalidOption says what is there and what was wanted."""
-    result = NodeResourceConstraint("owner", "x", "y*").satisfied_by_node(a_node(owner="a"))
+    result = NodeResourceConstraint("owner", "x", "y*").satisfied_by_node(a_node_with(owner="a"))
     assert result.status == "InvalidOption"
     assert "'a'" in result.reasons[0]
     assert "'x', 'y*'" in result.reasons[0]
-    assert NodeResourceConstraint("owner", "x").satisfied_by_node(a_node()).status == (
+    assert NodeResourceConstraint("owner", "x").satisfied_by_node(a_node_with()).status == (
         "UndefinedResource"
     )
 
 
 def test_values_of_other_types_are_equal_or_not():
     """A number in a list is equality, and uses up nothing."""
-    node = a_node(ncpus=4, fast=True)
+    node = a_node_with(ncpus=4, fast=True)
     exactly = get_constraint({"ncpus": [4]})
     assert exactly.satisfied_by_node(node)
     assert not get_constraint({"ncpus": [3]}).satisfied_by_node(node)
@@ -182,13 +182,18 @@ def test_exact_number_stays_exact_in_json():
 def test_no_values_at_all():
     """An empty list is never satisfied, and weighs nothing."""
     never = get_constraint({"owner": []})
-    assert never.satisfied_by_node(a_node(owner="a")).status == "InvalidOption"
-    assert never.weight_buckets([(a_bucket(owner="a"), 3.0)])[0][1] == 0.0
+    assert never.satisfied_by_node(a_node_with(owner="a")).status == "InvalidOption"
+    assert never.weight_buckets([(a_bucket_with(owner="a"), 3.0)])[0][1] == 0.0
 
 
 def test_preference_weighs():
     """100 for each place from the end; 0 for buckets that do not match or lack the resource."""
-    buckets = [a_bucket(owner="b"), a_bucket(owner="a"), a_bucket(owner="c"), a_bucket()]
+    buckets = [
+        a_bucket_with(owner="b"),
+        a_bucket_with(owner="a"),
+        a_bucket_with(owner="c"),
+        a_bucket_with(),
+    ]
     weights = get_constraint({"owner": ["a", "b"]}).weight_buckets(
         [(bucket, 4.0 - i) for i, bucket in enumerate(buckets)]
     )
@@ -198,7 +203,7 @@ def test_preference_weighs():
 
 def test_amounts_do_not_weigh():
     """An amount has no preference."""
-    bucket = a_bucket(ncpus=1)
+    bucket = a_bucket_with(ncpus=1)
     assert MinResourcePerNode("ncpus", 5).weight_buckets([(bucket, 2.5)]) == [(bucket, 2.5)]
 
 
@@ -206,8 +211,10 @@ def test_case_insensitive_values():
     """Both sides are folded."""
     constraint = NodeResourceConstraint("owner", "ALICE", case_insensitive=True)
     assert constraint.values == ["alice"]
-    assert constraint.satisfied_by_node(a_node(owner="Alice"))
-    assert not NodeResourceConstraint("owner", "ALICE").satisfied_by_node(a_node(owner="Alice"))
+    assert constraint.satisfied_by_node(a_node_with(owner="Alice"))
+    assert not NodeResourceConstraint("owner", "ALICE").satisfied_by_node(
+        a_node_with(owner="Alice")
+    )
 
 
 def test_unknown_keyword():
@@ -218,7 +225,7 @@ def test_unknown_keyword():
 
 def test_alias():
     """The total becomes available under another name."""
-    node = a_node(ncpus=4)
+    node = a_node_with(ncpus=4)
     alias = ReadOnlyAlias("slots", "ncpus")
     assert alias.satisfied_by_node(node)
     assert alias.do_decrement(node)

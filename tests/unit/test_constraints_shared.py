@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from constraints_kit import Owned, a_bucket, a_node
 
+from builders.constraints import Owned, a_bucket_with, a_node_with
 from hpc.autoscale.errors import ConstraintError
 from hpc.autoscale.hpctypes import Memory, Size
 from hpc.autoscale.node.constraints import (
@@ -60,7 +60,7 @@ def test_taking_from_a_pool():
     """Every iteration takes the amount; every constraint on the pool sees it."""
     pool = a_pool(5)
     first, second = draw(2, pool), draw(4, pool)
-    node = a_node()
+    node = a_node_with()
     assert second.satisfied_by_node(node)
     assert first.minimum_space(node) == 2
     assert first.do_decrement(node)
@@ -68,14 +68,14 @@ def test_taking_from_a_pool():
     assert second.satisfied_by_node(node).status == "SharedLimitReached"
     assert second.minimum_space(node) == 0
     assert "needs 4 of 'lic', and 3 is left" in second.satisfied_by_node(node).reasons[0]
-    assert second.satisfied_by_bucket(a_bucket()).status == "SharedLimitReached"
+    assert second.satisfied_by_bucket(a_bucket_with()).status == "SharedLimitReached"
 
 
 def test_all_pools_or_none():
     """When one pool is short, none is touched."""
     many, few = a_pool(9), a_pool(1)
     both = draw(2, many, few)
-    assert both.do_decrement(a_node()) is False
+    assert both.do_decrement(a_node_with()) is False
     assert (many.current_value, few.current_value) == (9, 1)
 
 
@@ -87,26 +87,26 @@ def test_one_pool_need_not_be_a_list():
 
 def test_space_is_that_of_the_emptiest_pool():
     """As often as the smallest pool holds the amount; fractions included."""
-    assert draw(2, a_pool(9), a_pool(5)).minimum_space(a_node()) == 2
-    assert draw(0.1, a_pool(0.3)).minimum_space(a_node()) == 3
-    assert draw(1).minimum_space(a_node()) == -1
+    assert draw(2, a_pool(9), a_pool(5)).minimum_space(a_node_with()) == 2
+    assert draw(0.1, a_pool(0.3)).minimum_space(a_node_with()) == 3
+    assert draw(1).minimum_space(a_node_with()) == -1
 
 
 def test_packing_stops_at_the_pool():
     """A node takes no more iterations than the pool has licences for, and a refusal takes nothing."""
     pool = a_pool(3)
     constraints = [draw(1, pool), MinResourcePerNode("ncpus", 1)]
-    result = a_node(ncpus=4).decrement(constraints, 4, "job")
+    result = a_node_with(ncpus=4).decrement(constraints, 4, "job")
     assert result.total_slots == 3
     assert pool.current_value == 0
-    assert a_node(ncpus=4).decrement(constraints, 1, "job").status == "NodeRejected"
+    assert a_node_with(ncpus=4).decrement(constraints, 1, "job").status == "NodeRejected"
     assert pool.current_value == 0
 
 
 def test_a_failed_decrement_gives_back():
     """What an attempt took from a pool is put back when another constraint refuses."""
     pool = a_pool(3)
-    node = a_node(owner="me", tokens=0)
+    node = a_node_with(owner="me", tokens=0)
 
     class Fickle(Owned):
         def minimum_space(self, node):
@@ -125,7 +125,7 @@ def test_paying_once():
     """With `decrement_once` the first iteration pays for all."""
     pool = a_pool(3)
     once = draw(2, pool, once=True)
-    node = a_node()
+    node = a_node_with()
     assert once.minimum_space(node) == -1
     assert once.do_decrement(node)
     assert pool.current_value == 1
@@ -161,17 +161,17 @@ def test_several_tolls_on_one_pool():
 def test_sizes_in_pools():
     """A pool may hold a size; plain numbers are in its unit."""
     pool = SharedConsumableResource("mem", "q", Memory(8, "g"), Memory(4, "g"))
-    assert draw(1, pool).minimum_space(a_node()) == 4
-    assert draw(Size(512, "m"), pool).minimum_space(a_node()) == 8
-    assert draw(1, pool).do_decrement(a_node())
+    assert draw(1, pool).minimum_space(a_node_with()) == 4
+    assert draw(Size(512, "m"), pool).minimum_space(a_node_with()) == 8
+    assert draw(1, pool).do_decrement(a_node_with())
     assert pool.current_value == Memory(3, "g")
     assert isinstance(pool.current_value, Memory)
-    assert "3.00g is left" in draw(9, pool).satisfied_by_node(a_node()).reasons[0]
+    assert "3.00g is left" in draw(9, pool).satisfied_by_node(a_node_with()).reasons[0]
 
 
 def test_unknown_value_holds_nothing():
     """A pool without a number refuses, and says what it holds."""
-    result = draw(1, a_pool(None)).satisfied_by_node(a_node())
+    result = draw(1, a_pool(None)).satisfied_by_node(a_node_with())
     assert result.status == "SharedLimitReached"
     assert "None is left" in result.reasons[0]
 
@@ -188,10 +188,10 @@ def test_saved_and_restored():
     pool = a_pool(5)
     once = draw(2, pool, once=True)
     saved = once.saved()
-    assert once.do_decrement(a_node())
+    assert once.do_decrement(a_node_with())
     once.restore(saved)
     assert pool.current_value == 5
-    assert once.do_decrement(a_node())
+    assert once.do_decrement(a_node_with())
     assert pool.current_value == 3
 
 
@@ -206,7 +206,7 @@ def test_non_consumable():
     """The value must be the target; nothing is taken."""
     version = SharedNonConsumableResource("version", "server", 3)
     wanted = SharedNonConsumableConstraint(version, 3)
-    node = a_node()
+    node = a_node_with()
     assert wanted.satisfied_by_node(node)
     assert wanted.do_decrement(node)
     assert wanted.minimum_space(node) == -1

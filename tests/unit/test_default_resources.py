@@ -3,8 +3,8 @@
 import logging
 
 import pytest
-from node_kit import a_node, a_running_node
 
+from builders.nodes import a_planned_node, a_running_node
 from hpc.autoscale import results
 from hpc.autoscale.hpctypes import Memory, Size
 from hpc.autoscale.node.default_resources import (
@@ -104,7 +104,7 @@ def test_what_is_missing_defines_nothing(value, caplog):
     """So that a later definition can; one warning however many nodes there are."""
     defaults = Defaults()
     defaults.add(definition_from({}, "x", value))
-    nodes = [a_node(name=f"htc-{i}") for i in (1, 2, 3)]
+    nodes = [a_planned_node(name=f"htc-{i}") for i in (1, 2, 3)]
     for node in nodes:
         defaults.apply(node)
         assert "x" not in node.resources
@@ -117,22 +117,22 @@ def test_what_is_missing_defines_nothing(value, caplog):
 
 def test_the_first_definition_wins():
     """And what the node has beats every definition."""
-    assert given(a_node(), ({}, "x", 1), ({}, "x", 2))["x"] == 1
-    assert given(a_node(resources={"x": 0}), ({}, "x", 1))["x"] == 0
+    assert given(a_planned_node(), ({}, "x", 1), ({}, "x", 2))["x"] == 1
+    assert given(a_planned_node(resources={"x": 0}), ({}, "x", 1))["x"] == 0
 
 
 def test_none_can_be_replaced():
     """A value that is not known yet does not block the next definition."""
-    node = a_node(resources={"x": None})
+    node = a_planned_node(resources={"x": None})
     assert given(node, ({}, "x", lambda node: None), ({}, "x", 2))["x"] == 2
-    assert given(a_node(), ({}, "x", lambda node: None)) == {"ncpus": 4, "x": None}
+    assert given(a_planned_node(), ({}, "x", lambda node: None)) == {"ncpus": 4, "x": None}
 
 
 def test_none_need_not_be_allowed():
     """Then nothing is defined."""
     defaults = Defaults()
     defaults.add(definition_from({}, "x", lambda node: None, allow_none=False))
-    node = a_node()
+    node = a_planned_node()
     defaults.apply(node)
     assert "x" not in node.resources
 
@@ -145,7 +145,7 @@ def test_definitions_may_build_on_each_other():
         ({}, "b", "node.resources.a"),
         ({}, "a", "yes"),
     ]
-    found = given(a_node(), *chain)
+    found = given(a_planned_node(), *chain)
     assert {name: found[name] for name in "abcd"} == {"a": "yes", "b": "yes", "c": "yes", "d": 4}
 
 
@@ -168,12 +168,12 @@ def test_definitions_may_build_on_each_other():
 )
 def test_selection(select, selected):
     """Any constraint, held against what the node has left."""
-    assert ("x" in given(a_node(), (select, "x", 1))) is selected
+    assert ("x" in given(a_planned_node(), (select, "x", 1))) is selected
 
 
 def test_selection_looks_at_what_is_left():
     """Not at the totals."""
-    node = a_node()
+    node = a_planned_node()
     node.available["ncpus"] = 1
     assert "x" not in given(node, ({"ncpus": 2}, "x", 1))
 
@@ -183,7 +183,7 @@ def test_selecting_tells_nobody(request):
     told = []
     results.register_result_handler(told.append)
     request.addfinalizer(results.unregister_all_result_handlers)
-    given(a_node(), ({"node.nodearray": "hpc"}, "x", 1), ({"not-allocated": True}, "y", 1))
+    given(a_planned_node(), ({"node.nodearray": "hpc"}, "x", 1), ({"not-allocated": True}, "y", 1))
     assert told == []
 
 
@@ -212,13 +212,13 @@ def test_selecting_tells_nobody(request):
 )
 def test_steps(value, step, by, expected):
     """One step of arithmetic, sizes included."""
-    found = given(a_node(), ({}, "x", value, step, by))["x"]
+    found = given(a_planned_node(), ({}, "x", value, step, by))["x"]
     assert (found, type(found)) == (expected, type(expected))
 
 
 def test_whole_numbers_stay_whole():
     """A magnitude that was written as a text does not make cores of it that are fractions."""
-    assert repr(given(a_node(), ({}, "x", "node.vcpu_count", "subtract", "1"))["x"]) == "3"
+    assert repr(given(a_planned_node(), ({}, "x", "node.vcpu_count", "subtract", "1"))["x"]) == "3"
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_whole_numbers_stay_whole():
 def test_arithmetic_that_fails_defines_nothing(value, step, by, caplog):
     """It is logged, once, and the next definition may."""
     caplog.set_level(logging.WARNING)
-    node = a_node()
+    node = a_planned_node()
     assert "x" not in given(node, ({}, "x", value, step, by))
     assert given(node, ({}, "x", value, step, by), ({}, "x", 1))["x"] == 1
 
@@ -272,7 +272,7 @@ def test_a_configuration():
             {"select": {"a": 4}, "name": "mem", "value": "node.memory", "subtract": "1g"},
         ]
     )
-    node = a_node()
+    node = a_planned_node()
     for definition in made:
         definition.apply(node)
     assert (node.resources["a"], node.resources["mem"]) == (4, Memory(7, "g"))

@@ -1,8 +1,8 @@
 """Default resources on the nodes of a manager: who gets them, when, and who beats whom."""
 
 import pytest
-from node_kit import a_cluster, a_manager, names
 
+from builders.nodes import a_manager, an_htc_cluster, names
 from hpc.autoscale.hpctypes import Memory
 from hpc.autoscale.node.node import UnmanagedNode
 from hpc.autoscale.node.nodemanager import new_node_manager
@@ -28,14 +28,14 @@ def test_system_defaults():
 )
 def test_system_defaults_can_be_left_out(flag, argument, defined):
     """By the configuration; an argument of False defines them all the same."""
-    config = {"_mock_bindings": a_cluster(), "disable_default_resources": flag}
+    config = {"_mock_bindings": an_htc_cluster(), "disable_default_resources": flag}
     bucket = new_node_manager(config, disable_default_resources=argument).get_buckets()[0]
     assert ("ncpus" in bucket.resources) is defined
 
 
 def test_who_beats_whom():
     """The cluster, then the system, then the configuration, then the integration."""
-    cluster = a_cluster(resources={"ncpus": 3})
+    cluster = an_htc_cluster(resources={"ncpus": 3})
     entries = [
         {"select": {}, "name": n, "value": 7, "add": 1} for n in ("ncpus", "pcpus", "gold", "mine")
     ]
@@ -62,7 +62,7 @@ def test_defining_again_changes_nothing():
 def test_a_late_definition_reaches_everybody():
     """Existing nodes, planned ones that nobody has looked at, machines on premises, buckets and new nodes; and the
     engine at once."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     cluster.add_node("htc-1", "htc", state="Ready", hostname="ip-1")
     manager = a_manager(cluster)
     manager.add_unmanaged_nodes([UnmanagedNode("tux", {"ncpus": 1})])
@@ -87,7 +87,7 @@ def test_a_late_definition_reaches_everybody():
 )
 def test_values_that_name_the_node_are_its_own(value):
     """Upstream's defect W8, for properties as for functions: also on planned nodes, looked at or not."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     for i in (1, 2):
         cluster.add_node(f"htc-{i}", "htc", state="Ready", hostname=f"ip-{i}")
     manager = a_manager(cluster)
@@ -112,7 +112,7 @@ def test_a_placement_group_more_gets_values_of_its_own():
 
 def test_placing_does_not_touch_what_is_no_amount():
     """Equal lists of two nodes stay two lists."""
-    cluster = a_cluster(resources={"tags": ["a"]})
+    cluster = an_htc_cluster(resources={"tags": ["a"]})
     for i in (1, 2):
         cluster.add_node(f"htc-{i}", "htc", state="Ready", hostname=f"ip-{i}")
     manager = a_manager(cluster)

@@ -2,8 +2,8 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from node_kit import a_cluster, a_manager, a_node
 
+from builders.nodes import a_manager, a_planned_node, an_htc_cluster
 from hpc.autoscale.hpctypes import Size
 from hpc.autoscale.node.default_resources import Defaults, MemoryDefault, definition_from
 from hpc.autoscale.node.default_resources.values import NodeIdDefault
@@ -47,7 +47,7 @@ CHOICES = st.lists(st.sampled_from(DEFINITIONS), unique=True)
 
 def made(index, size, cores, resources, configuration):
     """A node of these."""
-    return a_node(
+    return a_planned_node(
         name=f"htc-{index}",
         id=f"id-{index}",
         hostname=f"host-{index}",
@@ -117,20 +117,20 @@ def test_of_a_kind_as_alone(nodes, definitions, more):
 def test_copies_of_a_prototype_as_new_nodes(definitions):
     """What is left to do to each copy makes of it what a new node would be."""
     defaults = defaults_of(definitions)
-    prototype = a_node(name="htc-9", hostname="new")
+    prototype = a_planned_node(name="htc-9", hostname="new")
     rest = defaults.prepare(prototype)
     for name in ("htc-1", "htc-2"):
         copied = a_copy_of(prototype, name, f"host-{name}")
         if rest is not None:
             rest(copied)
-        alone = a_node(name=name, hostname=f"host-{name}")
+        alone = a_planned_node(name=name, hostname=f"host-{name}")
         defaults.apply(alone)
         assert have(copied) == have(alone)
 
 
 def test_planned_nodes_share_nothing_that_can_be_changed():
     """A write into one shows in no other, nor in what is planned later."""
-    manager = a_manager(a_cluster(resources={"tags": ["a"]}))
+    manager = a_manager(an_htc_cluster(resources={"tags": ["a"]}))
     first, second = manager.allocate({"ncpus": 4}, slot_count=2).nodes
     first.resources["tags"].append("b")
     first.available["tags"].append("c")

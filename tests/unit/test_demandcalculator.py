@@ -3,8 +3,9 @@
 import warnings
 
 import pytest
-from node_kit import Tokens, a_cluster, a_config, a_manager, names
 
+from builders.constraints import Tokens
+from builders.nodes import a_manager, an_htc_cluster, names
 from hpc.autoscale.errors import MultipleInstancesError
 from hpc.autoscale.hpctypes import Memory
 from hpc.autoscale.job.demandcalculator import DemandCalculator, new_demand_calculator
@@ -14,6 +15,7 @@ from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.node import UnmanagedNode
 from hpc.autoscale.node.nodehistory import NullNodeHistory, SQLiteNodeHistory
 from hpc.autoscale.node.nodemanager import new_node_manager
+from hpc.autoscale.testing import a_config
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +36,7 @@ class Clock(SQLiteNodeHistory):
 
 def running(count=2, state="Ready", available=10, **cluster):
     """A cluster with running nodes htc-1 (ip-1), htc-2 (ip-2), …"""
-    made = a_cluster(available, **cluster)
+    made = an_htc_cluster(available, **cluster)
     for i in range(1, count + 1):
         made.add_node(f"htc-{i}", "htc", state=state, target_state="Started", hostname=f"ip-{i}")
     return made

@@ -1,8 +1,9 @@
 """Joining the scheduler's nodes to those of the cluster."""
 
 import pytest
-from node_kit import a_cluster, a_manager, a_record, names
 
+from builders.nodes import a_manager, an_htc_cluster, names
+from builders.replies import a_record
 from hpc.autoscale.ccbindings.models import NodeList
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.job import Job
@@ -17,7 +18,7 @@ def no_name_service(monkeypatch):
 
 def running(count=2, state="Ready", available=10, **cluster):
     """A cluster with running nodes htc-1 (ip-1), htc-2 (ip-2), …"""
-    made = a_cluster(available, **cluster)
+    made = an_htc_cluster(available, **cluster)
     for i in range(1, count + 1):
         made.add_node(f"htc-{i}", "htc", state=state, target_state="Started", hostname=f"ip-{i}")
     return made
@@ -211,7 +212,7 @@ def test_of_two_nodes_with_one_address_that_both_rest_neither_is_meant(caplog):
 
 def test_a_deallocated_node_that_the_scheduler_lists_is_no_machine():
     """It would get work that it cannot do."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     cluster.add_node("htc-1", "htc", state="Deallocated", hostname="ip-1")
     calculator = a_calculator(cluster)
     calculator.update_scheduler_nodes([seen("ip-1", ncpus=4)])
@@ -226,7 +227,7 @@ def test_a_deallocated_node_that_the_scheduler_lists_is_no_machine():
 @pytest.mark.parametrize("told", [{"hostname": "IP-1.x"}, {"hostname": "other", "by_id": True}])
 def test_a_node_that_is_going_is_no_machine(status, target, told, caplog):
     """The scheduler lists it for a while; work that were placed on it would wait for ever."""
-    cluster = a_cluster(resources={"ncpus": 4})
+    cluster = an_htc_cluster(resources={"ncpus": 4})
     record = a_record(Status=status, TargetState=target, Hostname="ip-1.example")
     cluster.get_nodes = lambda operation_id=None, request_id=None: NodeList(nodes=[record])
     calculator = a_calculator(cluster)

@@ -1,8 +1,9 @@
 """What every scheduler driver inherits: lock, history, caching, placement groups."""
 
 import pytest
-from autoscaler_kit import FakeScheduler, a_cluster
 
+from builders.fake_scheduler import FakeScheduler
+from builders.nodes import an_htc_cluster
 from hpc.autoscale.errors import ConfigurationException, MultipleInstancesError
 from hpc.autoscale.job import driver as drivers
 from hpc.autoscale.job.driver import SchedulerDriver
@@ -137,21 +138,21 @@ def groups(cluster, **config):
 
 def test_two_spare_placement_groups():
     """At the end of the buckets, named after the VM size."""
-    assert groups(a_cluster()) == {
+    assert groups(an_htc_cluster(vm_size="Standard_F4s")) == {
         ("htc", "Standard_F4s"): [None, "Standard_F4s_pg0", "Standard_F4s_pg1"]
     }
 
 
 def test_every_size_has_its_own():
     """Also when a nodearray has several."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster(vm_size="Standard_F4s")
     cluster.add_bucket("htc", "Standard_F8s", 10, 10)
     assert groups(cluster)["htc", "Standard_F8s"] == [None, "Standard_F8s_pg0", "Standard_F8s_pg1"]
 
 
 def test_taken_names_are_passed_over():
     """The first free ones are used."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster(vm_size="Standard_F4s")
     cluster.add_bucket("htc", "Standard_F8s", 10, 10, placement_groups=["Standard_F8s_pg1"])
     assert groups(cluster)["htc", "Standard_F8s"] == [
         "Standard_F8s_pg1",
@@ -163,7 +164,7 @@ def test_taken_names_are_passed_over():
 
 def test_named_groups_end_generation_for_their_nodearray_only():
     """Others still get theirs."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster(vm_size="Standard_F4s")
     cluster.add_nodearray("hpc", {})
     cluster.add_bucket("hpc", "Standard_F8s", 10, 10)
     found = groups(cluster, nodearrays={"hpc": {"placement_groups": ["mine"]}})
@@ -173,7 +174,9 @@ def test_named_groups_end_generation_for_their_nodearray_only():
 
 def test_groups_named_for_all_end_generation_for_all():
     """The section default counts for every nodearray."""
-    found = groups(a_cluster(), nodearrays={"default": {"placement_groups": ["x"]}})
+    found = groups(
+        an_htc_cluster(vm_size="Standard_F4s"), nodearrays={"default": {"placement_groups": ["x"]}}
+    )
     assert found == {("htc", "Standard_F4s"): ["x", None]}
 
 
@@ -181,14 +184,23 @@ def test_groups_named_for_all_end_generation_for_all():
 def test_how_many_spare_groups(section):
     """As configured for the nodearray or for all; None are possible."""
     nodearrays = {section: {"generated_placement_group_buffer": 1}}
-    assert len(groups(a_cluster(), nodearrays=nodearrays)["htc", "Standard_F4s"]) == 2
+    assert (
+        len(
+            groups(an_htc_cluster(vm_size="Standard_F4s"), nodearrays=nodearrays)[
+                "htc", "Standard_F4s"
+            ]
+        )
+        == 2
+    )
     nodearrays = {section: {"generated_placement_group_buffer": 0}}
-    assert groups(a_cluster(), nodearrays=nodearrays)["htc", "Standard_F4s"] == [None]
+    assert groups(an_htc_cluster(vm_size="Standard_F4s"), nodearrays=nodearrays)[
+        "htc", "Standard_F4s"
+    ] == [None]
 
 
 def test_the_most_there_may_be():
     """Counts all groups of the nodearray."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster(vm_size="Standard_F4s")
     cluster.add_bucket("htc", "Standard_F8s", 10, 10, placement_groups=["a"])
     found = groups(cluster, nodearrays={"htc": {"max_placement_groups": 2}})
     assert sum(len(each) for each in found.values()) == 2 + 2  # two without a group, two groups
@@ -196,13 +208,15 @@ def test_the_most_there_may_be():
 
 def test_sizes_that_cannot_be_colocated_have_none():
     """A nodearray says so."""
-    cluster = a_cluster(software_configuration={"autoscale": {"is_hpc": False}})
+    cluster = an_htc_cluster(
+        software_configuration={"autoscale": {"is_hpc": False}}, vm_size="Standard_F4s"
+    )
     assert groups(cluster) == {("htc", "Standard_F4s"): [None]}
 
 
 def test_a_buffer_that_is_no_number(driver):
     """Names the setting."""
-    node_mgr = new_node_manager({"_mock_bindings": a_cluster()})
+    node_mgr = new_node_manager({"_mock_bindings": an_htc_cluster(vm_size="Standard_F4s")})
     nodearrays = {"htc": {"generated_placement_group_buffer": "many"}}
     with pytest.raises(ConfigurationException, match=r"htc\.generated_placement_group_buffer"):
         drivers.add_default_placement_groups({"nodearrays": nodearrays}, node_mgr)
@@ -210,7 +224,7 @@ def test_a_buffer_that_is_no_number(driver):
 
 def test_the_cyclecloud_id_is_a_resource():
     """Of nodes that exist."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster(vm_size="Standard_F4s")
     node = cluster.add_node("htc-1", "htc")
     node_mgr = new_node_manager({"_mock_bindings": cluster, "disable_default_resources": True})
     drivers.add_ccnodeid_default_resource(node_mgr)

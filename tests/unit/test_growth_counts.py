@@ -1,7 +1,8 @@
 """How the work of a pass grows, counted in operations: no clock is asked, so the machine does not matter."""
 
 import pytest
-from growth_kit import is_near_linear, three_sizes
+
+from builders.growth import is_near_linear, three_sizes
 
 # workload, what grows, its first size, what stays as it is
 SWEEPS = [

@@ -1,9 +1,9 @@
 """Queues that the workloads of the benchmarks do not have: their work grows no faster than they do either."""
 
 import pytest
-from growth_kit import Work, is_near_linear
-from node_kit import a_cluster
 
+from builders.growth import Work, is_near_linear
+from builders.nodes import an_htc_cluster
 from hpc.autoscale.job import understanding
 from hpc.autoscale.job.demandcalculator import new_demand_calculator
 from hpc.autoscale.job.job import Job
@@ -88,7 +88,7 @@ QUEUES = [
 
 def one_pass(queue, size):
     """What a pass over so many jobs takes, with a node running for every four of them, or as many machines on premises."""
-    cluster = a_cluster(10 * size)
+    cluster = an_htc_cluster(10 * size)
     cluster.add_bucket("htc", "Standard_F8", 10, 10, placement_groups=["a", "b", "c"])
     for i in range(size // PER_NODE):
         cluster.add_node(f"htc-{i + 1}", "htc", "Standard_F4", state="Ready", hostname=f"ip-{i}")

@@ -8,8 +8,8 @@ from logging.handlers import MemoryHandler, QueueHandler
 from queue import Queue
 
 import pytest
-from hpclogging_kit import FORMAT, Lines, own_state, root_lines
 
+from builders.log_lines import FORMAT, Lines, own_state, root_lines
 from hpc.autoscale import hpclogging
 from hpc.autoscale.hpclogging import HPCLogger
 

@@ -5,8 +5,8 @@ import os
 from logging.handlers import RotatingFileHandler
 
 import pytest
-from hpclogging_kit import own_state
 
+from builders.log_lines import own_state
 from hpc.autoscale import hpclogging
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.hpclogging import HPCLogger

@@ -1,11 +1,10 @@
 """Which node a host of the scheduler is: one rule for joining, marks, and the look before a deletion."""
 
 import pytest
-from autoscaler_kit import a_host
 
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.identity import Identities, claimed_ids
-from hpc.autoscale.testing import a_node
+from hpc.autoscale.testing import a_host, a_node
 
 
 def a_known_node(name, hostname, node_id, exists=True):

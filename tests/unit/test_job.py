@@ -5,8 +5,9 @@ import io
 import json
 
 import pytest
-from node_kit import Tokens, a_bucket, a_cluster, a_manager, names
 
+from builders.constraints import Tokens
+from builders.nodes import a_bucket, a_manager, an_htc_cluster, names
 from hpc.autoscale import util
 from hpc.autoscale.errors import ConstraintError
 from hpc.autoscale.hpctypes import Memory
@@ -179,7 +180,7 @@ def test_jobs_that_say_the_same_share_what_was_understood():
 
 def test_numbers_of_different_kinds_are_not_the_same():
     """`true` is not 1."""
-    manager = a_manager(a_cluster(resources={"flag": True}))
+    manager = a_manager(an_htc_cluster(resources={"flag": True}))
     assert Job("a", {"flag": True}).do_allocate(manager)
     assert not Job("b", {"flag": 2}).do_allocate(manager)
     assert Job("c", {"flag": True}).do_allocate(manager)
@@ -187,7 +188,7 @@ def test_numbers_of_different_kinds_are_not_the_same():
 
 def test_objects_inside_json_are_not_confused():
     """What one job understood by an object is not used for another one at the same address."""
-    manager = a_manager(a_cluster(100))
+    manager = a_manager(an_htc_cluster(100))
     for cores in range(1, 5):
         job = Job(str(cores), {"and": [MinResourcePerNode("ncpus", cores)]})
         (node,) = job.do_allocate(manager, allow_existing=True).nodes
@@ -210,7 +211,7 @@ def test_a_parser_that_is_registered_later_counts():
 
 def test_slots():
     """What is placed goes off what remains."""
-    manager = a_manager(a_cluster(2))
+    manager = a_manager(an_htc_cluster(2))
     job = Job("a", {"ncpus": 1}, iterations=10)
     result = job.do_allocate(manager)
     assert (names(result.nodes), result.total_slots, job.iterations_remaining) == (
@@ -246,7 +247,7 @@ def test_scattered_slots():
 
 def test_colocated_means_all_or_nothing_in_one_bucket():
     """Which is not said again."""
-    cluster = a_cluster(3)
+    cluster = an_htc_cluster(3)
     cluster.add_bucket("htc", "Standard_F8", 3, 3)
     job = Job("a", {"exclusive": True}, node_count=4, colocated=True)
     assert not job.do_allocate(a_manager(cluster))
@@ -258,7 +259,7 @@ def test_colocated_means_all_or_nothing_in_one_bucket():
 @pytest.mark.parametrize("constraints", [{"ncpus": 1}, [Tokens()], {"node.name": "*"}])
 def test_new_nodes_only(constraints):
     """Nodes that exist are passed over."""
-    cluster = a_cluster(resources={"tokens": 1})
+    cluster = an_htc_cluster(resources={"tokens": 1})
     cluster.add_node("htc-1", "htc", state="Ready", hostname="ip-1")
     manager = a_manager(cluster)
     result = Job("a", constraints).do_allocate(manager, allow_existing=False)
@@ -268,7 +269,7 @@ def test_new_nodes_only(constraints):
 def test_all_or_nothing_can_be_asked_for():
     """Then a part is not enough."""
     job = Job("a", {"ncpus": 1}, iterations=9)
-    assert not job.do_allocate(a_manager(a_cluster(2)), all_or_nothing=True)
+    assert not job.do_allocate(a_manager(an_htc_cluster(2)), all_or_nothing=True)
     assert job.iterations_remaining == 9
 
 

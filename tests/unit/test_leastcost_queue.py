@@ -3,9 +3,9 @@
 import sys
 
 import pytest
-from leastcost_kit import Market
-from packing_kit import Bench, cores
 
+from builders.engine import Bench, cores
+from builders.least_cost import Market
 from hpc.autoscale.packing.compound import AllOf, AnyOf, ExactlyOne, Negation
 from hpc.autoscale.packing.expr import AnyNode, Exclusive, Expr, MinResource, PropertyIs, ResourceIs
 from hpc.autoscale.packing.leastcost import Effort, is_plain

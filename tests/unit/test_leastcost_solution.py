@@ -4,8 +4,8 @@ import math
 import sys
 
 import pytest
-from leastcost_kit import Market, nodes_used, placed_units
 
+from builders.least_cost import Market, nodes_used, placed_units
 from hpc.autoscale.packing.expr import MinResource
 from hpc.autoscale.packing.leastcost import COLUMNS, GREEDY, Effort, solve
 from hpc.autoscale.packing.leastcost.problem import known_price

@@ -1,8 +1,8 @@
 """Limits in cores and nodes, alone and as a bucket has them."""
 
 import pytest
-from node_kit import some_limits
 
+from builders.nodes import some_limits
 from hpc.autoscale.node.limits import BucketLimits, _SharedLimit, _SpotLimit, null_bucket_limits
 
 

@@ -3,8 +3,8 @@
 import datetime
 
 import pytest
-from node_kit import a_node, a_running_node
 
+from builders.nodes import a_planned_node, a_running_node
 from hpc.autoscale.hpctypes import Memory, Size
 from hpc.autoscale.node.constraints import get_constraint
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
@@ -39,7 +39,7 @@ def test_host_names():
     assert (node.hostname, node.fqdn, node.hostname_or_uuid) == ("ip-1", "ip-1.example.com", "ip-1")
     assert node.hostname_required == "ip-1"
     for none in (None, ""):
-        nameless = a_node(hostname=none)
+        nameless = a_planned_node(hostname=none)
         assert (nameless.hostname, nameless.fqdn) == (none, none)
         assert nameless.hostname_or_uuid == nameless.delayed_node_id.transient_id
         with pytest.raises(AssertionError, match="null hostname"):
@@ -51,7 +51,7 @@ def test_host_names():
 )
 def test_node_index(name, index):
     """The number behind the last dash."""
-    assert a_node(name=name)._node_index == index
+    assert a_planned_node(name=name)._node_index == index
 
 
 def test_the_properties_that_can_be_asked_for():
@@ -148,15 +148,15 @@ def test_read_only_properties(name):
 
 def test_plain_attributes_can_be_assigned():
     """Also ones that nobody has declared."""
-    node = a_node()
+    node = a_planned_node()
     for name in ("state", "target_state", "exists", "managed", "instance_id", "create_time_unix"):
         setattr(node, name, "x")
         assert getattr(node, name) == "x"
     for name in ("last_match_time_unix", "delete_time_unix", "name_format", "name_offset", "mine"):
         setattr(node, name, 7)
         assert getattr(node, name) == 7
-    assert a_node().marked_for_deletion is False
-    assert (a_node().name_format, a_node().name_offset) == (None, None)
+    assert a_planned_node().marked_for_deletion is False
+    assert (a_planned_node().name_format, a_planned_node().name_offset) == (None, None)
     assert not hasattr(node, "power_state")
 
 
@@ -176,21 +176,21 @@ def test_memory_must_be_a_memory():
     """A number, or a Size that is no Memory, is refused."""
     for wrong in (8, Size(8, "g"), None):
         with pytest.raises(AssertionError, match="Memory"):
-            a_node(memory=wrong)
+            a_planned_node(memory=wrong)
 
 
 def test_catalogue_figures():
     """Family, physical cores and GPUs are those of the VM size."""
-    node = a_node(vm_size="Standard_E8s_v3", location="southcentralus", vcpu_count=-1)
+    node = a_planned_node(vm_size="Standard_E8s_v3", location="southcentralus", vcpu_count=-1)
     assert (node.vcpu_count, node.pcpu_count, node.cores_per_socket) == (4, 4, 2)
     assert node.vm_family != "unknown"
     assert node.vm_capabilities["MemoryGB"]
-    assert a_node(vcpu_count=7).vcpu_count == 7
+    assert a_planned_node(vcpu_count=7).vcpu_count == 7
 
 
 def test_an_unknown_size():
     """Physical cores are what the node says; everything else is unknown, GPUs are 0."""
-    node = a_node(vm_size="Standard_Nope", vcpu_count=6)
+    node = a_planned_node(vm_size="Standard_Nope", vcpu_count=6)
     assert (node.vm_family, node.vcpu_count, node.pcpu_count) == ("unknown", 6, 6)
     assert (node.gpu_count, node.cores_per_socket) == (0, -1)
 
@@ -198,7 +198,7 @@ def test_an_unknown_size():
 @pytest.mark.parametrize(("given", "shown"), [(None, 4), (0, 4), (-1, 4), (2, 2), (8, 8)])
 def test_gpus_given_to_a_node(given, shown):
     """A number above 0 wins; otherwise the catalogue's counts."""
-    node = a_node(vm_size="Standard_NC24", location="southcentralus", gpu_count=given)
+    node = a_planned_node(vm_size="Standard_NC24", location="southcentralus", gpu_count=given)
     assert node.gpu_count == shown
 
 
@@ -207,7 +207,7 @@ def test_gpus_given_to_a_node(given, shown):
 
 def test_keep_alive_is_fixed_once_the_node_exists():
     """RuntimeError then; before, it makes the node required."""
-    planned = a_node()
+    planned = a_planned_node()
     planned.keep_alive = True
     assert (planned.keep_alive, planned.required) == (True, True)
     with pytest.raises(RuntimeError, match="exists"):
@@ -216,19 +216,19 @@ def test_keep_alive_is_fixed_once_the_node_exists():
 
 def test_required():
     """Kept alive, allocated, or assigned; setting it sets the allocated flag alone."""
-    node = a_node()
+    node = a_planned_node()
     assert node.required is False
     node.required = True
     assert (node.required, node._allocated, node.assignments) == (True, True, set())
     node.required = False
     node.assign("job")
     assert (node.required, node.assignments) == (True, {"job"})
-    assert a_node(keep_alive=True).required
+    assert a_planned_node(keep_alive=True).required
 
 
 def test_closed_goes_one_way():
     """Opening an open node is nothing; opening a closed one is an error."""
-    node = a_node()
+    node = a_planned_node()
     node.closed = False
     node.closed = True
     node.closed = True
@@ -239,7 +239,7 @@ def test_closed_goes_one_way():
 
 def test_placement_group():
     """Empty is none; an existing node cannot be moved, but may be put into a group."""
-    node = a_node()
+    node = a_planned_node()
     node.placement_group = "pg_0-A"
     assert (node.placement_group, node.colocated) == ("pg_0-A", True)
     node.placement_group = "other"
@@ -253,12 +253,12 @@ def test_placement_group():
     with pytest.raises(RuntimeError, match="exists"):
         existing.placement_group = None
     assert existing.placement_group == "pg0"
-    assert a_node(placement_group="").placement_group is None
+    assert a_planned_node(placement_group="").placement_group is None
 
 
 def test_illegal_placement_groups():
     """The value stays what it was; there is a way to have the name made legal."""
-    node = a_node(placement_group="pg0")
+    node = a_planned_node(placement_group="pg0")
     for wrong in ("a b", "a.b", "a/b", "ä", "a\n"):
         with pytest.raises(RuntimeError, match="letters"):
             node.placement_group = wrong
@@ -270,7 +270,7 @@ def test_illegal_placement_groups():
 
 def test_times():
     """Local datetimes of the unix times; the epoch where there is none."""
-    node = a_node()
+    node = a_planned_node()
     epoch = datetime.datetime.fromtimestamp(0)
     assert (node.create_time, node.last_match_time, node.delete_time) == (epoch, epoch, epoch)
     assert node.delete_time_unix == 0.0
@@ -282,7 +282,7 @@ def test_times():
 
 def test_remaining_times():
     """-1 once ready, and while work is assigned; otherwise what was set, with a floor."""
-    node = a_node()
+    node = a_planned_node()
     assert (node.create_time_remaining, node.idle_time_remaining) == (0.0, 0.0)
     node.create_time_remaining, node.idle_time_remaining = 5, 6
     assert (node.create_time_remaining, node.idle_time_remaining) == (5, 6)
@@ -297,7 +297,7 @@ def test_remaining_times():
 def test_overrides_and_configuration():
     """Overrides are live until the node exists, and lie over the configuration, not into it."""
     base = {"slurm": {"hpc": True, "part": "a"}, "x": 1}
-    node = a_node(software_configuration=base)
+    node = a_planned_node(software_configuration=base)
     assert node.software_configuration is base
     node.node_attribute_overrides["Configuration"] = {"slurm": {"hpc": False}}
     assert node.software_configuration == {"slurm": {"hpc": False}, "x": 1}
@@ -332,14 +332,14 @@ def test_order_is_reversed():
 
 def test_texts():
     """An example node prints as its bucket; a host name is shown once the node exists."""
-    planned = a_node(hostname="fake", placement_group="pg0")
+    planned = a_planned_node(hostname="fake", placement_group="pg0")
     assert str(planned) == "Node(htc-1, ..., Standard_F4, pg0)"
     assert repr(planned) == "Node(htc-1, ..., pg0)"
     running = a_running_node(id="id-1")
     assert str(running) == "Node(htc-1, ip-1, Standard_F4, id-1)"
     assert repr(running) == "Node(htc-1, ip-1, None)"
     assert str(a_running_node(hostname=None, id="id-1")) == "Node(htc-1, ..., Standard_F4, id-1)"
-    example = a_node(name="htc-0")
+    example = a_planned_node(name="htc-0")
     assert str(example) == "NodeBucket(nodearray=htc, vm_size=Standard_F4, pg=None)"
     assert example._is_example_node()
     assert not running._is_example_node()

@@ -6,8 +6,8 @@ import pickle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from node_kit import a_cluster, a_manager, a_node
 
+from builders.nodes import a_manager, a_planned_node, an_htc_cluster
 from hpc.autoscale.hpctypes import Memory, Size
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES
 from hpc.autoscale.node.node.kind import LOOKS, Kind, stamp, untouched
@@ -17,14 +17,14 @@ from hpc.autoscale.packing.shape import ShapeTable
 
 def a_node_of(kind, name):
     """One more node of a kind."""
-    node, own = stamp(type(a_node()), kind.attributes)
+    node, own = stamp(type(a_planned_node()), kind.attributes)
     own.update(_name=name, _node_id=f"id-{name}", _hostname=f"host-{name}")
     return node
 
 
 def two_of_a_kind(**kwargs):
     """Two nodes of one kind, whose resource `who` is each one's own."""
-    sample = a_node(**kwargs)
+    sample = a_planned_node(**kwargs)
     sample._resources["who"] = sample.available["who"] = None
     kind = Kind(sample, [("who", lambda node: node.name)])
     return [a_node_of(kind, name) for name in ("htc-1", "htc-2")]
@@ -43,7 +43,7 @@ def test_each_has_what_is_its_own():
     assert [n.delayed_node_id.node_id for n in (first, second)] == ["id-htc-1", "id-htc-2"]
     assert dict(first.resources) == first.available == {"a": 1, "who": "htc-1"}
     assert second.available["who"] == "htc-2"
-    assert first.vm_size == second.vm_size == a_node().vm_size
+    assert first.vm_size == second.vm_size == a_planned_node().vm_size
 
 
 def test_nothing_that_can_be_changed_is_shared():
@@ -88,7 +88,7 @@ def test_writes_into_amounts_are_told_from_none():
 )
 def test_copies_are_whole(again):
     """A copy, deep or not, or by way of pickle, says the same and is a node like any other."""
-    first = a_node_of(Kind(a_node(resources={"a": 1}, exists=False)), "htc-1")
+    first = a_node_of(Kind(a_planned_node(resources={"a": 1}, exists=False)), "htc-1")
     first.assign("job")
     copied = again(first)
     assert copied.to_dict() == first.to_dict()
@@ -98,7 +98,7 @@ def test_copies_are_whole(again):
 
 def test_planned_nodes_have_a_host_name_once_asked():
     """Made up, of each one's own, and the same each time."""
-    manager = a_manager(a_cluster())
+    manager = a_manager(an_htc_cluster())
     first, second = manager.allocate({"ncpus": 4}, slot_count=2).nodes
     assert first.hostname != second.hostname
     assert first.hostname == first.hostname_or_uuid == first.fqdn
@@ -106,7 +106,7 @@ def test_planned_nodes_have_a_host_name_once_asked():
 
 def test_a_node_that_was_never_set_up_says_so():
     """An attribute that no constructor has set is an error, not a guess."""
-    node = object.__new__(type(a_node()))
+    node = object.__new__(type(a_planned_node()))
     for name in ("name", "metadata", "available", "delayed_node_id"):
         with pytest.raises(AttributeError):
             getattr(node, name)
@@ -154,7 +154,7 @@ def test_equal_looks_are_equal_shapes(first_writes, second_writes):
 
 def test_a_resource_defined_later_is_seen_by_the_engine():
     """Also on nodes that it has looked at before, and that nobody else has."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     cluster.add_node("htc-1", "htc", state="Ready", hostname="ip-1")
     manager = a_manager(cluster)
     assert not manager.allocate({"gold": 1}, slot_count=1)
@@ -165,7 +165,7 @@ def test_a_resource_defined_later_is_seen_by_the_engine():
 
 def test_kinds_in_placement_groups():
     """Nodes of each are in theirs, and told apart from those of the other."""
-    sample = a_node(placement_group="pg0", resources={"a": 1})
+    sample = a_planned_node(placement_group="pg0", resources={"a": 1})
     kinds = [Kind(sample), Kind(sample).in_group("pg1")]
     first, second = (a_node_of(kind, "htc-1") for kind in kinds)
     assert (first.placement_group, second.placement_group) == ("pg0", "pg1")

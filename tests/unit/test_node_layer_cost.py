@@ -3,8 +3,8 @@
 import sys
 
 import pytest
-from node_kit import a_cluster, a_manager
 
+from builders.nodes import a_manager, an_htc_cluster
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
@@ -40,7 +40,7 @@ def calls(action):
 
 def running(count):
     """A calculator over running nodes, with room for as many more."""
-    cluster = a_cluster(3 * count, max_count=10 * count)
+    cluster = an_htc_cluster(3 * count, max_count=10 * count)
     cluster.max_core_count = 10**6
     for i in range(1, count + 1):
         cluster.add_node(f"htc-{i}", "htc", state="Ready", hostname=f"ip-{i}")
@@ -49,7 +49,7 @@ def running(count):
 
 def empty(count):
     """A calculator without nodes, with room for many."""
-    cluster = a_cluster(3 * count, max_count=10 * count)
+    cluster = an_htc_cluster(3 * count, max_count=10 * count)
     cluster.max_core_count = 10**6
     return DemandCalculator({}, a_manager(cluster), NullNodeHistory())
 
@@ -88,7 +88,7 @@ def small_jobs(count):
 
 def jobs_with_nowhere_to_go(count):
     """Jobs for which every node is too full, and the quota used up."""
-    cluster = a_cluster(count)
+    cluster = an_htc_cluster(count)
     for i in range(1, count + 1):
         cluster.add_node(f"htc-{i}", "htc", state="Ready", hostname=f"ip-{i}")
     calculator = DemandCalculator({}, a_manager(cluster), NullNodeHistory())

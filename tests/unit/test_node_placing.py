@@ -3,8 +3,9 @@
 import logging as stdlib_logging
 
 import pytest
-from node_kit import Tokens, a_node, a_running_node
 
+from builders.constraints import Tokens
+from builders.nodes import a_planned_node, a_running_node
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.hpctypes import Memory
 from hpc.autoscale.node.constraints import get_constraints
@@ -16,7 +17,7 @@ from hpc.autoscale.node.node import minimum_space
 def test_totals_are_a_live_view_and_what_is_left_a_live_dict():
     """Totals cannot be written but through the private dict; both are copies of what was given."""
     given = {"ncpus": 4, "tags": ["a"]}
-    node = a_node(resources=given)
+    node = a_planned_node(resources=given)
     view = node.resources
     with pytest.raises(TypeError):
         view["ncpus"] = 1
@@ -30,7 +31,7 @@ def test_totals_are_a_live_view_and_what_is_left_a_live_dict():
 def test_nodes_of_one_dict_do_not_share_it():
     """Upstream's defect W8."""
     given = {"ncpus": 4}
-    one, other = a_node(resources=given), a_node(resources=given)
+    one, other = a_planned_node(resources=given), a_planned_node(resources=given)
     one._resources["host"] = "one"
     one.available["ncpus"] = 0
     assert (dict(other.resources), other.available, given) == ({"ncpus": 4}, {"ncpus": 4}, given)
@@ -38,9 +39,9 @@ def test_nodes_of_one_dict_do_not_share_it():
 
 def test_metadata_is_free():
     """A dict of the node's own."""
-    node = a_node()
+    node = a_planned_node()
     node.metadata["x"] = {"y": 1}
-    assert (node.metadata, a_node().metadata) == ({"x": {"y": 1}}, {})
+    assert (node.metadata, a_planned_node().metadata) == ({"x": {"y": 1}}, {})
 
 
 # -- placing work on one node
@@ -48,7 +49,7 @@ def test_metadata_is_free():
 
 def test_decrement():
     """As many iterations as fit are taken, and the job is noted."""
-    node = a_node()
+    node = a_planned_node()
     result = node.decrement(get_constraints([{"ncpus": 1}]), 3, "job")
     assert (result.status, result.total_slots, result.node) == ("success", 3, node)
     assert (node.available, dict(node.resources)) == ({"ncpus": 1}, {"ncpus": 4})
@@ -60,7 +61,7 @@ def test_decrement():
 
 def test_decrement_makes_up_an_id():
     """Without one, each call has its own."""
-    node = a_node()
+    node = a_planned_node()
     node.decrement(get_constraints([{"ncpus": 1}]))
     node.decrement(get_constraints([{"ncpus": 1}]))
     assert len(node.assignments) == 2
@@ -68,7 +69,7 @@ def test_decrement_makes_up_an_id():
 
 def test_a_closed_node_takes_nothing():
     """And says so."""
-    node = a_node()
+    node = a_planned_node()
     node.closed = True
     result = node.decrement(get_constraints([{"ncpus": 1}]), 2)
     assert (result.status, result.total_slots, bool(result.reasons)) == ("NodeClosed", 2, True)
@@ -76,7 +77,7 @@ def test_a_closed_node_takes_nothing():
 
 def test_decrement_says_everything_that_is_wrong():
     """All constraints are asked, not only the first that refuses."""
-    reasons = a_node().decrement(get_constraints([{"ncpus": 9}, {"gold": 1}])).reasons
+    reasons = a_planned_node().decrement(get_constraints([{"ncpus": 9}, {"gold": 1}])).reasons
     assert len(reasons) == 2
     assert "ncpus" in reasons[0]
     assert "gold" in reasons[1]
@@ -85,22 +86,22 @@ def test_decrement_says_everything_that_is_wrong():
 def test_two_constraints_on_one_resource_add_up():
     """Three cores and two cores need five."""
     wanted = get_constraints([{"ncpus": 1}, {"ncpus": 1}])
-    node = a_node()
+    node = a_planned_node()
     assert node.decrement(wanted, 9, "job").total_slots == 2
     assert node.available["ncpus"] == 0
-    assert not a_node().decrement(get_constraints([{"ncpus": 3}, {"ncpus": 2}]))
+    assert not a_planned_node().decrement(get_constraints([{"ncpus": 3}, {"ncpus": 2}]))
 
 
 def test_without_an_opinion_all_iterations_go_on_one_node():
     """And without any constraint, one."""
     here = get_constraints([{"node.nodearray": "htc"}])
-    assert a_node().decrement(here, 5).total_slots == 5
-    assert a_node().decrement([], 5).total_slots == 1
+    assert a_planned_node().decrement(here, 5).total_slots == 5
+    assert a_planned_node().decrement([], 5).total_slots == 1
 
 
 def test_sizes_go_down_in_their_unit():
     """What is left keeps the class and the unit."""
-    node = a_node(resources={"mem": Memory(8, "g")})
+    node = a_planned_node(resources={"mem": Memory(8, "g")})
     node.decrement(get_constraints([{"mem": "memory::1.5g"}]), 2)
     left = node.available["mem"]
     assert (type(left), left.magnitude, left.value) == (Memory, "g", 5)
@@ -119,7 +120,7 @@ def test_a_refusal_on_the_way_leaves_no_trace():
         def do_decrement(self, node):
             return not super().do_decrement(node)
 
-    node = a_node(resources={"ncpus": 4, "tokens": 2})
+    node = a_planned_node(resources={"ncpus": 4, "tokens": 2})
     wanted = [*get_constraints([{"ncpus": 1}]), Fickle(scribble)]
     assert node.decrement(wanted, 2, "job").status == "NodeRejected"
     assert node.available == {"ncpus": 4, "tokens": 2}
@@ -134,7 +135,7 @@ def test_a_constraint_that_raises_leaves_no_trace():
     def fail(node):
         raise ZeroDivisionError
 
-    node = a_node(resources={"ncpus": 4, "tokens": 1})
+    node = a_planned_node(resources={"ncpus": 4, "tokens": 1})
     with pytest.raises(ZeroDivisionError):
         node.decrement([*get_constraints([{"ncpus": 1}]), Tokens(fail)], 1, "job")
     assert (node.available, node.assignments) == ({"ncpus": 4, "tokens": 1}, set())
@@ -142,7 +143,7 @@ def test_a_constraint_that_raises_leaves_no_trace():
 
 def test_minimum_space():
     """The least of the opinions; 1 without constraints, -1 without opinions."""
-    node = a_node()
+    node = a_planned_node()
     assert minimum_space([], node) == 1
     assert minimum_space(get_constraints([{"node.nodearray": "htc"}]), node) == -1
     assert minimum_space(get_constraints([{"ncpus": 1}, {"exclusive": True}]), node) == 4
@@ -155,7 +156,7 @@ def test_minimum_space():
 
 def test_clone_is_independent():
     """Amounts, metadata, configuration and overrides are copied; assignments, closedness and times are not."""
-    node = a_node(
+    node = a_planned_node(
         resources={"ncpus": 4}, software_configuration={"a": {"b": 1}}, gpu_count=3, id="id"
     )
     node.available["ncpus"] = 1
@@ -188,14 +189,14 @@ def test_clone_is_independent():
 
 def test_the_clone_of_a_nameless_node_is_called_by_its_id():
     """So that it can be told which node it was made of."""
-    node = a_node()
+    node = a_planned_node()
     assert node.clone().hostname == node.hostname_or_uuid
     assert a_running_node(hostname="ip-1.x").clone().hostname == "ip-1"
 
 
 def test_the_clone_of_an_existing_node_has_no_overrides():
     """They have become the node."""
-    node = a_node()
+    node = a_planned_node()
     node.node_attribute_overrides["z"] = 1
     node.exists = True
     assert node.clone().node_attribute_overrides == {}

@@ -5,8 +5,8 @@ import io
 import json
 
 import pytest
-from node_kit import a_node, a_running_node
 
+from builders.nodes import a_planned_node, a_running_node
 from hpc.autoscale import util
 from hpc.autoscale.hpctypes import Memory, Size
 from hpc.autoscale.node.node import Node
@@ -42,14 +42,14 @@ def least(**more):
 
 def test_keys():
     """Exactly the published ones; sizes stay objects."""
-    d = a_node(resources={"mem": Memory(8, "g")}).to_dict()
+    d = a_planned_node(resources={"mem": Memory(8, "g")}).to_dict()
     assert sorted(d) == sorted(KEYS.split())
     assert d["resources"]["mem"] is d["available"]["mem"] or isinstance(d["available"]["mem"], Size)
 
 
 def test_nothing_is_shared_with_the_node():
     """Writing into the dict does not write into the node."""
-    node = a_node(resources={"tags": ["a"]}, software_configuration={"x": {"y": 1}})
+    node = a_planned_node(resources={"tags": ["a"]}, software_configuration={"x": {"y": 1}})
     node.metadata["m"] = [1]
     node.assign("job")
     d = node.to_dict()
@@ -92,7 +92,9 @@ def test_round_trip():
 
 def test_objects_are_read_as_well_as_texts():
     """A dict that never went through JSON has sizes in it."""
-    node = a_node(resources={"mem": Memory(8, "g")}, id="id-1", private_ip="1", instance_id="2")
+    node = a_planned_node(
+        resources={"mem": Memory(8, "g")}, id="id-1", private_ip="1", instance_id="2"
+    )
     assert Node.from_dict(node.to_dict()).available == {"mem": Memory(8, "g")}
 
 

@@ -1,13 +1,15 @@
 """The published `NodeManager`: placing, names, buckets, machines on premises."""
 
 import pytest
-from node_kit import Tokens, a_cluster, a_config, a_manager, names
 
+from builders.constraints import Tokens
+from builders.nodes import a_manager, an_htc_cluster, names
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.hpctypes import Size
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.node import UnmanagedNode
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
+from hpc.autoscale.testing import a_config
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +28,7 @@ def placed(result):
 
 def test_the_lowest_free_index():
     """Gaps are filled; names of nodes that are in no bucket are taken too."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     for name, state in (("htc-2", "Ready"), ("htc-4", "Ready")):
         cluster.add_node(name, "htc", state=state)
     cluster.add_nodearray("other", {})
@@ -40,7 +42,7 @@ def test_the_lowest_free_index():
 
 def test_a_refused_plan_takes_no_names():
     """The next one gets them (W3)."""
-    manager = a_manager(a_cluster(2))
+    manager = a_manager(an_htc_cluster(2))
     assert not manager.allocate({"exclusive": True}, node_count=3, all_or_nothing=True)
     assert names(manager.allocate({"exclusive": True}, node_count=1).nodes) == ["htc-1"]
 
@@ -66,7 +68,7 @@ def test_the_name_hook():
 
 def test_a_hook_with_a_pattern():
     """It is asked on until its answer is free, but not again for names that it gave before."""
-    manager = a_manager(a_cluster(300))
+    manager = a_manager(an_htc_cluster(300))
     asked = []
 
     def numbered(bucket, index):
@@ -110,7 +112,7 @@ def test_buckets_by_id():
 
 def test_adding_placement_groups(caplog):
     """At the end; known to a VM size once, for other sizes again (W15)."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     cluster.add_bucket("htc", "Standard_F8", 10, 10)
     manager = a_manager(cluster)
     small, large = manager.get_buckets()
@@ -127,7 +129,7 @@ def test_adding_placement_groups(caplog):
 
 def test_a_placement_group_and_its_bucket_share_the_count():
     """What is placed in the group is gone outside of it, and the other way round."""
-    manager = a_manager(a_cluster(10, max_placement_group_size=4))
+    manager = a_manager(an_htc_cluster(10, max_placement_group_size=4))
     (bucket,) = manager.get_buckets()
     manager.add_placement_group("pg0", bucket)
     group = manager.get_buckets()[1]
@@ -175,7 +177,7 @@ def test_limits_of_cluster_and_regions():
 
 def test_the_bindings_and_the_texts():
     """What is given is what is found."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     manager = a_manager(cluster)
     assert manager.cluster_bindings is cluster
     assert "1 buckets" in str(manager)
@@ -184,7 +186,7 @@ def test_the_bindings_and_the_texts():
 
 def test_existing_nodes_are_accepted_and_not_used():
     """As upstream; machines are added by `add_unmanaged_nodes`."""
-    manager = new_node_manager(a_config(a_cluster()), existing_nodes=[SchedulerNode("tux")])
+    manager = new_node_manager(a_config(an_htc_cluster()), existing_nodes=[SchedulerNode("tux")])
     assert manager.get_nodes() == []
 
 
@@ -226,7 +228,7 @@ def test_equal_machines_share_a_bucket():
 
 def test_machines_that_were_given_a_bucket_share_it_with_no_others():
     """By its id and the placement group, however they differ; unmanaged nodes have one id."""
-    manager = a_manager(a_cluster(0))
+    manager = a_manager(an_htc_cluster(0))
     for name, cores, bucket_id in (("a", 2, "x"), ("b", 4, "x"), ("c", 2, "y"), ("d", 2, None)):
         manager.add_unmanaged_nodes([SchedulerNode(name, {"ncpus": cores}, bucket_id)])
     manager.add_unmanaged_nodes([UnmanagedNode("e", {"ncpus": 2}), UnmanagedNode("f", {})])
@@ -242,14 +244,14 @@ def test_copies_of_machines_share_a_bucket_as_they_did():
     machines = [
         SchedulerNode(n, {"ncpus": 2}, i) for n, i in (("a", None), ("b", None), ("c", "x"))
     ]
-    manager = a_manager(a_cluster(0))
+    manager = a_manager(an_htc_cluster(0))
     manager.add_unmanaged_nodes([machine.clone() for machine in machines])
     assert [names(bucket.nodes) for bucket in manager.get_buckets()] == [[], ["a", "b"], ["c"]]
 
 
 def test_machines_that_differ_in_name_and_amounts_share_a_bucket():
     """As PBS reports them; each is still found by what it is."""
-    manager = a_manager(a_cluster(0))
+    manager = a_manager(an_htc_cluster(0))
     manager.add_unmanaged_nodes(
         [
             SchedulerNode(
@@ -281,7 +283,7 @@ def test_preferences_among_machines():
 
 def test_different_machines_each_count_for_what_they_have():
     """None is judged by another one's resources."""
-    manager = a_manager(a_cluster(0))
+    manager = a_manager(an_htc_cluster(0))
     manager.add_unmanaged_nodes(
         [
             SchedulerNode("small", {"ncpus": 1, "owner": "a"}),

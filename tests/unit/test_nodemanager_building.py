@@ -1,19 +1,16 @@
 """From a server's replies to buckets, nodes and limits."""
 
 import pytest
-from node_kit import (
-    F4,
-    a_cluster,
-    a_manager,
+
+from builders.nodes import F4, a_manager, an_htc_cluster, names
+from builders.replies import (
     a_record,
     array_status,
     bucket_status,
     build_from,
     cluster_status,
-    names,
     only_bucket,
 )
-
 from hpc.autoscale.ccbindings.models import NodearrayBucketStatusVirtualMachine as Machine
 from hpc.autoscale.hpctypes import Memory, Size
 from hpc.autoscale.node.nodemanager.building import gpu_count
@@ -98,7 +95,7 @@ def test_disabled_nodearrays_are_invisible():
 
 def test_invalid_buckets_show_their_nodes_and_take_no_work():
     """W22: what runs can be idled out, but nothing is placed on it."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     cluster.add_bucket("htc", "Standard_F8", 10, 10, valid=False)
     cluster.add_node("htc-1", "htc", "Standard_F8", state="Ready", hostname="ip-1")
     manager = a_manager(cluster)

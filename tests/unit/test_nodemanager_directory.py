@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from node_kit import a_cluster, a_manager
 
+from builders.nodes import a_manager, an_htc_cluster
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.nodemanager.directory import Directory, Pin, pin_of
 from hpc.autoscale.packing.compound import AllOf
@@ -13,7 +13,7 @@ from hpc.autoscale.packing.expr import MinResource, PropertyIs, ResourceIs
 
 def manager(running=4):
     """A manager of nodes htc-1 ... with host names ip-1 ..., of four cores each."""
-    cluster = a_cluster(20)
+    cluster = an_htc_cluster(20)
     for i in range(1, running + 1):
         cluster.add_node(f"htc-{i}", "htc", "Standard_F4", state="Ready", hostname=f"ip-{i}")
     return a_manager(cluster)

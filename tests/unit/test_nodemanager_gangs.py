@@ -3,8 +3,8 @@
 from collections import Counter
 
 import pytest
-from node_kit import a_manager
 
+from builders.nodes import a_manager
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.results import SatisfiedResult, register_result_handler

@@ -1,17 +1,16 @@
 """What a node manager makes of replies that make no sense: the bad item is set aside, and the others work."""
 
 import pytest
-from node_kit import (
-    F4,
+
+from builders.nodes import F4, names
+from builders.replies import (
     a_record,
     array_status,
     bucket_status,
     build_from,
     cluster_status,
-    names,
     only_bucket,
 )
-
 from hpc.autoscale.ccbindings.models import NodearrayBucketStatusVirtualMachine as Machine
 
 

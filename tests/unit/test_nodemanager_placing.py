@@ -1,14 +1,14 @@
 """Placing through a `NodeManager`: how much, all or nothing, and which nodes get work."""
 
 import pytest
-from node_kit import a_cluster, a_manager, names
 
+from builders.nodes import a_manager, an_htc_cluster, names
 from hpc.autoscale.node.constraints import get_constraint
 
 
 def two_sizes(**nodearray):
     """A cluster with two VM sizes in htc, and a node of the second one."""
-    cluster = a_cluster(**nodearray)
+    cluster = an_htc_cluster(**nodearray)
     cluster.add_bucket("htc", "Standard_F8", 10, 10)
     cluster.add_node("htc-1", "htc", "Standard_F8", state="Ready", hostname="ip-1")
     return cluster
@@ -59,7 +59,7 @@ def test_new_nodes_only():
 
 def test_all_or_nothing():
     """In one bucket or not at all; without it, as much as there is."""
-    cluster = a_cluster(3)
+    cluster = an_htc_cluster(3)
     cluster.add_bucket("htc", "Standard_F8", 3, 3)
     manager = a_manager(cluster)
     before = manager.to_dict()
@@ -102,7 +102,7 @@ def test_existing_nodes_first():
 
 def test_no_room_says_which_limit():
     """The reasons name the bucket and what stopped it."""
-    manager = a_manager(a_cluster(2))
+    manager = a_manager(an_htc_cluster(2))
     manager.allocate({"exclusive": True}, node_count=2)
     reasons = manager.allocate({"exclusive": True}, node_count=1).reasons
     assert any("NoCapacity" in reason and "Standard_F4" in reason for reason in reasons)
@@ -129,7 +129,7 @@ def test_allocate_at_least_is_not_there():
 )
 def test_troubled_nodes_get_no_work(state):
     """W7: they are there and count, but nothing is placed on them."""
-    cluster = a_cluster(5)
+    cluster = an_htc_cluster(5)
     cluster.add_node("htc-1", "htc", state=state, target_state="Started", hostname="ip-1")
     manager = a_manager(cluster)
     assert names(manager.allocate({"ncpus": 1}, slot_count=1).nodes) == ["htc-2"]
@@ -138,7 +138,7 @@ def test_troubled_nodes_get_no_work(state):
 
 def test_failed_nodes_are_listed_apart():
     """The list is the caller's own."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     cluster.add_node("htc-1", "htc", state="Failed")
     cluster.add_node("htc-2", "htc", state="Ready")
     manager = a_manager(cluster)
@@ -150,7 +150,7 @@ def test_failed_nodes_are_listed_apart():
 
 def test_a_write_to_a_node_counts_at_once():
     """Amounts, state, closed, assignments; whatever an integration writes between two questions."""
-    cluster = a_cluster(1)
+    cluster = an_htc_cluster(1)
     cluster.add_node("htc-1", "htc", state="Ready", hostname="ip-1")
     manager = a_manager(cluster)
     (node,) = manager.get_nodes()
@@ -194,7 +194,7 @@ def test_exclusive_nodes():
 
 def resting(count=2, available=10):
     """A cluster with deallocated nodes."""
-    cluster = a_cluster(available)
+    cluster = an_htc_cluster(available)
     for i in range(1, count + 1):
         cluster.add_node(f"htc-{i}", "htc", state="Deallocated", hostname=f"ip-{i}")
     return cluster
@@ -228,7 +228,7 @@ def test_a_deallocated_node_needs_room():
 
 def test_a_kept_deallocated_node_is_no_reason_to_start_it():
     """KeepAlive keeps it from being deleted; nobody needs it."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     cluster.add_node("htc-1", "htc", state="Deallocated", keep_alive=True)
     manager = a_manager(cluster)
     assert (manager.new_nodes, manager.get_nodes()[0].required) == ([], True)

@@ -1,8 +1,9 @@
 """Demands that the engine cannot judge by shapes alone: constraints that name nodes, and those of somebody else."""
 
 import pytest
-from node_kit import Tokens, a_cluster, a_manager, names
 
+from builders.constraints import Tokens
+from builders.nodes import a_manager, an_htc_cluster, names
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.constraints import (
     And,
@@ -17,7 +18,7 @@ from hpc.autoscale.results import SatisfiedResult
 
 def running(count=4, resources=None, available=10):
     """A manager over a cluster with running nodes htc-1, htc-2, … called ip-1.example, ip-2.example, …"""
-    cluster = a_cluster(available, resources=resources)
+    cluster = an_htc_cluster(available, resources=resources)
     for i in range(1, count + 1):
         cluster.add_node(f"htc-{i}", "htc", state="Ready", hostname=f"ip-{i}")
     cluster.assign_ip([f"htc-{i}" for i in range(1, count + 1)])

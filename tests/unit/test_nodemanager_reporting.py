@@ -3,8 +3,9 @@
 from collections import Counter
 
 import pytest
-from node_kit import Tokens, a_cluster, a_manager
 
+from builders.constraints import Tokens
+from builders.nodes import a_manager, an_htc_cluster
 from hpc.autoscale import results
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.job.demandcalculator import DemandCalculator
@@ -25,7 +26,7 @@ def told():
 
 def calculator(count=2, running=1):
     """A calculator over nodes of four cores."""
-    cluster = a_cluster(count, resources={"tokens": 4})
+    cluster = an_htc_cluster(count, resources={"tokens": 4})
     cluster.add_bucket("htc", "Standard_F8", 0, 0)
     for i in range(1, running + 1):
         cluster.add_node(f"htc-{i}", "htc", "Standard_F4", state="Ready", hostname=f"ip-{i}")
@@ -144,7 +145,7 @@ def test_a_pool_that_is_empty(told):
 
 def test_no_buckets_at_all(told):
     """That is a reason of its own."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     cluster.nodearrays.clear()
     a_manager(cluster).allocate({"ncpus": 1}, slot_count=1)
     assert [(type(r).__name__, r.status) for r in told] == [

@@ -3,8 +3,9 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from node_kit import a_cluster, a_definition, a_manager, a_record, names
 
+from builders.nodes import a_definition, a_manager, an_htc_cluster, names
+from builders.replies import a_record
 from hpc.autoscale.node.constraints import NodePropertyConstraint
 from hpc.autoscale.node.default_resources import Defaults, definition_from
 from hpc.autoscale.node.default_resources.values import NodeIdDefault
@@ -114,7 +115,7 @@ def test_a_record_that_cannot_be_used_is_set_aside():
 @pytest.fixture
 def manager():
     """A manager of three running nodes that nobody has looked at."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     for index in (1, 2, 3):
         cluster.add_node(f"htc-{index}", "htc", state="Ready", hostname=f"ip-{index}")
     return a_manager(cluster)

@@ -1,8 +1,8 @@
 """The order of nodes in a calculator's queue."""
 
 import pytest
-from node_kit import a_cluster, a_manager, a_node
 
+from builders.nodes import a_manager, a_planned_node, an_htc_cluster
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.nodequeue import NodeQueue, default_early_bailout, default_prioritizer
@@ -35,9 +35,9 @@ def test_free_cores_decide_then_names():
 
 def test_equals_without_a_host_name_come_last_as_pushed():
     """A host name that is made up decides nothing, so that the order is the same each time."""
-    manager = a_manager(a_cluster())
+    manager = a_manager(an_htc_cluster())
     planned = manager.allocate({"ncpus": 4}, slot_count=10).nodes
-    nameless = a_node(name="booting", hostname=None, resources={"ncpus": 0})
+    nameless = a_planned_node(name="booting", hostname=None, resources={"ncpus": 0})
     nodes = [*planned, nameless, TempNode("b", {"ncpus": 0}), TempNode("a", {"ncpus": 0})]
     assert names(queue_of(*nodes)) == ["a", "b", *[f"htc-{i}" for i in range(1, 11)], "booting"]
 
@@ -46,7 +46,7 @@ def test_matched_nodes_come_in_the_order_they_were_planned():
     """Equal plans are equal lists."""
     orders = []
     for _ in range(2):
-        manager = a_manager(a_cluster())
+        manager = a_manager(an_htc_cluster())
         calculator = DemandCalculator({}, manager)
         calculator.add_job(Job("a", {"ncpus": 4}, iterations=10))
         orders.append([node.name for node in calculator.get_demand().matched_nodes])

@@ -1,8 +1,9 @@
 """Creating nodes, and what is learned from the server's answer, or from its silence."""
 
 import pytest
-from node_kit import a_cluster, a_config, a_manager, a_record, names
 
+from builders.nodes import a_manager, an_htc_cluster, names
+from builders.replies import a_record
 from hpc.autoscale.ccbindings.errors import (
     CycleCloudUnreachable,
     InconsistentStatus,
@@ -17,6 +18,7 @@ from hpc.autoscale.ccbindings.models import (
 from hpc.autoscale.node import operations
 from hpc.autoscale.node.nodemanager import new_node_manager
 from hpc.autoscale.node.requests import RequestLog
+from hpc.autoscale.testing import a_config
 
 
 class Server:
@@ -78,7 +80,7 @@ class Server:
 
 def planned(count=3, server=None, slots=None, **lost):
     """A manager with planned nodes, and its server."""
-    server = server or Server(a_cluster(20), **lost)
+    server = server or Server(an_htc_cluster(20), **lost)
     manager = new_node_manager(a_config(server))
     manager.allocate({"ncpus": 4}, slot_count=slots or count, assignment_id="job")
     return manager, server
@@ -129,7 +131,7 @@ def test_a_second_bootup_creates_nothing():
 
 def test_the_same_on_the_mock_cluster():
     """Which refuses to create a node twice, and names nodes as they were planned."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     manager = a_manager(cluster)
     manager.allocate({"ncpus": 4}, slot_count=2)
     assert names(manager.bootup().nodes) == ["htc-1", "htc-2"]
@@ -218,7 +220,7 @@ def test_nodes_that_are_made_and_not_listed_yet():
 
 def test_request_ids_are_those_given():
     """One for starting and one for creating."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     cluster.add_node("htc-1", "htc", state="Deallocated", hostname="ip-1")
     manager = a_manager(cluster)
     manager.allocate({"ncpus": 4}, slot_count=2)
@@ -280,7 +282,7 @@ def test_while_the_server_does_not_answer_nothing_is_created():
 def test_the_id_survives_the_process(tmp_path):
     """A later manager asks the server first; what never happened is used again, what happened is settled."""
     config = {"requests_file": str(tmp_path / "requests.json")}
-    server = Server(a_cluster(20), create_before=1)
+    server = Server(an_htc_cluster(20), create_before=1)
     manager = new_node_manager(a_config(server, **config))
     manager.allocate({"ncpus": 4}, slot_count=2)
     with pytest.raises(CycleCloudUnreachable):
@@ -297,7 +299,7 @@ def test_the_id_survives_the_process(tmp_path):
 def test_an_id_that_was_carried_out_is_settled_at_the_start(tmp_path):
     """The next create has an id of its own."""
     config = {"requests_file": str(tmp_path / "requests.json")}
-    server = Server(a_cluster(20), create=1)
+    server = Server(an_htc_cluster(20), create=1)
     manager = new_node_manager(a_config(server, **config))
     manager.allocate({"ncpus": 4}, slot_count=2)
     with pytest.raises(CycleCloudUnreachable):
@@ -323,7 +325,7 @@ def test_an_explicit_id_is_sent_again_as_it_is():
 @pytest.mark.parametrize("listed", [[], ["htc-1", "htc-2"]])
 def test_an_answer_about_something_else_settles_nothing(listed):
     """The id stays unsettled, and the pass ends in an error that says what came."""
-    server = a_cluster(20)
+    server = an_htc_cluster(20)
     server.get_nodes = lambda **query: NodeList(nodes=[a_record(name) for name in listed])
     requests = RequestLog()
     requests.begin("lost")

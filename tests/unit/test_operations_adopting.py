@@ -1,17 +1,17 @@
 """Planned nodes become the nodes that the server made."""
 
-from node_kit import a_node, a_record, names
-
+from builders.nodes import a_planned_node, names
+from builders.replies import a_record
 from hpc.autoscale.node.operations import adopt
 
 
 def test_adoption_goes_set_by_set():
     """Nodearray, VM size and placement group must agree."""
     nodes = [
-        a_node(name="a-1", nodearray="a"),
-        a_node(name="b-1", nodearray="b"),
-        a_node(name="b-2", nodearray="b", placement_group="pg0"),
-        a_node(name="b-3", nodearray="b", vm_size="Standard_F8"),
+        a_planned_node(name="a-1", nodearray="a"),
+        a_planned_node(name="b-1", nodearray="b"),
+        a_planned_node(name="b-2", nodearray="b", placement_group="pg0"),
+        a_planned_node(name="b-3", nodearray="b", vm_size="Standard_F8"),
     ]
     records = [
         a_record("x1", Template="b", PlacementGroupId="pg0"),
@@ -30,7 +30,7 @@ def test_adoption_goes_set_by_set():
 
 def test_adoption_heeds_attributes():
     """A node that was asked for with attributes of its own gets a record that has them, more or not."""
-    plain, special, kept = (a_node(name=n) for n in ("htc-1", "htc-2", "htc-3"))
+    plain, special, kept = (a_planned_node(name=n) for n in ("htc-1", "htc-2", "htc-3"))
     special.node_attribute_overrides["Configuration"] = {"slurm": {"x": 1}}
     kept.keep_alive = True
     records = [
@@ -48,7 +48,7 @@ def test_adoption_heeds_attributes():
 
 def test_adoption_by_name_then_by_order():
     """Where the server gave the planned names, each node keeps its own; htc-9 comes before htc-10."""
-    nodes = [a_node(name=f"htc-{i}") for i in (8, 9, 10)]
+    nodes = [a_planned_node(name=f"htc-{i}") for i in (8, 9, 10)]
     records = [a_record(n) for n in ("htc-11", "htc-10", "htc-9")]
     adopted, _, _ = adopt(nodes, records)
     assert [(n.name, r["Name"]) for n, r in adopted] == [
@@ -60,7 +60,7 @@ def test_adoption_by_name_then_by_order():
 
 def test_fewer_records_go_to_those_planned_first():
     """Whatever they are called."""
-    nodes = [a_node(name=f"htc-{i}") for i in (1, 2, 3, 4)]
+    nodes = [a_planned_node(name=f"htc-{i}") for i in (1, 2, 3, 4)]
     adopted, _, missing = adopt(nodes, [a_record("htc-3"), a_record("htc-4")])
     assert (names([n for n, _ in adopted]), names(missing)) == (
         ["htc-1", "htc-2"],

@@ -1,8 +1,9 @@
 """Shutting down, putting to rest, starting: who is named, and what is learned from the answer."""
 
 import pytest
-from node_kit import a_cluster, a_manager, a_node, a_record, names
 
+from builders.nodes import a_manager, a_planned_node, an_htc_cluster, names
+from builders.replies import a_record
 from hpc.autoscale.ccbindings.errors import CycleCloudUnreachable
 from hpc.autoscale.ccbindings.models import (
     NodeList,
@@ -21,7 +22,7 @@ def left(manager):
 
 def running(count=3, **config):
     """A cluster with running nodes, and a manager over it."""
-    cluster = a_cluster(10)
+    cluster = an_htc_cluster(10)
     for i in range(1, count + 1):
         cluster.add_node(f"htc-{i}", "htc", state="Ready", hostname=f"ip-{i}")
     return cluster, a_manager(cluster, **config)
@@ -106,7 +107,7 @@ def test_nodes_that_are_put_to_rest():
 
 def test_a_resting_node_that_goes_gives_back_nothing():
     """It had no place."""
-    cluster = a_cluster(10)
+    cluster = an_htc_cluster(10)
     cluster.add_node("htc-1", "htc", state="Deallocated")
     manager = a_manager(cluster)
     manager.delete(manager.get_nodes())
@@ -148,7 +149,7 @@ def test_a_limit_that_is_exceeded_stays_full_until_it_is_not(quota, deleted, lef
 
 def test_a_resting_node_that_the_scheduler_has_given_work_gives_back_nothing():
     """It took no place before it is started."""
-    cluster = a_cluster(10)
+    cluster = an_htc_cluster(10)
     cluster.add_node("htc-1", "htc", state="Deallocated")
     manager = a_manager(cluster)
     (node,) = manager.get_nodes()
@@ -159,7 +160,7 @@ def test_a_resting_node_that_the_scheduler_has_given_work_gives_back_nothing():
 
 def test_a_resting_node_that_the_scheduler_has_given_work_takes_a_place_when_it_starts():
     """And gives it back when it goes."""
-    cluster = a_cluster(10)
+    cluster = an_htc_cluster(10)
     cluster.add_node("htc-1", "htc", state="Deallocated")
     manager = a_manager(cluster)
     (node,) = manager.get_nodes()
@@ -173,7 +174,7 @@ def test_a_resting_node_that_the_scheduler_has_given_work_takes_a_place_when_it_
 
 def test_nodes_that_start_beyond_the_limit_are_the_first_to_go():
     """CycleCloud starts deallocated nodes whatever the limit says."""
-    cluster = a_cluster(1)
+    cluster = an_htc_cluster(1)
     cluster.add_node("htc-1", "htc", state="Ready")
     cluster.add_node("htc-2", "htc", state="Deallocated")
     manager = a_manager(cluster)
@@ -199,7 +200,7 @@ def test_nodes_that_were_put_into_a_bucket_give_back_nothing():
 
 def test_nodes_that_are_looked_at_again_are_counted_as_they_are_now():
     """One that somebody else has started takes a place."""
-    cluster = a_cluster(10)
+    cluster = an_htc_cluster(10)
     cluster.add_node("htc-1", "htc", state="Deallocated")
     manager = a_manager(cluster)
     operation = cluster.start_nodes(names=["htc-1"]).operation_id
@@ -278,7 +279,7 @@ class Reply:
 
 def test_answers_by_id_and_by_name():
     """OK, or nothing said, is accepted; a stranger in the answer changes nothing."""
-    nodes = [a_node(name=n, id=f"id-{n}") for n in "abcd"]
+    nodes = [a_planned_node(name=n, id=f"id-{n}") for n in "abcd"]
     said = answer(
         ("id-a", "a", "OK"), (None, "b"), ("id-c", "c", "Error", "busy"), ("id-x", "x", "OK")
     )
@@ -302,7 +303,7 @@ def test_an_effect_that_cannot_be_read_back_is_not_made_up():
 
 def test_nodes_by_operation():
     """As they are now; those that it no longer lists are gone."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     manager = a_manager(cluster)
     manager.allocate({"exclusive": True}, node_count=2)
     result = manager.bootup()
@@ -316,7 +317,7 @@ def test_nodes_by_operation():
 
 def test_nodes_by_request_on_a_later_manager():
     """Found by their ids."""
-    cluster = a_cluster()
+    cluster = an_htc_cluster()
     manager = a_manager(cluster)
     manager.allocate({"exclusive": True}, node_count=2)
     manager.bootup(request_id_create="mine")

@@ -5,8 +5,8 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from packing_kit import Bench, cores, free_cores, said
 
+from builders.engine import Bench, cores, free_cores, said
 from hpc.autoscale.hpctypes import Size
 from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.expr import Exclusive, Fit, MinResource, ResourceIs

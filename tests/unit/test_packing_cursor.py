@@ -4,8 +4,8 @@ import math
 
 from hypothesis import given
 from hypothesis import strategies as st
-from packing_kit import Anything, Bench, cores, said
 
+from builders.engine import Anything, Bench, cores, said
 from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.expr import Fit, MinResource, ResourceIs
 from hpc.autoscale.packing.plan import Request

@@ -2,8 +2,8 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from packing_kit import Bench, cores, state_of
 
+from builders.engine import Bench, cores, state_of
 from hpc.autoscale.packing.compound import AllOf, AnyOf
 from hpc.autoscale.packing.expr import AnyNode, Exclusive
 from hpc.autoscale.packing.limits import Limit

@@ -1,8 +1,7 @@
 """Gangs: which placement group gets one, and what is said of one that fits nowhere."""
 
-from gang_kit import NODES, Site, nodes, slots
-from packing_kit import cores
-
+from builders.engine import cores
+from builders.gangs import NODES, Site, nodes, slots
 from hpc.autoscale.packing.compound import AllOf, AnyOf
 from hpc.autoscale.packing.expr import Exclusive, InPlacementGroup, PropertyIs
 from hpc.autoscale.packing.plan import Request

@@ -1,11 +1,11 @@
 """A gang that is placed at once ends up where a plan would have put it."""
 
 import pytest
-from gang_kit import NODES, Site, nodes, slots
 from hypothesis import given
 from hypothesis import strategies as st
-from packing_kit import cores, state_of
 
+from builders.engine import cores, state_of
+from builders.gangs import NODES, Site, nodes, slots
 from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.expr import InPlacementGroup
 

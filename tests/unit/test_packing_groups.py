@@ -3,11 +3,11 @@
 from itertools import pairwise
 
 import pytest
-from gang_kit import NODES, Site, nodes
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from packing_kit import cores, free_cores, said
 
+from builders.engine import cores, free_cores, said
+from builders.gangs import NODES, Site, nodes
 from hpc.autoscale.packing.compound import AllOf, AnyOf, Negation
 from hpc.autoscale.packing.expr import InPlacementGroup, PropertyIs
 from hpc.autoscale.packing.groups import Groups, families

@@ -2,8 +2,8 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from packing_kit import Anything, Bench, cores
 
+from builders.engine import Anything, Bench, cores
 from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.expr import Fit, PropertyIs, ResourceIs
 from hpc.autoscale.packing.pins import pinned_resource

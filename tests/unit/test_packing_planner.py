@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from packing_kit import Bench, codes, cores, free_cores, named, said
 
+from builders.engine import Bench, codes, cores, free_cores, named, said
 from hpc.autoscale.packing.compound import AllOf, AnyOf, ExactlyOne, Negation
 from hpc.autoscale.packing.expr import UNBOUNDED, AnyNode, Exclusive, PropertyIs
 from hpc.autoscale.packing.limits import Limit, LimitExceeded
@@ -179,9 +179,7 @@ class TestWhole:
             bench = Bench(existing_first)
             bench.candidate("a", nodes=[4])
             bench.candidate("b", nodes=[4, 4])
-            assert (
-                bench.place(cores(4), Request(2, whole=True)).steps[0].candidate.name == expected
-            )
+            assert bench.place(cores(4), Request(2, whole=True)).steps[0].candidate.name == expected
 
     def test_uses_nodes_that_are_there_and_new_ones_together(self):
         """Within one bucket."""

@@ -1,7 +1,6 @@
 """Constraints that are asked about one node at a time."""
 
-from packing_kit import Bench, codes, cores, said
-
+from builders.engine import Bench, codes, cores, said
 from hpc.autoscale.packing.expr import UNBOUNDED
 from hpc.autoscale.packing.plan import Request, Trial
 from hpc.autoscale.packing.reject import Reject

@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from packing_kit import Bench, cores
 
+from builders.engine import Bench, cores
 from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.expr import Exclusive, Fit, MinResource
 from hpc.autoscale.packing.reject import Reject

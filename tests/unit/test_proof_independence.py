@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+TESTS = ROOT / "tests"
 LIBRARY = "hpc"
 LOADERS = {"importlib", "runpy", "pkgutil", "__import__", "exec", "eval"}
 PROOFS = [
-    *sorted((ROOT / "tests" / "property").glob("oracle*.py")),
+    *sorted((TESTS / "builders").glob("oracle*.py")),
     *sorted((ROOT / "benchmarks").glob("check*.py")),
 ]
 
@@ -25,9 +26,21 @@ def imports_of(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            yield node.module or "." * node.level
+            module = node.module or "." * node.level
+            if (TESTS / module / "__init__.py").exists():
+                yield from (f"{module}.{alias.name}" for alias in node.names)
+            else:
+                yield module
         elif isinstance(node, ast.Name) and node.id in LOADERS:
             yield node.id
+
+
+def files_of(name, beside):
+    """Files that may be what a module is imported from: one in this directory, or one of a package of the tests."""
+    parts = name.split(".")
+    packages = [TESTS.joinpath(*parts[:end], "__init__.py") for end in range(1, len(parts))]
+    files = [beside / f"{parts[0]}.py", *packages, TESTS.joinpath(*parts).with_suffix(".py")]
+    return [file for file in files if file.exists()] if name.strip(".") else []
 
 
 def ways_to_the_library(path):
@@ -40,11 +53,10 @@ def ways_to_the_library(path):
         seen.add(chain[-1])
         for name in imports_of(chain[-1]):
             top = name.partition(".")[0]
-            beside = path.parent / f"{top}.py"
             if not top or top == LIBRARY or top in LOADERS:
                 found.append(" > ".join([*(file.name for file in chain), name]))
-            elif beside.exists():
-                chains.append((*chain, beside))
+            else:
+                chains += [(*chain, file) for file in files_of(name, path.parent)]
     return found
 
 
@@ -81,10 +93,23 @@ def test_planted_import_is_found(tmp_path, planted, way):
     assert ways_to_the_library(path) == [way]
 
 
+@pytest.mark.parametrize(
+    "planted",
+    ["from builders import nodes", "import builders.nodes", "from builders.nodes import a_node"],
+)
+def test_builder_that_knows_the_library_is_found(tmp_path, planted):
+    """Whichever way a module of the same package is imported."""
+    path = tmp_path / "oracle.py"
+    path.write_text(planted + "\n")
+    assert "oracle.py > nodes.py > hpc.autoscale.hpctypes" in ways_to_the_library(path)
+
+
 @pytest.mark.parametrize("path", PROOFS, ids=lambda path: path.name)
 def test_proof_runs_without_the_library(path):
     """Imported by an interpreter of its own, it brings nothing of the library with it."""
-    code = f"import sys, {path.stem}; sys.exit(any(m.split('.')[0] == 'hpc' for m in sys.modules))"
+    root = TESTS if path.is_relative_to(TESTS) else path.parent
+    name = ".".join(path.relative_to(root).with_suffix("").parts)
+    code = f"import sys, {name}; sys.exit(any(m.split('.')[0] == 'hpc' for m in sys.modules))"
     command = [sys.executable, "-c", code]
-    done = subprocess.run(command, cwd=path.parent, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -1,8 +1,8 @@
 """Thousands of jobs that ask for the same and find nothing: it is worked out once, and each handler hears it for each job."""
 
 import pytest
-from node_kit import a_cluster, a_manager
 
+from builders.nodes import a_manager, an_htc_cluster
 from hpc.autoscale import results
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.job import Job
@@ -37,7 +37,7 @@ def worked_out(monkeypatch):
 
 def full_calculator():
     """Over a cluster whose nodes are all taken."""
-    calculator = DemandCalculator({}, a_manager(a_cluster()))
+    calculator = DemandCalculator({}, a_manager(an_htc_cluster()))
     calculator.add_job(Job("all", {"ncpus": 1}, iterations=1_000_000))
     return calculator
 

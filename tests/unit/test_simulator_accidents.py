@@ -1,8 +1,8 @@
 """What goes wrong with simulated nodes: lack of capacity, failed boots, evictions; and the journal of all of it."""
 
 import pytest
-from simulator_kit import F2, F4, REGION, World, a_description, a_world, booted
 
+from builders.simulated_cloud import F2, F4, REGION, World, a_description, a_world, booted
 from hpc.autoscale.simulator.errors import Conflict, NotFound
 
 

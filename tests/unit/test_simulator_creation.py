@@ -1,8 +1,8 @@
 """Adding nodes to the simulated cluster: names, machine types, limits, partial success, request ids."""
 
 import pytest
-from simulator_kit import F2, F4, REGION, World, a_description
 
+from builders.simulated_cloud import F2, F4, REGION, World, a_description
 from hpc.autoscale.ccbindings import models
 from hpc.autoscale.simulator.errors import Conflict, NotFound
 

@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 import pytest
-from simulator_kit import F2, REGION, a_description
 
+from builders.simulated_cloud import F2, REGION, a_description
 from hpc.autoscale.simulator import DescriptionError, load_description
 from hpc.autoscale.simulator.loading import describe
 from hpc.autoscale.simulator.templating import fill

@@ -1,8 +1,8 @@
 """The life of simulated nodes: phases over time, management actions, selectors."""
 
 import pytest
-from simulator_kit import World, a_description, a_world, booted
 
+from builders.simulated_cloud import World, a_description, a_world, booted
 from hpc.autoscale.simulator.errors import Conflict
 from hpc.autoscale.simulator.lifecycle import FACTS, MEANING, TRANSITIONS, Event, Phase
 

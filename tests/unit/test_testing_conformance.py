@@ -5,9 +5,9 @@ import subprocess
 import sys
 
 import pytest
-from testing_broken_drivers import BROKEN, DrainsWithoutAnAnswer
-from testing_kit import MemoryDriver, MemoryWorld, SelfStartingMemoryWorld
 
+from builders.broken_drivers import BROKEN, DrainsWithoutAnAnswer
+from builders.memory_scheduler import MemoryDriver, MemoryWorld, SelfStartingMemoryWorld
 from hpc.autoscale.testing import BrokenPromise, Host, on_stage
 from hpc.autoscale.testing.conformance import DriverConformance
 

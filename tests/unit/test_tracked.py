@@ -5,8 +5,8 @@ import json
 import pickle
 
 import pytest
-from node_kit import a_node
 
+from builders.nodes import a_planned_node
 from hpc.autoscale.node.node.tracked import (
     ReadOnlyShellDict,
     TrackedDict,
@@ -175,7 +175,7 @@ class Listener:
 )
 def test_whatever_may_change_a_decision_is_heard_of(write):
     """Public or by its mangled private name."""
-    node = a_node()
+    node = a_planned_node()
     listener = Listener(node)
     write(node)
     assert listener.heard >= 1
@@ -183,5 +183,5 @@ def test_whatever_may_change_a_decision_is_heard_of(write):
 
 def test_an_attribute_that_was_never_set_is_missing():
     """As with any other attribute: `getattr` with a default gives the default."""
-    node = type(a_node()).__new__(type(a_node()))
+    node = type(a_planned_node()).__new__(type(a_planned_node()))
     assert getattr(node, "metadata", "none yet") == "none yet"

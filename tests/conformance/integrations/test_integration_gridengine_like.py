@@ -4,7 +4,8 @@ import io
 import json
 
 import pytest
-from gridengine_like import (
+
+from builders.gridengine_like import (
     HOSTGROUPS,
     Driver,
     HostgroupConstraint,
@@ -14,7 +15,6 @@ from gridengine_like import (
     autoscale,
     show_buckets,
 )
-
 from hpc.autoscale import clock
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.job.demand import DemandResult

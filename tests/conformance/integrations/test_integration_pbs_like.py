@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from pbs_like import PBSCLI, Driver, Server, autoscale, new_demand_calculator
 
+from builders.pbs_like import PBSCLI, Driver, Server, autoscale, new_demand_calculator
 from hpc.autoscale import clilib, clock
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 

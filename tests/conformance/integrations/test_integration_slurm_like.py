@@ -4,8 +4,8 @@ import json
 from argparse import Namespace
 
 import pytest
-from slurm_like import Driver, SlurmCLI, Slurmctld, allocate, fetch_partitions
 
+from builders.slurm_like import Driver, SlurmCLI, Slurmctld, allocate, fetch_partitions
 from hpc.autoscale import clilib, clock
 from hpc.autoscale.ccbindings.legacy import ClusterBinding
 from hpc.autoscale.ccbindings.mock import MockClusterBinding

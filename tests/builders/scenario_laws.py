@@ -6,7 +6,8 @@ Reduced piece by piece, that is, until no piece of it could be left out: a small
 from hypothesis import Phase, given, note, settings
 from hypothesis import event as occurred
 from hypothesis import strategies as st
-from strategies import kinds_of, scenario
+
+from builders.scenarios import kinds_of, scenario
 
 
 def smaller(scenario):

@@ -1,7 +1,6 @@
 """Problems for the tests of the least-cost mode: candidates with prices, and demands by their cores."""
 
-from packing_kit import Bench, cores
-
+from builders.engine import Bench, cores
 from hpc.autoscale.packing.leastcost.problem import Item, Problem
 from hpc.autoscale.packing.limits import Limit
 

@@ -2,35 +2,12 @@
 
 import pytest
 
+from builders.nodes import an_htc_cluster
 from hpc.autoscale import clock
 from hpc.autoscale.autoscaler import Autoscaler
-from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.job.driver import SchedulerDriver
-from hpc.autoscale.job.job import Job
-from hpc.autoscale.job.schedulernode import SchedulerNode
 
 IDLE = 301  # seconds: just over the default timeout
-
-
-def a_cluster(count=10, vm_size="Standard_F4s", **nodearray):
-    """A cluster with one nodearray, htc, of one VM size."""
-    cluster = MockClusterBinding("clusty")
-    cluster.add_nodearray("htc", {}, **nodearray)
-    cluster.add_bucket("htc", vm_size, count, count)
-    return cluster
-
-
-def a_job(name="job", slots=1, **constraints):
-    """A job of one-core tasks, unless the constraints say otherwise."""
-    return Job(name, {"ncpus": 1, **constraints}, iterations=slots)
-
-
-def a_host(hostname, *jobs, **resources):
-    """A node as the scheduler reports it, with jobs running on it."""
-    node = SchedulerNode(hostname, resources)
-    for job in jobs:
-        node.assign(job)
-    return node
 
 
 class FakeScheduler(SchedulerDriver):
@@ -110,7 +87,7 @@ def now(tmp_path, monkeypatch):
 @pytest.fixture
 def cluster():
     """Ten nodes of four cores."""
-    return a_cluster()
+    return an_htc_cluster(vm_size="Standard_F4s")
 
 
 @pytest.fixture

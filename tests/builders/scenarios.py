@@ -10,7 +10,7 @@ small and alike, and few of such scenarios reach a limit or use two alternatives
 from collections import Counter
 from random import Random
 
-from oracle_reading import FAMILIES
+from builders.oracle_reading import FAMILIES
 
 MANY = 10**6
 SIZES = tuple(sorted(FAMILIES))

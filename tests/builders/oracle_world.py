@@ -2,9 +2,9 @@
 
 from fractions import Fraction
 
-import oracle
-from oracle_facts import REQUEST, machine_resources, rounded
-from oracle_reading import add_default, add_group, add_machines, read_cluster
+from builders import oracle
+from builders.oracle_facts import REQUEST, machine_resources, rounded
+from builders.oracle_reading import add_default, add_group, add_machines, read_cluster
 
 
 class NaiveWorld:

@@ -2,8 +2,7 @@
 
 import json
 
-from conformance_kit import a_cluster
-
+from builders.nodes import an_htc_cluster
 from hpc.autoscale import clilib
 from hpc.autoscale.cli import GenericDriver
 from hpc.autoscale.job.job import Job
@@ -44,7 +43,7 @@ class CLI(clilib.CommonCLI):
 
     def __init__(self, cluster=None):
         clilib.CommonCLI.__init__(self, "grid")
-        self.cluster = cluster or a_cluster()
+        self.cluster = cluster or an_htc_cluster()
         self.driver = Driver()
         self.calls = []
 

@@ -4,7 +4,7 @@ A scenario as of `strategies`, with events {"do": "jobs", "blocks": [{"jobs": [s
 its jobs in a row, n times over. A spec is a request for a job. `jobs_in` spells an event out, one spec for each job.
 """
 
-from strategies import MANY, Maker, leaves_of
+from builders.scenarios import MANY, Maker, leaves_of
 
 KINDS = ("job-slots", "job-nodes", "job-colocated", "job-scatter")
 FEATURES = (

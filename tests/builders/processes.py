@@ -1,4 +1,4 @@
-"""Real installers on real environments, for the tests of what is distributed."""
+"""Processes of their own: Python code, programs, and real installers on real environments."""
 
 import os
 import subprocess
@@ -16,6 +16,18 @@ def run(*command: object, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run Python with these arguments; nothing is asserted of it."""
     words = [sys.executable, *map(str, command)]
     return subprocess.run(words, capture_output=True, text=True, timeout=300, **options)
+
+
+def python(code: str, *argv: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run Python code in a process of its own; the completed process, of which nothing is asserted."""
+    return subprocess.run(
+        [sys.executable, "-c", code, *argv],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
 
 
 def succeeding(*command: object, **options: Any) -> str:

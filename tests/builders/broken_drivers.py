@@ -1,7 +1,6 @@
 """Drivers that each break one promise, as integrations have done it, with the check that is to notice and what it says."""
 
-from testing_kit import SLOTS, Entry, MemoryDriver
-
+from builders.memory_scheduler import SLOTS, Entry, MemoryDriver
 from hpc.autoscale import clock
 from hpc.autoscale.job.job import Job
 

@@ -2,7 +2,7 @@
 
 A case is plain data, and is replayed through published names only. The keys are in `cases/README.md`. What differs from
 what was expected raises `Mismatch`, and not an assertion, so that cases can be replayed under `python -O` too:
-`python -O case_replay.py cases/*.json` replays all of them.
+`python -O tests/builders/case_replay.py tests/conformance/cases/*.json` replays all of them.
 """
 
 import io
@@ -22,7 +22,7 @@ from hpc.autoscale.node.nodehistory import NullNodeHistory, SQLiteNodeHistory
 from hpc.autoscale.node.nodemanager import new_node_manager
 from hpc.autoscale.util import parse_idle_timeout
 
-CASES = Path(__file__).parent / "cases"
+CASES = Path(__file__).parents[1] / "conformance" / "cases"
 
 
 class Mismatch(Exception):

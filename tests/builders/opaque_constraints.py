@@ -8,9 +8,8 @@ from fnmatch import fnmatch
 from math import floor
 from random import Random
 
-from engine_world import pooled, with_pools
-from strategies import entangled, leaf_kind
-
+from builders.engine_world import pooled, with_pools
+from builders.scenarios import entangled, leaf_kind
 from hpc.autoscale.hpctypes import Size
 from hpc.autoscale.node.constraints import BaseNodeConstraint, get_constraint
 from hpc.autoscale.results import SatisfiedResult

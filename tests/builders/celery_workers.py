@@ -42,7 +42,7 @@ def a_worker(hostname="htc-1", held=(), queues=("default",), node_id=None, slots
     )
 
 
-def a_node(hostname="htc-1", state="Ready", node_id=None, **overrides):
+def node_of_worker(hostname="htc-1", state="Ready", node_id=None, **overrides):
     """CycleCloud's node of a worker."""
     node_id = DelayedNodeId(hostname, node_id=node_id or f"id-{hostname}")
     return TempNode(hostname, {"slots": 2}, node_id=node_id, state=state, managed=True, **overrides)

@@ -1,7 +1,6 @@
 """Placement groups of VM sizes, and gangs, for the tests of where gangs go."""
 
-from packing_kit import Bench, cores
-
+from builders.engine import Bench, cores
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.expr import Exclusive, InPlacementGroup

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from scripted_server import Answer, FakeTime
-
+from builders.scripted_server import Answer, FakeTime
 from hpc.autoscale.cost.azurecost import azurecost
 
 PRICES = "/api/retail/prices"

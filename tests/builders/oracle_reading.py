@@ -6,7 +6,7 @@ of them, nodes that count, variants of a bucket for its placement groups, resour
 
 from fractions import Fraction
 
-from oracle import UNITS, is_number, is_size, size_in_bytes
+from builders.oracle import UNITS, is_number, is_size, size_in_bytes
 
 LARGE = 10**9
 FAMILIES = {

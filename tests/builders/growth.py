@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-import benchmark_kit as benchmark_kit  # lets the next ones be found
-
 import clusters
 import hpc.autoscale
 import workloads

@@ -4,10 +4,9 @@
 same to the plain dicts of the naive packer; what both answer, and their pictures, can be compared.
 """
 
-import oracle
-from oracle_facts import machine_resources, rounded
-from oracle_reading import FAMILIES
-
+from builders import oracle
+from builders.oracle_facts import machine_resources, rounded
+from builders.oracle_reading import FAMILIES
 from hpc.autoscale import results
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.hpctypes import Size
@@ -250,3 +249,16 @@ class World:
     def left_in_pools(self):
         """What is left in the shared pools."""
         return {name: plainly(pool.current_value) for name, pool in self.pools.items()}
+
+
+def job_of(world, name, spec):
+    """A spec as a job."""
+    how, units = spec["how"], spec["units"]
+    return Job(
+        name,
+        world.express(world, spec["constraints"]),
+        iterations=units,
+        node_count=units if how == "job-nodes" else 0,
+        colocated=how == "job-colocated",
+        packing_strategy="scatter" if how == "job-scatter" else None,
+    )

@@ -1,17 +1,16 @@
 """Prints a digest of what becomes of some scenarios: to be run in a process of its own, see `test_plan_repeats`.
 
-`python plans_of_seeds.py FIRST LAST`. Names, placements, assignments and what is left are in it; ids that are made up are not.
+`python -m builders.plans_of_seeds FIRST LAST`. Names, placements, assignments and what is left are in it; ids that are made up are not.
 """
 
 import hashlib
 import logging
 import sys
 
-from engine_world import World
-from opaque_twins import with_twins
-from queues import jobs_in, queue
-from strategies import scenario
-from test_queues_match_oracle import job_of
+from builders.engine_world import World, job_of
+from builders.opaque_constraints import with_twins
+from builders.queues import jobs_in, queue
+from builders.scenarios import scenario
 
 
 def settled(value):
