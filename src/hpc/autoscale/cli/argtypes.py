@@ -1,6 +1,7 @@
 """Types of command line arguments, and the two ways of telling the user something went wrong.
 
-An argument that cannot be understood raises ArgumentTypeError, which argparse turns into its usual message.
+An argument that cannot be understood raises ArgumentTypeError, which argparse turns into its usual
+message.
 """
 
 from __future__ import annotations

@@ -67,7 +67,8 @@ class AutoscalingCommands(CommandLine):
         dry_run: bool = False,
         long: bool = False,
     ) -> DemandResult:
-        """Runs the whole cycle: creates the nodes that jobs need, joins them, and deletes those that are idle."""
+        """Runs the whole cycle: creates the nodes that jobs need, joins them, and deletes those
+        that are idle."""
         autoscaler = self._autoscaler(config, dry_run)
         with stop_on_signals():
             summary = autoscaler.run_once()
@@ -169,7 +170,8 @@ class AutoscalingCommands(CommandLine):
 
 
 def _table_of(config: Config, summary: PassSummary) -> str:
-    """The command whose configured columns are printed: those for autoscale are for demand as well, unless it has its own."""
+    """The command whose configured columns are printed: those for autoscale are for demand as well,
+    unless it has its own."""
     own = (config.get("output-columns") or {}).get("demand")
     return "demand" if summary.dry_run and own else "autoscale"
 
@@ -215,7 +217,8 @@ def _print_reason(status: str, message: str, long: bool) -> None:
 
 
 class SummaryReporter(LogReporter):
-    """Prints one line per pass on stderr, and more where there is something to say; errors unless told not to."""
+    """Prints one line per pass on stderr, and more where there is something to say; errors unless
+    told not to."""
 
     def __init__(self, errors: bool = True) -> None:
         self._errors = errors
@@ -233,7 +236,8 @@ class SummaryReporter(LogReporter):
 
 @contextmanager
 def stop_on_signals() -> Iterator[threading.Event]:
-    """Within, SIGTERM and SIGINT only set the event, so that what is being done is finished; a second one ends it.
+    """Within, SIGTERM and SIGINT only set the event, so that what is being done is finished; a
+    second one ends it.
 
     Outside of the main thread, where signals cannot be caught, they do what they did before.
     """

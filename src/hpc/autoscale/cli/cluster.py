@@ -1,4 +1,5 @@
-"""Commands that look at the cluster: connect, buckets, limits, debug_cluster_status, validate_constraint."""
+"""Commands that look at the cluster: connect, buckets, limits, debug_cluster_status,
+validate_constraint."""
 
 from __future__ import annotations
 
@@ -135,7 +136,8 @@ class ClusterCommands(CommandLine):
 
 
 def check_cluster(node_mgr: NodeManager) -> None:
-    """AutoscaleError when there is no kind of node that could be started, or something else that cannot be used."""
+    """AutoscaleError when there is no kind of node that could be started, or something else that
+    cannot be used."""
     name = node_mgr.cluster_bindings.cluster_name
     problem = nothing_to_start(node_mgr) or "; ".join(node_mgr.problems)
     if not problem and not node_mgr.get_buckets():
@@ -145,7 +147,8 @@ def check_cluster(node_mgr: NodeManager) -> None:
 
 
 def _with_limits(bucket: NodeBucket) -> Node:
-    """A node to print in the place of a bucket: its example node, with the limits among the resources."""
+    """A node to print in the place of a bucket: its example node, with the limits among the
+    resources."""
     node = bucket.example_node.clone()
     node._resources.update(_counts(bucket.limits))
     node._resources["available_count"] = bucket.available_count  # under all limits together
@@ -163,14 +166,16 @@ def _counts(limits: BucketLimits) -> dict[str, int]:
 
 
 def _columns_of_limits(buckets: Iterable[NodeBucket]) -> list[str]:
-    """Everything that is known of buckets: what they are, all their resources, and all their limits."""
+    """Everything that is known of buckets: what they are, all their resources, and all their
+    limits."""
     names = [name for bucket in buckets for name in bucket.resources]
     counts = [name for bucket in buckets for name in _counts(bucket.limits)]
     return list(dict.fromkeys([*_LIMITS_COLUMNS, *names, *counts]))
 
 
 def _columns_of(config: Config, buckets: Iterable[NodeBucket]) -> list[str]:
-    """As configured for buckets; else what they are, and those of their resources that do not repeat it."""
+    """As configured for buckets; else what they are, and those of their resources that do not
+    repeat it."""
     configured = (config.get("output-columns") or {}).get("buckets")
     if configured:
         return list(configured)

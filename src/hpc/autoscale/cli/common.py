@@ -16,4 +16,5 @@ class CommonCLI(
     NodeCommands,
     ShellCommands,
 ):
-    """The command line of an integration, but for the abstract methods. Every public method is a sub-command."""
+    """The command line of an integration, but for the abstract methods. Every public method is a
+    sub-command."""

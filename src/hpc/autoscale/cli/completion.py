@@ -1,7 +1,9 @@
-"""Completion of command lines: what the shell may offer, from a small cache file and never from the network.
+"""Completion of command lines: what the shell may offer, from a small cache file and never from the
+network.
 
-The cache, `.example_node_cache.json` in the home of the integration's driver, has one example node per bucket and the
-names of the nodes, those that only the scheduler knows included. `refresh_autocomplete` and every autoscale write it anew.
+The cache, `.example_node_cache.json` in the home of the integration's driver, has one example node
+per bucket and the names of the nodes, those that only the scheduler knows included.
+`refresh_autocomplete` and every autoscale write it anew.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ def completed_by(completer: Completer, action: A) -> A:
 
 
 def default_completer(*args: Any, **kwargs: Any) -> list[str]:
-    """What to offer for an option without a completer: nothing, rather than the files that happen to be around."""
+    """What to offer for an option without a completer: nothing, rather than the files that happen
+    to be around."""
     return []
 
 
@@ -85,7 +88,8 @@ class Completion(Hooks):
             Faults().guard("refreshing completion", self.refresh_autocomplete, config)
 
     def _get_example_nodes(self, config: Config, force: bool = False) -> list[Node]:
-        """The example nodes, from the cache where there is one; `force` reads them from CycleCloud."""
+        """The example nodes, from the cache where there is one; `force` reads them from
+        CycleCloud."""
         path = os.path.join(self._state_home(config), CACHE_FILE)
         if not force and (self.example_nodes or self._read_cache(path)):
             return self.example_nodes
@@ -221,7 +225,8 @@ def _without_secrets(node: Node) -> dict[str, Any]:
 
 
 def _values_of(name: str, nodes: Iterable[Node]) -> list[str]:
-    """Values that a constraint could ask for: those that the example nodes have, or all that there are."""
+    """Values that a constraint could ask for: those that the example nodes have, or all that there
+    are."""
     if name.startswith("node."):
         prop = name.removeprefix("node.")
         values = [getattr(node, prop, None) for node in nodes if prop in QUERYABLE_PROPERTIES]
@@ -257,7 +262,8 @@ def _distinct(words: Iterable[str]) -> list[str]:
 
 
 def _note(text: str, *args: object) -> None:
-    """Say something while completing, where nothing may be printed: in the file that the user named for it, if any."""
+    """Say something while completing, where nothing may be printed: in the file that the user named
+    for it, if any."""
     path = os.getenv("SCALELIB_AUTOCOMPLETE_LOG")
     if path:
         with open(path, "a", encoding="utf-8") as stream:

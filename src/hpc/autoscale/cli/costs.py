@@ -1,7 +1,8 @@
 """The command cost: what the nodes of the cluster have cost, by nodearray and VM size.
 
-Only `azscale` has it: integrations have cost reports of their own. Usage is CycleCloud's, prices are Azure's retail
-prices, or the catalogue's while those cannot be had; working them out is `hpc.autoscale.cost`'s.
+Only `azscale` has it: integrations have cost reports of their own. Usage is CycleCloud's, prices
+are Azure's retail prices, or the catalogue's while those cannot be had; working them out is
+`hpc.autoscale.cost`'s.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ class CostCommands(CommandLine):
         hourly: bool = False,
         output_format: OutputFormat | None = None,
     ) -> None:
-        """Prints what the nodes have cost, by nodearray and VM size: the last day, unless asked otherwise."""
+        """Prints what the nodes have cost, by nodearray and VM size: the last day, unless asked
+        otherwise."""
         # takes long, and no other command needs it
         from hpc.autoscale.cost.azurecost import azurecost
 

@@ -1,4 +1,5 @@
-"""The command create_nodes: start nodes by hand, through the same allocation that jobs go through."""
+"""The command create_nodes: start nodes by hand, through the same allocation that jobs go
+through."""
 
 from __future__ import annotations
 
@@ -129,7 +130,8 @@ def _check_numbers(nodes: int | None, slots: int | None) -> None:
 def _plan(
     node_mgr: NodeManager, constraints: list[dict[str, Any]], wanted: int, slots: int | None
 ) -> list[Node]:
-    """New nodes for so many slots, or else as many nodes as are wanted; AutoscaleError when there cannot be as many."""
+    """New nodes for so many slots, or else as many nodes as are wanted; AutoscaleError when there
+    cannot be as many."""
     result = node_mgr.allocate(
         constraints,
         node_count=None if slots else wanted,
@@ -159,7 +161,8 @@ def _offer_placement_group(config: Config, nodearray: str | None, placement_grou
 
 
 def _check_offer(node_mgr: NodeManager, nodearray: str | None, vm_size: str | None) -> None:
-    """AutoscaleError when the nodearray or the VM size that the user named is not on offer, or nothing is."""
+    """AutoscaleError when the nodearray or the VM size that the user named is not on offer, or
+    nothing is."""
     if not node_mgr.get_buckets():
         check_cluster(node_mgr)
     cluster = f"cluster {node_mgr.cluster_bindings.cluster_name}"

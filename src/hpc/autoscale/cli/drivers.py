@@ -64,9 +64,10 @@ def load_driver(
 ) -> SchedulerDriver:
     """The driver that `package.module:Class` names.
 
-    The module is looked for where Python looks, and then in `directory`. The class, or function, is called with the
-    configuration if its parameter is called `config`, with the project name if it has any other that must be given,
-    and without arguments otherwise. ConfigurationException, naming what is wrong with `driver`, when that fails.
+    The module is looked for where Python looks, and then in `directory`. The class, or function, is
+    called with the configuration if its parameter is called `config`, with the project name if it
+    has any other that must be given, and without arguments otherwise. ConfigurationException,
+    naming what is wrong with `driver`, when that fails.
     """
     module_name, colon, name = spec.partition(":")
     if not (module_name and colon and name):
@@ -93,7 +94,8 @@ def _module(spec: str, module_name: str, directory: str) -> Any:
         return importlib.import_module(module_name)
     except ImportError as problem:
         raise ConfigurationException(
-            f"driver: {spec!r} cannot be imported: {problem} (looked in {place or 'sys.path'} and on sys.path)"
+            f"driver: {spec!r} cannot be imported: {problem} (looked in {place or 'sys.path'} and"
+            " on sys.path)"
         ) from problem
 
 

@@ -1,7 +1,8 @@
 """What an integration's command line fills in, and how every command gets at nodes and demand.
 
-The commands themselves are in modules of their own, one for each group; `common.CommonCLI` puts them together. Helpers
-begin with an underscore, because every public method of a command line object is a sub-command.
+The commands themselves are in modules of their own, one for each group; `common.CommonCLI` puts
+them together. Helpers begin with an underscore, because every public method of a command line
+object is a sub-command.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ class Hooks(ABC):
 
     @property
     def autoscale_home(self) -> str:
-        """Where configuration, history and caches are: AUTOSCALE_HOME, or `/opt/azurehpc/<project>`."""
+        """Where configuration, history and caches are: AUTOSCALE_HOME, or
+        `/opt/azurehpc/<project>`."""
         return os.getenv("AUTOSCALE_HOME") or os.path.join("/opt", "azurehpc", self.project_name)
 
     # -- what an integration must write
@@ -67,7 +69,8 @@ class Hooks(ABC):
 
     @abstractmethod
     def _initconfig_parser(self, parser: ArgumentParser) -> None:
-        """Add the integration's own options to `initconfig`; a dest `a__b` becomes {"a": {"b": …}}."""
+        """Add the integration's own options to `initconfig`; a dest `a__b` becomes {"a": {"b":
+        …}}."""
 
     @abstractmethod
     def _initconfig(self, config: Config) -> None:
@@ -83,13 +86,15 @@ class Hooks(ABC):
         return DefaultContextHandler("[initialization]")
 
     def _state_home(self, config: Config) -> str:
-        """Where this writes what it keeps: at home with the driver, as the lock and the history are."""
+        """Where this writes what it keeps: at home with the driver, as the lock and the history
+        are."""
         return self._driver(config).autoscale_home
 
     # -- nodes and demand
 
     def _fresh_driver(self, config: Config) -> SchedulerDriver:
-        """The driver for another pass. It may have to be another one, since drivers may keep what they read."""
+        """The driver for another pass. It may have to be another one, since drivers may keep what
+        they read."""
         return self._driver(config)
 
     def _prepared(self, config: Config) -> tuple[SchedulerDriver, Config]:
@@ -125,7 +130,8 @@ class Hooks(ABC):
     def _demand_calc(
         self, config: Config, driver: SchedulerDriver, node_mgr: NodeManager | None = None
     ) -> tuple[DemandCalculator, list[Job]]:
-        """A demand calculator and the jobs, which it has not been given yet. Takes the lock for the command."""
+        """A demand calculator and the jobs, which it has not been given yet. Takes the lock for the
+        command."""
         self._unlock()
         self.__lock = driver.new_singleton_lock(config)
         node_mgr = node_mgr or self._node_mgr(config, driver)
@@ -166,11 +172,12 @@ class Hooks(ABC):
     def _find_nodes(
         self, config: Config, hostnames: Sequence[str] | None, node_names: Sequence[str] | None
     ) -> tuple[SchedulerDriver, DemandCalculator, list[Node]]:
-        """The nodes meant by host names and node names, in any case of letters; `*` means all. Jobs have been placed on
-        them, so that those that a queued job is about to get can be told.
+        """The nodes meant by host names and node names, in any case of letters; `*` means all. Jobs
+        have been placed on them, so that those that a queued job is about to get can be told.
 
-        Host names are CycleCloud's and the scheduler's. One that is not known is taken for a node that only the
-        scheduler has. An unknown node name is an error, and so is a name that stands for two nodes.
+        Host names are CycleCloud's and the scheduler's. One that is not known is taken for a node
+        that only the scheduler has. An unknown node name is an error, and so is a name that stands
+        for two nodes.
         """
         driver, config = self._prepared(config)
         calculator, jobs = call_with_up_to(self._demand_calc, config, driver)
@@ -202,8 +209,8 @@ class Hooks(ABC):
 
 
 class Work:
-    """What jobs do to nodes: run there, or wait for them. `hosts` are those of the scheduler as it reports them, which may
-    have other names there than the `nodes` that they are."""
+    """What jobs do to nodes: run there, or wait for them. `hosts` are those of the scheduler as it
+    reports them, which may have other names there than the `nodes` that they are."""
 
     def __init__(
         self,
@@ -228,7 +235,8 @@ class Work:
                 self._running.setdefault(short_name(host), []).append(name)
 
     def hostnames_of(self, node: Node) -> set[str]:
-        """The short host names of a node, CycleCloud's and the scheduler's; a made-up one where it has none."""
+        """The short host names of a node, CycleCloud's and the scheduler's; a made-up one where it
+        has none."""
         said = self._hostnames.get(learning.key_of(node), set())
         return {short_name(node.hostname_or_uuid), *said}
 

@@ -1,4 +1,5 @@
-"""Commands that act on nodes: create, delete, remove, join, reimage, restart, retry, and their listing."""
+"""Commands that act on nodes: create, delete, remove, join, reimage, restart, retry, and their
+listing."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ from hpc.autoscale.results import NodeOperationResult
 
 
 class _Insist(Action):
-    """`--force` of commands that integrations override without knowing of it: it is noted on the command line object,
-    and is none of the arguments that the command is called with."""
+    """`--force` of commands that integrations override without knowing of it: it is noted on the
+    command line object, and is none of the arguments that the command is called with."""
 
     def __init__(self, option_strings: Sequence[str], command_line: NodeCommands, **known: Any):
         super().__init__(option_strings, **{**known, "dest": SUPPRESS, "nargs": 0})
@@ -225,7 +226,8 @@ class NodeCommands(CommandLine):
     def _to_start_afresh(
         self, doing: str, config: Config, hostnames: Sequence[str], node_names: Sequence[str]
     ) -> tuple[list[Node], NodeManager]:
-        """The nodes of CycleCloud that are meant. AutoscaleError when one of them is needed as it is."""
+        """The nodes of CycleCloud that are meant. AutoscaleError when one of them is needed as it
+        is."""
         _one_of(hostnames, node_names)
         _, calculator, nodes = self._find_nodes(config, hostnames, node_names)
         if not self._insists:
@@ -248,7 +250,8 @@ def _one_of(hostnames: Sequence[str] | None, node_names: Sequence[str] | None) -
 
 
 def _of_cyclecloud(nodes: Sequence[Node]) -> list[Node]:
-    """The nodes that CycleCloud knows; others are named on stderr. AutoscaleError when it knows none of several."""
+    """The nodes that CycleCloud knows; others are named on stderr. AutoscaleError when it knows
+    none of several."""
     known = [node for node in nodes if node.managed]
     strangers = [node.hostname_or_uuid for node in nodes if not node.managed]
     if strangers and not known:
@@ -269,7 +272,8 @@ def _confirm(
     node_mgr: NodeManager,
     count: int,
 ) -> None:
-    """Where somebody is there to answer, ask before doing it to all nodes; AutoscaleError unless the answer is yes."""
+    """Where somebody is there to answer, ask before doing it to all nodes; AutoscaleError unless
+    the answer is yes."""
     meant = [list(hostnames or ()), list(node_names or ())]
     if ["*"] not in meant or not (sys.stdin and sys.stdin.isatty()):
         return

@@ -1,4 +1,5 @@
-"""Options that several commands share, and how their values are used: columns, formats, constraints, names of nodes."""
+"""Options that several commands share, and how their values are used: columns, formats,
+constraints, names of nodes."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ class CommandLine(Completion):
     # -- output
 
     def _get_default_output_columns(self, config: Config, cmd_name: str | None = None) -> list[str]:
-        """The columns for a command: as configured for it, as configured by default, or the integration's."""
+        """The columns for a command: as configured for it, as configured by default, or the
+        integration's."""
         configured = config.get("output-columns") or {}
         return (
             configured.get(cmd_name)
@@ -59,7 +61,8 @@ class CommandLine(Completion):
         return call_with_up_to(self._get_default_output_columns, config, command)
 
     def _columns(self, config: Config, columns: Sequence[str] | None, cmd: str) -> list[str]:
-        """The columns that the user asked for, or the command's; `all` stands for all, as the printer sees it."""
+        """The columns that the user asked for, or the command's; `all` stands for all, as the
+        printer sees it."""
         self._asked = list(columns or ())
         if columns and "all" in columns:
             return []

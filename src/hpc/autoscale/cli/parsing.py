@@ -1,7 +1,8 @@
 """From an object's methods to a command line, and from a command line to a call.
 
-Every public callable of the object is a sub-command; a method `x_parser(parser)` next to it adds the options of `x`.
-What a command does is not known here. Called by `azscale` and by the commands of integrations.
+Every public callable of the object is a sub-command; a method `x_parser(parser)` next to it adds
+the options of `x`. What a command does is not known here. Called by `azscale` and by the commands
+of integrations.
 """
 
 from __future__ import annotations
@@ -84,7 +85,8 @@ def create_arg_parser(
 ) -> ArgumentParser:
     """A parser with a sub-command for every command of `module`.
 
-    All but `initconfig` take -c/--config, which has to be given when there is no file in the default place.
+    All but `initconfig` take -c/--config, which has to be given when there is no file in the
+    default place.
     """
     config_path = default_config_path(project_name, module, default_config)
     parser = ArgumentParser()
@@ -120,7 +122,8 @@ def _add_config_options(parser: ArgumentParser, config_path: str | None) -> None
 def main(
     argv: Iterable[str], project_name: str, module: Any, default_config: str | None = None
 ) -> None:
-    """Run one command. Ends with exit code 1 and one line on stderr when it fails, 3 when somebody holds the lock.
+    """Run one command. Ends with exit code 1 and one line on stderr when it fails, 3 when somebody
+    holds the lock.
 
     AssertionError goes on up, for the sake of callers that test with it.
     """
@@ -133,7 +136,8 @@ def main(
 
 
 def fail(problem: Exception, rest: str, debug: bool = False) -> None:
-    """Say on one line what went wrong, and exit; with the stack trace only when it was asked for."""
+    """Say on one line what went wrong, and exit; with the stack trace only when it was asked
+    for."""
     text = one_line(problem)
     more = getattr(problem, "message", None)
     if isinstance(more, str) and more.strip() not in text:
@@ -160,7 +164,8 @@ def run_command(
     default_config: str | None = None,
     debug: bool = False,
 ) -> None:
-    """Parse, load the configuration, call the command. Help and exit code 1 when there is no command.
+    """Parse, load the configuration, call the command. Help and exit code 1 when there is no
+    command.
 
     No command is run where the library is installed under both of its names.
     """

@@ -1,7 +1,7 @@
 """`azscale`: the command line without an integration of its own.
 
-Without a driver it looks at the cluster and acts on nodes. With the key `driver` in autoscale.json it does all that the
-command line of an integration does, the repeated autoscale included.
+Without a driver it looks at the cluster and acts on nodes. With the key `driver` in autoscale.json
+it does all that the command line of an integration does, the repeated autoscale included.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ _COLUMNS = [
 class _AzScaleCLI(CommonCLI, CostCommands):
     """What `azscale` has with and without a driver.
 
-    `directory` is that of the configuration. Files that belong elsewhere go there while that place does not exist, so
-    that a first try needs no installation.
+    `directory` is that of the configuration. Files that belong elsewhere go there while that place
+    does not exist, so that a first try needs no installation.
     """
 
     def __init__(self, project_name: str = PROJECT_NAME, directory: str = "") -> None:
@@ -61,7 +61,8 @@ class _AzScaleCLI(CommonCLI, CostCommands):
 
     @property
     def autoscale_home(self) -> str:
-        """As of every command line where that directory exists, and else the directory of the configuration."""
+        """As of every command line where that directory exists, and else the directory of the
+        configuration."""
         home = super().autoscale_home
         return self._directory if self._directory and not os.path.isdir(home) else home
 
@@ -97,7 +98,8 @@ class _AzScaleCLI(CommonCLI, CostCommands):
             config.pop("driver", None)
         home = self.autoscale_home
         lock_file, log_config = (os.path.join(home, n) for n in ("scalelib.lock", "logging.conf"))
-        # where there is no place for a lock, the default is good enough; and nobody else brings a log configuration
+        # where there is no place for a lock, the default is good enough; and nobody else brings a
+        # log configuration
         if config["lock_file"] == lock_file and not os.path.isdir(home):
             del config["lock_file"]
         if config["logging"]["config_file"] == log_config and not os.path.exists(log_config):
@@ -106,7 +108,8 @@ class _AzScaleCLI(CommonCLI, CostCommands):
     def _node_mgr(
         self, config: Config, driver: SchedulerDriver | None = None, force: bool = False
     ) -> NodeManager:
-        """As of every command line; says, once, which VM sizes the configuration may have misspelt."""
+        """As of every command line; says, once, which VM sizes the configuration may have
+        misspelt."""
         node_mgr = super()._node_mgr(config, driver, force)
         selects = [resource["select"] for resource in config.get("default_resources") or []]
         for index, select in enumerate(selects):
@@ -216,7 +219,8 @@ class DriverCLI(_AzScaleCLI):
         long: bool = False,
         interval: float | None = None,
     ) -> DemandResult:
-        """Runs the whole cycle, once or again and again: creates, joins and deletes nodes as jobs need them."""
+        """Runs the whole cycle, once or again and again: creates, joins and deletes nodes as jobs
+        need them."""
         if interval is None:
             reporter = SummaryReporter(errors=False)  # the last line is about them
             with stop_on_signals():
@@ -264,7 +268,8 @@ def _configured_interval(config: Config) -> float:
     seconds = (config.get("autoscale") or {}).get("interval")
     if seconds is None:
         raise ConfigurationException(
-            "autoscale.interval: expected seconds from pass to pass, here or after --interval, found neither"
+            "autoscale.interval: expected seconds from pass to pass, here or after --interval,"
+            " found neither"
         )
     return float(seconds)
 
@@ -295,7 +300,8 @@ def console_main() -> None:
 def main(argv: Iterable[str] | None = None, default_config: str | None = None) -> None:
     """Run one command of `azscale`; by default the one given to this process.
 
-    Ends with exit code 1 and one line on stderr when the command fails, 3 when another process holds the lock.
+    Ends with exit code 1 and one line on stderr when the command fails, 3 when another process
+    holds the lock.
     """
     args = list(sys.argv[1:] if argv is None else argv)
     if args and os.path.isfile(args[0]):  # how some launchers pass their own name

@@ -1,4 +1,5 @@
-"""The command shell: Python with the cluster at hand, and history and completion as in any other shell."""
+"""The command shell: Python with the cluster at hand, and history and completion as in any other
+shell."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ HISTORY_FILE = os.path.join("~", ".azurehpchistory")
 
 
 class ReraiseAssertionInterpreter(code.InteractiveConsole):
-    """A console out of which AssertionError and SyntaxError are raised, where others are only shown.
+    """A console out of which AssertionError and SyntaxError are raised, where others are only
+    shown.
 
     `reraise` False makes it show those as well, as somebody who types would want it.
     """
@@ -93,7 +95,8 @@ def shell(config: Mapping[str, Any], shell_locals: dict[str, Any], script: str |
 
 
 def _start_readline(shell_locals: dict[str, Any]) -> int | None:
-    """Completion over the names, and the lines of earlier shells; how many there were, None without readline."""
+    """Completion over the names, and the lines of earlier shells; how many there were, None without
+    readline."""
     try:
         import readline
         import rlcompleter

@@ -1,7 +1,9 @@
-"""Whether the VM sizes that somebody named exist: a size misspelt matches nothing, and nothing says so.
+"""Whether the VM sizes that somebody named exist: a size misspelt matches nothing, and nothing says
+so.
 
-Known are the sizes of the catalogue, in any region, and those that the cluster offers, which may be newer. A size may be
-newer than both, so what a configuration names is only worth a warning; what a user asks a command for is an error.
+Known are the sizes of the catalogue, in any region, and those that the cluster offers, which may be
+newer. A size may be newer than both, so what a configuration names is only worth a warning; what a
+user asks a command for is an error.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from hpc.autoscale.node.bucket import NodeBucket
 
 
 def check_vm_sizes(constraints: Any, where: str, buckets: Iterable[NodeBucket] = ()) -> None:
-    """ConfigurationException for the first `node.vm_size` in constraints, as JSON, that no known size matches."""
+    """ConfigurationException for the first `node.vm_size` in constraints, as JSON, that no known
+    size matches."""
     for unknown in unknown_vm_sizes(constraints, where, buckets):
         raise ConfigurationException(unknown)
 

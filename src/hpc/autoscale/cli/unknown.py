@@ -1,7 +1,8 @@
-"""Columns, resources and nodearrays that somebody named on a command line and that nothing has: likely typos.
+"""Columns, resources and nodearrays that somebody named on a command line and that nothing has:
+likely typos.
 
-Either may exist elsewhere, on nodes that are not there now or in another cluster, so these are doubts and no errors.
-What is said is for stderr. Called by the commands that take `-o` and `-C`.
+Either may exist elsewhere, on nodes that are not there now or in another cluster, so these are
+doubts and no errors. What is said is for stderr. Called by the commands that take `-o` and `-C`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from hpc.autoscale.node.node import Node
 def unknown_columns(
     columns: Iterable[str], nodes: Sequence[Node], buckets: Sequence[NodeBucket]
 ) -> list[str]:
-    """A sentence on each column for which none of the nodes, and none that could be started, has a value."""
+    """A sentence on each column for which none of the nodes, and none that could be started, has a
+    value."""
     names = {text: parse_column(text).name for text in columns if text != "all"}
     if not names:
         return []
@@ -51,8 +53,8 @@ def _names_of_buckets() -> Iterator[str]:
 def unknown_in_constraints(
     given: Sequence[dict[str, Any]], nodes: Sequence[Node], buckets: Sequence[NodeBucket]
 ) -> list[str]:
-    """A sentence on each resource and each nodearray in constraints, as JSON, that no node has, and none that could be
-    started."""
+    """A sentence on each resource and each nodearray in constraints, as JSON, that no node has, and
+    none that could be started."""
     resources = _unknown_resources(get_constraints(given), nodes, buckets)
     return [*resources, *_unknown_nodearrays(given, nodes, buckets)]
 
@@ -70,7 +72,10 @@ def _unknown_nodearrays(
     known = list(dict.fromkeys(every))
     for name in named:
         if not any(fnmatchcase(each, name) for each in known):
-            yield f"no node is in a nodearray {name!r}, and none could be{did_you_mean(name, known)}"
+            yield (
+                f"no node is in a nodearray {name!r}, and none could"
+                f" be{did_you_mean(name, known)}"
+            )
 
 
 def _unknown_resources(
