@@ -1,7 +1,7 @@
 """Reading autoscale.json: files, the files that they include, and how several are merged into one.
 
-The result is a plain dict. Whether it makes sense does not belong here (`check`). Called through `load_config`, by the
-command line and by integrations.
+The result is a plain dict. Whether it makes sense does not belong here (`check`). Called through
+`load_config`, by the command line and by integrations.
 """
 
 import os
@@ -14,11 +14,13 @@ Source = str | os.PathLike[str] | Mapping[str, Any]
 
 
 def load_config(*configs: Source) -> dict[str, Any]:
-    """Merge configurations, later ones over earlier ones, into a new dict whose nested values may be shared.
+    """Merge configurations, later ones over earlier ones, into a new dict whose nested values may
+    be shared.
 
-    Each one is a mapping or the path of a JSON file. A file may have `"include": [paths]`, relative to itself; what it
-    includes goes over it. ConfigurationException when a file cannot be read, is not a JSON object or has a key twice in
-    one object, CircularIncludeError when files include each other.
+    Each one is a mapping or the path of a JSON file. A file may have `"include": [paths]`, relative
+    to itself; what it includes goes over it. ConfigurationException when a file cannot be read, is
+    not a JSON object or has a key twice in one object, CircularIncludeError when files include each
+    other.
     """
     merged: dict[str, Any] = {}
     for config in configs:
@@ -28,7 +30,8 @@ def load_config(*configs: Source) -> dict[str, Any]:
 
 
 def merge(left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str, Any]:
-    """Both in a new dict: lists are joined without duplicates, objects merged; in other conflicts right wins."""
+    """Both in a new dict: lists are joined without duplicates, objects merged; in other conflicts
+    right wins."""
     merged = dict(left)
     for key, value in right.items():
         merged[key] = _merged(merged[key], value) if key in merged else value
@@ -56,7 +59,8 @@ def _read(path: str, chain: tuple[str, ...]) -> dict[str, Any]:
 
 
 def files_of(path: str | os.PathLike[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """A configuration file and those that it includes, each with what itself says. Raises as `load_config` does."""
+    """A configuration file and those that it includes, each with what itself says. Raises as
+    `load_config` does."""
     yield from _files(os.path.abspath(path), ())
 
 
@@ -93,7 +97,8 @@ def _parsed(chain: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object; ValueError when a key stands in it twice, of which JSON would take the last without a word."""
+    """The object; ValueError when a key stands in it twice, of which JSON would take the last
+    without a word."""
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
