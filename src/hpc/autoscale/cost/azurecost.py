@@ -1,7 +1,9 @@
-"""The published `azurecost`: what an hour of a VM size costs, and what the nodearrays of a cluster have cost.
+"""The published `azurecost`: what an hour of a VM size costs, and what the nodearrays of a cluster
+have cost.
 
-Prices are Azure's retail prices, or the catalogue's while the price service cannot be reached. Usage is what CycleCloud
-reports. Cost reports of integrations call this; importing it and making an object of it read nothing.
+Prices are Azure's retail prices, or the catalogue's while the price service cannot be reached.
+Usage is what CycleCloud reports. Cost reports of integrations call this; importing it and making an
+object of it read nothing.
 """
 
 import csv
@@ -46,11 +48,12 @@ _GRANULARITIES = ("total", "daily", "hourly")
 
 
 class azurecost:
-    """Costs of the cluster `cluster_name` of the configuration; ClusterNameMissing (a ValueError) without one.
+    """Costs of the cluster `cluster_name` of the configuration; ClusterNameMissing (a ValueError)
+    without one.
 
-    `cost.cache_root` says where answers of the price service are kept, instead of the user's cache directory. `prices_url`,
-    or `cost.prices_url` of the configuration, is another price service than Azure's, for a mirror or a test; `pacing` is
-    how patiently servers are asked.
+    `cost.cache_root` says where answers of the price service are kept, instead of the user's cache
+    directory. `prices_url`, or `cost.prices_url` of the configuration, is another price service
+    than Azure's, for a mirror or a test; `pacing` is how patiently servers are asked.
     """
 
     def __init__(
@@ -85,7 +88,8 @@ class azurecost:
         return az_array_hourly_t if self.check_cost_avail() else az_array_hourly_retail_t
 
     def check_cost_avail(self, start: Moment | None = None, end: Moment | None = None) -> bool:
-        """Whether a subscription's own prices are to be had: never, so that every row is of the retail kind."""
+        """Whether a subscription's own prices are to be had: never, so that every row is of the
+        retail kind."""
         return False
 
     def do_meter_lookup(self, *args: Any, **kwargs: Any) -> None:
@@ -96,19 +100,21 @@ class azurecost:
     def get_job(self, sku_name: str, region: str, spot: bool) -> az_job_retail_t:
         """What an hour of a machine costs. `rate` is a number above 0.
 
-        Its `meter` begins with "offline catalogue" when the price is not the service's. Raises PriceUnknown when the
-        service has no such price, and other CostErrors when it cannot be asked and the catalogue has none either.
+        Its `meter` begins with "offline catalogue" when the price is not the service's. Raises
+        PriceUnknown when the service has no such price, and other CostErrors when it cannot be
+        asked and the catalogue has none either.
         """
         return self._priced(Machine(sku_name, region, bool(spot), windows=False))
 
     def get_retail_rate(
         self, armskuname: str, armregionname: str, spot: bool, windows: bool = False
     ) -> Item | None:
-        """The item of the Retail Prices API for a machine without Windows, or with; None when the service has none.
+        """The item of the Retail Prices API for a machine without Windows, or with; None when the
+        service has none.
 
-        Spot prices are answered with spot prices only. While the service cannot be reached the item is made from the
-        catalogue; PriceServiceUnavailable when that has no price. PriceServiceRefused when the service wants no such
-        question.
+        Spot prices are answered with spot prices only. While the service cannot be reached the item
+        is made from the catalogue; PriceServiceUnavailable when that has no price.
+        PriceServiceRefused when the service wants no such question.
         """
         size, region = _name(armskuname, "a VM size"), _name(armregionname, "a region")
         size, region = vm_sizes.VM_SIZES.usual_name(size), region.lower()
@@ -124,16 +130,19 @@ class azurecost:
         return None if chosen is None else {**chosen}  # the caller's own
 
     def get_info_from_retail(self, meterId: str) -> list[tuple[str, str]]:
-        """The (VM size, region) pairs that a meter is for. The catalogue has no meters: CostError without the service."""
+        """The (VM size, region) pairs that a meter is for. The catalogue has no meters: CostError
+        without the service."""
         items = self._prices.of_meter(_name(meterId, "the id of a meter"))
         return [(text_of(item, "armSkuName"), text_of(item, "armRegionName")) for item in items]
 
     # -- usage
 
     def get_nodearray(self, fout: TextIO, start: Moment, end: Moment) -> None:
-        """Write what each VM size of each nodearray has cost between two times, as CSV without a header.
+        """Write what each VM size of each nodearray has cost between two times, as CSV without a
+        header.
 
-        A cell of which the value is not known is empty. Raises as `get_usage` does, before anything is written.
+        A cell of which the value is not known is empty. Raises as `get_usage` does, before anything
+        is written.
         """
         csv.writer(fout).writerows(self.nodearray_rows(start, end))
 
@@ -154,10 +163,11 @@ class azurecost:
         return [row for interval in usage.usage for row in hourly_rows(interval, price)]
 
     def get_usage(self, start: Moment, end: Moment, granularity: str) -> dict[str, Any]:
-        """CycleCloud's usage report: `{"usage": [{"start", "end", "total", "breakdown"}, …]}`, with details.
+        """CycleCloud's usage report: `{"usage": [{"start", "end", "total", "breakdown"}, …]}`, with
+        details.
 
-        `granularity` is total, daily or hourly. Raises InvalidQuestion, ConfigurationException when the server or our
-        credentials are not configured, and CycleCloudError.
+        `granularity` is total, daily or hourly. Raises InvalidQuestion, ConfigurationException when
+        the server or our credentials are not configured, and CycleCloudError.
         """
         return self._usage(start, end, granularity).to_dict()
 
@@ -165,7 +175,8 @@ class azurecost:
         if granularity not in _GRANULARITIES:
             guess = did_you_mean(str(granularity), _GRANULARITIES)
             raise InvalidQuestion(
-                f"granularity: expected one of {', '.join(_GRANULARITIES)}, found {granularity!r}{guess}"
+                f"granularity: expected one of {', '.join(_GRANULARITIES)}, found"
+                f" {granularity!r}{guess}"
             )
         begin, finish = _utc(start, "start"), _utc(end, "end")
         if begin >= finish:
@@ -204,7 +215,8 @@ class azurecost:
         )
 
     def _rate(self, machine: Machine) -> az_job_retail_t | None:
-        """The price for a row of a report, in which one machine without a price must not cost the others theirs."""
+        """The price for a row of a report, in which one machine without a price must not cost the
+        others theirs."""
         try:
             return self._priced(machine)
         except CostError as error:

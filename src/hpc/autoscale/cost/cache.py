@@ -1,7 +1,9 @@
-"""Answers of the price service, kept for two days in memory and in files that only their owner can read.
+"""Answers of the price service, kept for two days in memory and in files that only their owner can
+read.
 
-A cache never stands in the way: what cannot be read counts as absent, what cannot be written is kept in memory, and an
-entry appears whole or not at all, so that several processes can share a directory. `retail` is what calls it.
+A cache never stands in the way: what cannot be read counts as absent, what cannot be written is
+kept in memory, and an entry appears whole or not at all, so that several processes can share a
+directory. `retail` is what calls it.
 """
 
 import contextlib
@@ -21,7 +23,8 @@ EXPIRY = 172_800.0
 
 
 def default_directory(cache_root: str | None) -> str | None:
-    """`retail` in the configured directory, else in the library's own below the user's cache directory.
+    """`retail` in the configured directory, else in the library's own below the user's cache
+    directory.
 
     None where the user has no home.
     """
@@ -34,7 +37,8 @@ def default_directory(cache_root: str | None) -> str | None:
 
 
 class ResponseCache:
-    """JSON values by key, in `directory` (None: in memory only). Nothing is opened or made until it is used."""
+    """JSON values by key, in `directory` (None: in memory only). Nothing is opened or made until it
+    is used."""
 
     def __init__(self, directory: str | None, expiry: float = EXPIRY) -> None:
         self.directory = directory
@@ -53,7 +57,8 @@ class ResponseCache:
         return known[1]
 
     def put(self, key: str, value: Any) -> None:
-        """Keep a value. An empty one stays in memory: that there is no price yet need not hold for two days."""
+        """Keep a value. An empty one stays in memory: that there is no price yet need not hold for
+        two days."""
         now = clock.time()
         self._memory[key] = (now, value)
         if value and self._is_usable():

@@ -26,7 +26,8 @@ class ClusterNameMissing(ConfigurationException, ValueError):
 
 
 class InvalidQuestion(CostError):
-    """A question that has no answer: no VM size, no region, a time that is none, a period that ends before it begins."""
+    """A question that has no answer: no VM size, no region, a time that is none, a period that ends
+    before it begins."""
 
 
 class PriceUnknown(CostError):
@@ -50,7 +51,8 @@ class PriceServiceError(CostError):
 
 
 class PriceServiceUnavailable(PriceServiceError):
-    """No answer that could be used: nobody there, an unknown certificate, a broken service, somebody else's page."""
+    """No answer that could be used: nobody there, an unknown certificate, a broken service,
+    somebody else's page."""
 
 
 class PriceServiceRefused(PriceServiceError):

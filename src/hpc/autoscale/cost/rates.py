@@ -1,7 +1,8 @@
 """Which of several prices is the price of a machine. Pure; nothing is asked or read here.
 
-An item is an object of Azure's Retail Prices API, as decoded. For one VM size in one region the API lists reservations,
-Windows, spot, old low-priority and developers' prices side by side. `azurecost` calls this.
+An item is an object of Azure's Retail Prices API, as decoded. For one VM size in one region the API
+lists reservations, Windows, spot, old low-priority and developers' prices side by side. `azurecost`
+calls this.
 """
 
 import math
@@ -12,7 +13,8 @@ from typing import Any
 Item = dict[str, Any]
 
 CATALOGUE_METER = "offline catalogue"
-"""In the place of a meter's name: the price comes with the library, because the service could not be asked."""
+"""In the place of a meter's name: the price comes with the library, because the service could not
+be asked."""
 
 CATALOGUE_SPOT_METER = "offline catalogue (spot estimate)"
 
@@ -20,10 +22,12 @@ CATALOGUE_SPOT_METER = "offline catalogue (spot estimate)"
 def choose(
     items: Iterable[Item], sku_name: str, region: str, spot: bool, windows: bool = False
 ) -> Item | None:
-    """The first item that is an hourly pay-as-you-go price of exactly this kind of machine; None when there is none.
+    """The first item that is an hourly pay-as-you-go price of exactly this kind of machine; None
+    when there is none.
 
-    A spot price is never answered with an on-demand price, nor the other way round. Letter case does not matter in
-    names. An item that does not say what it is for is taken as the answer to the question.
+    A spot price is never answered with an on-demand price, nor the other way round. Letter case
+    does not matter in names. An item that does not say what it is for is taken as the answer to the
+    question.
     """
     for item in items:
         is_for = _says(item, "armSkuName", sku_name) and _says(item, "armRegionName", region)
@@ -45,7 +49,8 @@ def rate_of(item: Mapping[str, Any]) -> float | None:
 
 
 def catalogue_item(sku_name: str, region: str, spot: bool, dollars: float) -> Item:
-    """A price of the catalogue in the form of an item; its meter's name says where it comes from."""
+    """A price of the catalogue in the form of an item; its meter's name says where it comes
+    from."""
     return {
         "armRegionName": region,
         "armSkuName": sku_name,

@@ -1,7 +1,8 @@
-"""From the usage that CycleCloud reports to rows of what it has cost. Pure; prices are asked of the caller.
+"""From the usage that CycleCloud reports to rows of what it has cost. Pure; prices are asked of the
+caller.
 
-CycleCloud reports core-hours for each VM size of each nodearray; prices are per hour of a whole machine. `azurecost` calls
-this.
+CycleCloud reports core-hours for each VM size of each nodearray; prices are per hour of a whole
+machine. `azurecost` calls this.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +22,8 @@ from hpc.autoscale.hpctypes import Location, VMSize
 from hpc.autoscale.node.vm_sizes import get_aux_vm_size_info
 
 SERVER_METER = "CycleCloud estimate"
-"""In the place of a meter's name: no price is known, and the cost is the one that the server itself has worked out."""
+"""In the place of a meter's name: no price is known, and the cost is the one that the server itself
+has worked out."""
 
 
 class Machine(NamedTuple):
@@ -40,7 +42,8 @@ Pricing = Callable[[Machine], az_job_retail_t | None]
 def interval_rows(interval: ClusterUsageInterval, price: Pricing) -> Iterator[az_array_retail_t]:
     """A row for each VM size of each nodearray, in the server's order.
 
-    What is not known is None, never 0. A nodearray of which the server gives no details has one row without a machine.
+    What is not known is None, never 0. A nodearray of which the server gives no details has one row
+    without a machine.
     """
     for item in interval.breakdown:
         if item.category != "nodearray":
@@ -84,7 +87,8 @@ def _row(nodearray: str, details: ClusterUsageItemDetails, price: Pricing) -> az
 
 
 def _machine_hours(details: ClusterUsageItemDetails) -> float | None:
-    """Hours of whole machines. The catalogue knows the cores of a machine when the server does not say."""
+    """Hours of whole machines. The catalogue knows the cores of a machine when the server does not
+    say."""
     cores: float = details.core_count or 0
     if cores <= 0 and details.vm_size and details.region:
         location, size = Location(details.region), VMSize(details.vm_size)

@@ -1,8 +1,9 @@
-"""Asking Azure's Retail Prices API, which needs no account. Which of its items is the price is not decided here (`rates`).
+"""Asking Azure's Retail Prices API, which needs no account. Which of its items is the price is not
+decided here (`rates`).
 
-Answers come from `cache` where it has them. Certificates are always verified: `verify_certificates` and `ca_file` of the
-configuration are for the CycleCloud server, while the proxies and certificate bundles of the environment are how one gets
-to the internet and hold here. Called by `azurecost`.
+Answers come from `cache` where it has them. Certificates are always verified: `verify_certificates`
+and `ca_file` of the configuration are for the CycleCloud server, while the proxies and certificate
+bundles of the environment are how one gets to the internet and hold here. Called by `azurecost`.
 """
 
 import http.client
@@ -29,7 +30,8 @@ API_VERSION = "2021-10-01-preview"
 
 TIMEOUTS = Timeouts(connect=5.0, read=30.0)
 
-# for so many seconds after it could not be reached, the service is not asked again: a report has many VM sizes
+# for so many seconds after it could not be reached, the service is not asked again: a report has
+# many VM sizes
 PAUSE = 300.0
 
 _LONGEST_LISTING = 100
@@ -43,8 +45,8 @@ _NOT_THE_SERVICE = _TRANSIENT | {407}
 class RetailPrices:
     """The price service at `url`; opens nothing until it is asked.
 
-    Every question raises PriceServiceUnavailable when no usable answer comes, after a few attempts, and
-    PriceServiceRefused when the service says that the question is wrong.
+    Every question raises PriceServiceUnavailable when no usable answer comes, after a few attempts,
+    and PriceServiceRefused when the service says that the question is wrong.
     """
 
     def __init__(
@@ -94,7 +96,8 @@ class RetailPrices:
         return items
 
     def _listing(self, url: str) -> list[Item]:
-        """The items of all pages. Each turn reads a page that was not read before, and at most `_LONGEST_LISTING`."""
+        """The items of all pages. Each turn reads a page that was not read before, and at most
+        `_LONGEST_LISTING`."""
         items: list[Item] = []
         pages: set[str] = set()
         page: str | None = url
@@ -143,7 +146,8 @@ class RetailPrices:
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def _exchange(self, url: str, is_last: bool) -> Reply | None:
-        """One request. Without a reply: None when it may be tried again, PriceServiceUnavailable when not."""
+        """One request. Without a reply: None when it may be tried again, PriceServiceUnavailable
+        when not."""
         import requests
         import urllib3
 
@@ -196,7 +200,8 @@ def _are_items(value: Any) -> TypeGuard[list[Item]]:
 
 
 def _following(url: str, link: object) -> str:
-    """The URL of the next page. Raises PriceServiceUnavailable when it would lead to another server."""
+    """The URL of the next page. Raises PriceServiceUnavailable when it would lead to another
+    server."""
     try:
         following = urljoin(url, link) if isinstance(link, str) else ""
         if _server(following) == _server(url):
