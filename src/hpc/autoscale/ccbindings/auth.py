@@ -1,7 +1,8 @@
 """Who we are at the server: from the configuration, or else from the node that we run on.
 
-On a node of a CycleCloud cluster, `jetpack` knows a user that may scale it. It is asked only where the configuration,
-the environment and the credentials file have no user name or password. Called by `new_cluster_bindings`.
+On a node of a CycleCloud cluster, `jetpack` knows a user that may scale it. It is asked only where
+the configuration, the environment and the credentials file have no user name or password. Called by
+`new_cluster_bindings`.
 """
 
 import os
@@ -21,7 +22,8 @@ class JetpackNotFoundError(ConfigurationException):
 
 
 def resolve_credentials(config: Mapping[str, Any]) -> Credentials:
-    """The credentials that the configuration leads to, with jetpack's user name and password when it has none.
+    """The credentials that the configuration leads to, with jetpack's user name and password when
+    it has none.
 
     Raises ConfigurationException when something is missing or unusable.
     """
@@ -42,7 +44,8 @@ def resolve_credentials(config: Mapping[str, Any]) -> Credentials:
 def get_cyclecloud_access_credentials() -> tuple[str, str]:
     """User name and password that jetpack has for this node.
 
-    Raises JetpackNotFoundError where there is no jetpack, ConfigurationException when it does not know them.
+    Raises JetpackNotFoundError where there is no jetpack, ConfigurationException when it does not
+    know them.
     """
     jetpack = _find_jetpack()
     return (

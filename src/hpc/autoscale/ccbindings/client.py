@@ -1,7 +1,8 @@
-"""The client object: a session and the clusters behind it, shaped like the client that CycleCloud offers for download.
+"""The client object: a session and the clusters behind it, shaped like the client that CycleCloud
+offers for download.
 
-Code that was written for that one finds `client.session`, `client.clusters.get(name)`, `cluster._client`, `get_status`
-and `scale_by_*` here. The endpoints themselves are in `clusters`.
+Code that was written for that one finds `client.session`, `client.clusters.get(name)`,
+`cluster._client`, `get_status` and `scale_by_*` here. The endpoints themselves are in `clusters`.
 """
 
 from collections.abc import Mapping
@@ -14,11 +15,12 @@ from hpc.autoscale.ccbindings.session import Session
 
 
 class Client:
-    """A client for the server that `config` or the keyword arguments describe; keyword arguments win.
+    """A client for the server that `config` or the keyword arguments describe; keyword arguments
+    win.
 
-    Keys: `url`, `username`, `password`, and optionally `verify_certificates` (true), `ca_file` (certificates to trust),
-    `timeout` in seconds (60), `retry`. Other keys are ignored. Raises ConfigurationException for a key that is missing or
-    unusable.
+    Keys: `url`, `username`, `password`, and optionally `verify_certificates` (true), `ca_file`
+    (certificates to trust), `timeout` in seconds (60), `retry`. Other keys are ignored. Raises
+    ConfigurationException for a key that is missing or unusable.
     """
 
     def __init__(
@@ -39,7 +41,8 @@ class Client:
 
 
 class Clusters:
-    """The clusters of a client, by name. Asking for one does not ask the server whether there is one."""
+    """The clusters of a client, by name. Asking for one does not ask the server whether there is
+    one."""
 
     def __init__(self, client: Client) -> None:
         self._client = client

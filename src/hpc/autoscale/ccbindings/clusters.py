@@ -1,9 +1,10 @@
 """The endpoints of CycleCloud's REST API, one function each, over a `session.Session`.
 
-They have the names, arguments and results of the module `cyclecloud.api.clusters` of CycleCloud's own client, so that
-either can stand in for the other: session first, cluster second, and the result a tuple of status and model. Requests
-may be objects of that client too. Every function raises CycleCloudError and nothing else. Retrying and recovering is
-done below, in `session` and `mutation`.
+They have the names, arguments and results of the module `cyclecloud.api.clusters` of CycleCloud's
+own client, so that either can stand in for the other: session first, cluster second, and the result
+a tuple of status and model. Requests may be objects of that client too. Every function raises
+CycleCloudError and nothing else. Retrying and recovering is done below, in `session` and
+`mutation`.
 """
 
 import uuid
@@ -47,9 +48,11 @@ def get_nodes(
     operation: str | None = None,
     request_id: str | None = None,
 ) -> tuple[ResponseStatus, NodeList]:
-    """All node records that exist, or those of one operation. Raises OperationNotFound when the server knows no such one.
+    """All node records that exist, or those of one operation. Raises OperationNotFound when the
+    server knows no such one.
 
-    An operation whose reply was lost goes by its request id, so an unknown operation is looked up as one.
+    An operation whose reply was lost goes by its request id, so an unknown operation is looked up
+    as one.
     """
     return _nodes_of(session, cluster_name, operation, request_id)
 
@@ -153,7 +156,8 @@ def scale(
     total_core_count: int | None = None,
     total_node_count: int | None = None,
 ) -> tuple[ResponseStatus, NodeCreationResult]:
-    """Add what a nodearray lacks of a total in cores or in nodes; exactly one of the two is to be given."""
+    """Add what a nodearray lacks of a total in cores or in nodes; exactly one of the two is to be
+    given."""
     return Mutation(
         session,
         "scale",
@@ -164,7 +168,8 @@ def scale(
 
 
 def retry_failed_nodes(session: Session, cluster_name: str) -> tuple[ResponseStatus, str]:
-    """Have every failed node of the cluster tried again. The server's words, if any, are the result."""
+    """Have every failed node of the cluster tried again. The server's words, if any, are the
+    result."""
     return Mutation(
         session,
         "retry",

@@ -1,8 +1,8 @@
 """New nodes as a creation request: equal nodes become one set with a count.
 
-The server names the nodes of a set itself, filling the lowest free numbers, set by set. So sets go in the order of the
-lowest node that they hold: then the names that were worked out locally are most often those that the server gives. A set
-may also ask for one node by its name.
+The server names the nodes of a set itself, filling the lowest free numbers, set by set. So sets go
+in the order of the lowest node that they hold: then the names that were worked out locally are most
+often those that the server gives. A set may also ask for one node by its name.
 """
 
 import json
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 
 def partition_by_set(nodes: Sequence["Node"]) -> list[list["Node"]]:
-    """The nodes grouped by everything that a set says of its nodes, groups in the order in which they are asked for.
+    """The nodes grouped by everything that a set says of its nodes, groups in the order in which
+    they are asked for.
 
     Within a group nodes stay in the order given.
     """

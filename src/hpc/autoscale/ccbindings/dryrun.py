@@ -1,7 +1,8 @@
-"""Creating and starting nodes without doing it: what a read-only binding answers in the server's place.
+"""Creating and starting nodes without doing it: what a read-only binding answers in the server's
+place.
 
-The nodes that would have been created are remembered, so that whoever asks for them afterwards finds them. Used by
-`legacy.ClusterBinding` alone.
+The nodes that would have been created are remembered, so that whoever asks for them afterwards
+finds them. Used by `legacy.ClusterBinding` alone.
 """
 
 import uuid
@@ -49,7 +50,8 @@ class DryRun:
         request_id: str,
         existing: Callable[[], Iterable[dict[str, Any]]],
     ) -> NodeManagementResult:
-        """Answer as if the selected nodes had been started; `existing` lists what the cluster has, if that is needed."""
+        """Answer as if the selected nodes had been started; `existing` lists what the cluster has,
+        if that is needed."""
         if selection.custom_filter:
             raise InvalidSelection("Can not use custom_filter in read only mode.")
         for node in selection.nodes:
@@ -81,7 +83,8 @@ class DryRun:
     def _select(
         self, selection: Selection, existing: Callable[[], Iterable[dict[str, Any]]]
     ) -> list[str]:
-        """Names of the selected nodes, remembered ones first; those taken from the cluster are remembered too."""
+        """Names of the selected nodes, remembered ones first; those taken from the cluster are
+        remembered too."""
         wanted = {
             "Name": set(selection.names),
             "NodeId": set(selection.node_ids),

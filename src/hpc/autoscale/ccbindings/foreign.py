@@ -1,8 +1,10 @@
-"""Working with CycleCloud's own Python client, or one like it: its functions, its exceptions as ours, lost replies.
+"""Working with CycleCloud's own Python client, or one like it: its functions, its exceptions as
+ours, lost replies.
 
-That client is not ours to ship and nothing here imports it unless a caller's session needs it. It reports a refusal as an
-exception whose text is the body of the reply; its class has no public name. It sends a request once and knows of no
-recovery, so asking again is done here. Used by `legacy` alone.
+That client is not ours to ship and nothing here imports it unless a caller's session needs it. It
+reports a refusal as an exception whose text is the body of the reply; its class has no public name.
+It sends a request once and knows of no recovery, so asking again is done here. Used by `legacy`
+alone.
 """
 
 import re
@@ -21,12 +23,14 @@ T = TypeVar("T")
 
 
 def clusters_module() -> Any:
-    """The endpoint functions of the installed client. Raises ConfigurationException when there is none."""
+    """The endpoint functions of the installed client. Raises ConfigurationException when there is
+    none."""
     try:
         import cyclecloud.api.clusters
     except ImportError:
         raise ConfigurationException(
-            "the session is none of ours and no `cyclecloud` package is installed; pass `clusters_module`"
+            "the session is none of ours and no `cyclecloud` package is installed; pass"
+            " `clusters_module`"
         ) from None
     return cyclecloud.api.clusters
 
@@ -34,10 +38,12 @@ def clusters_module() -> Any:
 def guarded(
     where: str, function: Callable[[], Any], request_id: str | None, password: object
 ) -> Any:
-    """The result of `function`, with every exception turned into a CycleCloudError that begins with `where`.
+    """The result of `function`, with every exception turned into a CycleCloudError that begins with
+    `where`.
 
-    A refusal has the server's message. Of a mutation (one with a request id) that ends in any other way it is not known
-    whether it was carried out. The password is taken out of what the exception says.
+    A refusal has the server's message. Of a mutation (one with a request id) that ends in any other
+    way it is not known whether it was carried out. The password is taken out of what the exception
+    says.
     """
     try:
         return function()
@@ -52,7 +58,8 @@ def guarded(
 
 
 def patiently(call: Callable[[], T], pacing: Pacing, attempts: int | None = None) -> T:
-    """The result of a read, tried again while no answer comes, `attempts` times in all (None: as often as is usual)."""
+    """The result of a read, tried again while no answer comes, `attempts` times in all (None: as
+    often as is usual)."""
     attempts = attempts or pacing.attempts
     for attempt in range(attempts):
         began = pacing.now()
@@ -76,10 +83,11 @@ def carried_out_once(
     ask: Callable[[], NodeList],
     recover: Callable[[NodeList], T],
 ) -> T:
-    """The result of a mutation, also when its reply was lost or the server has carried out its request id before.
+    """The result of a mutation, also when its reply was lost or the server has carried out its
+    request id before.
 
-    In doubt the server is asked for the nodes of the request id, and `recover` makes the result of them. When it does not
-    know the id, or cannot be asked, the error of `call` stands.
+    In doubt the server is asked for the nodes of the request id, and `recover` makes the result of
+    them. When it does not know the id, or cannot be asked, the error of `call` stands.
     """
     try:
         return call()

@@ -1,8 +1,9 @@
 """CycleCloud's own Python client, the package `cyclecloud`, where somebody has installed it.
 
-Finding it, deciding whether it is to be used, and connecting it with what our configuration says; what its objects are
-like is not known here (`foreign`, `legacy`). It is imported inside these functions and nowhere else, so that the library
-neither needs it nor runs its code before there is a server to talk to. Called by `new_cluster_bindings`.
+Finding it, deciding whether it is to be used, and connecting it with what our configuration says;
+what its objects are like is not known here (`foreign`, `legacy`). It is imported inside these
+functions and nowhere else, so that the library neither needs it nor runs its code before there is a
+server to talk to. Called by `new_cluster_bindings`.
 """
 
 import importlib
@@ -40,9 +41,10 @@ class _Unusable(Exception):
 def connect(config: Mapping[str, Any], credentials: Credentials) -> Connection | None:
     """The installed client, connected; None when ours is to be used.
 
-    `cyclecloud_client` of the configuration decides: `auto` (the default) takes the installed one where there is one
-    that can do what the configuration asks for, `installed` insists on it, `own` does not look for it. One that is
-    broken costs a warning and no more, unless it was insisted on: then that is a ConfigurationException.
+    `cyclecloud_client` of the configuration decides: `auto` (the default) takes the installed one
+    where there is one that can do what the configuration asks for, `installed` insists on it, `own`
+    does not look for it. One that is broken costs a warning and no more, unless it was insisted on:
+    then that is a ConfigurationException.
     """
     choice = config.get("cyclecloud_client") or "auto"
     if choice not in CHOICES:
@@ -82,7 +84,8 @@ def _connected(config: Mapping[str, Any], credentials: Credentials) -> Connectio
 def _modules() -> tuple[Any, Any]:
     """The modules `cyclecloud.client` and `cyclecloud.api.clusters`.
 
-    CycleCloud's command line has a package `cyclecloud` too, without these; that is as good as none.
+    CycleCloud's command line has a package `cyclecloud` too, without these; that is as good as
+    none.
     """
     try:
         client = importlib.import_module("cyclecloud.client")
@@ -106,7 +109,8 @@ def _said(error: Exception, password: str = "") -> str:
 
 
 def _settings_for(config: Mapping[str, Any], credentials: Credentials) -> dict[str, Any]:
-    """The configuration in that client's terms: as a copy, certificates verified unless it says otherwise, one timeout."""
+    """The configuration in that client's terms: as a copy, certificates verified unless it says
+    otherwise, one timeout."""
     timeout = settings.timeouts(config).read
     return {
         **config,
@@ -117,6 +121,7 @@ def _settings_for(config: Mapping[str, Any], credentials: Credentials) -> dict[s
 
 
 def _session_of(client: Any, cluster_name: str) -> Any:
-    """The session of a client, which versions without `client.session` keep behind their clusters."""
+    """The session of a client, which versions without `client.session` keep behind their
+    clusters."""
     session = getattr(client, "session", None)
     return client.clusters.get(cluster_name)._client.session if session is None else session

@@ -1,7 +1,8 @@
 """The binding to a real server: the interface's calls over REST, and the dry run.
 
-It speaks through a `clusters` module and a session: ours (`ccbindings.clusters`, `ccbindings.session`), or those of
-CycleCloud's own client or of a test, which have the same shape. `new_cluster_bindings` makes it; the node manager calls it.
+It speaks through a `clusters` module and a session: ours (`ccbindings.clusters`,
+`ccbindings.session`), or those of CycleCloud's own client or of a test, which have the same shape.
+`new_cluster_bindings` makes it; the node manager calls it.
 """
 
 import json
@@ -37,9 +38,9 @@ _logger = logging.getLogger("cyclecloud.clustersapi")
 class ClusterBinding(SelectingBinding):
     """The cluster `config["cluster_name"]`, over `session`.
 
-    `clusters_module` has the functions of `ccbindings.clusters`; by default the one that goes with the session. With
-    `read_only` nodes are created and started in memory only, and every other change is a ReadOnlyModeException. Raises
-    ConfigurationException without a cluster name.
+    `clusters_module` has the functions of `ccbindings.clusters`; by default the one that goes with
+    the session. With `read_only` nodes are created and started in memory only, and every other
+    change is a ReadOnlyModeException. Raises ConfigurationException without a cluster name.
     """
 
     def __init__(
@@ -120,20 +121,23 @@ class ClusterBinding(SelectingBinding):
         return self.shutdown_nodes(nodes=nodes, request_id=request_id)
 
     def retry_failed_nodes(self) -> NodeManagementResult:
-        """Have the server try again on every failed node; it does not say which these are, so the result names none."""
+        """Have the server try again on every failed node; it does not say which these are, so the
+        result names none."""
         self._refuse_if_read_only("retry_failed_nodes")
         self._guarded("retry_failed_nodes", self._retry)
         return NodeManagementResult(operation_id="", nodes=[])
 
     def get_cluster_status(self, nodes: bool = False) -> ClusterStatus:
-        """Nodearrays, buckets and limits; with `nodes` also the nodes that are in use, those of the dry run included."""
+        """Nodearrays, buckets and limits; with `nodes` also the nodes that are in use, those of the
+        dry run included."""
         status = self._read("get_cluster_status", ClusterStatus, nodes)
         if status.nodes is not None:  # else the server did not say which there are
             status.nodes = [*status.nodes, *self._dry_run.records.values()]
         return status
 
     def get_nodes(self, operation_id: str | None = None, request_id: str | None = None) -> NodeList:
-        """All node records, or those of one operation; those of the dry run alone once it has any."""
+        """All node records, or those of one operation; those of the dry run alone once it has
+        any."""
         if self._dry_run.records:
             return self._dry_run.listing(operation_id, request_id)
         try:
@@ -159,7 +163,8 @@ class ClusterBinding(SelectingBinding):
         )
 
     def check_listing(self, status: ClusterStatus, node_list: NodeList | None = None) -> None:
-        """As in the interface; a listing of the dry run's nodes alone is not held against the buckets."""
+        """As in the interface; a listing of the dry run's nodes alone is not held against the
+        buckets."""
         super().check_listing(status, None if self._dry_run.records else node_list)
 
     def _manage(
@@ -250,7 +255,8 @@ def _log(function: str, model: Model) -> None:
 
 
 def _beginning(value: Any) -> Any:
-    """A model as a dict, with the first item of each list alone: a log line has no room for thousands of nodes."""
+    """A model as a dict, with the first item of each list alone: a log line has no room for
+    thousands of nodes."""
     if isinstance(value, Model):
         return {name: _beginning(part) for name, part in vars(value).items()}
     if isinstance(value, list):

@@ -1,8 +1,9 @@
-"""What all protocol models have in common: typed fields, JSON in and out, validation, and the record of a node.
+"""What all protocol models have in common: typed fields, JSON in and out, validation, and the
+record of a node.
 
-The models themselves are in `models`; nothing here knows an endpoint or a transport. A field is declared once, as in
-`max_count: int = required(INT)`. A field that was never given a value reads as None, also a required one: `validate`
-is what makes the declared types true.
+The models themselves are in `models`; nothing here knows an endpoint or a transport. A field is
+declared once, as in `max_count: int = required(INT)`. A field that was never given a value reads as
+None, also a required one: `validate` is what makes the declared types true.
 """
 
 import math
@@ -30,7 +31,8 @@ _MISSING = object()
 
 
 class Record(dict[str, Any]):
-    """One node or nodearray as CycleCloud describes it: a dict whose keys are looked up without regard to case.
+    """One node or nodearray as CycleCloud describes it: a dict whose keys are looked up without
+    regard to case.
 
     Keys keep the case in which they were first written.
     """
@@ -104,8 +106,8 @@ class Record(dict[str, Any]):
 class Kind:
     """What the values of one field may be.
 
-    `build` makes the attribute from decoded JSON and leaves alone what it cannot understand; `faults` says what is wrong
-    with a value; `plain` makes JSON of it.
+    `build` makes the attribute from decoded JSON and leaves alone what it cannot understand;
+    `faults` says what is wrong with a value; `plain` makes JSON of it.
     """
 
     def __init__(self, expected: str, accepts: Callable[[Any], bool]) -> None:
@@ -235,8 +237,8 @@ def _kind(kind: Kind | type["Model"]) -> Kind:
 class Model:
     """Base of the protocol's objects: attributes in snake_case, JSON in camelCase.
 
-    Keyword arguments that name no field are ignored, as are unknown JSON keys: servers and clients of other versions
-    know other fields.
+    Keyword arguments that name no field are ignored, as are unknown JSON keys: servers and clients
+    of other versions know other fields.
     """
 
     _fields: ClassVar[dict[str, Field]] = {}
@@ -257,7 +259,8 @@ class Model:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The model that decoded JSON describes. Raises InvalidModel only when `data` is no object at all.
+        """The model that decoded JSON describes. Raises InvalidModel only when `data` is no object
+        at all.
 
         Values of the wrong kind are kept as they came, for `validate` to name.
         """
@@ -272,7 +275,8 @@ class Model:
 
     @classmethod
     def adopt(cls, value: Any) -> Any:
-        """`value` as this model when it is one, an object of another library with `to_dict`, or a mapping; else as it is."""
+        """`value` as this model when it is one, an object of another library with `to_dict`, or a
+        mapping; else as it is."""
         if isinstance(value, cls):
             return value
         if isinstance(value, Mapping):

@@ -1,7 +1,9 @@
-"""When the server may be asked again: back-off between attempts, and the waiting time that a server demands.
+"""When the server may be asked again: back-off between attempts, and the waiting time that a server
+demands.
 
-`Pacing` says how patient a session is and holds its clock, so that tests need no real time. `NotBefore` remembers what
-servers have asked for, for the whole process: a new session to the same server keeps the old one's promise.
+`Pacing` says how patient a session is and holds its clock, so that tests need no real time.
+`NotBefore` remembers what servers have asked for, for the whole process: a new session to the same
+server keeps the old one's promise.
 """
 
 import random
@@ -19,7 +21,8 @@ _waits = logging.getLogger("cyclecloud.waits")
 
 @dataclass(frozen=True)
 class Demand:
-    """A server's demand to leave an endpoint alone until `until`, with the words that it came in."""
+    """A server's demand to leave an endpoint alone until `until`, with the words that it came
+    in."""
 
     until: float
     status_code: int
@@ -62,8 +65,8 @@ PROCESS_WIDE = NotBefore()
 class Pacing:
     """How often and how fast to try again; times in seconds.
 
-    `now` is a clock that never jumps and `sleep` waits on that same clock; `wall_clock` is Unix time, needed only where
-    a server gives a date and does not say what time it has itself.
+    `now` is a clock that never jumps and `sleep` waits on that same clock; `wall_clock` is Unix
+    time, needed only where a server gives a date and does not say what time it has itself.
     """
 
     attempts: int = 4
@@ -77,7 +80,8 @@ class Pacing:
     not_before: NotBefore = field(default=PROCESS_WIDE)
 
     def back_off(self, attempt: int, waited: float = 0.0) -> None:
-        """Wait after failed attempt number `attempt` (from 0): doubling, between half and all of the nominal delay.
+        """Wait after failed attempt number `attempt` (from 0): doubling, between half and all of
+        the nominal delay.
 
         The seconds that the attempt itself `waited` for an answer count.
         """
@@ -88,9 +92,11 @@ class Pacing:
 
 
 def warn_of_try(error: CycleCloudError, attempt: int, attempts: int) -> None:
-    """Say in the log that attempt number `attempt` (from 0) failed, so that nobody waits in silence for the last one.
+    """Say in the log that attempt number `attempt` (from 0) failed, so that nobody waits in silence
+    for the last one.
 
-    Of attempts that took long it is said in a log of its own, which the command line shows also where it shows no other.
+    Of attempts that took long it is said in a log of its own, which the command line shows also
+    where it shows no other.
     """
     waited = getattr(error, "waited", 0.0)
     took_long = getattr(error, "timed_out", False) or waited >= 1.0
@@ -99,7 +105,8 @@ def warn_of_try(error: CycleCloudError, attempt: int, attempts: int) -> None:
 
 
 def retry_after(headers: Mapping[str, str], wall_clock: Callable[[], float]) -> float | None:
-    """Seconds that a Retry-After header asks for, as a number or as a date; None when there is none to understand.
+    """Seconds that a Retry-After header asks for, as a number or as a date; None when there is none
+    to understand.
 
     A date is held against the server's own Date header, so that clocks that differ do not matter.
     """
@@ -114,7 +121,8 @@ def retry_after(headers: Mapping[str, str], wall_clock: Callable[[], float]) -> 
 
 
 def _unix_time(http_date: str) -> float | None:
-    # not at the top: few replies have a date to understand, and the package brings half of the network library
+    # not at the top: few replies have a date to understand, and the package brings half of the
+    # network library
     from email.utils import parsedate_to_datetime
 
     try:

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
 
 
 def record_of(node: "Node", request_id: str | None = None) -> dict[str, Any]:
-    """The record of a node; what it does not have is None. The values within Configuration are the node's own."""
+    """The record of a node; what it does not have is None. The values within Configuration are the
+    node's own."""
     return {
         "Name": node.name,
         "Template": node.nodearray,

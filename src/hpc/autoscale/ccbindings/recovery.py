@@ -1,7 +1,7 @@
 """What a lost reply must have said, worked out from the nodes that its operation has touched.
 
-Pure functions over the protocol's models. The id of the operation is not to be had this way; the request id stands in
-for it, and `clusters.get_nodes` takes it as one.
+Pure functions over the protocol's models. The id of the operation is not to be had this way; the
+request id stands in for it, and `clusters.get_nodes` takes it as one.
 """
 
 from collections import Counter
@@ -32,15 +32,16 @@ TARGET_STATES: Mapping[str, frozenset[str]] = {
     "remove": _GOING,
 }
 
-# what distinguishes the nodes of one set from those of another: nodearray, VM size, placement group, and its name where
-# a set asks for that
+# what distinguishes the nodes of one set from those of another: nodearray, VM size, placement
+# group, and its name where a set asks for that
 _Key = tuple[str, str, str, str]
 
 
 def creation_result(
     request: NodeCreationRequest, request_id: str, listing: NodeList
 ) -> NodeCreationResult:
-    """The result of a creation: its nodes counted to the sets that they fit, in the order of the request."""
+    """The result of a creation: its nodes counted to the sets that they fit, in the order of the
+    request."""
     asked = {name for wanted in request.sets if (name := _asked_name(wanted))}
     left = Counter(_key(record, asked) for record in listing.nodes)
     results = []
@@ -58,7 +59,8 @@ def creation_result(
 
 
 def management_result(action: str, request_id: str, listing: NodeList) -> NodeManagementResult:
-    """The result of a management action: OK for the nodes that are on their way to where the action sends them."""
+    """The result of a management action: OK for the nodes that are on their way to where the action
+    sends them."""
     expected = TARGET_STATES[action]
     nodes = []
     for record in listing.nodes:

@@ -1,4 +1,5 @@
-"""A cluster made of saved replies, to look into what an autoscaler decided on a cluster that is not at hand.
+"""A cluster made of saved replies, to look into what an autoscaler decided on a cluster that is not
+at hand.
 
 It can be read and not changed. The command line and `_mock_bindings` of the configuration make it.
 """
@@ -23,10 +24,12 @@ if TYPE_CHECKING:
 
 
 class ReproduceFromResponse(SelectingBinding):
-    """The cluster in `config["cluster_response"]` and, optionally, `config["node_list"]` or `config["nodes_response"]`.
+    """The cluster in `config["cluster_response"]` and, optionally, `config["node_list"]` or
+    `config["nodes_response"]`.
 
-    Each is a reply as JSON holds it, or the path of a file with one. AssertionError when `cluster_response` is missing and
-    on every attempt to change something; ConfigurationException when a file or a reply cannot be read.
+    Each is a reply as JSON holds it, or the path of a file with one. AssertionError when
+    `cluster_response` is missing and on every attempt to change something; ConfigurationException
+    when a file or a reply cannot be read.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -56,7 +59,8 @@ class ReproduceFromResponse(SelectingBinding):
         return self._node_list
 
     def check_listing(self, status: ClusterStatus, node_list: NodeList | None = None) -> None:
-        """Accepts everything: saved replies are often saved without their nodes, and cannot be acted on anyway."""
+        """Accepts everything: saved replies are often saved without their nodes, and cannot be
+        acted on anyway."""
 
     def create_nodes(
         self, nodes: Sequence["Node"], request_id: str | None = None

@@ -1,7 +1,7 @@
 """Which nodes a management call is for.
 
-The published calls select in six ways and want exactly one of them. `Selection` is that choice once made;
-`SelectingBinding` turns the seven published methods into one, for bindings to implement.
+The published calls select in six ways and want exactly one of them. `Selection` is that choice once
+made; `SelectingBinding` turns the seven published methods into one, for bindings to implement.
 """
 
 from abc import abstractmethod
@@ -40,7 +40,8 @@ class Selection:
                 raise InvalidSelection(f"{name}: expected a list, found {getattr(self, name)!r}")
 
     def request(self, request_id: str) -> NodeManagementRequest:
-        """The request that selects these nodes. Raises InvalidSelection for nodes that have no id yet."""
+        """The request that selects these nodes. Raises InvalidSelection for nodes that have no id
+        yet."""
         ids = list(self.node_ids)
         for node in self.nodes:
             if not node.delayed_node_id.node_id:
@@ -65,7 +66,8 @@ class SelectingBinding(ClusterBindingInterface):
     def _manage(
         self, action: str, selection: Selection, request_id: str | None
     ) -> NodeManagementResult:
-        """Carry out `action`, named as in the protocol (`start`, `shutdown`, …), on the selected nodes."""
+        """Carry out `action`, named as in the protocol (`start`, `shutdown`, …), on the selected
+        nodes."""
 
     def start_nodes(
         self,

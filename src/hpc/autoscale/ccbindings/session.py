@@ -1,6 +1,8 @@
-"""Talking to one CycleCloud server: when to send, whether to try again, how long to wait. No endpoint is known here.
+"""Talking to one CycleCloud server: when to send, whether to try again, how long to wait. No
+endpoint is known here.
 
-The functions in `clusters` call it. It sends through `transport`, judges with `replies` and waits as `pacing` says.
+The functions in `clusters` call it. It sends through `transport`, judges with `replies` and waits
+as `pacing` says.
 """
 
 import io
@@ -32,7 +34,8 @@ class ResponseStatus:
 
 
 class Session:
-    """A session with the server at `url`; cheap to make. The arguments are those of `Transport`, and how patient to be."""
+    """A session with the server at `url`; cheap to make. The arguments are those of `Transport`,
+    and how patient to be."""
 
     def __init__(
         self,
@@ -62,7 +65,8 @@ class Session:
     def read(
         self, path: str, query: Mapping[str, Any] | None = None, attempts: int | None = None
     ) -> Reply:
-        """GET `path`, tried again while the trouble may pass, `attempts` times in all (None: as often as is usual).
+        """GET `path`, tried again while the trouble may pass, `attempts` times in all (None: as
+        often as is usual).
 
         Returns a reply that succeeded, or raises CycleCloudError.
         """
@@ -96,9 +100,11 @@ class Session:
         query: Mapping[str, Any] | None = None,
         body: str | None = None,
     ) -> Reply:
-        """One request and its reply, whatever its status, after the time that the server has asked to be left alone.
+        """One request and its reply, whatever its status, after the time that the server has asked
+        to be left alone.
 
-        Raises Throttled, without asking, when that time is too long; CycleCloudUnreachable when no reply comes.
+        Raises Throttled, without asking, when that time is too long; CycleCloudUnreachable when no
+        reply comes.
         """
         self._await_turn(method, path)
         url = self.url + path + _encoded(query)
@@ -118,7 +124,8 @@ class Session:
         return reply
 
     def asked_to_wait(self, reply: Reply) -> float | None:
-        """The seconds that a 429 or 503 asks us to wait; None when it does not say or it is another status."""
+        """The seconds that a 429 or 503 asks us to wait; None when it does not say or it is another
+        status."""
         if reply.status_code not in (429, 503):
             return None
         return retry_after(reply.headers, self.pacing.wall_clock)
@@ -142,11 +149,12 @@ class Session:
         body: str | None = None,
         expected_responses: Iterable[tuple[int, str, Callable[[Any], Any]]] = (),
     ) -> tuple[ResponseStatus, Any]:
-        """The call that CycleCloud's own client offers for endpoints without a function: `request_context.path`, sent once.
+        """The call that CycleCloud's own client offers for endpoints without a function:
+        `request_context.path`, sent once.
 
-        The body of the reply is decoded when it is JSON, text otherwise, and goes through the converter that
-        `expected_responses` has for its status. A status that is not expected raises the error for it. `headers` are
-        accepted and not used.
+        The body of the reply is decoded when it is JSON, text otherwise, and goes through the
+        converter that `expected_responses` has for its status. A status that is not expected raises
+        the error for it. `headers` are accepted and not used.
         """
         reply = self.send(method, request_context.path, query, body)
         converters = {code: converter for code, _, converter in expected_responses}
@@ -166,10 +174,11 @@ class Session:
         headers: Mapping[str, str] | None = None,
         body: Any = None,
     ) -> "requests.Response":
-        """What demos written for CycleCloud's own client call: one request, whose reply is not judged.
+        """What demos written for CycleCloud's own client call: one request, whose reply is not
+        judged.
 
-        `url` is a path of the server, or the whole address of one; `body` is a text, or what is to be sent as JSON.
-        `headers` are accepted and not used.
+        `url` is a path of the server, or the whole address of one; `body` is a text, or what is to
+        be sent as JSON. `headers` are accepted and not used.
         """
         import requests
 
@@ -195,7 +204,10 @@ class Session:
         wait = demand.until - self.pacing.now()
         limit = self.pacing.longest_wait
         if wait > limit:
-            advice = f"the server asks to wait {wait:.0f} s more, the limit is {limit:.0f} s; this pass ends"
+            advice = (
+                f"the server asks to wait {wait:.0f} s more, the limit is {limit:.0f} s;"
+                " this pass ends"
+            )
             raise errors.Throttled(
                 self.url + path, demand.status_code, demand.message, wait, advice
             )
@@ -204,7 +216,8 @@ class Session:
 
 
 def path_of(*segments: str) -> str:
-    """The path of an endpoint: each segment is percent-encoded as a whole, a slash in a name included.
+    """The path of an endpoint: each segment is percent-encoded as a whole, a slash in a name
+    included.
 
     Raises ConfigurationException for names that cannot be a segment: empty, `.` and `..`.
     """

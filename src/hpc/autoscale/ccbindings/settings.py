@@ -1,6 +1,7 @@
 """How to connect: the settings of a client, read from a configuration.
 
-Each is checked here too, because a client can be made without a whole autoscale.json. `client` calls it.
+Each is checked here too, because a client can be made without a whole autoscale.json. `client`
+calls it.
 """
 
 from collections.abc import Mapping
@@ -46,7 +47,8 @@ def timeouts(settings: Mapping[str, Any]) -> Timeouts:
 
 
 def pacing(settings: Mapping[str, Any]) -> Pacing:
-    """The setting `retry`: `attempts`, and `max_retry_after` in seconds; demands are kept beside `requests_file`."""
+    """The setting `retry`: `attempts`, and `max_retry_after` in seconds; demands are kept beside
+    `requests_file`."""
     retry = settings.get("retry") or {}
     if not isinstance(retry, Mapping):
         raise ConfigurationException(f"retry: expected an object, found {retry!r}")

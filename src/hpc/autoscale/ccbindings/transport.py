@@ -1,8 +1,10 @@
-"""One HTTP request and its reply: credentials, TLS, timeouts, limits, and every failure turned into an error of ours.
+"""One HTTP request and its reply: credentials, TLS, timeouts, limits, and every failure turned into
+an error of ours.
 
-`session` decides when to send and whether to try again; the price client borrows `Timeouts`, `read_body` and `innermost`,
-and nothing else uses this. The environment has no say in who we are and where we go: `.netrc` and proxy variables are
-ignored, and a configured `ca_file` or `verify_certificates: false` comes before its certificate bundles.
+`session` decides when to send and whether to try again; the price client borrows `Timeouts`,
+`read_body` and `innermost`, and nothing else uses this. The environment has no say in who we are
+and where we go: `.netrc` and proxy variables are ignored, and a configured `ca_file` or
+`verify_certificates: false` comes before its certificate bundles.
 """
 
 import base64
@@ -34,7 +36,8 @@ _unverified: set[str] = set()
 
 @dataclass(frozen=True)
 class Timeouts:
-    """Seconds to wait for a connection, and for each silence of the server; a whole reply may take five such silences."""
+    """Seconds to wait for a connection, and for each silence of the server; a whole reply may take
+    five such silences."""
 
     connect: float = LONGEST_CONNECT
     read: float = 60.0
@@ -122,7 +125,8 @@ class Transport:
         return self._http
 
     def _unreachable(self, url: str, error: Exception) -> errors.CycleCloudUnreachable:
-        """Our error for an exception of the HTTP library: in words, and saying whether the request can have been sent."""
+        """Our error for an exception of the HTTP library: in words, and saying whether the request
+        can have been sent."""
         reason = self.redact(innermost(error))
         if re.search(
             r"certificate|hostname .* doesn't match|WRONG_VERSION|record layer",
@@ -153,7 +157,8 @@ def _checked_url(url: str) -> str:
 
 
 def _verification(verify: bool, ca_file: str | None) -> bool | str:
-    """What to check the server's certificate against: nothing, a bundle, or (True) the library's own bundle."""
+    """What to check the server's certificate against: nothing, a bundle, or (True) the library's
+    own bundle."""
     if not verify:
         return False
     if ca_file is not None:
@@ -170,7 +175,8 @@ def _verification(verify: bool, ca_file: str | None) -> bool | str:
 
 
 def warn_unverified(url: str) -> None:
-    """Say once per process and server that its certificate is not verified, and keep urllib3 from saying it again."""
+    """Say once per process and server that its certificate is not verified, and keep urllib3 from
+    saying it again."""
     import urllib3
 
     if url in _unverified or not url.startswith("https:"):
@@ -203,7 +209,8 @@ def _secrets(password: str, token: str) -> list[str]:
 
 
 def read_body(response: "requests.Response", deadline: float) -> bytes:
-    """The whole decoded body. Raises OSError when it grows beyond all measure or dribbles in beyond the deadline."""
+    """The whole decoded body. Raises OSError when it grows beyond all measure or dribbles in beyond
+    the deadline."""
     read = getattr(response.raw, "read1", response.raw.read)
     chunks: list[bytes] = []
     size = 0
@@ -218,7 +225,8 @@ def read_body(response: "requests.Response", deadline: float) -> bytes:
 
 
 def _causes(error: BaseException) -> list[BaseException]:
-    """The exceptions wrapped in one another, outermost first; HTTP libraries nest them in several ways."""
+    """The exceptions wrapped in one another, outermost first; HTTP libraries nest them in several
+    ways."""
     chain: list[BaseException] = []
     inner: object = error
     while isinstance(inner, BaseException) and inner not in chain:

@@ -1,7 +1,8 @@
 """What servers have asked to wait, kept in a file for the processes that come after this one.
 
-Whoever runs one pass per process (cron) would otherwise ask again too early. The file stands beside the one of request
-ids. `settings` makes it part of a client's pacing; deciding to wait is the session's.
+Whoever runs one pass per process (cron) would otherwise ask again too early. The file stands beside
+the one of request ids. `settings` makes it part of a client's pacing; deciding to wait is the
+session's.
 """
 
 import json
@@ -21,7 +22,8 @@ _by_path: dict[Path, "SavedWaits"] = {}
 
 
 def waits_for(config: Mapping[str, Any]) -> NotBefore:
-    """The memory that goes with a configuration: with a file when `requests_file` names one, else the process's."""
+    """The memory that goes with a configuration: with a file when `requests_file` names one, else
+    the process's."""
     requests_file = config.get("requests_file")
     if not requests_file or config.get("read_only"):
         return PROCESS_WIDE
@@ -32,10 +34,12 @@ def waits_for(config: Mapping[str, Any]) -> NotBefore:
 
 
 class SavedWaits(NotBefore):
-    """Demands of servers that outlive the process. `now` is the clock of the demands, `wall_clock` Unix time.
+    """Demands of servers that outlive the process. `now` is the clock of the demands, `wall_clock`
+    Unix time.
 
-    A file that cannot be read or written costs a warning: then the memory is that of the process. When clocks were set
-    back between two processes, no wait becomes longer than the server asked for.
+    A file that cannot be read or written costs a warning: then the memory is that of the process.
+    When clocks were set back between two processes, no wait becomes longer than the server asked
+    for.
     """
 
     def __init__(

@@ -68,7 +68,8 @@ class MockClusterBinding(MockCluster, SelectingBinding):
         )
 
     def get_nodes(self, operation_id: str | None = None, request_id: str | None = None) -> NodeList:
-        """Records of the nodes that run, will run or are deallocated; of an operation, all that it touched and are left."""
+        """Records of the nodes that run, will run or are deallocated; of an operation, all that it
+        touched and are left."""
         if operation_id is None and request_id is None:
             return NodeList(nodes=[node.record() for node in self.nodes.values() if node.listed])
         operation_id = operation_id or self._operation_of(str(request_id))
@@ -89,9 +90,9 @@ class MockClusterBinding(MockCluster, SelectingBinding):
     ) -> NodeCreationResult:
         """Create nodes, as many as their buckets have room for; those beyond stay as they are.
 
-        Their names are those that they have, or follow from their name formats. AssertionError for a node that exists, has
-        an id or has the name of another; Conflict for a name format without a number that does not name one new node. A
-        request id is carried out once.
+        Their names are those that they have, or follow from their name formats. AssertionError for
+        a node that exists, has an id or has the name of another; Conflict for a name format without
+        a number that does not name one new node. A request id is carried out once.
         """
         done = self._done(request_id, NodeCreationResult)
         if done is not None:
@@ -131,7 +132,8 @@ class MockClusterBinding(MockCluster, SelectingBinding):
         total_core_count: int | None = None,
         total_node_count: int | None = None,
     ) -> NodeCreationResult:
-        """Add nodes from the first buckets that have room until the nodearray has the total; exactly one is to be given."""
+        """Add nodes from the first buckets that have room until the nodearray has the total;
+        exactly one is to be given."""
         if (total_core_count is None) == (total_node_count is None):
             raise _conflict("expected one of totalCoreCount and totalNodeCount")
         if nodearray not in self.nodearrays:
@@ -210,8 +212,8 @@ class MockClusterBinding(MockCluster, SelectingBinding):
         return names
 
     def _new_name(self, node: "Node", asked: set[str]) -> str:
-        """The name that a planned node gets: its own, or that of its format, with the lowest number that nobody has or has
-        `asked` for."""
+        """The name that a planned node gets: its own, or that of its format, with the lowest number
+        that nobody has or has `asked` for."""
         form = node.name_format
         if not form or plain_name(form):
             return form or node.name
@@ -229,7 +231,8 @@ class MockClusterBinding(MockCluster, SelectingBinding):
         return slot or self._capacity.find(node.nodearray, node.vm_size)
 
     def _create(self, slot: Slot, node: "Node", name: str, request_id: str | None) -> MockNode:
-        """The cluster's own node, of this name, for a planned one, which learns its id and that it is on its way."""
+        """The cluster's own node, of this name, for a planned one, which learns its id and that it
+        is on its way."""
         attributes = deepcopy(dict(node.node_attribute_overrides))
         keep_alive = node.keep_alive or bool(attributes.get("KeepAlive"))
         held = new_node(
@@ -250,7 +253,8 @@ class MockClusterBinding(MockCluster, SelectingBinding):
         return held
 
     def _done(self, request_id: str | None, kind: type[R]) -> R | None:
-        """The result of a request id that was carried out before; one of another kind is a Conflict."""
+        """The result of a request id that was carried out before; one of another kind is a
+        Conflict."""
         done = self._results.get(request_id or "")
         if done is None or isinstance(done, kind):
             return done

@@ -1,7 +1,7 @@
 """The buckets of a mock cluster: how much they hold, and what taking some of it does to the others.
 
-Buckets of one region and family share a quota, those of one region a larger one, those of one nodearray its limits.
-Nothing here knows nodes but by name. Used by `mock.binding` alone.
+Buckets of one region and family share a quota, those of one region a larger one, those of one
+nodearray its limits. Nothing here knows nodes but by name. Used by `mock.binding` alone.
 """
 
 import uuid
@@ -23,7 +23,8 @@ from hpc.autoscale.node.vm_sizes import AuxVMSizeInfo, get_aux_vm_size_info, quo
 
 @dataclass(frozen=True)
 class Quotas:
-    """What other buckets of the family and of the region use, and may use. None: nothing but this bucket, no limit."""
+    """What other buckets of the family and of the region use, and may use. None: nothing but this
+    bucket, no limit."""
 
     family_consumed_core_count: int | None
     family_quota_core_count: int | None
@@ -54,7 +55,8 @@ class Slot:
 
 
 class Capacity:
-    """All buckets of a cluster, by id. `nodearrays` may be filled by others meanwhile; their buckets are not counted."""
+    """All buckets of a cluster, by id. `nodearrays` may be filled by others meanwhile; their
+    buckets are not counted."""
 
     def __init__(self) -> None:
         self.slots: dict[str, Slot] = {}
@@ -69,7 +71,8 @@ class Capacity:
         placement_groups: list[str],
         valid: bool,
     ) -> NodearrayBucketStatus:
-        """A new bucket at the end of its nodearray. AssertionError for an unknown VM size or numbers that cannot be."""
+        """A new bucket at the end of its nodearray. AssertionError for an unknown VM size or
+        numbers that cannot be."""
         region = array.nodearray["Region"]
         aux = get_aux_vm_size_info(region, VMSize(vm_size))
         if aux.vcpu_count < 0:
@@ -92,12 +95,14 @@ class Capacity:
         return [slot for slot in self.slots.values() if slot.array.name == name]
 
     def find(self, nodearray: str, vm_size: str | None) -> Slot:
-        """The bucket of a nodearray, by its VM size unless it has only one. RuntimeError when there is no such one."""
+        """The bucket of a nodearray, by its VM size unless it has only one. RuntimeError when there
+        is no such one."""
         slots = self.of_array(nodearray)
         if not slots:
             known = {slot.array.name for slot in self.slots.values()}
             raise AutoscaleError(
-                f"nodearray {nodearray} has no bucket, call add_bucket first{did_you_mean(nodearray, known)}"
+                f"nodearray {nodearray} has no bucket, call add_bucket"
+                f" first{did_you_mean(nodearray, known)}"
             )
         if len(slots) == 1:
             return slots[0]
@@ -106,7 +111,8 @@ class Capacity:
                 return slot
         sizes = ", ".join(slot.vm_size for slot in slots)
         raise AutoscaleError(
-            f"More than one bucket found for nodearray {nodearray}: expected one of {sizes} as vm_size, found {vm_size}"
+            f"More than one bucket found for nodearray {nodearray}: expected one of {sizes} as"
+            f" vm_size, found {vm_size}"
         )
 
     def take(self, bucket_id: str, node_name: str, placement_group: str | None) -> None:

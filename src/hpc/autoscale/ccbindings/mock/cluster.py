@@ -25,7 +25,8 @@ from hpc.autoscale.errors import AutoscaleError
 if TYPE_CHECKING:
     from hpc.autoscale.node.node import Node
 
-# Where a node that is added in one of these states is headed; any other is on its way to be started.
+# Where a node that is added in one of these states is headed; any other is on its way to be
+# started.
 _TARGETS = {
     "Off": "Off",
     "Terminating": "Terminated",
@@ -53,7 +54,8 @@ class MockNodeManagementResult(NodeManagementResult):
 
 
 class MockCluster:
-    """A cluster in memory. `nodes`, `nodearrays`, limits and states may be written to between calls."""
+    """A cluster in memory. `nodes`, `nodearrays`, limits and states may be written to between
+    calls."""
 
     def __init__(self, cluster_name: str = "clusty") -> None:
         self._cluster_name = cluster_name
@@ -81,7 +83,8 @@ class MockCluster:
         software_configuration: Mapping[str, Any] | None = None,
         max_placement_group_size: int = 100,
     ) -> ClusterNodearrayStatus:
-        """A nodearray without buckets. `resources` win over those that the configuration has for autoscaling."""
+        """A nodearray without buckets. `resources` win over those that the configuration has for
+        autoscaling."""
         configuration = dict(software_configuration or {})
         autoscale = dict(configuration.get("autoscale") or {})
         autoscale["resources"] = {**(autoscale.get("resources") or {}), **resources}
@@ -119,10 +122,11 @@ class MockCluster:
         placement_groups: Sequence[str] | None = None,
         valid: bool = True,
     ) -> NodearrayBucketStatus:
-        """A bucket of a nodearray; what is not available counts as used by nodes that are not listed.
+        """A bucket of a nodearray; what is not available counts as used by nodes that are not
+        listed.
 
-        RuntimeError for an unknown nodearray; AssertionError for a VM size that the catalogue does not have in the
-        nodearray's region, and for more in use than there is.
+        RuntimeError for an unknown nodearray; AssertionError for a VM size that the catalogue does
+        not have in the nodearray's region, and for more in use than there is.
         """
         if nodearray_name not in self.nodearrays:
             raise AutoscaleError(f"Please call add_nodearray first. Found no {nodearray_name!r}")
@@ -158,7 +162,8 @@ class MockCluster:
     ) -> MockNode:
         """A node that is there already; the one that the cluster holds is returned.
 
-        `vm_size` matters only in a nodearray with several buckets; RuntimeError when it is none of them.
+        `vm_size` matters only in a nodearray with several buckets; RuntimeError when it is none of
+        them.
         """
         slot = self._capacity.find(nodearray, vm_size)
         target_state = target_state or _TARGETS.get(state, "Started")

@@ -1,7 +1,7 @@
 """The nodes of a mock cluster.
 
-A `MockNode` is a `Node` that keeps its record at hand, so that listing thousands of them costs little. Used by
-`mock.binding` alone.
+A `MockNode` is a `Node` that keeps its record at hand, so that listing thousands of them costs
+little. Used by `mock.binding` alone.
 """
 
 import uuid
@@ -17,8 +17,8 @@ from hpc.autoscale.node.node import Node
 
 
 class _Record:
-    """What has the values of a record as attributes: those of a class share their names, so that a copy of its `__dict__`
-    takes half the memory of another dict's."""
+    """What has the values of a record as attributes: those of a class share their names, so that a
+    copy of its `__dict__` takes half the memory of another dict's."""
 
 
 class MockNode(Node):
@@ -28,7 +28,8 @@ class MockNode(Node):
 
     @property
     def keep_alive(self) -> bool:
-        """Whether it is to be kept. May be set at any time, since the mock is the cluster that decides it."""
+        """Whether it is to be kept. May be set at any time, since the mock is the cluster that
+        decides it."""
         return super().keep_alive
 
     @keep_alive.setter
@@ -52,7 +53,8 @@ class MockNode(Node):
         return self.target_state in ("Started", "Deallocated") or self.state == "Deallocated"
 
     def record(self) -> dict[str, Any]:
-        """The record, as a dict of the caller's own; the values within Configuration are the node's."""
+        """The record, as a dict of the caller's own; the values within Configuration are the
+        node's."""
         return (self._record or self._new_record()).copy()
 
     def _new_record(self) -> dict[str, Any]:
@@ -76,7 +78,8 @@ def new_node(
 ) -> MockNode:
     """A node that exists in a bucket, with the resources and the configuration of its nodearray.
 
-    `attributes` are those that the creation request adds. In a spot nodearray every node is a spot node.
+    `attributes` are those that the creation request adds. In a spot nodearray every node is a spot
+    node.
     """
     configuration = deepcopy(dict(slot.array.nodearray["Configuration"]))
     resources = configuration.get("autoscale", {}).get("resources", {})
