@@ -1,7 +1,8 @@
-"""The management actions: what each may do to a node in which phase, and what it says when it may not.
+"""The management actions: what each may do to a node in which phase, and what it says when it may
+not.
 
-`act` is called by `Cluster.manage` for each selected node; it returns the reason why the action is refused for that node,
-or nothing. Whatever follows from an action over time is the orchestrator's.
+`act` is called by `Cluster.manage` for each selected node; it returns the reason why the action is
+refused for that node, or nothing. Whatever follows from an action over time is the orchestrator's.
 """
 
 from collections.abc import Callable, Mapping
@@ -66,7 +67,8 @@ def _start(cluster: "Cluster", node: SimNode, cause: Cause, tally: Tally) -> str
         limits.append(
             group_limit(cluster.name, node.nodearray, node.machine_type, node.placement_group)
         )
-    # CycleCloud lets deallocated nodes come back whatever its own limits say; Azure's quotas hold for everybody
+    # CycleCloud lets deallocated nodes come back whatever its own limits say; Azure's quotas hold
+    # for everybody
     if node.phase is not Phase.DEALLOCATED:
         limits += place_limits(cluster.description, node.nodearray, node.machine_type)
     left, limit = room(limits, tally)

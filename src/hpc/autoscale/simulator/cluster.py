@@ -1,8 +1,9 @@
-"""The simulated CycleCloud as a pure model: its clusters, its operations and the request ids it has seen.
+"""The simulated CycleCloud as a pure model: its clusters, its operations and the request ids it has
+seen.
 
-Every endpoint of the protocol is a method here that takes and returns protocol models, or raises a `Refusal`. Clock,
-randomness and ids are injected and nothing does I/O: the same calls at the same times give the same answers and the same
-journal. `runtime` calls this under its lock.
+Every endpoint of the protocol is a method here that takes and returns protocol models, or raises a
+`Refusal`. Clock, randomness and ids are injected and nothing does I/O: the same calls at the same
+times give the same answers and the same journal. `runtime` calls this under its lock.
 """
 
 import math
@@ -114,7 +115,8 @@ class Cloud:
         return self._operations[operation_id]
 
     def operation_of_request(self, request_id: str) -> Operation:
-        """The operation that a request id was used for. Raises NotFound with the words that callers look for."""
+        """The operation that a request id was used for. Raises NotFound with the words that callers
+        look for."""
         if request_id not in self._by_request:
             raise NotFound(f"No operation found for request id {request_id}")
         return self._by_request[request_id]
@@ -126,7 +128,8 @@ class Cloud:
         return [operation.status() for operation in self._operations.values()]
 
     def set_capacity(self, region: str, counts: Mapping[str, int]) -> None:
-        """Change how many VMs of some sizes a region can run. Raises NotFound for a region that is not in use."""
+        """Change how many VMs of some sizes a region can run. Raises NotFound for a region that is
+        not in use."""
         if region not in self.regions:
             raise NotFound(f"There is no region {region!r}{did_you_mean(region, self.regions)}")
         for size, count in counts.items():
@@ -242,8 +245,8 @@ class Cluster:
     # ---------------------------------------------------------------- changing
 
     def report_health(self, name: str, category: str | None, description: str | None) -> None:
-        """POST ghr: report that the host of a node is not well. Raises BadRequest, NotFound, and Conflict for a second
-        report; nothing else follows from it here."""
+        """POST ghr: report that the host of a node is not well. Raises BadRequest, NotFound, and
+        Conflict for a second report; nothing else follows from it here."""
         node = self._named_or_id(name)
         if not category:
             raise BadRequest("category: expected a value, found nothing")
@@ -257,8 +260,8 @@ class Cluster:
     def create(self, request: models.NodeCreationRequest) -> models.NodeCreationResult:
         """POST nodes/create: add nodes, as many of each set as the limits allow.
 
-        Raises Conflict, and then nothing was done and the request id is not used up, when the id was used before or any
-        of the sets is invalid.
+        Raises Conflict, and then nothing was done and the request id is not used up, when the id
+        was used before or any of the sets is invalid.
         """
         _check_form(request)
         self.cloud.check_unused(request.request_id)
@@ -293,8 +296,8 @@ class Cluster:
     ) -> models.NodeManagementResult:
         """POST nodes/{action}: carry out an action on every node that any of the selectors selects.
 
-        Raises Conflict, and then nothing was done and the request id is not used up, when the id was used before or no
-        selector is given.
+        Raises Conflict, and then nothing was done and the request id is not used up, when the id
+        was used before or no selector is given.
         """
         _check_form(request)
         self.cloud.check_unused(request.request_id)
@@ -329,7 +332,8 @@ class Cluster:
     # ---------------------------------------------------------------- control
 
     def evict(self, names: Collection[str]) -> list[str]:
-        """Give spot nodes notice of their eviction. Raises Conflict unless all can be evicted; NotFound."""
+        """Give spot nodes notice of their eviction. Raises Conflict unless all can be evicted;
+        NotFound."""
         nodes = self._named(names)
         for node in nodes:
             if not node.nodearray.spot or not node.vm_running:
@@ -337,11 +341,13 @@ class Cluster:
         return [node.name for node in nodes if self.cloud.orchestrator.evict(node)]
 
     def fail(self, names: Collection[str], why: str) -> list[str]:
-        """Let nodes fail now, wherever they are in their boot or work; the names of those that could. Raises NotFound."""
+        """Let nodes fail now, wherever they are in their boot or work; the names of those that
+        could. Raises NotFound."""
         return self.cloud.orchestrator.fail(self._named(names), why)
 
     def edit(self, names: Collection[str], attributes: Mapping[str, Any]) -> list[str]:
-        """Change attributes of nodes, as a person does in CycleCloud's pages. Raises NotFound, Conflict."""
+        """Change attributes of nodes, as a person does in CycleCloud's pages. Raises NotFound,
+        Conflict."""
         for key in attributes:
             if key.lower() in MANAGED:
                 raise Conflict(f"{key}: this attribute is set by the simulator itself")
@@ -371,7 +377,8 @@ class Cluster:
         chosen = compile_filter(request.filter) if request.filter else None
         if not (names or ids or hostnames or addresses or chosen):
             raise Conflict(
-                "expected a selector that is not empty: names, ids, hostnames, ip_addresses or filter"
+                "expected a selector that is not empty: names, ids, hostnames, ip_addresses or"
+                " filter"
             )
         return [
             node

@@ -1,7 +1,8 @@
-"""Adding nodes: checking what a request asks for, choosing machine types and names, and stopping at the limits.
+"""Adding nodes: checking what a request asks for, choosing machine types and names, and stopping at
+the limits.
 
-Two steps, so that one invalid set refuses a whole request before anything is done: `plan` raises or returns values,
-`carry_out` adds what there is room for and says which limit stopped the rest.
+Two steps, so that one invalid set refuses a whole request before anything is done: `plan` raises or
+returns values, `carry_out` adds what there is room for and says which limit stopped the rest.
 """
 
 import re
@@ -52,7 +53,8 @@ class SetPlan:
 
 
 def plan(cluster: "Cluster", request: models.NodeCreationRequest) -> list[SetPlan]:
-    """What a request of the right form asks for. Raises Conflict for the first thing that is invalid."""
+    """What a request of the right form asks for. Raises Conflict for the first thing that is
+    invalid."""
     if not request.sets:
         raise Conflict("sets: expected at least one set, found none")
     plans = [
@@ -126,7 +128,8 @@ def _machine_type(array: Nodearray, name: str, path: str) -> MachineType:
 
 
 def preferred(array: Nodearray) -> MachineType:
-    """The machine type that is used when a request names none: the first that can be used at all."""
+    """The machine type that is used when a request names none: the first that can be used at
+    all."""
     types = list(array.machine_types.values())
     return next((size for size in types if not size.invalid_reason), types[0])
 
@@ -159,7 +162,8 @@ def carry_out(
 ) -> models.NodeCreationResult:
     """Add the nodes of each set, as far as there is room."""
     names = _Names(cluster, plans)
-    # records without a VM are held against the limits on nodes among themselves, but take nothing from started ones
+    # records without a VM are held against the limits on nodes among themselves, but take nothing
+    # from started ones
     started, parked = cluster.cloud.tally(), cluster.cloud.tally(with_parked=True)
     results = []
     for wanted in plans:
@@ -217,8 +221,8 @@ def _add(cluster: "Cluster", wanted: SetPlan, name: str, cause: Cause) -> SimNod
 
 
 class _Names:
-    """Free node names; names that differ only in case would be the same host. `plans` reserve the names that they spell
-    out, whichever set comes first."""
+    """Free node names; names that differ only in case would be the same host. `plans` reserve the
+    names that they spell out, whichever set comes first."""
 
     def __init__(self, cluster: "Cluster", plans: Sequence[SetPlan]) -> None:
         self._used = {node.name.lower() for node in cluster.nodes()}
@@ -226,7 +230,8 @@ class _Names:
         self._tried: dict[tuple[str, int], int] = {}
 
     def next(self, wanted: SetPlan, count: int) -> Iterator[str]:
-        """The first `count` free names of a set's format, counting from its offset; a plain name is its set's own."""
+        """The first `count` free names of a set's format, counting from its offset; a plain name is
+        its set's own."""
         if "%" not in wanted.name_format:
             yield from [wanted.name_format][:count]
             return

@@ -1,7 +1,9 @@
-"""From a JSON file to a `Description`, with one clear line for the first thing in it that cannot work.
+"""From a JSON file to a `Description`, with one clear line for the first thing in it that cannot
+work.
 
-The form of the file is documented in the package itself. Everything is checked here, before anything runs: typos in
-keys, VM sizes and regions that do not exist, quotas that nothing uses, templates with unknown placeholders.
+The form of the file is documented in the package itself. Everything is checked here, before
+anything runs: typos in keys, VM sizes and regions that do not exist, quotas that nothing uses,
+templates with unknown placeholders.
 """
 
 import re
@@ -83,7 +85,8 @@ def load_description(source: str | Path | Mapping[str, Any]) -> Description:
 
 
 def describe(value: object) -> Description:
-    """The description in decoded JSON. Raises DescriptionError for the first thing that is wrong."""
+    """The description in decoded JSON. Raises DescriptionError for the first thing that is
+    wrong."""
     top = Section(value, "", _TOP_KEYS)
     lifecycle = _lifecycle(top, Lifecycle())
     clusters = {
@@ -140,7 +143,8 @@ def _region(name: str, section: Section) -> Region:
 
 
 def _check_regions(regions: Mapping[str, Region], arrays: list[Nodearray]) -> None:
-    """A region, family or size that no nodearray uses is a typo: its quota would silently never apply."""
+    """A region, family or size that no nodearray uses is a typo: its quota would silently never
+    apply."""
     for region in regions.values():
         path = f"regions.{region.name}"
         _check_used(region.name, (array.region for array in arrays), path)
@@ -210,7 +214,8 @@ def _node(name: str, section: Section, cluster: Section, defaults: Lifecycle) ->
 
 
 def _nodearray(name: str, section: Section, cluster: Section, defaults: Lifecycle) -> Nodearray:
-    """`cluster` is the section around it, whose region, subnet and limits hold where the nodearray gives none."""
+    """`cluster` is the section around it, whose region, subnet and limits hold where the nodearray
+    gives none."""
     region = section.maybe_text("region") or cluster.text("region")
     subnet = cluster.text("subnet_id", f"simulated/{region}/default")
     return Nodearray(

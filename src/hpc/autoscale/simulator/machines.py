@@ -1,7 +1,9 @@
-"""Local machines: real processes that stand in for the VMs of nodes whose nodearray has a command template.
+"""Local machines: real processes that stand in for the VMs of nodes whose nodearray has a command
+template.
 
-One supervisor thread starts, watches and ends them and reports to the model; orders come in through `submit`, which never
-waits. Each machine hangs on a `lifeline` process of its own, so that it ends with the simulator however that ends.
+One supervisor thread starts, watches and ends them and reports to the model; orders come in through
+`submit`, which never waits. Each machine hangs on a `lifeline` process of its own, so that it ends
+with the simulator however that ends.
 """
 
 import contextlib
@@ -47,7 +49,8 @@ class Reports(Protocol):
 
 @dataclass(eq=False)
 class _Machine:
-    """One machine: its template filled with the facts of its node, and its process while there is one."""
+    """One machine: its template filled with the facts of its node, and its process while there is
+    one."""
 
     node_id: str
     template: MachineTemplate
@@ -64,10 +67,12 @@ class _Machine:
 
 
 class Machines:
-    """All local machines of one simulator. `work_dir` holds a directory per node with its stdout.log and stderr.log.
+    """All local machines of one simulator. `work_dir` holds a directory per node with its
+    stdout.log and stderr.log.
 
-    Without one it is a temporary directory that goes with the machines. Nothing runs until `start`; `close` ends every
-    machine and waits until all are reaped. Raises StartError when `work_dir` cannot be made.
+    Without one it is a temporary directory that goes with the machines. Nothing runs until `start`;
+    `close` ends every machine and waits until all are reaped. Raises StartError when `work_dir`
+    cannot be made.
     """
 
     def __init__(self, work_dir: str | Path | None, reports: Reports) -> None:
@@ -97,7 +102,8 @@ class Machines:
         self._nudge()
 
     def report(self) -> list[dict[str, Any]]:
-        """The machines there are: node id, name, pid, whether ready, how often started, where their files are."""
+        """The machines there are: node id, name, pid, whether ready, how often started, where their
+        files are."""
         with self._lock:
             machines = list(self._machines.values())
         return [
@@ -255,7 +261,8 @@ class Machines:
         machine.status = None
         self._reap(machine)
         if machine.pid and not machine.end:
-            # the keeper was killed: the machine's own process went with it, its children may have stayed
+            # the keeper was killed: the machine's own process went with it, its children may have
+            # stayed
             machine.end = "its keeper was killed"
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(machine.pid, signal.SIGKILL)
@@ -316,7 +323,8 @@ class Machines:
                 machine.keeper.stdin.close()
 
     def _end_all(self) -> None:
-        """Part of closing: end what runs; whatever is still there long after its grace is killed."""
+        """Part of closing: end what runs; whatever is still there long after its grace is
+        killed."""
         if not self._deadline:
             grace = max((m.template.grace for m in self._machines.values()), default=0.0)
             self._deadline = time.monotonic() + grace + _REAP_SECONDS
@@ -347,7 +355,8 @@ def _ending(code: int) -> str:
 
 
 def _last_words(machine: _Machine) -> str:
-    """The last line that the machine wrote to its standard error, which usually says why it ended."""
+    """The last line that the machine wrote to its standard error, which usually says why it
+    ended."""
     try:
         with open(machine.work_dir / "stderr.log", "rb") as log:
             log.seek(0, os.SEEK_END)

@@ -16,9 +16,9 @@ from hpc.autoscale.simulator.lifecycle import FACTS, Phase
 class Cause:
     """Why something happens to a node.
 
-    `kind` is "rest" for a request of the protocol (`action`, `operation_id` and `request_id` then say which), "control"
-    for one of the simulator's own, "description" for what is there from the start, or "evicted", "allocation_failed",
-    "boot_failed", "machine_exited".
+    `kind` is "rest" for a request of the protocol (`action`, `operation_id` and `request_id` then
+    say which), "control" for one of the simulator's own, "description" for what is there from the
+    start, or "evicted", "allocation_failed", "boot_failed", "machine_exited".
     """
 
     kind: str
@@ -49,8 +49,9 @@ class Machine(Enum):
 class SimNode:
     """A node.
 
-    `entered` counts the phases so far, so that a timer of an earlier phase can be told from a valid one; `elapsed` says
-    that the time of this phase is over and it waits for its machine. `registered`: it has told its host name.
+    `entered` counts the phases so far, so that a timer of an earlier phase can be told from a valid
+    one; `elapsed` says that the time of this phase is over and it waits for its machine.
+    `registered`: it has told its host name.
     """
 
     node_id: str
@@ -83,7 +84,8 @@ class SimNode:
 
     @property
     def holds_quota(self) -> bool:
-        """Whether its cores are charged to the quotas: from when it is to run until its VM is gone."""
+        """Whether its cores are charged to the quotas: from when it is to run until its VM is
+        gone."""
         return self.counts or self.vm_running
 
     @property

@@ -1,8 +1,9 @@
-"""What happens to nodes over time: phases end, VMs come up or are refused, spot VMs are evicted, machines report.
+"""What happens to nodes over time: phases end, VMs come up or are refused, spot VMs are evicted,
+machines report.
 
-The only place that changes a node's phase, always through `fire` and the table in `lifecycle`. Pure: the time is told
-to `advance`, randomness and ids come in from outside, journal entries and orders to local machines go out as values.
-Which requests are allowed is not decided here.
+The only place that changes a node's phase, always through `fire` and the table in `lifecycle`.
+Pure: the time is told to `advance`, randomness and ids come in from outside, journal entries and
+orders to local machines go out as values. Which requests are allowed is not decided here.
 """
 
 import heapq
@@ -22,7 +23,8 @@ Entry = dict[str, Any]
 
 @dataclass(frozen=True)
 class MachineOrder:
-    """Start (`template` given) or end the local machine of a node; `hard` ends it as a power failure would."""
+    """Start (`template` given) or end the local machine of a node; `hard` ends it as a power
+    failure would."""
 
     node_id: str
     template: MachineTemplate | None = None
@@ -33,9 +35,10 @@ class MachineOrder:
 class Orchestrator:
     """The timers and transitions of all nodes of all clusters.
 
-    `new_id` makes node, instance and operation ids; `rng` decides jitter, boot failures and evictions; `note` takes
-    journal entries. `orders` collects what the machines have to do, for the caller to take away. `capacity` is how many
-    VMs a region can run, by (region, lower-case size), and may be changed at any time.
+    `new_id` makes node, instance and operation ids; `rng` decides jitter, boot failures and
+    evictions; `note` takes journal entries. `orders` collects what the machines have to do, for the
+    caller to take away. `capacity` is how many VMs a region can run, by (region, lower-case size),
+    and may be changed at any time.
     """
 
     def __init__(
@@ -62,7 +65,8 @@ class Orchestrator:
     # ---------------------------------------------------------------- time
 
     def advance(self, now: float) -> None:
-        """Let everything happen that is due until `now`, each thing at its own time. Time never goes back."""
+        """Let everything happen that is due until `now`, each thing at its own time. Time never
+        goes back."""
         while self._timers and self._timers[0][0] <= now:
             due, _, node, entered = heapq.heappop(self._timers)
             if node.entered == entered:
@@ -85,7 +89,8 @@ class Orchestrator:
         self.record("created", node)
 
     def fire(self, node: SimNode, event: Event, cause: Cause | None = None, why: str = "") -> bool:
-        """Let `event` happen to a node, if it can in its phase; whether it did. `why` is for its StatusMessage."""
+        """Let `event` happen to a node, if it can in its phase; whether it did. `why` is for its
+        StatusMessage."""
         target = after(node.phase, event)
         if target is None:
             return False
@@ -114,7 +119,8 @@ class Orchestrator:
         )
 
     def note(self, event: str, **facts: Any) -> None:
-        """Write an event into the journal, at the time that it is now; facts without a value are left out."""
+        """Write an event into the journal, at the time that it is now; facts without a value are
+        left out."""
         when = datetime.fromtimestamp(self.now, UTC).isoformat(timespec="milliseconds")
         entry = {"time": when.replace("+00:00", "Z"), "event": event, **facts}
         self._note({key: value for key, value in entry.items() if value != ""})
@@ -131,7 +137,8 @@ class Orchestrator:
                 self._end_phase(node)
 
     def machine_gone(self, node_id: str, message: str) -> None:
-        """The local machine of a node has ended and been reaped, as ordered or (then the node fails) by itself."""
+        """The local machine of a node has ended and been reaped, as ordered or (then the node
+        fails) by itself."""
         node = self.nodes.get(node_id)
         if node is None or node.machine is Machine.NONE:
             return
@@ -146,7 +153,8 @@ class Orchestrator:
             self._end_phase(node)
 
     def machine_restarts(self, node_id: str, message: str) -> None:
-        """The local machine of a node ended by itself and is started again, as its template says."""
+        """The local machine of a node ended by itself and is started again, as its template
+        says."""
         node = self.nodes.get(node_id)
         if node is not None and node.machine in (Machine.STARTING, Machine.UP):
             node.machine = Machine.STARTING
@@ -223,7 +231,8 @@ class Orchestrator:
         node.instance_id = node.private_ip = node.hostname = None
 
     def _new_address(self) -> str:
-        """The next address of 10.0.0.0/8; none ends in 0 or 255 and the first ones are the subnet's own."""
+        """The next address of 10.0.0.0/8; none ends in 0 or 255 and the first ones are the subnet's
+        own."""
         number = 3 + self._addresses
         self._addresses += 1
         block, last = divmod(number, 254)
@@ -255,7 +264,8 @@ class Orchestrator:
         return seconds * (1.0 + lifecycle.jitter * self._rng.uniform(-1.0, 1.0))
 
     def _end_phase(self, node: SimNode) -> None:
-        """The time of a phase is over: what happens next, unless it has to wait for the node's machine."""
+        """The time of a phase is over: what happens next, unless it has to wait for the node's
+        machine."""
         phase = node.phase
         if phase is Phase.ALLOCATION:
             self.fire(node, Event.ALLOCATED)
@@ -311,7 +321,8 @@ class Orchestrator:
 
 
 def _hostname(node: SimNode) -> str:
-    """The name under which a node registers: made of its name, or of its address as CycleCloud's own DNS does."""
+    """The name under which a node registers: made of its name, or of its address as CycleCloud's
+    own DNS does."""
     if node.nodearray.hostnames == "address" and node.private_ip:
         return "ip-" + "".join(f"{int(part):02X}" for part in node.private_ip.split("."))
     return "".join(c if c.isalnum() else "-" for c in node.name.lower())

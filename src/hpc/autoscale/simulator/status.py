@@ -1,4 +1,5 @@
-"""The answer to GET status: every bucket of every nodearray with its limits, what is in use and what may be added.
+"""The answer to GET status: every bucket of every nodearray with its limits, what is in use and
+what may be added.
 
 Computed afresh from the node records and the limits each time; nothing here is remembered.
 """
@@ -27,7 +28,8 @@ _Members = Mapping[tuple[str, str], list[SimNode]]
 
 
 def cluster_status(cluster: "Cluster", with_nodes: bool) -> models.ClusterStatus:
-    """The status of a cluster; `with_nodes` adds the records of the nodes that are not off, and the names in buckets."""
+    """The status of a cluster; `with_nodes` adds the records of the nodes that are not off, and the
+    names in buckets."""
     nodes = cluster.nodes()
     tally = cluster.cloud.tally()
     members: dict[tuple[str, str], list[SimNode]] = defaultdict(list)
