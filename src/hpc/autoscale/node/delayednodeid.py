@@ -11,8 +11,8 @@ from hpc.autoscale.util import random_uuid
 class DelayedNodeId:
     """A node's name, and its NodeId once CycleCloud has assigned one.
 
-    `transient_id` identifies the node within this process from the start. `operation_id` and `operation_offset` say
-    which request creates it, and at which place of that request.
+    `transient_id` identifies the node within this process from the start. `operation_id` and
+    `operation_offset` say which request creates it, and at which place of that request.
     """
 
     def __init__(
@@ -49,7 +49,8 @@ class DelayedNodeId:
 
     def __str__(self) -> str:
         return (
-            f"DelayedNodeId(name={self.name}, node_id={self.node_id}, operation_id={self.operation_id}, "
+            f"DelayedNodeId(name={self.name}, node_id={self.node_id},"
+            f" operation_id={self.operation_id}, "
             f"operation_offset={self.operation_offset}, transient_id={self.transient_id})"
         )
 

@@ -1,8 +1,9 @@
 """Which node of the cluster a host of the scheduler is: one rule, for whoever must know it.
 
-A host may say which node it is: by a NodeId of its own, or by `ccnodeid` among its resources or in its metadata. Then it
-is that node or none, whatever it is called, because host names and addresses are used again. Only a host that says
-nothing is known by its short host name. What a driver does with a node is not decided here, only which node is meant.
+A host may say which node it is: by a NodeId of its own, or by `ccnodeid` among its resources or in
+its metadata. Then it is that node or none, whatever it is called, because host names and addresses
+are used again. Only a host that says nothing is known by its short host name. What a driver does
+with a node is not decided here, only which node is meant.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ NODE_ID = "ccnodeid"
 
 
 def short_name(hostname: object) -> str:
-    """A host name as names are compared: without its domain, in lower case. Empty where there is none."""
+    """A host name as names are compared: without its domain, in lower case. Empty where there is
+    none."""
     return str(hostname or "").partition(".")[0].lower()
 
 
 def claimed_ids(host: Node) -> tuple[str, ...]:
-    """The NodeIds by which a host says which node it is; what is no text, or empty, names no node."""
+    """The NodeIds by which a host says which node it is; what is no text, or empty, names no
+    node."""
     said: list[Any] = [host._server_id, host.resources.get(NODE_ID)]
     if host.metadata:
         said.append(host.metadata.get(NODE_ID))
@@ -50,7 +53,8 @@ class Identities:
     def find(self, host: Node) -> Node | None:
         """The node that a host is; None when the cluster has no such node.
 
-        Of several nodes with its host name it is the one that exists. AutoscaleError when several do.
+        Of several nodes with its host name it is the one that exists. AutoscaleError when several
+        do.
         """
         claimed = claimed_ids(host)
         if claimed:
@@ -64,9 +68,11 @@ class Identities:
         return named[0] if named else None
 
     def might_be(self, host: Node) -> list[Node]:
-        """The nodes of which it cannot be ruled out that a host is one of them, for those who must not be wrong.
+        """The nodes of which it cannot be ruled out that a host is one of them, for those who must
+        not be wrong.
 
-        That is the node whose NodeId it names; where it names none that is known, all that have its host name.
+        That is the node whose NodeId it names; where it names none that is known, all that have its
+        host name.
         """
         named = [self._by_id[each] for each in claimed_ids(host) if each in self._by_id]
         return named or self.named(host.hostname)

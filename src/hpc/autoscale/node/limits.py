@@ -1,8 +1,8 @@
 """The published face of the limits that a bucket is under.
 
-Each `_SharedLimit` is an account of the engine's ledger, shared by reference between the buckets it binds, so that what
-one bucket uses is gone for the others. `BucketLimits` gathers those of one bucket (and placement group) and answers
-under the published names. Units: nodes and cores (vCPUs).
+Each `_SharedLimit` is an account of the engine's ledger, shared by reference between the buckets it
+binds, so that what one bucket uses is gone for the others. `BucketLimits` gathers those of one
+bucket (and placement group) and answers under the published names. Units: nodes and cores (vCPUs).
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from hpc.autoscale.packing.ledger import NO_LIMIT, Account, Tab
 
 
 class _SharedLimit(Account):
-    """A limit in cores, and optionally in nodes. More in use than allowed is taken as all in use, with a warning."""
+    """A limit in cores, and optionally in nodes. More in use than allowed is taken as all in use,
+    with a warning."""
 
     __slots__ = ()
 
@@ -75,7 +76,8 @@ class _SharedLimit(Account):
 
 
 class _SpotLimit(_SharedLimit):
-    """What stands in for the family limit of spot nodes: their regional limit, read through and never charged here."""
+    """What stands in for the family limit of spot nodes: their regional limit, read through and
+    never charged here."""
 
     __slots__ = ("_regional",)
 
@@ -103,7 +105,8 @@ class _SpotLimit(_SharedLimit):
 
 
 class _OwnLimit(Account):
-    """What the server says of one bucket: `base_active` in use when it was read, room for `max_nodes` more."""
+    """What the server says of one bucket: `base_active` in use when it was read, room for
+    `max_nodes` more."""
 
     __slots__ = ("base_active", "base_active_cores", "max_core_count", "max_count", "vcpu_count")
 
@@ -126,7 +129,8 @@ class _OwnLimit(Account):
         return self.base_active + self.used_nodes
 
     def charge(self, nodes: int, cores: int) -> None:
-        """Nodes that the server had counted may be given back too, and no more. Cores have no limit here."""
+        """Nodes that the server had counted may be given back too, and no more. Cores have no limit
+        here."""
         if nodes > 0:
             super().charge(nodes, cores)
         else:
@@ -145,7 +149,8 @@ class _OwnLimit(Account):
 
 
 class BucketLimits:
-    """All limits of one bucket. Every public name with `count` in it is a number that the command line shows."""
+    """All limits of one bucket. Every public name with `count` in it is a number that the command
+    line shows."""
 
     def __init__(
         self,
@@ -188,7 +193,8 @@ class BucketLimits:
         )
 
     def in_placement_group(self, placement_group_limits: _SharedLimit) -> BucketLimits:
-        """The limits of the same bucket within a placement group; all other limits are shared with this one."""
+        """The limits of the same bucket within a placement group; all other limits are shared with
+        this one."""
         _check_name(placement_group_limits, "PlacementGroup")
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__)
@@ -202,7 +208,8 @@ class BucketLimits:
         return (*shared, self._group) if self._group is not None else shared
 
     def decrement(self, nodes: int = 1) -> None:
-        """Use up `nodes` of every limit, or of none: RuntimeError (OutOfCapacity) when one cannot bear it."""
+        """Use up `nodes` of every limit, or of none: RuntimeError (OutOfCapacity) when one cannot
+        bear it."""
         if nodes < 0:
             for account in self.accounts:
                 account.charge(nodes, nodes * self._vcpu_count)
@@ -221,8 +228,8 @@ class BucketLimits:
             account.bear(nodes, nodes * self._vcpu_count)
 
     def release(self, nodes: int = 1) -> None:
-        """`nodes` that were counted are gone. Never gives back more than they had taken: of a limit that was exceeded, or
-        that did not count all of them, the excess goes first."""
+        """`nodes` that were counted are gone. Never gives back more than they had taken: of a limit
+        that was exceeded, or that did not count all of them, the excess goes first."""
         for account in self._charged:
             account.release(nodes, nodes * self._vcpu_count)
 
@@ -246,7 +253,8 @@ class BucketLimits:
 
     @property
     def available_count(self) -> int:
-        """Nodes that this bucket itself, and its placement group, have room for; shared limits come on top."""
+        """Nodes that this bucket itself, and its placement group, have room for; shared limits come
+        on top."""
         room = self._own.room(self._vcpu_count)
         return room if self._group is None else min(room, self._group.room(self._vcpu_count))
 
@@ -367,8 +375,8 @@ class BucketLimits:
 
 
 def cover(counted: Iterable[tuple[BucketLimits, int]]) -> None:
-    """Hold limits, of which several may share some, against the nodes that there are under each: those that they do not count
-    must not be given back when they go."""
+    """Hold limits, of which several may share some, against the nodes that there are under each:
+    those that they do not count must not be given back when they go."""
     there: dict[Account, tuple[int, int]] = {}
     for limits, nodes in counted:
         for account in limits._charged:

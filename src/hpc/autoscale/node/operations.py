@@ -1,8 +1,10 @@
-"""Commands to the cluster. Every create, start and shutdown leaves through here, and through nothing else.
+"""Commands to the cluster. Every create, start and shutdown leaves through here, and through
+nothing else.
 
-A command carries a request id that was written down before it left; nodes that CycleCloud does not manage are never
-part of one; and what came of it is taken from the server's own records, never assumed. After a create, planned nodes
-become the nodes that the server made: its names win, what it did not make is given up with its reason.
+A command carries a request id that was written down before it left; nodes that CycleCloud does not
+manage are never part of one; and what came of it is taken from the server's own records, never
+assumed. After a create, planned nodes become the nodes that the server made: its names win, what it
+did not make is given up with its reason.
 """
 
 from __future__ import annotations
@@ -26,8 +28,9 @@ Record = Mapping[str, Any]
 
 
 class Created(NamedTuple):
-    """What came of a create: planned nodes with the record each has become, records nobody planned, planned nodes that
-    the server says it made and does not list yet, those that were not made, and what it said of each set.
+    """What came of a create: planned nodes with the record each has become, records nobody planned,
+    planned nodes that the server says it made and does not list yet, those that were not made, and
+    what it said of each set.
     """
 
     operation_id: str
@@ -40,8 +43,9 @@ class Created(NamedTuple):
 
 
 class Managed(NamedTuple):
-    """What came of a management call: accepted nodes with their newest record (None: it is not listed), a reason for
-    each node that was refused, and whether the newest records could be read at all."""
+    """What came of a management call: accepted nodes with their newest record (None: it is not
+    listed), a reason for each node that was refused, and whether the newest records could be read
+    at all."""
 
     operation_id: str
     request_id: str
@@ -53,7 +57,8 @@ class Managed(NamedTuple):
 def settle_lost_creates(binding: ClusterBindingInterface, requests: RequestLog) -> list[str]:
     """Ask the server about creates whose reply never came; returns the ids that it did carry out.
 
-    To be called before a pass decides anything: until each is known, a listing may be about to grow.
+    To be called before a pass decides anything: until each is known, a listing may be about to
+    grow.
     """
     happened = []
     for request_id in requests.unsettled:
@@ -71,8 +76,8 @@ def create(
     requests: RequestLog,
     request_id: str | None = None,
 ) -> Created:
-    """Ask for planned nodes. CycleCloudError when the server cannot be reached or does not understand; what came of it
-    is then for `find_out`."""
+    """Ask for planned nodes. CycleCloudError when the server cannot be reached or does not
+    understand; what came of it is then for `find_out`."""
     request_id = requests.begin(request_id)
     result = binding.create_nodes(nodes, request_id=request_id)
     records = _created_by(binding, result.operation_id, request_id)
@@ -94,7 +99,8 @@ def find_out(
     requests: RequestLog,
     request_id: str,
 ) -> Created | None:
-    """What came of a create whose reply, or whose nodes, could not be read; None when it never happened."""
+    """What came of a create whose reply, or whose nodes, could not be read; None when it never
+    happened."""
     records = _created_by(binding, request_id, request_id)
     if records is None:
         requests.never_happened(request_id)
@@ -110,7 +116,8 @@ def where(binding: ClusterBindingInterface) -> str:
 
 
 def _listing(binding: ClusterBindingInterface, operation_id: str, request_id: str) -> NodeList:
-    """The nodes of an operation. One whose reply was lost goes by its request id, and is asked for as that."""
+    """The nodes of an operation. One whose reply was lost goes by its request id, and is asked for
+    as that."""
     if operation_id == request_id:
         return binding.get_nodes(request_id=request_id)
     return binding.get_nodes(operation_id=operation_id)
@@ -121,7 +128,8 @@ def _created_by(
 ) -> Sequence[Record] | None:
     """The nodes that a create has made; None when the server knows nothing of it.
 
-    Raises CycleCloudError when it cannot be asked, or answers with something else: then nothing is known.
+    Raises CycleCloudError when it cannot be asked, or answers with something else: then nothing is
+    known.
     """
     try:
         listing = _listing(binding, operation_id, request_id)
@@ -144,7 +152,8 @@ def manage(
     nodes: Sequence[Node],
     request_id: str | None = None,
 ) -> Managed:
-    """Make one management call for nodes that have a NodeId, and read back what has become of them."""
+    """Make one management call for nodes that have a NodeId, and read back what has become of
+    them."""
     request_id = request_id or random_uuid()
     result = call(nodes=list(nodes), request_id=request_id)
     by_id: dict[Any, Node] = {node.delayed_node_id.node_id: node for node in nodes}
@@ -180,7 +189,8 @@ def _records(
     try:
         listing = _listing(binding, operation_id, request_id)
     except CycleCloudError as e:
-        # the command was accepted; only its effect could not be read back, and the next listing will show it
+        # the command was accepted; only its effect could not be read back, and the next listing
+        # will show it
         logging.warning("operation %s: its nodes could not be read: %s", operation_id, e)
         return (), False
     return listing.nodes or (), answers(listing, request_id)
@@ -204,11 +214,12 @@ def adopt(
 ) -> tuple[list[tuple[Node, Record]], list[Record], list[Node]]:
     """Match planned nodes to the records of the operation that created them, set by set.
 
-    A set is nodearray, VM size and placement group. Within one, nodes that were asked for with attributes of their own
-    take records that carry those. A node that was asked for by a name is the record of that name or none; of the others,
-    where records are fewer, the nodes that were planned first get them; which node gets which is by name where the server
-    gave the planned one, else by order. Returns the matches in the order of `nodes`,
-    the records nobody planned, and the nodes that nothing was made for. Cost: linear, but for sorting names.
+    A set is nodearray, VM size and placement group. Within one, nodes that were asked for with
+    attributes of their own take records that carry those. A node that was asked for by a name is
+    the record of that name or none; of the others, where records are fewer, the nodes that were
+    planned first get them; which node gets which is by name where the server gave the planned one,
+    else by order. Returns the matches in the order of `nodes`, the records nobody planned, and the
+    nodes that nothing was made for. Cost: linear, but for sorting names.
     """
     waiting: dict[tuple[Any, Any, Any], list[Record]] = defaultdict(list)
     for record in sorted(records, key=_natural):
@@ -246,7 +257,8 @@ def _match_set(
 def _match_names(
     group: Sequence[Node], records: list[Record], matches: dict[int, Record]
 ) -> tuple[Sequence[Node], list[Record]]:
-    """Match the nodes that were asked for by name into `matches`; the nodes and the records that are left."""
+    """Match the nodes that were asked for by name into `matches`; the nodes and the records that
+    are left."""
     asked = {name.lower(): node for node in group if (name := plain_name(node.name_format))}
     if not asked:
         return group, records

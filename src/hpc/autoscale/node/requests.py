@@ -1,8 +1,9 @@
 """Request ids, kept until the server is known to have answered.
 
-A create whose reply is lost may or may not have happened. Its id is written down before the request leaves, so that a
-later pass, also of another process, can ask the server about it, and use the same id again when it never happened: the
-server carries out one id once. Without a path the memory lasts as long as the object.
+A create whose reply is lost may or may not have happened. Its id is written down before the request
+leaves, so that a later pass, also of another process, can ask the server about it, and use the same
+id again when it never happened: the server carries out one id once. Without a path the memory lasts
+as long as the object.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ class RequestLogError(AutoscaleError):
 class RequestLog:
     """Ids of creates that are not settled yet, in the order in which they were begun.
 
-    The file holds a JSON list of texts and is replaced as a whole, so that a reader never sees half of it.
+    The file holds a JSON list of texts and is replaced as a whole, so that a reader never sees half
+    of it.
     """
 
     def __init__(
@@ -49,8 +51,8 @@ class RequestLog:
         return list(self._unsettled)
 
     def begin(self, request_id: str | None = None) -> str:
-        """An id for a create that is about to leave: the given one, else one that is known never to have happened, else
-        a new one. It is on disk when this returns."""
+        """An id for a create that is about to leave: the given one, else one that is known never to
+        have happened, else a new one. It is on disk when this returns."""
         chosen = request_id or (self._reusable[0] if self._reusable else self._new_id())
         if chosen in self._reusable:
             self._reusable.remove(chosen)

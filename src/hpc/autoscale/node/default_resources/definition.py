@@ -1,6 +1,7 @@
 """One definition of a default resource, and all of them in order.
 
-Definitions apply in order and the first that gives a node a name wins; a None that one gave can be replaced later.
+Definitions apply in order and the first that gives a node a name wins; a None that one gave can be
+replaced later.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ _OF_GROUPS = frozenset(
 
 
 class DefaultResource:
-    """One definition. DefaultResourceError for a step that is unknown or whose magnitude is none; AssertionError for a
-    modifier without a magnitude, or the other way round."""
+    """One definition. DefaultResourceError for a step that is unknown or whose magnitude is none;
+    AssertionError for a modifier without a magnitude, or the other way round."""
 
     def __init__(
         self,
@@ -90,7 +91,8 @@ class DefaultResource:
 
     @property
     def personal(self) -> Callable[[Node], Any] | None:
-        """What says which value each node of the cluster has of its own, where every node that lacks the resource has one."""
+        """What says which value each node of the cluster has of its own, where every node that
+        lacks the resource has one."""
         plain = self.allow_none and not self.modifier
         return self.value.personal if plain and not self._asked and not self.selects_by else None
 
@@ -102,8 +104,8 @@ class DefaultResource:
         return not self.selects_by.isdisjoint(names)
 
     def apply(self, node: Node) -> bool:
-        """Give the node the resource unless it has it, is not selected, or the value cannot be made; True when the
-        node was changed."""
+        """Give the node the resource unless it has it, is not selected, or the value cannot be
+        made; True when the node was changed."""
         if node._resources.get(self.name) is not None or not self._selects(node):
             return False
         value = self._value_for(node)
@@ -114,7 +116,8 @@ class DefaultResource:
         return True
 
     def withdraw(self, node: Node) -> None:
-        """Take the resource back from the node, where it is what this definition gave and nothing of it is used."""
+        """Take the resource back from the node, where it is what this definition gave and nothing
+        of it is used."""
         found = node.resources.get(self.name)
         unused = same(found, node.available.get(self.name))
         if found is None or not unused or not self._selects(node):
@@ -154,7 +157,8 @@ class DefaultResource:
             return MISSING
 
     def _complain(self, why: str, *args: object) -> None:
-        """Say once why the resource is not defined somewhere; there may be thousands of nodes alike."""
+        """Say once why the resource is not defined somewhere; there may be thousands of nodes
+        alike."""
         if not self._complained:
             self._complained = True
             logging.warning(f"default resource %r is not defined: {why}", self.name, *args)
@@ -185,7 +189,8 @@ def _checked_magnitude(name: str, modifier: str, magnitude: Any) -> Any:
 
 
 def _number(text: str) -> int | float:
-    """The number that a text stands for, a whole one where it has no fraction. ValueError when it is none."""
+    """The number that a text stands for, a whole one where it has no fraction. ValueError when it
+    is none."""
     try:
         return int(text)
     except ValueError:
@@ -193,9 +198,9 @@ def _number(text: str) -> int | float:
 
 
 class Defaults:
-    """All definitions, in order. `deferred`: names whose values differ from node to node by definition; `personal`: these and
-    the properties that do. `ignore_groups`: what the engine sees of a new node's default resources is the same in whatever
-    placement group it is.
+    """All definitions, in order. `deferred`: names whose values differ from node to node by
+    definition; `personal`: these and the properties that do. `ignore_groups`: what the engine sees
+    of a new node's default resources is the same in whatever placement group it is.
     """
 
     def __init__(self) -> None:
@@ -221,12 +226,14 @@ class Defaults:
         )
 
     def apply(self, node: Node) -> None:
-        """Apply all definitions, again while one of them makes another apply that came before it."""
+        """Apply all definitions, again while one of them makes another apply that came before
+        it."""
         _settle(self.definitions, node)
 
     def prepare(self, prototype: Node) -> Finish | None:
-        """Give the prototype of planned nodes what they will all get, and return what gives the rest to each of its
-        copies; None when there is no rest. Together they do what `apply` does to each copy."""
+        """Give the prototype of planned nodes what they will all get, and return what gives the
+        rest to each of its copies; None when there is no rest. Together they do what `apply` does
+        to each copy."""
         definitions = list(self.definitions)
         alike = list(takewhile(lambda definition: definition.alike, definitions))
         rest = definitions[len(alike) :]
@@ -238,7 +245,8 @@ class Defaults:
         return _finisher(rest, _lacking(definitions, prototype))
 
     def apply_to(self, nodes: Iterable[Node]) -> None:
-        """`apply` to each node. What nodes that look the same to the definitions have in common is worked out once."""
+        """`apply` to each node. What nodes that look the same to the definitions have in common is
+        worked out once."""
         if self.definitions:
             names = dict.fromkeys(definition.name for definition in self.definitions)
             left = [node for node in self._refine(nodes) if _lacks_any(names, node)]
@@ -247,7 +255,8 @@ class Defaults:
                 apply(node)
 
     def _refine(self, nodes: Iterable[Node]) -> list[Node]:
-        """Apply the definitions to nodes that are as their kind made them, kind by kind; the nodes that are left."""
+        """Apply the definitions to nodes that are as their kind made them, kind by kind; the nodes
+        that are left."""
         by_kind, left = untouched(nodes)
         for kind, members in by_kind.items():
             finer = self.refined(kind, members[0].__class__)
@@ -258,7 +267,8 @@ class Defaults:
         return left
 
     def refined(self, kind: Kind, cls: type[Node] = Node) -> Kind | None:
-        """The kind that nodes of a kind are with the default resources; None when each node must be asked."""
+        """The kind that nodes of a kind are with the default resources; None when each node must be
+        asked."""
         if not self.definitions:
             return kind
         sample = kind.sample(cls)
@@ -284,8 +294,8 @@ class Defaults:
         return Kind(sample, own.items())
 
     def applier(self) -> Finish:
-        """`apply` for many nodes, one after another. What nodes that look the same to the definitions have in common is
-        worked out once, as long as no definition is added."""
+        """`apply` for many nodes, one after another. What nodes that look the same to the
+        definitions have in common is worked out once, as long as no definition is added."""
         if self._applier is None:
             self._applier = self._new_applier()
         return self._applier
@@ -318,7 +328,8 @@ class Defaults:
         return apply
 
     def withdraw_identity(self, node: Node) -> None:
-        """Take back what the node was given because of its identity, which is about to change; `apply` gives it anew."""
+        """Take back what the node was given because of its identity, which is about to change;
+        `apply` gives it anew."""
         for definition in self.definitions:
             if definition.name in self.deferred or isinstance(definition.value, Called):
                 definition.withdraw(node)
@@ -332,7 +343,8 @@ def _settle(definitions: Sequence[DefaultResource], node: Node) -> None:
 
 
 def _lacks_any(names: Iterable[str], node: Node) -> bool:
-    """Whether it has not got one of these resources; most nodes that defaults are applied to again have all."""
+    """Whether it has not got one of these resources; most nodes that defaults are applied to again
+    have all."""
     return None in map(node._resources.get, names)
 
 
@@ -342,7 +354,8 @@ def _lacking(definitions: Sequence[DefaultResource], node: Node) -> list[Default
 
 
 def _finisher(rest: Sequence[DefaultResource], lacking: Sequence[DefaultResource]) -> Finish:
-    """What goes on with `Defaults.apply` for a node that the first definitions were applied to once."""
+    """What goes on with `Defaults.apply` for a node that the first definitions were applied to
+    once."""
 
     def finish(node: Node) -> None:
         for definition in rest:
@@ -353,8 +366,8 @@ def _finisher(rest: Sequence[DefaultResource], lacking: Sequence[DefaultResource
 
 
 def _looks(node: Node, attributes: Sequence[str], selecting: Sequence[str]) -> object:
-    """All that the alike definitions go by: these attributes, what the node has, and (`selecting`) has available or is;
-    None where that cannot be told by value."""
+    """All that the alike definitions go by: these attributes, what the node has, and (`selecting`)
+    has available or is; None where that cannot be told by value."""
     has = node._resources
     seen = [getattr(node, name) for name in attributes]
     for name in selecting:

@@ -1,7 +1,8 @@
-"""Where the value of a default resource comes from: a property of the node, another resource, a function, or itself.
+"""Where the value of a default resource comes from: a property of the node, another resource, a
+function, or itself.
 
-A value that names the node (its id, name, host name, address) is *deferred*: it decides nothing for the engine unless a
-constraint reads it. No text is ever evaluated as code.
+A value that names the node (its id, name, host name, address) is *deferred*: it decides nothing for
+the engine unless a constraint reads it. No text is ever evaluated as code.
 """
 
 from __future__ import annotations
@@ -24,15 +25,18 @@ _NAMES = ("name", "hostname", "fqdn", "private_ip", "instance_id")
 
 
 class DefaultResourceError(AutoscaleError):
-    """A definition that cannot be used; the text says which, what was expected and what was found."""
+    """A definition that cannot be used; the text says which, what was expected and what was
+    found."""
 
 
 MISSING = object()
-"""What a value refers to does not exist on this node, so that the definition says nothing about it."""
+"""What a value refers to does not exist on this node, so that the definition says nothing about
+it."""
 
 
 class Value:
-    """Where the value of a definition comes from. Called with a node; None is a value, MISSING means no value."""
+    """Where the value of a definition comes from. Called with a node; None is a value, MISSING
+    means no value."""
 
     deferred = False
 
@@ -40,14 +44,16 @@ class Value:
     """Whether planned nodes that are made alike get the same value."""
 
     reads: frozenset[str] = frozenset()
-    """Of a value that is alike: the attributes of the node that it comes from, its resources aside."""
+    """Of a value that is alike: the attributes of the node that it comes from, its resources
+    aside."""
 
     def __call__(self, node: Node) -> Any:
         raise NotImplementedError
 
     @property
     def personal(self) -> Callable[[Node], Any] | None:
-        """What says, at any time, what the value was for a node of the cluster when it was made; None when nothing does."""
+        """What says, at any time, what the value was for a node of the cluster when it was made;
+        None when nothing does."""
         return None
 
 
@@ -120,7 +126,8 @@ class NodeIdDefault(Value):
 
 
 class FromResource(Value):
-    """Another resource of the node, as it is when asked; with `.value`, the number of a size without its unit."""
+    """Another resource of the node, as it is when asked; with `.value`, the number of a size
+    without its unit."""
 
     alike = True
 
@@ -207,6 +214,7 @@ def _readable() -> list[str]:
 def _property_value(attr: str, where: str) -> Value:
     if attr not in QUERYABLE_PROPERTIES and attr not in _readable():
         raise DefaultResourceError(
-            f"{where}: Invalid node.attribute: node has no property {attr!r}{did_you_mean(attr, _readable())}"
+            f"{where}: Invalid node.attribute: node has no property"
+            f" {attr!r}{did_you_mean(attr, _readable())}"
         )
     return GetFromBaseNode(attr)

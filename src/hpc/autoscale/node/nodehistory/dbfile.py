@@ -1,7 +1,8 @@
 """The SQLite file of the node history: opening it, whatever state it is in.
 
-Makes a new file ready before anybody else can see it half-made, takes over files of cyclecloud-scalelib in place, and
-moves aside what cannot be used. What is stored and what it means is in `rows` and `sqlite`, the only caller.
+Makes a new file ready before anybody else can see it half-made, takes over files of
+cyclecloud-scalelib in place, and moves aside what cannot be used. What is stored and what it means
+is in `rows` and `sqlite`, the only caller.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ BUSY_SECONDS = 30.0
 
 MEMORY = ":memory:"
 
-# How much of what cyclecloud-scalelib stored differently has been put right; it leaves this number at 0 itself.
+# How much of what cyclecloud-scalelib stored differently has been put right; it leaves this number
+# at 0 itself.
 _TRUE_TIMES = 1
 _TRUE_IDS = 2
 
@@ -49,11 +51,12 @@ class _Unusable(Exception):
 
 
 def initialize_db(path: str, read_only: bool, uri: bool = False) -> sqlite3.Connection:
-    """Open the history at `path` (a URI if `uri`), made or repaired as needed, with nothing left uncommitted.
+    """Open the history at `path` (a URI if `uri`), made or repaired as needed, with nothing left
+    uncommitted.
 
-    Read-only: the file is not touched, and where there is none (or none that can be used) the connection is to an
-    empty database in memory. Otherwise a file that is broken or of another version is moved to `<path>.<version>`.
-    Raises NodeHistoryError when the file cannot be opened.
+    Read-only: the file is not touched, and where there is none (or none that can be used) the
+    connection is to an empty database in memory. Otherwise a file that is broken or of another
+    version is moved to `<path>.<version>`. Raises NodeHistoryError when the file cannot be opened.
     """
     if read_only:
         return _open_to_read(path, uri)
@@ -164,7 +167,8 @@ def _look(conn: sqlite3.Connection) -> sqlite3.Connection:
 
 
 def _check(conn: sqlite3.Connection) -> str | None:
-    """The version in the file; None for one that is new, or that was never finished. Raises _Unusable."""
+    """The version in the file; None for one that is new, or that was never finished. Raises
+    _Unusable."""
     problems = [row[0] for row in conn.execute("PRAGMA quick_check(1)")]
     if problems != ["ok"]:
         raise _Unusable("unknown")
@@ -207,8 +211,8 @@ def _repaired(conn: sqlite3.Connection) -> int:
 
 
 def _make_times_true(conn: sqlite3.Connection) -> None:
-    """cyclecloud-scalelib stores UTC wall-clock time read as if it were local. Left so, every booting node of a site
-    east of Greenwich would look hours old on the day of the upgrade."""
+    """cyclecloud-scalelib stores UTC wall-clock time read as if it were local. Left so, every
+    booting node of a site east of Greenwich would look hours old on the day of the upgrade."""
     if _repaired(conn) >= _TRUE_TIMES:
         return
     for column in _TIMES:
@@ -230,7 +234,8 @@ def _true_time(stored: float) -> float:
 
 
 def _move_aside(path: str, version: str) -> str:
-    """Rename to `<path>.<version>`, with a number added when that is taken; SQLite's side files go along."""
+    """Rename to `<path>.<version>`, with a number added when that is taken; SQLite's side files go
+    along."""
     safe = "".join(c if c.isalnum() or c in "._-" else "_" for c in version)[:40]
     base = aside = f"{path}.{safe}"
     number = 0

@@ -19,7 +19,8 @@ class NodeHistory(ABC):
 
     @abstractmethod
     def update(self, nodes: Iterable[Node]) -> None:
-        """Learn from all nodes that exist now; those known from before and not among them are gone."""
+        """Learn from all nodes that exist now; those known from before and not among them are
+        gone."""
 
     @abstractmethod
     def find_unmatched(self, for_at_least: float = 300) -> NodeHistoryResult:
@@ -27,7 +28,8 @@ class NodeHistory(ABC):
 
     @abstractmethod
     def find_booting(self, for_at_least: float = 1800) -> NodeHistoryResult:
-        """Nodes first seen more than so many seconds ago that have never been ready; -1 for all never ready."""
+        """Nodes first seen more than so many seconds ago that have never been ready; -1 for all
+        never ready."""
 
     @abstractmethod
     def find_ignored(self) -> NodeHistoryResult:
@@ -52,7 +54,8 @@ class NodeHistory(ABC):
 
 
 class NullNodeHistory(NodeHistory):
-    """Remembers nothing but the nodes of the last update; all of them count as idle and as booting since ever."""
+    """Remembers nothing but the nodes of the last update; all of them count as idle and as booting
+    since ever."""
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []

@@ -1,4 +1,5 @@
-"""What is stored of each node, as rows of the table `nodes`: reading and writing many of them. Only `sqlite` calls this."""
+"""What is stored of each node, as rows of the table `nodes`: reading and writing many of them. Only
+`sqlite` calls this."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ _T = TypeVar("_T")
 
 
 class NodeRecord(NamedTuple):
-    """What is known of one node; times are unix seconds. `ready_time` is 0 while the node has never been ready,
-    `delete_time` None while it exists."""
+    """What is known of one node; times are unix seconds. `ready_time` is 0 while the node has never
+    been ready, `delete_time` None while it exists."""
 
     node_id: str
     hostname: str | None
@@ -54,7 +55,8 @@ def _record(row: Sequence[Any]) -> NodeRecord:
 
 
 def _moment(value: object, missing: float) -> float:
-    """A stored time. One that is missing is never read as long ago: infinity becomes now where it is used."""
+    """A stored time. One that is missing is never read as long ago: infinity becomes now where it
+    is used."""
     return float(value) if isinstance(value, int | float) else missing
 
 
@@ -68,8 +70,8 @@ def transaction(conn: sqlite3.Connection) -> Iterator[None]:
 
 
 def find(conn: sqlite3.Connection, node_ids: Iterable[str]) -> dict[str, NodeRecord]:
-    """Records by the ids asked for. In a file that still has ids in lower case, such a record is found too, and then
-    has the lower-case id in it."""
+    """Records by the ids asked for. In a file that still has ids in lower case, such a record is
+    found too, and then has the lower-case id in it."""
     wanted = set(node_ids)
     found = {record.node_id: record for record in _select(conn, wanted)}
     if has_old_ids(conn):

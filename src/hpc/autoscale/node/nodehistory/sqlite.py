@@ -1,4 +1,5 @@
-"""The node history that is kept in an SQLite file: what is learnt from a pass, and what follows from it."""
+"""The node history that is kept in an SQLite file: what is learnt from a pass, and what follows
+from it."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ from hpc.autoscale.util import parse_boot_timeout, parse_idle_timeout
 DAY = 24 * 3600.0
 RETIRE_AFTER = 7 * DAY
 
-# A stored time further ahead than this comes from a clock that was wrong, and not from one that was set back a little.
+# A stored time further ahead than this comes from a clock that was wrong, and not from one that was
+# set back a little.
 _FAR_AHEAD = DAY
 
 _T = TypeVar("_T")
@@ -47,8 +49,9 @@ _T = TypeVar("_T")
 class SQLiteNodeHistory(NodeHistory):
     """A node history in an SQLite file, shared by processes and kept between passes.
 
-    Read-only histories are never written: updates do nothing, and a missing file reads as an empty one. A file that
-    turns out to be broken is moved aside and a new one begun. Everything else that fails raises NodeHistoryError.
+    Read-only histories are never written: updates do nothing, and a missing file reads as an empty
+    one. A file that turns out to be broken is moved aside and a new one begun. Everything else that
+    fails raises NodeHistoryError.
     """
 
     def __init__(self, path: str | os.PathLike[str] = "nodehistory.db", read_only: bool = False):
@@ -57,7 +60,8 @@ class SQLiteNodeHistory(NodeHistory):
         self.conn = self._open()
 
     def _open(self) -> sqlite3.Connection:
-        """A connection that is closed when this history is gone, or the program ends, if nobody did it before."""
+        """A connection that is closed when this history is gone, or the program ends, if nobody did
+        it before."""
         conn = initialize_db(self.path, self.read_only)
         weakref.finalize(self, _close_left_open, conn)
         return conn
@@ -75,9 +79,9 @@ class SQLiteNodeHistory(NodeHistory):
     def update(self, nodes: Iterable[Node]) -> None:
         """Learn from all nodes that exist now.
 
-        Required nodes and those that are not Ready count as needed now. A node is ready from the first time that it is
-        seen Ready, or running a job, and stays so. Nodes without a NodeId are passed over. One transaction; cost is
-        linear in the nodes.
+        Required nodes and those that are not Ready count as needed now. A node is ready from the
+        first time that it is seen Ready, or running a job, and stays so. Nodes without a NodeId are
+        passed over. One transaction; cost is linear in the nodes.
         """
         if self.read_only:
             return
@@ -102,12 +106,13 @@ class SQLiteNodeHistory(NodeHistory):
             self._retire(conn, now, RETIRE_AFTER)
 
     def find_unmatched(self, for_at_least: float = 300) -> NodeHistoryResult:
-        """Existing nodes not needed for more than so many seconds, longest first; below 0 for every node."""
+        """Existing nodes not needed for more than so many seconds, longest first; below 0 for every
+        node."""
         return self._find_since("last_match_time", for_at_least)
 
     def find_booting(self, for_at_least: float = 1800) -> NodeHistoryResult:
-        """Existing nodes first seen more than so many seconds ago that have never been ready, oldest first; below 0
-        for all that have never been ready."""
+        """Existing nodes first seen more than so many seconds ago that have never been ready,
+        oldest first; below 0 for all that have never been ready."""
         return self._find_since(
             "create_time", for_at_least, "AND COALESCE(ready_time, 0) < create_time"
         )
@@ -117,14 +122,16 @@ class SQLiteNodeHistory(NodeHistory):
     ) -> NodeHistoryResult:
         now = self.now()
         query = (
-            f"SELECT node_id, hostname, COALESCE({column}, :now) FROM nodes WHERE delete_time IS NULL "
+            f"SELECT node_id, hostname, COALESCE({column}, :now) FROM nodes WHERE delete_time IS"
+            " NULL "
             f"AND (:any OR {column} < :before) {condition} ORDER BY {column}, node_id"
         )
         values = {"now": now, "any": for_at_least < 0, "before": now - for_at_least}
         return self._run(lambda conn: conn.execute(query, values).fetchall())
 
     def find_ignored(self) -> NodeHistoryResult:
-        """Nodes marked by `mark_ignored`, also those that are gone, with the time they were last needed."""
+        """Nodes marked by `mark_ignored`, also those that are gone, with the time they were last
+        needed."""
         query = "SELECT node_id, hostname, last_match_time FROM nodes WHERE ignore ORDER BY node_id"
         return self._run(lambda conn: conn.execute(query).fetchall())
 
@@ -157,7 +164,8 @@ class SQLiteNodeHistory(NodeHistory):
             write(conn, records)
 
     def retire_records(self, timeout: float = RETIRE_AFTER, commit: bool = True) -> None:
-        """Forget nodes that have been gone for more than so many seconds. Without `commit` the caller commits."""
+        """Forget nodes that have been gone for more than so many seconds. Without `commit` the
+        caller commits."""
         if self.read_only:
             return
         now = self.now()
@@ -185,9 +193,9 @@ class SQLiteNodeHistory(NodeHistory):
         return {record.node_id: record for record in self._run(read_alive)}
 
     def decorate(self, nodes: Iterable[Node], config: Mapping[str, Any] | None = None) -> None:
-        """Write into each existing node when it was first seen, last needed and deleted, and how many seconds it has
-        left before the idle and boot timeouts of `config`. A node not known yet counts as first seen now; that it
-        cannot be idle is written only of one that is known.
+        """Write into each existing node when it was first seen, last needed and deleted, and how
+        many seconds it has left before the idle and boot timeouts of `config`. A node not known yet
+        counts as first seen now; that it cannot be idle is written only of one that is known.
         """
         present = [node for node in with_ids(nodes) if node.exists]
         stored = self._run(lambda conn: find(conn, [node_id_of(node) for node in present]))
@@ -224,9 +232,10 @@ def _close_left_open(conn: sqlite3.Connection) -> None:
 def _observed(node: Node, known: NodeRecord | None, now: float) -> NodeRecord:
     """What is known of a node after seeing it now.
 
-    Times never go back with the clock, or a node needed before the clock was set back would look idle for longer once
-    the clock is right again. Only times far ahead, from a clock that was wrong then, are brought back to now. A node
-    whose metadata has `__ignore__` says itself whether it is to be left alone.
+    Times never go back with the clock, or a node needed before the clock was set back would look
+    idle for longer once the clock is right again. Only times far ahead, from a clock that was wrong
+    then, are brought back to now. A node whose metadata has `__ignore__` says itself whether it is
+    to be left alone.
     """
     record = known or NodeRecord(node_id_of(node), None, None, now, now)
     created = _plausible(record.create_time, now)

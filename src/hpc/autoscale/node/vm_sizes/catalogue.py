@@ -1,7 +1,7 @@
 """The table of VM sizes: the package's own facts with the user's laid over them, read on first use.
 
-`VM_SIZES` is the one table of the process and reads as location -> size -> record. What a record means is in `info`,
-how an override file is written in `overrides`; prices are elsewhere.
+`VM_SIZES` is the one table of the process and reads as location -> size -> record. What a record
+means is in `info`, how an override file is written in `overrides`; prices are elsewhere.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ RESOURCE_FILE: str = os.path.join(os.path.dirname(os.path.dirname(__file__)), "v
 
 
 class Facts(NamedTuple):
-    """A size table as a file gives it. `sizes` hold in every location; `records` in one, and are in published form
-    but for what the file leaves out."""
+    """A size table as a file gives it. `sizes` hold in every location; `records` in one, and are in
+    published form but for what the file leaves out."""
 
     sizes: Mapping[str, Compact] = MappingProxyType({})
     locations: frozenset[str] = frozenset()
@@ -33,7 +33,8 @@ NOTHING = Facts()
 
 
 def read_packaged(path: str) -> Facts:
-    """The table in the package. One that cannot be read is logged and gives an empty table: sizes are then unknown."""
+    """The table in the package. One that cannot be read is logged and gives an empty table: sizes
+    are then unknown."""
     import json
 
     try:
@@ -50,8 +51,8 @@ def read_packaged(path: str) -> Facts:
 class SizeTable(Mapping[str, Mapping[str, Record]]):
     """location -> VM size -> record, read from `path` when first looked into.
 
-    A record is made for each look-up and belongs to the caller. `on_change` callables are called whenever answers may
-    differ from earlier ones.
+    A record is made for each look-up and belongs to the caller. `on_change` callables are called
+    whenever answers may differ from earlier ones.
     """
 
     def __init__(self, path: str) -> None:
@@ -93,7 +94,8 @@ class SizeTable(Mapping[str, Mapping[str, Record]]):
         self._by_case = {}
 
     def find(self, location: str, vm_size: str) -> Record | None:
-        """The record of a size, in the location or in the one that stands in for it; None when it is unknown.
+        """The record of a size, in the location or in the one that stands in for it; None when it
+        is unknown.
 
         Sizes are found in any letter case, because Azure takes them so; locations only as written.
         """
@@ -115,7 +117,8 @@ class SizeTable(Mapping[str, Mapping[str, Record]]):
         return self._laid_over(self._made(other, vm_size), other, vm_size)
 
     def _laid_over(self, base: Record | None, location: str, vm_size: str) -> Record | None:
-        """The user's record if there is one. Without a core count it describes no machine but corrects the base."""
+        """The user's record if there is one. Without a core count it describes no machine but
+        corrects the base."""
         given = self._override.records.get(location, {}).get(vm_size)
         if given is None:
             return base
@@ -133,13 +136,15 @@ class SizeTable(Mapping[str, Mapping[str, Record]]):
         return location in self.load().locations or location in self._override.locations
 
     def stand_in(self, location: str) -> str | None:
-        """The location whose sizes hold in one that has none of its own; None when there is none or no need."""
+        """The location whose sizes hold in one that has none of its own; None when there is none or
+        no need."""
         if self._is_listed(location):
             return None
         return self._override.proxies.get(location) or self.load().proxies.get(location)
 
     def usual_name(self, vm_size: str) -> str:
-        """The size as the table spells it, whatever its letter case; the argument itself when the table lacks it."""
+        """The size as the table spells it, whatever its letter case; the argument itself when the
+        table lacks it."""
         self.load()
         if vm_size in self._sizes:
             return vm_size

@@ -1,8 +1,8 @@
 """Reading a user's own facts on VM sizes, in any of the three forms in which people have them.
 
-The short form of the packaged table (for a correction by hand), location -> size -> record (as cyclecloud-scalelib's
-data file has it) and the output of `az vm list-skus`. All become `Facts` to lay over the catalogue. Every mistake is
-one line that says where.
+The short form of the packaged table (for a correction by hand), location -> size -> record (as
+cyclecloud-scalelib's data file has it) and the output of `az vm list-skus`. All become `Facts` to
+lay over the catalogue. Every mistake is one line that says where.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class Wrong(Exception):
 
 
 def load_user_data(source: Any, what: str) -> tuple[Any, str]:
-    """The contents of a JSON file, or the given contents themselves, and what to call them in messages.
+    """The contents of a JSON file, or the given contents themselves, and what to call them in
+    messages.
 
     Raises ConfigurationException when the file cannot be read or is not JSON.
     """
@@ -54,7 +55,8 @@ def load_user_data(source: Any, what: str) -> tuple[Any, str]:
 
 
 def read_override(source: Any, packaged: Facts) -> Facts:
-    """The user's facts. `packaged` says which sizes and locations are known, so that a correction may be partial.
+    """The user's facts. `packaged` says which sizes and locations are known, so that a correction
+    may be partial.
 
     Raises ConfigurationException.
     """
@@ -94,7 +96,8 @@ def _from_short_form(data: Mapping[str, Any], packaged: Facts) -> Facts:
         if key not in _SHORT_FORM_KEYS:
             raise Wrong(
                 key,
-                f"expected one of {', '.join(_SHORT_FORM_KEYS)}{did_you_mean(key, _SHORT_FORM_KEYS)}",
+                "expected one of"
+                f" {', '.join(_SHORT_FORM_KEYS)}{did_you_mean(key, _SHORT_FORM_KEYS)}",
             )
     sizes: dict[str, dict[str, Any]] = {}
     for name, given in _without_comments(_object(data.get("sizes", {}), "sizes")):
@@ -179,8 +182,8 @@ def _capabilities(given: Any, path: str) -> dict[str, Any]:
 
 
 def _from_skus(skus: Sequence[Any]) -> Facts:
-    """SKU objects of Azure's API. Those that are no virtual machines are passed over. Region names are lower case
-    everywhere else, whatever case this API gives them."""
+    """SKU objects of Azure's API. Those that are no virtual machines are passed over. Region names
+    are lower case everywhere else, whatever case this API gives them."""
     records: dict[str, dict[str, Record]] = {}
     for index, sku in enumerate(skus):
         path = f"[{index}]"

@@ -1,7 +1,8 @@
 """The two ways to write down one VM size, and how to get from the short one to the published one.
 
-The short form is a line of `vm_sizes.json` (`{"vcpus": 4, "mem_gib": 8, …}`); the published form is Azure's own:
-name, family, size, tier, location and capabilities. Only the catalogue and the reader of override files use this.
+The short form is a line of `vm_sizes.json` (`{"vcpus": 4, "mem_gib": 8, …}`); the published form is
+Azure's own: name, family, size, tier, location and capabilities. Only the catalogue and the reader
+of override files use this.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ UNKNOWN_FAMILY = "unknown"
 
 
 class Field(NamedTuple):
-    """How one key of the short form reads: the capability it stands for, its kind, and what to multiply it by."""
+    """How one key of the short form reads: the capability it stands for, its kind, and what to
+    multiply it by."""
 
     capability: str
     kind: type
@@ -47,8 +49,8 @@ _BELOW = {field.capability: False for field in FIELDS.values() if field.kind is 
 
 
 def expand(name: str, location: str, compact: Compact) -> Record:
-    """The published record of a size, made anew for each call. Flags that are not given are False, the architecture
-    x64; a number that is not given is absent, because it is unknown."""
+    """The published record of a size, made anew for each call. Flags that are not given are False,
+    the architecture x64; a number that is not given is absent, because it is unknown."""
     capabilities: dict[str, Any] = {**_BELOW, "CpuArchitectureType": "x64"}
     for key, field in FIELDS.items():
         value = compact.get(key)
@@ -73,7 +75,8 @@ def shell(name: str, location: str, family: str | None, capabilities: dict[str, 
 
 
 def capability_value(text: Any) -> Any:
-    """A capability as Azure's API writes it (always text) as what it means: a flag, a number, a list or the text."""
+    """A capability as Azure's API writes it (always text) as what it means: a flag, a number, a
+    list or the text."""
     if not isinstance(text, str):
         return text
     if text in ("True", "False"):
