@@ -1,7 +1,8 @@
 """The one clock of the library.
 
-Everything that needs the time or has to wait calls `clock.time()` and `clock.sleep()`, so that a test or a simulation
-can put a clock of its own in the place of the real one. What the time is used for does not belong here.
+Everything that needs the time or has to wait calls `clock.time()` and `clock.sleep()`, so that a
+test or a simulation can put a clock of its own in the place of the real one. What the time is used
+for does not belong here.
 """
 
 import time as _time

@@ -1,8 +1,9 @@
 """Optional checks of argument types while the program runs.
 
-With HPC_RUNTIME_CHECKS=true in the environment, `hpcwrap` and `hpcwrapclass` make functions check the types of their
-arguments (when the package typeguard is installed) and log their calls. Otherwise, and that is the normal case, both
-return what they are given. Used as decorators by integrations.
+With HPC_RUNTIME_CHECKS=true in the environment, `hpcwrap` and `hpcwrapclass` make functions check
+the types of their arguments (when the package typeguard is installed) and log their calls.
+Otherwise, and that is the normal case, both return what they are given. Used as decorators by
+integrations.
 """
 
 import functools
@@ -14,8 +15,8 @@ from typing import Any, TypeVar, cast
 from hpc.autoscale import hpclogging
 
 RUNTIME_TYPE_CHECKING = os.getenv("HPC_RUNTIME_CHECKS", "").lower() == "true"
-"""Whether functions are checked: looked at when one is decorated, and again at each call of one that is checked, so that
-a test can turn it off around something slow."""
+"""Whether functions are checked: looked at when one is decorated, and again at each call of one
+that is checked, so that a test can turn it off around something slow."""
 
 TRACE_FUNCTIONS = ["all"]
 """Names of the functions whose calls are logged, or "all"."""

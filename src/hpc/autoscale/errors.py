@@ -1,8 +1,9 @@
 """The errors that this library raises.
 
-One small tree, so that a caller can catch `AutoscaleError` and know that it has everything the library reports on
-purpose. Every error carries what it knows as attributes; its text says what was expected, what was found and where.
-The published exception types of other modules (ConfigurationException, MultipleInstancesError, …) belong to it too.
+One small tree, so that a caller can catch `AutoscaleError` and know that it has everything the
+library reports on purpose. Every error carries what it knows as attributes; its text says what was
+expected, what was found and where. The published exception types of other modules
+(ConfigurationException, MultipleInstancesError, …) belong to it too.
 """
 
 from collections.abc import Iterable
@@ -19,11 +20,13 @@ class AutoscaleError(RuntimeError):
 
 
 class ConfigurationException(AutoscaleError):
-    """The configuration cannot be used: a file that cannot be read, a key that is unknown, a value of the wrong kind."""
+    """The configuration cannot be used: a file that cannot be read, a key that is unknown, a value
+    of the wrong kind."""
 
 
 class CircularIncludeError(ConfigurationException):
-    """Configuration files include each other in a circle; the text shows the chain joined by ` ---> `."""
+    """Configuration files include each other in a circle; the text shows the chain joined by ` --->
+    `."""
 
 
 class MultipleInstancesError(AutoscaleError):
@@ -31,9 +34,11 @@ class MultipleInstancesError(AutoscaleError):
 
 
 class LockUnusableError(MultipleInstancesError):
-    """The lock file cannot be opened or locked, for a reason that has nothing to do with other processes.
+    """The lock file cannot be opened or locked, for a reason that has nothing to do with other
+    processes.
 
-    It is a MultipleInstancesError because callers that catch that one must not go on without the lock.
+    It is a MultipleInstancesError because callers that catch that one must not go on without the
+    lock.
     """
 
 
@@ -44,7 +49,8 @@ class ReadOnlyModeException(AutoscaleError):
 class ConstraintError(AutoscaleError):
     """A constraint expression that cannot be understood.
 
-    `path` is where in the expression, as in `or[1].ncpus`; `expected` and `found` say what was wrong there.
+    `path` is where in the expression, as in `or[1].ncpus`; `expected` and `found` say what was
+    wrong there.
     """
 
     def __init__(self, expected: str, found: object, path: str = "", hint: str = "") -> None:

@@ -1,8 +1,9 @@
 """The vocabulary of the library: names for ids, and sizes with units.
 
-Here belong types without behaviour of their own (`NodeId`, `VMSize`, …: plain `str` to the interpreter) and the one
-value type that every other module shares, `Size`, with its subclass `Memory`. Nothing here knows nodes, jobs or
-configuration. Everybody imports this module; it imports nothing but the error tree.
+Here belong types without behaviour of their own (`NodeId`, `VMSize`, …: plain `str` to the
+interpreter) and the one value type that every other module shares, `Size`, with its subclass
+`Memory`. Nothing here knows nodes, jobs or configuration. Everybody imports this module; it imports
+nothing but the error tree.
 """
 
 import operator
@@ -42,7 +43,8 @@ _BYTES_PER.update({letter: 1000**power for power, letter in enumerate("KMGTP", s
 
 # A size is held as a whole number of ticks, so that adding and subtracting never round.
 _TICKS_PER_BYTE = 10**12
-# Fractions of a byte are compared to this many significant digits: what a float still tells reliably after a few steps.
+# Fractions of a byte are compared to this many significant digits: what a float still tells
+# reliably after a few steps.
 _COMPARED_DIGITS = 12
 # So many digits a float holds.
 _SURE_DIGITS = 15
@@ -59,7 +61,8 @@ class SizeArgumentError(SizeError, AssertionError):
 
 
 def magnitude_bytes(suffix: str) -> int:
-    """The number of bytes in one unit: 1024 for `k`, 1000 for `K`; SizeError when no such unit is registered."""
+    """The number of bytes in one unit: 1024 for `k`, 1000 for `K`; SizeError when no such unit is
+    registered."""
     try:
         return _BYTES_PER[suffix]
     except (KeyError, TypeError):
@@ -69,7 +72,8 @@ def magnitude_bytes(suffix: str) -> int:
 def add_magnitude_conversion(suffix: str, magnitude: int) -> None:
     """Register a unit for the whole process, as in `add_magnitude_conversion("kb", 1024)`.
 
-    The suffix consists of letters and may have several; registering it again replaces it for sizes made afterwards.
+    The suffix consists of letters and may have several; registering it again replaces it for sizes
+    made afterwards.
     """
     if not (isinstance(suffix, str) and suffix.isalpha()):
         raise SizeError(f"a unit of size: expected letters, found {suffix!r}")
@@ -88,7 +92,8 @@ def _unknown_unit(suffix: object) -> str:
 
 
 def _decimal(number: int | float) -> "Fraction":
-    """The number as people mean it: 0.1 is one tenth, and the noise of a float's last digit is dropped."""
+    """The number as people mean it: 0.1 is one tenth, and the noise of a float's last digit is
+    dropped."""
     from fractions import Fraction
 
     if isinstance(number, int):
@@ -104,7 +109,8 @@ def _ticks_of(value: int | float, unit: int) -> int:
     if isinstance(value, int):
         return value * unit * _TICKS_PER_BYTE
     product = value * unit
-    # A whole number of bytes that a float holds exactly, as most sizes are; the rest is worth the slower way.
+    # A whole number of bytes that a float holds exactly, as most sizes are; the rest is worth the
+    # slower way.
     if product.is_integer() and -(2.0**53) < product < 2.0**53:
         return int(product) * _TICKS_PER_BYTE
     return round(_decimal(value) * (unit * _TICKS_PER_BYTE))
@@ -113,8 +119,9 @@ def _ticks_of(value: int | float, unit: int) -> int:
 def _comparable(ticks: int) -> int:
     """The ticks rounded so that amounts equal but for float noise become the same number.
 
-    Whole bytes stay as they are. A fraction of a byte keeps 12 significant digits of the whole amount, and from
-    10^12 bytes on it goes to the nearest byte. Being a rounding, equality stays transitive and can be hashed.
+    Whole bytes stay as they are. A fraction of a byte keeps 12 significant digits of the whole
+    amount, and from 10^12 bytes on it goes to the nearest byte. Being a rounding, equality stays
+    transitive and can be hashed.
     """
     if not ticks % _TICKS_PER_BYTE:
         return ticks
@@ -125,7 +132,8 @@ def _comparable(ticks: int) -> int:
 
 
 def _floor(ratio: "Fraction") -> int:
-    """Largest whole number not above the ratio, where a ratio one part in 10^12 below a whole number counts as it."""
+    """Largest whole number not above the ratio, where a ratio one part in 10^12 below a whole
+    number counts as it."""
     nearest = round(ratio)
     if abs(ratio - nearest) * 10**_COMPARED_DIGITS <= abs(nearest):
         return nearest
@@ -135,13 +143,15 @@ def _floor(ratio: "Fraction") -> int:
 class Size:
     """An amount of bytes with the unit it is written in: `Size(4, "g")`, immutable.
 
-    `value` and `magnitude` are what was written; `float(size)` and `size.bytes` are bytes; `int(size)` is the value
-    in its own unit, cut to a whole number. Lower-case units are powers of 1024, upper-case ones powers of 1000.
+    `value` and `magnitude` are what was written; `float(size)` and `size.bytes` are bytes;
+    `int(size)` is the value in its own unit, cut to a whole number. Lower-case units are powers of
+    1024, upper-case ones powers of 1000.
 
-    Arithmetic is exact (0.1g * 3 is 0.3g) and keeps the class and the unit of the size; a plain number or text beside
-    `+` and `-` and in comparisons is an amount of bytes or a text such as `"4g"`. Sizes compare and hash by their
-    bytes, whatever the unit or class: a whole number of bytes equals that int, a fraction of a byte is compared to 12
-    significant digits. SizeArgumentError when the value is not a finite number or the unit is unknown.
+    Arithmetic is exact (0.1g * 3 is 0.3g) and keeps the class and the unit of the size; a plain
+    number or text beside `+` and `-` and in comparisons is an amount of bytes or a text such as
+    `"4g"`. Sizes compare and hash by their bytes, whatever the unit or class: a whole number of
+    bytes equals that int, a fraction of a byte is compared to 12 significant digits.
+    SizeArgumentError when the value is not a finite number or the unit is unknown.
     """
 
     __slots__ = ("_magnitude", "_ticks", "_value")
@@ -209,9 +219,10 @@ class Size:
     def value_of(cls, value: "float | int | Size | str") -> Self:
         """The size that `value` describes.
 
-        A size is returned as it is (also a plain `Size` by `Memory.value_of`), a number is bytes, a text is a number
-        with an optional unit behind and an optional `…:` in front: `"20g"`, `"1.5k"`, `"memory::20g"`. From a text
-        `.value` is always a float. SizeError (a RuntimeError and a ValueError) for everything else.
+        A size is returned as it is (also a plain `Size` by `Memory.value_of`), a number is bytes, a
+        text is a number with an optional unit behind and an optional `…:` in front: `"20g"`,
+        `"1.5k"`, `"memory::20g"`. From a text `.value` is always a float. SizeError (a RuntimeError
+        and a ValueError) for everything else.
         """
         if isinstance(value, Size):
             return cast(Self, value)
@@ -293,7 +304,8 @@ class Size:
     __rmul__ = __mul__
 
     def __truediv__(self, other: Any) -> Self:
-        """A size in this unit: the value divided by a number, or how many times the other size fits."""
+        """A size in this unit: the value divided by a number, or how many times the other size
+        fits."""
         if (ratio := self._ratio(other)) is None:
             return NotImplemented
         return self._in_own_unit(ratio)

@@ -1,7 +1,7 @@
 """Names that a package offers and that are imported when somebody first asks for them.
 
-For what costs time to import and most processes never use. The package names them under `TYPE_CHECKING` as usual, for
-type checkers, and gives itself the `__getattr__` that is made here.
+For what costs time to import and most processes never use. The package names them under
+`TYPE_CHECKING` as usual, for type checkers, and gives itself the `__getattr__` that is made here.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,7 +10,8 @@ from typing import Any
 
 
 def offered(package: str, where: Mapping[str, str]) -> Callable[[str], Any]:
-    """A `__getattr__` for a package: the module, within the package, of each name that is offered."""
+    """A `__getattr__` for a package: the module, within the package, of each name that is
+    offered."""
 
     def find(name: str) -> Any:
         module = where.get(name)

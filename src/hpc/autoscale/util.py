@@ -1,7 +1,8 @@
-"""Small things that integrations use under this name: grouping, ids, locks, dicts with a twist, hostnames, JSON.
+"""Small things that integrations use under this name: grouping, ids, locks, dicts with a twist,
+hostnames, JSON.
 
-Published as one module, so it stays one; nothing new belongs here. Reading and checking the configuration lives in
-`hpc.autoscale.config` and is only offered here under its published names.
+Published as one module, so it stays one; nothing new belongs here. Reading and checking the
+configuration lives in `hpc.autoscale.config` and is only offered here under its published names.
 """
 
 import errno
@@ -71,7 +72,8 @@ _log = hpclogging.getLogger(__name__)
 
 
 class IncrementingUUID:
-    """A source of ids that counts: `prefix-0`, `prefix-1`, …, each prefix by itself; without a prefix bare numbers."""
+    """A source of ids that counts: `prefix-0`, `prefix-1`, …, each prefix by itself; without a
+    prefix bare numbers."""
 
     def __init__(self) -> None:
         self._next: dict[str, int] = {}
@@ -85,7 +87,8 @@ class IncrementingUUID:
 
 
 def random_uuid(prefix: str = "") -> str:
-    """A random (version 4) UUID; `uuid.uuid4` takes four times as long, and asks the platform when imported."""
+    """A random (version 4) UUID; `uuid.uuid4` takes four times as long, and asks the platform when
+    imported."""
     h = os.urandom(16).hex()
     return f"{h[:8]}-{h[8:12]}-4{h[13:16]}-{'89ab'[int(h[16], 16) & 3]}{h[17:20]}-{h[20:]}"
 
@@ -108,7 +111,8 @@ def uuid(prefix: str = "") -> str:
 
 
 def partition(node_list: Iterable[T], func: Callable[[T], K]) -> dict[K, list[T]]:
-    """The items by their key, keys in the order of first appearance and items in the given order."""
+    """The items by their key, keys in the order of first appearance and items in the given
+    order."""
     by_key: dict[K, list[T]] = {}
     for item in node_list:
         by_key.setdefault(func(item), []).append(item)
@@ -155,15 +159,17 @@ class NullSingletonLock(SingletonLock):
 class SingletonFileLock(SingletonLock):
     """A lock on a file, which holds the process id of the owner while it is locked.
 
-    The operating system drops the lock when the process ends, however it ends, so a file that was left behind locks
-    nobody out. MultipleInstancesError when somebody else has it, LockUnusableError (one of those) when the file cannot
-    be opened or locked; the content of a file that is locked by somebody else is not touched.
+    The operating system drops the lock when the process ends, however it ends, so a file that was
+    left behind locks nobody out. MultipleInstancesError when somebody else has it,
+    LockUnusableError (one of those) when the file cannot be opened or locked; the content of a file
+    that is locked by somebody else is not touched.
     """
 
     def __init__(self, path: str) -> None:
         self.lockpath = path
         try:
-            # "a+" and not "w", which would empty the file of the owner before we know that there is none
+            # "a+" and not "w", which would empty the file of the owner before we know that there is
+            # none
             self.lockfp = open(path, "a+", encoding="utf-8", opener=_for_us_alone)  # noqa: SIM115
         except OSError as e:
             raise LockUnusableError(f"lock file {path!r} cannot be opened: {e.strerror}") from e
@@ -185,7 +191,8 @@ class SingletonFileLock(SingletonLock):
             self.lockfp.close()
 
     def _write(self, text: str) -> None:
-        """Replace the content, which only tells people who the owner is: the lock is as good without it."""
+        """Replace the content, which only tells people who the owner is: the lock is as good
+        without it."""
         try:
             os.ftruncate(self.lockfp.fileno(), 0)
             os.write(self.lockfp.fileno(), text.encode())
@@ -206,7 +213,8 @@ _HELD = (errno.EAGAIN, errno.EACCES, errno.EDEADLK)
 
 
 def _for_us_alone(path: str, flags: int) -> int:
-    """Open the file; a new one is such that nobody else can open it, since even a reader could lock it."""
+    """Open the file; a new one is such that nobody else can open it, since even a reader could lock
+    it."""
     return os.open(path, flags, 0o600)
 
 
@@ -220,10 +228,11 @@ def _lock_file(file: TextIO) -> None:
 
 
 def new_singleton_lock(config: Mapping[str, Any]) -> SingletonLock:
-    """The lock on `lock_file` of the configuration, or none when that is null. Deprecated: ask the driver for its lock.
+    """The lock on `lock_file` of the configuration, or none when that is null. Deprecated: ask the
+    driver for its lock.
 
-    Without that key it is `system/bootstrap/scalelib.lock` below CYCLECLOUD_HOME (/opt/cycle/jetpack) where that
-    exists, and otherwise `scalelib.lock` in the working directory.
+    Without that key it is `system/bootstrap/scalelib.lock` below CYCLECLOUD_HOME
+    (/opt/cycle/jetpack) where that exists, and otherwise `scalelib.lock` in the working directory.
     """
     # integrations filter this text
     warnings.warn("Please use driver.new_singleton_lock", UserWarning, stacklevel=2)
@@ -247,7 +256,8 @@ def _default_lock_file() -> str:
 
 
 class AliasDict(dict[str, Any]):
-    """A dict whose keys may have other names, too: an alias works like its key and is never listed."""
+    """A dict whose keys may have other names, too: an alias works like its key and is never
+    listed."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -283,11 +293,13 @@ class AliasDict(dict[str, Any]):
 
 
 class ShellDict(dict[str, Any]):
-    """A dict whose items are attributes as well, for typing in a shell: `nodes.ip_0A000004`, `jobs.k_12`.
+    """A dict whose items are attributes as well, for typing in a shell: `nodes.ip_0A000004`,
+    `jobs.k_12`.
 
-    In the attribute's name each character outside of [A-Za-z0-9_] is `_`, and a name that would not begin with a
-    letter begins with `k_`; `prefix` comes first of all. Attributes are those of the moment when it was made. An item
-    that is called like a method of dict is reached by its key only.
+    In the attribute's name each character outside of [A-Za-z0-9_] is `_`, and a name that would not
+    begin with a letter begins with `k_`; `prefix` comes first of all. Attributes are those of the
+    moment when it was made. An item that is called like a method of dict is reached by its key
+    only.
     """
 
     def __init__(self, wrapped: Mapping[str, Any], prefix: str = "") -> None:
@@ -304,7 +316,8 @@ class ShellDict(dict[str, Any]):
 
 
 def json_dump(obj: Any, writer: TextIO | None = None) -> None:
-    """Write JSON, indented by 2, to the writer or stdout; objects say what they are by `to_json` or `to_dict`."""
+    """Write JSON, indented by 2, to the writer or stdout; objects say what they are by `to_json` or
+    `to_dict`."""
     import json
 
     json.dump(obj, writer or sys.stdout, indent=2, default=_to_json)
@@ -315,7 +328,8 @@ def _to_json(obj: object) -> Any:
         if hasattr(obj, method):
             return getattr(obj, method)()
     raise AssertionError(
-        f"expected something that JSON knows or that has to_json or to_dict, found {type(obj).__name__} {obj!r}"
+        "expected something that JSON knows or that has to_json or to_dict, found"
+        f" {type(obj).__name__} {obj!r}"
     )
 
 
@@ -342,7 +356,8 @@ _STANDALONE_HOSTNAME = r"ip-[0-9A-Za-z]{8}"
 
 
 def is_standalone_dns(node_or_bucket: _Configured) -> bool:
-    """Whether CycleCloud names the machines itself, after their addresses (`ip-0A000004`); it does unless told not to."""
+    """Whether CycleCloud names the machines itself, after their addresses (`ip-0A000004`); it does
+    unless told not to."""
     section: Any = node_or_bucket.software_configuration
     for key in ("cyclecloud", "hosts", "standalone_dns"):
         section = section.get(key) if isinstance(section, Mapping) else None
@@ -350,9 +365,11 @@ def is_standalone_dns(node_or_bucket: _Configured) -> bool:
 
 
 def is_valid_hostname(config: Mapping[str, Any], node: _Named) -> bool:
-    """Whether the node has its final name, by the patterns in `valid_hostnames` or, without any, the usual scheme.
+    """Whether the node has its final name, by the patterns in `valid_hostnames` or, without any,
+    the usual scheme.
 
-    A pattern is a regular expression that the short hostname begins with. ConfigurationException when it is none.
+    A pattern is a regular expression that the short hostname begins with. ConfigurationException
+    when it is none.
     """
     if not node.hostname:
         return False
