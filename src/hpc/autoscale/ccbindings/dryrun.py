@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hpc.autoscale.ccbindings.creation import partition_by_set
+from hpc.autoscale.ccbindings.creation_sets import partition_by_set
 from hpc.autoscale.ccbindings.errors import InvalidSelection
 from hpc.autoscale.ccbindings.models import (
     NodeCreationResult,
@@ -18,7 +18,7 @@ from hpc.autoscale.ccbindings.models import (
     NodeManagementResult,
     NodeManagementResultNode,
 )
-from hpc.autoscale.ccbindings.records import record_of
+from hpc.autoscale.ccbindings.node_record import record_of
 from hpc.autoscale.ccbindings.selection import Selection
 from hpc.autoscale.hpctypes import NodeId, NodeStatus
 

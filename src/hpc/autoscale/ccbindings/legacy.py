@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpclogging as logging
-from hpc.autoscale.ccbindings import clusters, creation, errors, foreign, recovery, settings
+from hpc.autoscale.ccbindings import clusters, creation_sets, errors, foreign, recovery, settings
 from hpc.autoscale.ccbindings.dryrun import DryRun
 from hpc.autoscale.ccbindings.models import (
     ClusterStatus,
@@ -97,7 +97,9 @@ class ClusterBinding(SelectingBinding):
         request_id = request_id or str(uuid.uuid4())
         if self.read_only:
             return self._dry_run.create(nodes, request_id)
-        sets = [creation.creation_set(group) for group in creation.partition_by_set(nodes)]
+        sets = [
+            creation_sets.creation_set(group) for group in creation_sets.partition_by_set(nodes)
+        ]
         request = NodeCreationRequest(request_id=request_id, sets=sets)
         request.validate()
         logging.info(

@@ -103,7 +103,7 @@ class Record(dict[str, Any]):
         return Record, (dict(self),)
 
 
-class Kind:
+class FieldType:
     """What the values of one field may be.
 
     `build` makes the attribute from decoded JSON and leaves alone what it cannot understand;
@@ -125,14 +125,14 @@ class Kind:
         return value
 
 
-class _Integer(Kind):
+class _Integer(FieldType):
     """A whole number; 3.0 is one, because JSON does not tell it from 3."""
 
     def build(self, value: Any) -> Any:
         return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-class _Object(Kind):
+class _Object(FieldType):
     """A free-form JSON object, kept as a `Record`."""
 
     def build(self, value: Any) -> Any:
@@ -142,7 +142,7 @@ class _Object(Kind):
         return dict(value) if isinstance(value, Mapping) else value
 
 
-class _Nested(Kind):
+class _Nested(FieldType):
     """Another model."""
 
     def __init__(self, model: type["Model"]) -> None:
@@ -162,10 +162,10 @@ class _Nested(Kind):
         return value.to_dict() if hasattr(value, "to_dict") else value
 
 
-class _List(Kind):
-    """A list of one kind."""
+class _List(FieldType):
+    """A list whose items are all of one type."""
 
-    def __init__(self, item: Kind) -> None:
+    def __init__(self, item: FieldType) -> None:
         super().__init__("a list", lambda value: isinstance(value, list | tuple))
         self._item = item
 
@@ -195,18 +195,18 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-INT: Kind = _Integer("a whole number", _is_integer)
-NUMBER = Kind("a number", _is_number)
-STR = Kind("a string", lambda value: isinstance(value, str))
-BOOL = Kind("true or false", lambda value: isinstance(value, bool))
-RECORD: Kind = _Object("an object", lambda value: isinstance(value, Mapping))
+INT: FieldType = _Integer("a whole number", _is_integer)
+NUMBER = FieldType("a number", _is_number)
+STR = FieldType("a string", lambda value: isinstance(value, str))
+BOOL = FieldType("true or false", lambda value: isinstance(value, bool))
+RECORD: FieldType = _Object("an object", lambda value: isinstance(value, Mapping))
 
 
 class Field:
-    """The declaration of one field: its kind, whether it must be there, and its name in JSON."""
+    """The declaration of one field: its type, whether it must be there, and its name in JSON."""
 
-    def __init__(self, kind: Kind, required: bool, wire: str | None) -> None:
-        self.kind = kind
+    def __init__(self, field_type: FieldType, required: bool, wire: str | None) -> None:
+        self.field_type = field_type
         self.required = required
         self.wire = wire or ""
 
@@ -215,23 +215,23 @@ class Field:
         self.wire = self.wire or first + "".join(word.capitalize() for word in rest)
 
 
-def required(kind: Kind | type["Model"], wire: str | None = None) -> Any:
+def required(field_type: FieldType | type["Model"], wire: str | None = None) -> Any:
     """A field without which `validate` refuses the model."""
-    return Field(_kind(kind), True, wire)
+    return Field(_field_type(field_type), True, wire)
 
 
-def optional(kind: Kind | type["Model"], wire: str | None = None) -> Any:
+def optional(field_type: FieldType | type["Model"], wire: str | None = None) -> Any:
     """A field that may be absent."""
-    return Field(_kind(kind), False, wire)
+    return Field(_field_type(field_type), False, wire)
 
 
-def list_of(kind: Kind | type["Model"]) -> Kind:
-    """A list whose items are all of one kind."""
-    return _List(_kind(kind))
+def list_of(field_type: FieldType | type["Model"]) -> FieldType:
+    """A list whose items are all of one type."""
+    return _List(_field_type(field_type))
 
 
-def _kind(kind: Kind | type["Model"]) -> Kind:
-    return kind if isinstance(kind, Kind) else _Nested(kind)
+def _field_type(field_type: FieldType | type["Model"]) -> FieldType:
+    return field_type if isinstance(field_type, FieldType) else _Nested(field_type)
 
 
 class Model:
@@ -262,7 +262,7 @@ class Model:
         """The model that decoded JSON describes. Raises InvalidModel only when `data` is no object
         at all.
 
-        Values of the wrong kind are kept as they came, for `validate` to name.
+        Values of the wrong type are kept as they came, for `validate` to name.
         """
         if not isinstance(data, Mapping):
             raise InvalidModel(cls.__name__, [f"expected an object, found {_shown(data)}"])
@@ -270,7 +270,7 @@ class Model:
         for key, value in data.items():
             name = cls._by_wire.get(key.lower()) if isinstance(key, str) else None
             if name is not None and value is not None:
-                setattr(model, name, cls._fields[name].kind.build(value))
+                setattr(model, name, cls._fields[name].field_type.build(value))
         return model
 
     @classmethod
@@ -302,7 +302,7 @@ class Model:
         for name, field in self._fields.items():
             value = getattr(self, name)
             if value is not None:
-                plain[field.wire] = field.kind.plain(value)
+                plain[field.wire] = field.field_type.plain(value)
         return plain
 
     def json_encode(self) -> str:
@@ -323,9 +323,9 @@ class Model:
         for name, field in self._fields.items():
             value = getattr(self, name)
             if value is not None:
-                yield from field.kind.faults(value, prefix + field.wire)
+                yield from field.field_type.faults(value, prefix + field.wire)
             elif field.required:
-                yield f"{prefix}{field.wire}: expected {field.kind.expected}, found nothing"
+                yield f"{prefix}{field.wire}: expected {field.field_type.expected}, found nothing"
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):

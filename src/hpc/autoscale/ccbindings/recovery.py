@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Container, Mapping
 from typing import Any
 
-from hpc.autoscale.ccbindings.creation import plain_name
+from hpc.autoscale.ccbindings.creation_sets import plain_name
 from hpc.autoscale.ccbindings.models import (
     NodeCreationRequest,
     NodeCreationRequestSet,

@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.ccbindings import errors
-from hpc.autoscale.ccbindings.pacing import Demand, Pacing, retry_after, warn_of_try
+from hpc.autoscale.ccbindings.pacing import Pacing, RetryAfter, retry_after, warn_of_try
 from hpc.autoscale.ccbindings.replies import Reply, error_for
 from hpc.autoscale.ccbindings.transport import Timeouts, Transport
 from hpc.autoscale.errors import ConfigurationException
@@ -119,8 +119,8 @@ class Session:
         wait = self.asked_to_wait(reply)
         if wait is not None:
             until = self.pacing.now() + wait
-            demand = Demand(until, reply.status_code, errors.shorten(reply.message()))
-            self.pacing.not_before.note((self.url, method, path), demand)
+            asked = RetryAfter(until, reply.status_code, errors.shorten(reply.message()))
+            self.pacing.not_before.note((self.url, method, path), asked)
         return reply
 
     def asked_to_wait(self, reply: Reply) -> float | None:
@@ -198,20 +198,18 @@ class Session:
         return response
 
     def _await_turn(self, method: str, path: str) -> None:
-        demand = self.pacing.not_before.pending((self.url, method, path), self.pacing.now())
-        if demand is None:
+        asked = self.pacing.not_before.pending((self.url, method, path), self.pacing.now())
+        if asked is None:
             return
-        wait = demand.until - self.pacing.now()
+        wait = asked.until - self.pacing.now()
         limit = self.pacing.longest_wait
         if wait > limit:
             advice = (
                 f"the server asks to wait {wait:.0f} s more, the limit is {limit:.0f} s;"
                 " this pass ends"
             )
-            raise errors.Throttled(
-                self.url + path, demand.status_code, demand.message, wait, advice
-            )
-        logging.info("%s asks to wait, trying again in %.1f s: %s", self.url, wait, demand.message)
+            raise errors.Throttled(self.url + path, asked.status_code, asked.message, wait, advice)
+        logging.info("%s asks to wait, trying again in %.1f s: %s", self.url, wait, asked.message)
         self.pacing.sleep(wait)
 
 

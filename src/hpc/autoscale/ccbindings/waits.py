@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hpc.autoscale import hpclogging as logging
-from hpc.autoscale.ccbindings.pacing import PROCESS_WIDE, Demand, NotBefore
+from hpc.autoscale.ccbindings.pacing import PROCESS_WIDE, NotBefore, RetryAfter
 
 Clock = Callable[[], float]
 
@@ -34,7 +34,9 @@ def waits_for(config: Mapping[str, Any]) -> NotBefore:
 
 
 class SavedWaits(NotBefore):
-    """Demands of servers that outlive the process. `now` is the clock of the demands, `wall_clock`
+    """What servers asked for, kept beyond the end of the process.
+
+    `now` is the clock of `RetryAfter.until`, `wall_clock` is
     Unix time.
 
     A file that cannot be read or written costs a warning: then the memory is that of the process.
@@ -49,15 +51,15 @@ class SavedWaits(NotBefore):
         self._path = path
         self._now = now
         self._wall_clock = wall_clock
-        for endpoint, demand in self._read():
-            super().note(endpoint, demand)
+        for endpoint, asked in self._read():
+            super().note(endpoint, asked)
 
-    def note(self, endpoint: tuple[str, str, str], demand: Demand) -> None:
-        """Remember a demand, also on disk."""
-        super().note(endpoint, demand)
+    def note(self, endpoint: tuple[str, str, str], asked: RetryAfter) -> None:
+        """Remember what a server asked for at an endpoint, also on disk."""
+        super().note(endpoint, asked)
         self._write()
 
-    def _read(self) -> list[tuple[tuple[str, str, str], Demand]]:
+    def _read(self) -> list[tuple[tuple[str, str, str], RetryAfter]]:
         try:
             saved = json.loads(self._path.read_text(encoding="utf-8"))
             return [self._decoded(entry) for entry in saved]
@@ -67,22 +69,22 @@ class SavedWaits(NotBefore):
             logging.warning("%s: what servers asked to wait cannot be read: %r", self._path, error)
             return []
 
-    def _decoded(self, entry: dict[str, Any]) -> tuple[tuple[str, str, str], Demand]:
+    def _decoded(self, entry: dict[str, Any]) -> tuple[tuple[str, str, str], RetryAfter]:
         left = min(float(entry["until"]) - self._wall_clock(), float(entry["seconds"]))
-        demand = Demand(self._now() + left, int(entry["status"]), str(entry["message"]))
-        return (str(entry["server"]), str(entry["method"]), str(entry["path"])), demand
+        asked = RetryAfter(self._now() + left, int(entry["status"]), str(entry["message"]))
+        return (str(entry["server"]), str(entry["method"]), str(entry["path"])), asked
 
-    def _encoded(self, endpoint: tuple[str, str, str], demand: Demand) -> dict[str, Any]:
+    def _encoded(self, endpoint: tuple[str, str, str], asked: RetryAfter) -> dict[str, Any]:
         server, method, path = endpoint
-        left = demand.until - self._now()
+        left = asked.until - self._now()
         return {
             "server": server,
             "method": method,
             "path": path,
             "until": self._wall_clock() + left,
             "seconds": left,
-            "status": demand.status_code,
-            "message": demand.message,
+            "status": asked.status_code,
+            "message": asked.message,
         }
 
     def _write(self) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hpc.autoscale import hpclogging as logging
-from hpc.autoscale.ccbindings.creation import plain_name
+from hpc.autoscale.ccbindings.creation_sets import plain_name
 from hpc.autoscale.ccbindings.errors import MutationUnconfirmed, OperationNotFound
 from hpc.autoscale.ccbindings.evidence import answers, check_answers
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface

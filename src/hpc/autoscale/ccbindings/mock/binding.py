@@ -9,7 +9,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, TypeVar
 
 from hpc.autoscale import hpctypes as ht
-from hpc.autoscale.ccbindings.creation import partition_by_set, plain_name
+from hpc.autoscale.ccbindings.creation_sets import partition_by_set, plain_name
 from hpc.autoscale.ccbindings.errors import Conflict, OperationNotFound
 from hpc.autoscale.ccbindings.mock.capacity import Slot
 from hpc.autoscale.ccbindings.mock.cluster import MockCluster

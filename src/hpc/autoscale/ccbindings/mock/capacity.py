@@ -22,7 +22,7 @@ from hpc.autoscale.node.vm_sizes import AuxVMSizeInfo, get_aux_vm_size_info, quo
 
 
 @dataclass(frozen=True)
-class Quotas:
+class MockQuotas:
     """What other buckets of the family and of the region use, and may use. None: nothing but this
     bucket, no limit."""
 
@@ -54,7 +54,7 @@ class Slot:
         return self.bucket.virtual_machine.vcpu_count
 
 
-class Capacity:
+class MockCapacity:
     """All buckets of a cluster, by id. `nodearrays` may be filled by others meanwhile; their
     buckets are not counted."""
 
@@ -67,7 +67,7 @@ class Capacity:
         vm_size: str,
         max_count: int,
         available_count: int,
-        quotas: Quotas,
+        quotas: MockQuotas,
         placement_groups: list[str],
         valid: bool,
     ) -> NodearrayBucketStatus:
@@ -193,7 +193,7 @@ def _new_bucket(
     vm_size: str,
     max_count: int,
     available_count: int,
-    quotas: Quotas,
+    quotas: MockQuotas,
     aux: AuxVMSizeInfo,
 ) -> NodearrayBucketStatus:
     active_cores = (max_count - available_count) * aux.vcpu_count

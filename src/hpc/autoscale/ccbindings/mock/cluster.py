@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import clock
 from hpc.autoscale import hpctypes as ht
-from hpc.autoscale.ccbindings.mock.capacity import Capacity, Quotas
+from hpc.autoscale.ccbindings.mock.capacity import MockCapacity, MockQuotas
 from hpc.autoscale.ccbindings.mock.nodes import MockNode, new_node
 from hpc.autoscale.ccbindings.models import (
     ClusterNodearrayStatus,
@@ -68,7 +68,7 @@ class MockCluster:
         self.state = "Started"
         self.target_state = "Started"
         self.last_used_ip = [10, 1, 0, 1]
-        self._capacity = Capacity()
+        self._capacity = MockCapacity()
         self._operation_status: dict[str, OperationStatus] = {}
         self._results: dict[str, NodeCreationResult | NodeManagementResult] = {}
 
@@ -130,7 +130,7 @@ class MockCluster:
         """
         if nodearray_name not in self.nodearrays:
             raise AutoscaleError(f"Please call add_nodearray first. Found no {nodearray_name!r}")
-        quotas = Quotas(
+        quotas = MockQuotas(
             family_consumed_core_count,
             family_quota_core_count,
             family_quota_count,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.ccbindings.mock.capacity import Slot
-from hpc.autoscale.ccbindings.records import record_of
+from hpc.autoscale.ccbindings.node_record import record_of
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.node import Node
 
