@@ -35,7 +35,7 @@ from hpc.autoscale.cost.formats import (
     az_job_t,
 )
 from hpc.autoscale.cost.rates import Item, catalogue_item, choose, rate_of, text_of
-from hpc.autoscale.cost.report import Machine, hourly_rows, interval_rows
+from hpc.autoscale.cost.report import PriceKey, hourly_rows, interval_rows
 from hpc.autoscale.cost.retail import API, RetailPrices
 from hpc.autoscale.errors import ConfigurationException, did_you_mean
 from hpc.autoscale.hpctypes import Location, VMSize
@@ -104,7 +104,7 @@ class azurecost:
         PriceUnknown when the service has no such price, and other CostErrors when it cannot be
         asked and the catalogue has none either.
         """
-        return self._priced(Machine(sku_name, region, bool(spot), windows=False))
+        return self._priced(PriceKey(sku_name, region, bool(spot), windows=False))
 
     def get_retail_rate(
         self, armskuname: str, armregionname: str, spot: bool, windows: bool = False
@@ -198,8 +198,8 @@ class azurecost:
 
     # -- from machines to rates
 
-    def _priced(self, machine: Machine) -> az_job_retail_t:
-        size, region, spot, windows = machine
+    def _priced(self, key: PriceKey) -> az_job_retail_t:
+        size, region, spot, windows = key
         item = self.get_retail_rate(size, region, spot, windows)
         if item is None:
             raise PriceUnknown(size, region, spot)
@@ -214,11 +214,11 @@ class azurecost:
             text_of(item, "currencyCode"),
         )
 
-    def _rate(self, machine: Machine) -> az_job_retail_t | None:
+    def _rate(self, key: PriceKey) -> az_job_retail_t | None:
         """The price for a row of a report, in which one machine without a price must not cost the
         others theirs."""
         try:
-            return self._priced(machine)
+            return self._priced(key)
         except CostError as error:
             logging.warning("In the cost report without a price: %s", error)
             return None

@@ -92,14 +92,14 @@ class ResponseCache:
 
     def _write(self, key: str, entry: Any) -> None:
         """Write beside and rename over, so that nobody ever reads half an entry."""
-        descriptor, draft = tempfile.mkstemp(suffix=".tmp", dir=self.directory)  # of mode 0600
+        descriptor, temporary = tempfile.mkstemp(suffix=".tmp", dir=self.directory)  # of mode 0600
         try:
             with open(descriptor, "w", encoding="utf-8") as file:
                 json.dump(entry, file)
-            os.replace(draft, self._path(key))
+            os.replace(temporary, self._path(key))
         except OSError:
             with contextlib.suppress(OSError):
-                os.unlink(draft)
+                os.unlink(temporary)
             raise
 
     def _is_usable(self) -> bool:

@@ -26,7 +26,7 @@ SERVER_METER = "CycleCloud estimate"
 has worked out."""
 
 
-class Machine(NamedTuple):
+class PriceKey(NamedTuple):
     """What is priced: a VM size in a region, at spot price or not, with Windows or without."""
 
     sku_name: str
@@ -35,7 +35,7 @@ class Machine(NamedTuple):
     windows: bool
 
 
-Pricing = Callable[[Machine], az_job_retail_t | None]
+Pricing = Callable[[PriceKey], az_job_retail_t | None]
 """The price of a machine; None when it is not known."""
 
 
@@ -60,9 +60,9 @@ def hourly_rows(
         yield az_array_hourly_retail_t(interval.start, interval.end, *row)
 
 
-def machine_of(details: ClusterUsageItemDetails) -> Machine:
-    """The machine that was used."""
-    return Machine(
+def price_key_of(details: ClusterUsageItemDetails) -> PriceKey:
+    """What is asked of a price list for the machine that was used."""
+    return PriceKey(
         details.vm_size or "",
         details.region or "",
         (details.priority or "").lower() == "spot",
@@ -75,12 +75,12 @@ def _undivided(item: ClusterUsageItem) -> ClusterUsageItemDetails:
 
 
 def _row(nodearray: str, details: ClusterUsageItemDetails, price: Pricing) -> az_array_retail_t:
-    machine = machine_of(details)
-    priced = price(machine) if machine.sku_name and machine.region else None
+    key = price_key_of(details)
+    priced = price(key) if key.sku_name and key.region else None
     hours = _machine_hours(details)
     if priced is not None and priced.rate is not None and hours is not None:
         return az_array_retail_t(nodearray, details.hours, hours * priced.rate, *priced)
-    size, region, spot, _ = machine
+    size, region, spot, _ = key
     meter, currency = ("", "") if details.cost is None else (SERVER_METER, "USD")
     unpriced = az_job_retail_t(size, region, spot, meter, "", "", None, currency)
     return az_array_retail_t(nodearray, details.hours, details.cost, *unpriced)

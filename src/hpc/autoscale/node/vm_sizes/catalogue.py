@@ -13,7 +13,13 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from hpc.autoscale import hpclogging as logging
-from hpc.autoscale.node.vm_sizes.records import UNKNOWN_FAMILY, Compact, Record, expand, shell
+from hpc.autoscale.node.vm_sizes.size_formats import (
+    UNKNOWN_FAMILY,
+    Compact,
+    SizeRecord,
+    expand,
+    shell,
+)
 
 RESOURCE_FILE: str = os.path.join(os.path.dirname(os.path.dirname(__file__)), "vm_sizes.json")
 """Path of the size table that comes with the package."""
@@ -26,7 +32,7 @@ class Facts(NamedTuple):
     sizes: Mapping[str, Compact] = MappingProxyType({})
     locations: frozenset[str] = frozenset()
     proxies: Mapping[str, str] = MappingProxyType({})
-    records: Mapping[str, Mapping[str, Record]] = MappingProxyType({})
+    records: Mapping[str, Mapping[str, SizeRecord]] = MappingProxyType({})
 
 
 NOTHING = Facts()
@@ -48,7 +54,7 @@ def read_packaged(path: str) -> Facts:
         return NOTHING
 
 
-class SizeTable(Mapping[str, Mapping[str, Record]]):
+class SizeTable(Mapping[str, Mapping[str, SizeRecord]]):
     """location -> VM size -> record, read from `path` when first looked into.
 
     A record is made for each look-up and belongs to the caller. `on_change` callables are called
@@ -93,7 +99,7 @@ class SizeTable(Mapping[str, Mapping[str, Record]]):
         self._sizes = sizes
         self._by_case = {}
 
-    def find(self, location: str, vm_size: str) -> Record | None:
+    def find(self, location: str, vm_size: str) -> SizeRecord | None:
         """The record of a size, in the location or in the one that stands in for it; None when it
         is unknown.
 
@@ -104,19 +110,19 @@ class SizeTable(Mapping[str, Mapping[str, Record]]):
             found = self.exactly(location, usual)
         return found
 
-    def exactly(self, location: str, vm_size: str) -> Record | None:
+    def exactly(self, location: str, vm_size: str) -> SizeRecord | None:
         """As `find`, with the size as written."""
         base = self._made(location, vm_size) or self._borrowed(location, vm_size)
         return self._laid_over(base, location, vm_size)
 
-    def _borrowed(self, location: str, vm_size: str) -> Record | None:
+    def _borrowed(self, location: str, vm_size: str) -> SizeRecord | None:
         other = self.stand_in(location)
         if other is None:
             return None
         logging.debug("Using the VM sizes of %s for %s", other, location)
         return self._laid_over(self._made(other, vm_size), other, vm_size)
 
-    def _laid_over(self, base: Record | None, location: str, vm_size: str) -> Record | None:
+    def _laid_over(self, base: SizeRecord | None, location: str, vm_size: str) -> SizeRecord | None:
         """The user's record if there is one. Without a core count it describes no machine but
         corrects the base."""
         given = self._override.records.get(location, {}).get(vm_size)
@@ -126,7 +132,7 @@ class SizeTable(Mapping[str, Mapping[str, Record]]):
         inherited = {} if "vCPUs" in given["capabilities"] else base["capabilities"]
         return {**base, **given, "capabilities": {**inherited, **given["capabilities"]}}
 
-    def _made(self, location: str, vm_size: str) -> Record | None:
+    def _made(self, location: str, vm_size: str) -> SizeRecord | None:
         if not self._is_listed(location):
             return None
         compact = self._sizes.get(vm_size)
@@ -165,7 +171,7 @@ class SizeTable(Mapping[str, Mapping[str, Record]]):
             families.update(record.get("family") for record in records.values())
         return {family for family in families if family and family != UNKNOWN_FAMILY}
 
-    def __getitem__(self, location: str) -> Mapping[str, Record]:
+    def __getitem__(self, location: str) -> Mapping[str, SizeRecord]:
         if location not in self:
             raise KeyError(location)
         return Region(self, location)
@@ -195,14 +201,14 @@ class SizeTable(Mapping[str, Mapping[str, Record]]):
         return f"SizeTable({self.path!r})"
 
 
-class Region(Mapping[str, Record]):
+class Region(Mapping[str, SizeRecord]):
     """The sizes of one location, as a mapping from size to record."""
 
     def __init__(self, table: SizeTable, location: str) -> None:
         self._table = table
         self._location = location
 
-    def __getitem__(self, vm_size: str) -> Record:
+    def __getitem__(self, vm_size: str) -> SizeRecord:
         found = self._table.exactly(self._location, vm_size)
         if found is None:
             raise KeyError(vm_size)

@@ -15,7 +15,7 @@ from typing import Any
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.node.vm_sizes.catalogue import NOTHING, VM_SIZES
 from hpc.autoscale.node.vm_sizes.overrides import read_override
-from hpc.autoscale.node.vm_sizes.records import UNKNOWN_FAMILY, capability_value
+from hpc.autoscale.node.vm_sizes.size_formats import UNKNOWN_FAMILY, capability_value
 from hpc.autoscale.util import ShellDict
 
 

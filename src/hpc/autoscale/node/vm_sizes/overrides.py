@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.errors import ConfigurationException, did_you_mean, unreadable
 from hpc.autoscale.node.vm_sizes.catalogue import Facts
-from hpc.autoscale.node.vm_sizes.records import FIELDS, Record, capability_value
+from hpc.autoscale.node.vm_sizes.size_formats import FIELDS, SizeRecord, capability_value
 
 _PROXIES = "proxied-locations"
 _SHORT_FORM_KEYS = ("sizes", "locations", _PROXIES)
@@ -145,7 +145,7 @@ def _short_record(given: Any, path: str) -> dict[str, Any]:
 
 
 def _from_records(data: Mapping[str, Any]) -> Facts:
-    records: dict[str, dict[str, Record]] = {}
+    records: dict[str, dict[str, SizeRecord]] = {}
     for location, sizes in _without_comments(data):
         if location == _PROXIES:
             continue
@@ -155,7 +155,7 @@ def _from_records(data: Mapping[str, Any]) -> Facts:
     return Facts(proxies=_proxies(data), records=records)
 
 
-def _record(given: Any, name: str, path: str) -> Record:
+def _record(given: Any, name: str, path: str) -> SizeRecord:
     given = _object(given, path)
     if "capabilities" not in given:
         raise Wrong(
@@ -184,7 +184,7 @@ def _capabilities(given: Any, path: str) -> dict[str, Any]:
 def _from_skus(skus: Sequence[Any]) -> Facts:
     """SKU objects of Azure's API. Those that are no virtual machines are passed over. Region names
     are lower case everywhere else, whatever case this API gives them."""
-    records: dict[str, dict[str, Record]] = {}
+    records: dict[str, dict[str, SizeRecord]] = {}
     for index, sku in enumerate(skus):
         path = f"[{index}]"
         sku = _object(sku, path)
@@ -195,7 +195,7 @@ def _from_skus(skus: Sequence[Any]) -> Facts:
             _expect(f"{path}.name", "the name of a VM size", name)
         capabilities = _capabilities(sku.get("capabilities") or [], f"{path}.capabilities")
         for location in _sku_locations(sku, f"{path}.locations"):
-            record: Record = {"name": name, "location": location, "capabilities": capabilities}
+            record: SizeRecord = {"name": name, "location": location, "capabilities": capabilities}
             record.update({k: sku[k] for k in ("family", "size", "tier") if sku.get(k)})
             records.setdefault(location, {})[name] = record
     if not records:

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-Record = dict[str, Any]
+SizeRecord = dict[str, Any]
 Compact = Mapping[str, Any]
 
 UNKNOWN_FAMILY = "unknown"
 
 
-class Field(NamedTuple):
+class CapabilityField(NamedTuple):
     """How one key of the short form reads: the capability it stands for, its kind, and what to
     multiply it by."""
 
@@ -25,30 +25,30 @@ class Field(NamedTuple):
     factor: int = 1
 
 
-FIELDS: dict[str, Field] = {
-    "vcpus": Field("vCPUs", int),
-    "vcpus_avail": Field("vCPUsAvailable", int),
-    "per_core": Field("vCPUsPerCore", int),
-    "mem_gib": Field("MemoryGB", float),
-    "gpus": Field("GPUs", int),
-    "gpu": Field("GPUModel", str),
-    "gpu_mem_gib": Field("GPUMemoryGB", float),
-    "gpu_frac": Field("GPUFraction", float),
-    "rdma": Field("RdmaEnabled", bool),
-    "accel_net": Field("AcceleratedNetworkingEnabled", bool),
-    "spot": Field("LowPriorityCapable", bool),
-    "premium_io": Field("PremiumIO", bool),
-    "arch": Field("CpuArchitectureType", str),
-    "temp_gib": Field("MaxResourceVolumeMB", float, 1024),
-    "nvme_gib": Field("NvmeDiskSizeInMiB", float, 1024),
-    "parent": Field("ParentSize", str),
+FIELDS: dict[str, CapabilityField] = {
+    "vcpus": CapabilityField("vCPUs", int),
+    "vcpus_avail": CapabilityField("vCPUsAvailable", int),
+    "per_core": CapabilityField("vCPUsPerCore", int),
+    "mem_gib": CapabilityField("MemoryGB", float),
+    "gpus": CapabilityField("GPUs", int),
+    "gpu": CapabilityField("GPUModel", str),
+    "gpu_mem_gib": CapabilityField("GPUMemoryGB", float),
+    "gpu_frac": CapabilityField("GPUFraction", float),
+    "rdma": CapabilityField("RdmaEnabled", bool),
+    "accel_net": CapabilityField("AcceleratedNetworkingEnabled", bool),
+    "spot": CapabilityField("LowPriorityCapable", bool),
+    "premium_io": CapabilityField("PremiumIO", bool),
+    "arch": CapabilityField("CpuArchitectureType", str),
+    "temp_gib": CapabilityField("MaxResourceVolumeMB", float, 1024),
+    "nvme_gib": CapabilityField("NvmeDiskSizeInMiB", float, 1024),
+    "parent": CapabilityField("ParentSize", str),
 }
 """Every key of the short form but `family`, which is not a capability."""
 
 _BELOW = {field.capability: False for field in FIELDS.values() if field.kind is bool}
 
 
-def expand(name: str, location: str, compact: Compact) -> Record:
+def expand(name: str, location: str, compact: Compact) -> SizeRecord:
     """The published record of a size, made anew for each call. Flags that are not given are False,
     the architecture x64; a number that is not given is absent, because it is unknown."""
     capabilities: dict[str, Any] = {**_BELOW, "CpuArchitectureType": "x64"}
@@ -61,7 +61,7 @@ def expand(name: str, location: str, compact: Compact) -> Record:
     return shell(name, location, compact.get("family"), capabilities)
 
 
-def shell(name: str, location: str, family: str | None, capabilities: dict[str, Any]) -> Record:
+def shell(name: str, location: str, family: str | None, capabilities: dict[str, Any]) -> SizeRecord:
     """A published record around the given capabilities; tier and size follow from the name."""
     tier, _, size = name.partition("_")
     return {
