@@ -15,7 +15,8 @@ from typing import Any
 from hpc.autoscale.ccbindings import models
 from hpc.autoscale.ccbindings.errors import InvalidModel
 from hpc.autoscale.errors import did_you_mean
-from hpc.autoscale.simulator import actions, creation
+from hpc.autoscale.simulator import actions, creation_requests
+from hpc.autoscale.simulator.attributes import MANAGED, merged, node_record, timestamp
 from hpc.autoscale.simulator.description import (
     ClusterDescription,
     Description,
@@ -27,9 +28,8 @@ from hpc.autoscale.simulator.errors import BadRequest, Conflict, NotFound
 from hpc.autoscale.simulator.filters import compile_filter
 from hpc.autoscale.simulator.lifecycle import Event, Phase
 from hpc.autoscale.simulator.limits import Tally
-from hpc.autoscale.simulator.nodes import Cause, SimNode, flag
+from hpc.autoscale.simulator.nodes import EventCause, SimNode, flag
 from hpc.autoscale.simulator.orchestrator import Entry, Orchestrator
-from hpc.autoscale.simulator.records import MANAGED, merged, node_record, timestamp
 from hpc.autoscale.simulator.status import cluster_status
 from hpc.autoscale.simulator.usage import UsageQuery
 
@@ -47,9 +47,9 @@ class Operation:
     request_id: str | None
     node_ids: list[str] = field(default_factory=list)
 
-    def cause(self, action: str = "") -> Cause:
+    def cause(self, action: str = "") -> EventCause:
         """This operation as the reason why something happens to a node."""
-        return Cause("rest", action or self.action, self.operation_id, self.request_id or "")
+        return EventCause("rest", action or self.action, self.operation_id, self.request_id or "")
 
     def status(self) -> models.OperationStatus:
         """What the protocol shows of it."""
@@ -75,12 +75,12 @@ class Cloud:
         }
         self.orchestrator = Orchestrator(now, rng, new_id, note, capacity)
         self.clusters = {
-            name: Cluster(cluster, self) for name, cluster in description.clusters.items()
+            name: SimCluster(cluster, self) for name, cluster in description.clusters.items()
         }
         self._operations: dict[str, Operation] = {}
         self._by_request: dict[str, Operation] = {}
 
-    def cluster(self, name: str) -> "Cluster":
+    def cluster(self, name: str) -> "SimCluster":
         """The cluster of that name. Raises NotFound."""
         if name not in self.clusters:
             raise NotFound(f"There is no cluster {name!r}{did_you_mean(name, self.clusters)}")
@@ -136,7 +136,7 @@ class Cloud:
             self.orchestrator.capacity[region, size.lower()] = count
 
 
-class Cluster:
+class SimCluster:
     """One cluster: what the endpoints below `/clusters/{cluster}` do."""
 
     def __init__(self, description: ClusterDescription, cloud: Cloud) -> None:
@@ -165,7 +165,7 @@ class Cluster:
             placement_group=None,
             attributes=alone.attributes,
             request_id=None,
-            cause=Cause("description"),
+            cause=EventCause("description"),
         )
         orchestrator.add(node)
         if flag(node.attributes, "StartAutomatically", default=True):
@@ -193,7 +193,7 @@ class Cluster:
         return -1.0 if when is None else orchestrator.now - when
 
     def note_shortfall(
-        self, array: Nodearray, size: MachineType, message: str, cause: Cause
+        self, array: Nodearray, size: MachineType, message: str, cause: EventCause
     ) -> None:
         """Write into the journal that fewer nodes than wanted could be added."""
         self.cloud.orchestrator.note(
@@ -265,9 +265,9 @@ class Cluster:
         """
         _check_form(request)
         self.cloud.check_unused(request.request_id)
-        plans = creation.plan(self, request)
+        plans = creation_requests.plan(self, request)
         operation = self.cloud.begin(self.name, "create", request.request_id)
-        return creation.carry_out(self, plans, operation, operation.cause())
+        return creation_requests.carry_out(self, plans, operation, operation.cause())
 
     def scale(
         self, nodearray: str, total_cores: int | None, total_nodes: int | None
@@ -278,18 +278,18 @@ class Cluster:
         if (total_cores or 0) < 0 or (total_nodes or 0) < 0:
             raise Conflict("expected a total of 0 or more")
         array = self.nodearray(nodearray)
-        size = creation.preferred(array)
+        size = creation_requests.preferred(array)
         active = [node for node in self.nodes() if node.counts and node.nodearray is array]
         if total_nodes is not None:
             missing = total_nodes - len(active)
         else:
             cores = sum(node.machine_type.vcpus for node in active)
             missing = math.ceil(((total_cores or 0) - cores) / size.vcpus)
-        wanted = creation.SetPlan(
+        wanted = creation_requests.SetPlan(
             array, size, max(0, missing), array.attributes, None, f"{array.name}-%d", 1
         )
         operation = self.cloud.begin(self.name, "create", None)
-        return creation.carry_out(self, [wanted], operation, operation.cause("scale"))
+        return creation_requests.carry_out(self, [wanted], operation, operation.cause("scale"))
 
     def manage(
         self, action: str, request: models.NodeManagementRequest

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from hpc.autoscale.ccbindings import models
-from hpc.autoscale.simulator.cluster import Cluster
+from hpc.autoscale.simulator.attributes import node_record
+from hpc.autoscale.simulator.cluster import SimCluster
 from hpc.autoscale.simulator.journal import Journal
 from hpc.autoscale.simulator.loading import load_description
-from hpc.autoscale.simulator.records import node_record
 from hpc.autoscale.simulator.runtime import Runtime, new_clock
 from hpc.autoscale.simulator.server import SimulatorServer
 
@@ -25,7 +25,7 @@ class ClusterHandle:
         self._runtime = runtime
         self._call(lambda cluster: None)
 
-    def _call(self, act: Callable[[Cluster], T]) -> T:
+    def _call(self, act: Callable[[SimCluster], T]) -> T:
         return self._runtime.call(lambda cloud: act(cloud.cluster(self.name)))
 
     def nodes(self) -> list[models.Record]:

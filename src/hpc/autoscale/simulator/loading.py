@@ -22,6 +22,7 @@ from hpc.autoscale.node.vm_sizes import (
     quota_family,
     suggest_vm_size,
 )
+from hpc.autoscale.simulator.attributes import MANAGED
 from hpc.autoscale.simulator.description import (
     DEFAULT_CLUSTER_NODES,
     DEFAULT_SCALESET_SIZE,
@@ -37,7 +38,6 @@ from hpc.autoscale.simulator.description import (
 from hpc.autoscale.simulator.errors import DescriptionError
 from hpc.autoscale.simulator.faults import read_faults
 from hpc.autoscale.simulator.reading import Section, read_json_file
-from hpc.autoscale.simulator.records import MANAGED
 from hpc.autoscale.simulator.templating import PLACEHOLDERS, placeholders
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -126,9 +126,9 @@ def _check_names(
             raise DescriptionError(
                 f"{path}: expected names of letters, digits, {others}, found {name!r}"
             )
-        twin = seen.setdefault(name.lower(), name)
-        if twin != name:
-            raise DescriptionError(f"{path}.{name}: this name is taken by {twin!r}")
+        earlier = seen.setdefault(name.lower(), name)
+        if earlier != name:
+            raise DescriptionError(f"{path}.{name}: this name is taken by {earlier!r}")
 
 
 def _region(name: str, section: Section) -> Region:

@@ -1,6 +1,6 @@
 """One simulated node: what the model remembers about it, and nothing of how it changes.
 
-`orchestrator` moves nodes through their phases; `records` shows them to callers.
+`orchestrator` moves nodes through their phases; `attributes` shows them to callers.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from hpc.autoscale.simulator.lifecycle import FACTS, Phase
 
 
 @dataclass(frozen=True)
-class Cause:
+class EventCause:
     """Why something happens to a node.
 
     `kind` is "rest" for a request of the protocol (`action`, `operation_id` and `request_id` then
@@ -36,7 +36,7 @@ class Cause:
         }
 
 
-class Machine(Enum):
+class MachineState(Enum):
     """The local process that stands in for a node's VM, as far as the model knows."""
 
     NONE = "none"
@@ -62,14 +62,14 @@ class SimNode:
     placement_group: str | None
     attributes: Mapping[str, Any]
     request_id: str | None
-    cause: Cause
+    cause: EventCause
     phase: Phase = Phase.OFF
     entered: int = 0
     elapsed: bool = False
     boot_fails: bool = False
     drop_record: bool = False
     vm_running: bool = False
-    machine: Machine = Machine.NONE
+    machine: MachineState = MachineState.NONE
     instance_id: str | None = None
     private_ip: str | None = None
     hostname: str | None = None

@@ -15,7 +15,7 @@ from typing import Any
 
 from hpc.autoscale.simulator.description import MachineTemplate
 from hpc.autoscale.simulator.lifecycle import FACTS, Event, Phase, after
-from hpc.autoscale.simulator.nodes import Cause, Machine, SimNode
+from hpc.autoscale.simulator.nodes import EventCause, MachineState, SimNode
 from hpc.autoscale.simulator.usage import UsageLog
 
 Entry = dict[str, Any]
@@ -88,7 +88,9 @@ class Orchestrator:
         self.nodes[node.node_id] = node
         self.record("created", node)
 
-    def fire(self, node: SimNode, event: Event, cause: Cause | None = None, why: str = "") -> bool:
+    def fire(
+        self, node: SimNode, event: Event, cause: EventCause | None = None, why: str = ""
+    ) -> bool:
         """Let `event` happen to a node, if it can in its phase; whether it did. `why` is for its
         StatusMessage."""
         target = after(node.phase, event)
@@ -130,8 +132,8 @@ class Orchestrator:
     def machine_up(self, node_id: str, pid: int) -> None:
         """The local machine of a node runs and is ready."""
         node = self.nodes.get(node_id)
-        if node is not None and node.machine is Machine.STARTING:
-            node.machine = Machine.UP
+        if node is not None and node.machine is MachineState.STARTING:
+            node.machine = MachineState.UP
             self.record("machine_up", node, pid=pid)
             if node.elapsed:
                 self._end_phase(node)
@@ -140,13 +142,13 @@ class Orchestrator:
         """The local machine of a node has ended and been reaped, as ordered or (then the node
         fails) by itself."""
         node = self.nodes.get(node_id)
-        if node is None or node.machine is Machine.NONE:
+        if node is None or node.machine is MachineState.NONE:
             return
-        ordered = node.machine is Machine.STOPPING
-        node.machine = Machine.NONE
+        ordered = node.machine is MachineState.STOPPING
+        node.machine = MachineState.NONE
         self.record("machine_gone", node, message)
         if not ordered:
-            self.fire(node, Event.FAIL, Cause("machine_exited"), message)
+            self.fire(node, Event.FAIL, EventCause("machine_exited"), message)
         elif node.phase is Phase.PREPARING:
             self._start_machine(node)
         elif node.elapsed:
@@ -156,19 +158,19 @@ class Orchestrator:
         """The local machine of a node ended by itself and is started again, as its template
         says."""
         node = self.nodes.get(node_id)
-        if node is not None and node.machine in (Machine.STARTING, Machine.UP):
-            node.machine = Machine.STARTING
+        if node is not None and node.machine in (MachineState.STARTING, MachineState.UP):
+            node.machine = MachineState.STARTING
             self.record("machine_restarts", node, message)
 
     def _start_machine(self, node: SimNode) -> None:
         template = node.nodearray.machine
-        if template is not None and node.machine is Machine.NONE:
-            node.machine = Machine.STARTING
+        if template is not None and node.machine is MachineState.NONE:
+            node.machine = MachineState.STARTING
             self.orders.append(MachineOrder(node.node_id, template, self._facts(node)))
 
     def _stop_machine(self, node: SimNode, hard: bool = False) -> None:
-        if node.machine in (Machine.STARTING, Machine.UP):
-            node.machine = Machine.STOPPING
+        if node.machine in (MachineState.STARTING, MachineState.UP):
+            node.machine = MachineState.STOPPING
             self.orders.append(MachineOrder(node.node_id, hard=hard))
 
     def _facts(self, node: SimNode) -> dict[str, object]:
@@ -276,10 +278,10 @@ class Orchestrator:
         elif phase is Phase.READY:
             self.evict(node)
         elif phase is Phase.EVICTING:
-            self.fire(node, Event.TERMINATE, Cause("evicted"))
+            self.fire(node, Event.TERMINATE, EventCause("evicted"))
         elif phase is Phase.FAILED:
             self.fire(node, Event.TERMINATE)
-        elif node.machine is Machine.NONE:
+        elif node.machine is MachineState.NONE:
             ends = {Phase.TERMINATING: Event.VM_DELETED, Phase.DEALLOCATING: Event.VM_STOPPED}
             self.fire(node, ends.get(phase, Event.VM_STARTED))
 
@@ -292,7 +294,7 @@ class Orchestrator:
         bucket = (node.cluster, node.nodearray.name, size.lower())
         self.capacity_failures[bucket] = self.now
         why = f"AllocationFailed: {region} has no capacity left for {size} (it has {capacity})"
-        self.fire(node, Event.VM_REFUSED, Cause("allocation_failed"), why)
+        self.fire(node, Event.VM_REFUSED, EventCause("allocation_failed"), why)
 
     def _running(self, region: str, size: str) -> int:
         return sum(
@@ -304,19 +306,21 @@ class Orchestrator:
 
     def _configure(self, node: SimNode) -> None:
         if node.boot_fails:
-            self.fire(node, Event.FAIL, Cause("boot_failed"), "The node could not be configured")
-        elif node.nodearray.machine is None or node.machine is Machine.UP:
+            self.fire(
+                node, Event.FAIL, EventCause("boot_failed"), "The node could not be configured"
+            )
+        elif node.nodearray.machine is None or node.machine is MachineState.UP:
             self.fire(node, Event.CONFIGURED)
 
     # ---------------------------------------------------------------- accidents
 
     def evict(self, node: SimNode) -> bool:
         """Give a spot node notice of its eviction; whether it could be given."""
-        return self.fire(node, Event.EVICT, Cause("evicted"), "Waiting for eviction (Preempt)")
+        return self.fire(node, Event.EVICT, EventCause("evicted"), "Waiting for eviction (Preempt)")
 
     def fail(self, nodes: Iterable[SimNode], why: str) -> list[str]:
         """Let nodes fail now; the names of those that could."""
-        cause = Cause("control", "fail")
+        cause = EventCause("control", "fail")
         return [node.name for node in nodes if self.fire(node, Event.FAIL, cause, why)]
 
 

@@ -18,7 +18,7 @@ from hpc.autoscale.simulator.cluster import Cloud
 from hpc.autoscale.simulator.description import Description
 from hpc.autoscale.simulator.faults import Fault, FaultBook
 from hpc.autoscale.simulator.journal import Journal
-from hpc.autoscale.simulator.machines import Machines
+from hpc.autoscale.simulator.machines import LocalMachines
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ class Runtime:
     ) -> None:
         self.clock = clock
         self.journal = Journal(journal)
-        self.machines = Machines(work_dir, self)
+        self.machines = LocalMachines(work_dir, self)
         self.cloud = Cloud(
             description, clock.now(), _random(seed, "behaviour"), _ids(seed), self.journal.write
         )

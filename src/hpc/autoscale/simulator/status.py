@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from hpc.autoscale.ccbindings import models
-from hpc.autoscale.simulator.creation import room_for
+from hpc.autoscale.simulator.attributes import node_record, nodearray_record
+from hpc.autoscale.simulator.creation_requests import room_for
 from hpc.autoscale.simulator.description import MachineType, Nodearray
 from hpc.autoscale.simulator.limits import (
     Tally,
@@ -19,15 +20,14 @@ from hpc.autoscale.simulator.limits import (
     quota_limits,
 )
 from hpc.autoscale.simulator.nodes import SimNode
-from hpc.autoscale.simulator.records import node_record, nodearray_record
 
 if TYPE_CHECKING:
-    from hpc.autoscale.simulator.cluster import Cluster
+    from hpc.autoscale.simulator.cluster import SimCluster
 
 _Members = Mapping[tuple[str, str], list[SimNode]]
 
 
-def cluster_status(cluster: "Cluster", with_nodes: bool) -> models.ClusterStatus:
+def cluster_status(cluster: "SimCluster", with_nodes: bool) -> models.ClusterStatus:
     """The status of a cluster; `with_nodes` adds the records of the nodes that are not off, and the
     names in buckets."""
     nodes = cluster.nodes()
@@ -59,7 +59,7 @@ def cluster_status(cluster: "Cluster", with_nodes: bool) -> models.ClusterStatus
 
 
 def _bucket(
-    cluster: "Cluster",
+    cluster: "SimCluster",
     array: Nodearray,
     size: MachineType,
     tally: Tally,
@@ -102,7 +102,7 @@ def _bucket(
 
 
 def _groups(
-    cluster: "Cluster", array: Nodearray, size: MachineType, tally: Tally, mine: list[SimNode]
+    cluster: "SimCluster", array: Nodearray, size: MachineType, tally: Tally, mine: list[SimNode]
 ) -> list[models.PlacementGroupStatus]:
     """The placement groups that the description names, and those that a node is in."""
     in_use = (node.placement_group for node in mine if node.placement_group)
@@ -119,7 +119,7 @@ def _groups(
 
 def _fill_quotas(
     bucket: models.NodearrayBucketStatus,
-    cluster: "Cluster",
+    cluster: "SimCluster",
     array: Nodearray,
     size: MachineType,
     tally: Tally,

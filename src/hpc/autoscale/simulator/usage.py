@@ -1,6 +1,6 @@
 """How long the VMs of clusters ran, and the answer to GET usage that is made of it.
 
-The orchestrator tells a `UsageLog` when a VM begins and ends; `Cluster.usage` asks it. A VM is
+The orchestrator tells a `UsageLog` when a VM begins and ends; `SimCluster.usage` asks it. A VM is
 counted from when it is up to when it is gone, as it is billed. There are no prices here: a report
 has core-hours and no cost.
 """
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from hpc.autoscale.ccbindings import models
+from hpc.autoscale.simulator.attributes import timestamp
 from hpc.autoscale.simulator.errors import BadRequest
 from hpc.autoscale.simulator.nodes import SimNode
 from hpc.autoscale.simulator.reading import shown
-from hpc.autoscale.simulator.records import timestamp
 
 TIMEFRAMES = ("monthToDate", "lastMonth", "weekToDate", "custom")
 GRANULARITIES = ("daily", "hourly", "total")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale.ccbindings import models
 from hpc.autoscale.errors import did_you_mean
+from hpc.autoscale.simulator.attributes import merged
 from hpc.autoscale.simulator.description import MachineType, Nodearray
 from hpc.autoscale.simulator.errors import Conflict
 from hpc.autoscale.simulator.lifecycle import Event
@@ -23,11 +24,10 @@ from hpc.autoscale.simulator.limits import (
     quota_limits,
     room,
 )
-from hpc.autoscale.simulator.nodes import Cause, SimNode, flag
-from hpc.autoscale.simulator.records import merged
+from hpc.autoscale.simulator.nodes import EventCause, SimNode, flag
 
 if TYPE_CHECKING:
-    from hpc.autoscale.simulator.cluster import Cluster, Operation
+    from hpc.autoscale.simulator.cluster import Operation, SimCluster
 
 _NAME_FORMAT = re.compile(r"[A-Za-z0-9_.-]*%(?:0[1-9])?d[A-Za-z0-9_.-]*")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -52,7 +52,7 @@ class SetPlan:
     name_offset: int
 
 
-def plan(cluster: "Cluster", request: models.NodeCreationRequest) -> list[SetPlan]:
+def plan(cluster: "SimCluster", request: models.NodeCreationRequest) -> list[SetPlan]:
     """What a request of the right form asks for. Raises Conflict for the first thing that is
     invalid."""
     if not request.sets:
@@ -64,7 +64,7 @@ def plan(cluster: "Cluster", request: models.NodeCreationRequest) -> list[SetPla
     return plans
 
 
-def _plan_set(cluster: "Cluster", wanted: models.NodeCreationRequestSet, path: str) -> SetPlan:
+def _plan_set(cluster: "SimCluster", wanted: models.NodeCreationRequestSet, path: str) -> SetPlan:
     array = cluster.nodearray(wanted.nodearray)
     if wanted.count < 1:
         raise Conflict(f"{path}.count: expected 1 or more, found {wanted.count}")
@@ -105,7 +105,7 @@ def _check_form(form: str, count: int, path: str) -> None:
         )
 
 
-def _check_plain_names(cluster: "Cluster", plans: Sequence[SetPlan]) -> None:
+def _check_plain_names(cluster: "SimCluster", plans: Sequence[SetPlan]) -> None:
     """A name that is asked for as it is must be free, unlike one with a number to choose."""
     used = {node.name.lower() for node in cluster.nodes()}
     for index, wanted in enumerate(plans):
@@ -135,7 +135,7 @@ def preferred(array: Nodearray) -> MachineType:
 
 
 def room_for(
-    cluster: "Cluster", array: Nodearray, size: MachineType, tally: Tally
+    cluster: "SimCluster", array: Nodearray, size: MachineType, tally: Tally
 ) -> tuple[int, str]:
     """How many nodes may be created now, and what allows no more."""
     if size.invalid_reason:
@@ -158,7 +158,7 @@ def _tightest(limits: Sequence[Limit], tally: Tally) -> tuple[int, str]:
 
 
 def carry_out(
-    cluster: "Cluster", plans: Sequence[SetPlan], operation: "Operation", cause: Cause
+    cluster: "SimCluster", plans: Sequence[SetPlan], operation: "Operation", cause: EventCause
 ) -> models.NodeCreationResult:
     """Add the nodes of each set, as far as there is room."""
     names = _Names(cluster, plans)
@@ -188,7 +188,7 @@ def carry_out(
 
 
 def _room_for_set(
-    cluster: "Cluster", wanted: SetPlan, starts: bool, tally: Tally
+    cluster: "SimCluster", wanted: SetPlan, starts: bool, tally: Tally
 ) -> tuple[int, str]:
     if starts:
         left, reason = room_for(cluster, wanted.array, wanted.size, tally)
@@ -204,7 +204,7 @@ def _room_for_set(
     return left, reason
 
 
-def _add(cluster: "Cluster", wanted: SetPlan, name: str, cause: Cause) -> SimNode:
+def _add(cluster: "SimCluster", wanted: SetPlan, name: str, cause: EventCause) -> SimNode:
     node = SimNode(
         node_id=cluster.cloud.orchestrator.new_id(),
         name=name,
@@ -224,7 +224,7 @@ class _Names:
     """Free node names; names that differ only in case would be the same host. `plans` reserve the
     names that they spell out, whichever set comes first."""
 
-    def __init__(self, cluster: "Cluster", plans: Sequence[SetPlan]) -> None:
+    def __init__(self, cluster: "SimCluster", plans: Sequence[SetPlan]) -> None:
         self._used = {node.name.lower() for node in cluster.nodes()}
         self._used |= {plan.name_format.lower() for plan in plans if "%" not in plan.name_format}
         self._tried: dict[tuple[str, int], int] = {}
