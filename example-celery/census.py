@@ -1,4 +1,5 @@
-"""What a worker says about itself, in one answer. Loaded by the workers; asked by `roster.Roster`.
+"""What a worker says about itself, in one answer. Loaded by the workers; asked by
+`workers.WorkerRegistry`.
 
 Celery has an inspect command for each part of it (active, reserved, scheduled, active_queues,
 stats). Each of those waits for its own timeout, and a task that moves on between two of them is

@@ -6,7 +6,7 @@ per host. A slot is a place in a worker's pool (`--concurrency`), the resource t
 one of. What a worker has fetched is not in the queue any more, so each task counts once: as
 waiting, or as a taken slot.
 
-Who the workers are and what they hold is known to `roster`, what the broker holds to `messages`;
+Who the workers are and what they hold is known to `workers`, what the broker holds to `messages`;
 here is what follows from it for nodes.
 """
 
@@ -27,7 +27,7 @@ from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.constraints import get_constraints
 from hpc.autoscale.node.node import Node
-from roster import Roster, Worker, node_id
+from workers import Worker, WorkerRegistry, node_id
 
 # The job that a silent worker is taken to run: it keeps its node from counting as idle.
 UNKNOWN_WORK = "unknown work"
@@ -82,7 +82,7 @@ class CeleryDriver(SchedulerDriver):
     def __init__(self, app: Celery = tasks.app) -> None:
         super().__init__("celery")
         self._app = app
-        self._roster = Roster(app)
+        self._registry = WorkerRegistry(app)
         self._deliveries = messages.Deliveries()
         # node id -> since when the node is ready and no worker answers from it
         self._unanswered: dict[str, float] = {}
@@ -98,8 +98,8 @@ class CeleryDriver(SchedulerDriver):
         """Check the section `celery`; a node has a slot per vCPU where the configuration says
         nothing else."""
         settings = Settings.read(config.get("celery"))
-        self._roster.answer_time = settings.answer_time
-        self._roster.patience = settings.worker_timeout
+        self._registry.answer_time = settings.answer_time
+        self._registry.patience = settings.worker_timeout
         slots = {"select": {}, "name": "slots", "value": "node.vcpu_count"}
         return {**config, "default_resources": [*config.get("default_resources", []), slots]}
 
@@ -108,7 +108,7 @@ class CeleryDriver(SchedulerDriver):
         counted twice."""
         needs = Settings.read(config.get("celery")).queues
         with messages.connected(self._app) as connection:
-            workers = self._roster.call(connection)
+            workers = self._registry.call(connection)
             if not config.get("read_only"):
                 held = {task for worker in workers for task in worker.held}
                 complete = self._everybody_answers(workers)
@@ -125,13 +125,13 @@ class CeleryDriver(SchedulerDriver):
         """
         self._forget_evicted({node_id(node) for node in cc_nodes})
         now = clock.time()
-        answering = {id(node) for node, worker in self._roster.of(cc_nodes) if worker.heard}
+        answering = {id(node) for node, worker in self._registry.of(cc_nodes) if worker.heard}
         ready = [node for node in cc_nodes if node.exists and node.state == "Ready"]
         silent = {node_id(node): node for node in ready if id(node) not in answering}
         self._unanswered = {name: self._unanswered.get(name, now) for name in silent}
         for name, since in self._unanswered.items():
             node = silent[name]
-            if now - since >= self._roster.patience and not node.keep_alive:
+            if now - since >= self._registry.patience and not node.keep_alive:
                 logging.warning(
                     "%s counts as failed: ready, and no answer for %g s", node, now - since
                 )
@@ -139,16 +139,16 @@ class CeleryDriver(SchedulerDriver):
 
     def _forget_evicted(self, listed: set[str]) -> None:
         """Forget silent workers whose node was listed before and is no longer."""
-        for worker in self._roster.workers():
+        for worker in self._registry.all():
             if not worker.heard and worker.node_id in self._listed - listed:
-                self._roster.forget(worker)
-        known = {worker.node_id for worker in self._roster.workers()}
+                self._registry.forget(worker)
+        known = {worker.node_id for worker in self._registry.all()}
         self._listed = listed | (self._listed & known)
 
     def _everybody_answers(self, workers: Iterable[Worker]) -> bool:
         """Whether nobody can hold a task without our knowing: neither a silent worker nor one that
         is still to come."""
-        over = clock.time() - self._roster.patience
+        over = clock.time() - self._registry.patience
         awaited = any(since > over for since in self._unanswered.values())
         return not awaited and all(worker.heard for worker in workers)
 
@@ -159,11 +159,11 @@ class CeleryDriver(SchedulerDriver):
     ) -> list[Node]:
         """A worker joins by itself; one that was drained, and whose node got work now, is called
         back."""
-        found = [(node, worker) for node, worker in self._roster.of(nodes) if worker.heard]
+        found = [(node, worker) for node, worker in self._registry.of(nodes) if worker.heard]
         wanted = [w for node, w in found if w.draining and node.assignments - w.held]
         if wanted:
             with messages.connected(self._app) as connection:
-                self._roster.recall(connection, wanted)
+                self._registry.recall(connection, wanted)
         return [node for node, _ in found]
 
     def handle_post_join_cluster(self, nodes: list[Node]) -> list[Node]:
@@ -173,11 +173,11 @@ class CeleryDriver(SchedulerDriver):
     def handle_draining(self, nodes: list[Node]) -> list[Node]:
         """Stop these workers from fetching; a node may go when its worker answers that it has
         nothing left."""
-        found = [(node, worker) for node, worker in self._roster.of(nodes) if worker.heard]
+        found = [(node, worker) for node, worker in self._registry.of(nodes) if worker.heard]
         if not found:
             return []
         with messages.connected(self._app) as connection:
-            answers = self._roster.drain(connection, [worker for _, worker in found])
+            answers = self._registry.drain(connection, [worker for _, worker in found])
         empty = {worker.hostname for worker in answers if worker.draining and not worker.held}
         return [node for node, worker in found if worker.hostname in empty]
 
@@ -191,25 +191,25 @@ class CeleryDriver(SchedulerDriver):
         A worker that is silent on a node that failed is gone. It is forgotten, so from the next
         pass on its tasks no longer speak for the node.
         """
-        for _, worker in self._roster.of(nodes):
+        for _, worker in self._registry.of(nodes):
             if not worker.heard:
-                self._roster.forget(worker)
+                self._registry.forget(worker)
         return self._without_tasks(nodes)
 
     def handle_post_delete(self, nodes: list[Node]) -> list[Node]:
         """Listen no more to the workers of these nodes, which may still answer while they shut
         down."""
-        self._roster.dismiss(nodes)
+        self._registry.dismiss(nodes)
         return nodes
 
     def _without_tasks(self, nodes: list[Node]) -> list[Node]:
-        busy = {id(node) for node, worker in self._roster.of(nodes) if worker.held}
+        busy = {id(node) for node, worker in self._registry.of(nodes) if worker.held}
         return [node for node in nodes if id(node) not in busy]
 
 
 @cache
 def lasting_driver() -> CeleryDriver:
-    """The driver of this process, in every pass the same one: its roster must outlive a pass.
+    """The driver of this process, in every pass the same one: its registry must outlive a pass.
 
     autoscale.json names this function, because `azscale` makes a driver for each pass where a class
     is named.

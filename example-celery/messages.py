@@ -2,7 +2,7 @@
 answers for.
 
 This is the only module that talks to the broker behind Celery's back. Who the workers are belongs
-to `roster`.
+to `workers`.
 """
 
 import json

@@ -43,8 +43,12 @@ class Worker:
         return not self.queues
 
 
-class Roster:
-    """All workers of an app."""
+class WorkerRegistry:
+    """The workers of one Celery app: what each said last, and which are silent.
+
+    `answer_time` is how long a call waits for answers, `patience` how long a silent worker is kept,
+    both in seconds.
+    """
 
     def __init__(self, app: Celery, answer_time: float = 1.0, patience: float = 300.0) -> None:
         self._app = app
@@ -67,10 +71,10 @@ class Roster:
         for hostname, worker in answers.items():
             self._workers[hostname] = worker
             self._silent_since.pop(hostname, None)
-        return self.workers()
+        return self.all()
 
-    def workers(self) -> list[Worker]:
-        """All of them, as of the last call."""
+    def all(self) -> list[Worker]:
+        """All workers that are known, as of the last call, in the order of host names."""
         return sorted(self._workers.values(), key=lambda worker: worker.hostname)
 
     def of(self, nodes: Iterable[Node]) -> list[tuple[Node, Worker]]:
