@@ -9,7 +9,7 @@ import time as _time
 
 
 class Clock:
-    """The clock on the wall."""
+    """The real clock: seconds since 1970-01-01 UTC, and real waiting."""
 
     def time(self) -> float:
         """Seconds since 1970-01-01 UTC, whatever the local time zone."""
@@ -39,7 +39,7 @@ _clock = Clock()
 
 
 def use_clock(clock: Clock) -> Clock:
-    """Make this the clock of the process; returns the one that was used until now."""
+    """Make a clock that of the process; returns the one that was used until now."""
     global _clock
     previous, _clock = _clock, clock
     return previous

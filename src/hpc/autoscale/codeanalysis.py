@@ -29,7 +29,7 @@ C = TypeVar("C", bound=type)
 
 
 def hpcwrap(func: F) -> F:
-    """Decorate a function with the checks, when they are on."""
+    """A function with the checks when they are turned on; otherwise the function itself."""
     if not RUNTIME_TYPE_CHECKING:
         return func
     wrapped = func if func.__name__ in WHITELIST_FUNCTIONS_TYPES else _typechecked(func)
@@ -39,7 +39,7 @@ def hpcwrap(func: F) -> F:
 
 
 def _while_on(wrapped: F, plain: F) -> F:
-    """`wrapped` while the checks are on, `plain` while somebody has turned them off."""
+    """A function that calls `wrapped` while the checks are on, and `plain` while they are off."""
 
     @functools.wraps(wrapped)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -49,7 +49,7 @@ def _while_on(wrapped: F, plain: F) -> F:
 
 
 def hpcwrapclass(cls: C) -> C:
-    """Decorate the methods that a class itself defines, when the checks are on."""
+    """Add the checks to the methods that a class itself defines, when they are turned on."""
     if RUNTIME_TYPE_CHECKING:
         for name, member in list(vars(cls).items()):
             if callable(member) and hasattr(member, "__code__"):

@@ -1,9 +1,8 @@
-"""Python's cyclic garbage collector, and how often it runs while a pass makes tens of thousands of
-objects.
+"""How often Python's cyclic garbage collector runs during a pass.
 
-The collector looks at all objects of the host process again whenever their number has grown by a
-quarter. What a pass makes stays, so this finds nothing, and in a large pass it took a third of the
-time. Called around whole passes only.
+A pass makes tens of thousands of objects, and the collector looks at all objects of the process
+again whenever their number has grown by a quarter. What a pass makes is kept, so nothing is found;
+in a large pass this took a third of the time. Called around whole passes only.
 """
 
 from __future__ import annotations

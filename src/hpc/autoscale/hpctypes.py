@@ -57,12 +57,14 @@ class SizeError(AutoscaleError, ValueError):
 
 
 class SizeArgumentError(SizeError, AssertionError):
-    """`Size(value, magnitude)` was given something that is not a number, or an unknown unit."""
+    """`Size(value, magnitude)` was given a value that is no number, or an unknown unit."""
 
 
 def magnitude_bytes(suffix: str) -> int:
-    """The number of bytes in one unit: 1024 for `k`, 1000 for `K`; SizeError when no such unit is
-    registered."""
+    """The number of bytes in one unit: 1024 for `k`, 1000 for `K`.
+
+    SizeError when no such unit is registered.
+    """
     try:
         return _BYTES_PER[suffix]
     except (KeyError, TypeError):
@@ -92,8 +94,7 @@ def _unknown_unit(suffix: object) -> str:
 
 
 def _decimal(number: int | float) -> "Fraction":
-    """The number as people mean it: 0.1 is one tenth, and the noise of a float's last digit is
-    dropped."""
+    """A number as an exact decimal, as people mean it: the float 0.1 becomes one tenth."""
     from fractions import Fraction
 
     if isinstance(number, int):
@@ -105,7 +106,7 @@ def _decimal(number: int | float) -> "Fraction":
 
 
 def _ticks_of(value: int | float, unit: int) -> int:
-    """`value` units as ticks."""
+    """An amount of `value` units, as a number of ticks."""
     if isinstance(value, int):
         return value * unit * _TICKS_PER_BYTE
     product = value * unit
@@ -117,11 +118,11 @@ def _ticks_of(value: int | float, unit: int) -> int:
 
 
 def _comparable(ticks: int) -> int:
-    """The ticks rounded so that amounts equal but for float noise become the same number.
+    """A number of ticks rounded so that amounts that differ by float noise only become equal.
 
     Whole bytes stay as they are. A fraction of a byte keeps 12 significant digits of the whole
-    amount, and from 10^12 bytes on it goes to the nearest byte. Being a rounding, equality stays
-    transitive and can be hashed.
+    amount, and from 10^12 bytes on it goes to the nearest byte. Rounding, unlike a tolerance, keeps
+    equality transitive and lets sizes be hashed.
     """
     if not ticks % _TICKS_PER_BYTE:
         return ticks
@@ -132,8 +133,10 @@ def _comparable(ticks: int) -> int:
 
 
 def _floor(ratio: "Fraction") -> int:
-    """Largest whole number not above the ratio, where a ratio one part in 10^12 below a whole
-    number counts as it."""
+    """The largest whole number not above a ratio.
+
+    A ratio at most one part in 10^12 below a whole number counts as that number.
+    """
     nearest = round(ratio)
     if abs(ratio - nearest) * 10**_COMPARED_DIGITS <= abs(nearest):
         return nearest
@@ -182,7 +185,7 @@ class Size:
 
     @classmethod
     def _new(cls, value: float | int, magnitude: str, ticks: int) -> Self:
-        """A size of its parts, whether its unit is registered or not."""
+        """A size made of its parts, whether or not its unit is registered."""
         size = cls.__new__(cls)
         size._value = value
         size._magnitude = magnitude
@@ -191,17 +194,17 @@ class Size:
 
     @property
     def value(self) -> float | int:
-        """The number in front of the unit, int or float as it was given."""
+        """The number in front of the unit, an int or a float as it was given."""
         return self._value
 
     @property
     def magnitude(self) -> str:
-        """The unit, as in `magnitude_bytes`."""
+        """The unit, as `magnitude_bytes` takes it."""
         return self._magnitude
 
     @property
     def bytes(self) -> float | int:
-        """The amount in bytes: an int when it is whole, else a float."""
+        """The amount in bytes: an int when it is whole, otherwise a float."""
         ticks = _comparable(self._ticks)
         whole, rest = divmod(ticks, _TICKS_PER_BYTE)
         return ticks / _TICKS_PER_BYTE if rest else whole
@@ -261,7 +264,7 @@ class Size:
         return size
 
     def to_json(self) -> str:
-        """`size::4.00g`; with as many digits as `value_of` needs to get an equal size back."""
+        """The text `size::4.00g`, with as many digits as `value_of` needs to give an equal size."""
         texts = (str(self), repr(self), f"{self.bytes!r}b")
         return self._json_prefix + next(t for t in texts if self._parse(t) == self)
 
@@ -304,14 +307,15 @@ class Size:
     __rmul__ = __mul__
 
     def __truediv__(self, other: Any) -> Self:
-        """A size in this unit: the value divided by a number, or how many times the other size
-        fits."""
+        """The size divided by a number; or, divided by a size, how many times that one fits, as a
+        float.
+        """
         if (ratio := self._ratio(other)) is None:
             return NotImplemented
         return self._in_own_unit(ratio)
 
     def __floordiv__(self, other: Any) -> Self:
-        """As `/`, rounded down to a whole number of this unit."""
+        """The quotient as `/` gives it, rounded down; a size is rounded down to its own unit."""
         if (ratio := self._ratio(other)) is None:
             return NotImplemented
         return self._in_own_unit(_floor(ratio))
@@ -359,7 +363,7 @@ class Size:
         return self._ordered(other, operator.ge)
 
     def _ordered(self, other: object, holds: Callable[[Any, Any], bool]) -> bool:
-        """Compare by bytes; a text stands for a number of bytes (ValueError when it is none)."""
+        """Compare by bytes. A text stands for a number of bytes; ValueError when it does not."""
         if isinstance(other, Size):
             return bool(holds(_comparable(self._ticks), _comparable(other._ticks)))
         if isinstance(other, str):
@@ -395,14 +399,19 @@ def _refuse_overflow(ticks: int) -> None:
 
 
 def _operand(other: object) -> int:
-    """Ticks of what stands beside + or -; TypeError when it is neither size, number nor text."""
+    """The ticks of what stands beside + or -.
+
+    TypeError when it is neither a size nor a number nor a text.
+    """
     if not isinstance(other, (Size, int, float, str)):
         raise TypeError
     return Size.value_of(other)._ticks
 
 
 def _comparable_number(number: int | float) -> int | float:
-    """What the ticks of a size are compared with; nan and inf stand for themselves."""
+    """A plain number in the form that ticks of sizes are compared with; nan and inf stay as they
+    are.
+    """
     return number if number - number != 0 else _comparable(_ticks_of(number, 1))
 
 

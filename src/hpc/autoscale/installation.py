@@ -26,15 +26,13 @@ class MixedInstallationError(ConfigurationException, ImportError):
 
 
 def refuse_mixture() -> None:
-    """MixedInstallationError when both names are installed where this package is, and so into each
-    other."""
+    """MixedInstallationError when both distributions are installed where this package is."""
     package = os.path.dirname(os.path.abspath(__file__))
     refuse_both([os.path.dirname(os.path.dirname(package))])
 
 
 def refuse_both(path: Iterable[str] | None = None) -> None:
-    """MixedInstallationError when distributions of both names are on `path`, by default Python's
-    own."""
+    """MixedInstallationError when both distributions are on `path`, by default `sys.path`."""
     found: dict[str, str] = {}
     for directory in sys.path if path is None else path:
         for entry in _entries(directory or os.curdir):
@@ -52,7 +50,7 @@ def refuse_both(path: Iterable[str] | None = None) -> None:
 
 
 def _entries(directory: str) -> list[str]:
-    """The names in a directory; none where there is no directory, or a zip file."""
+    """The names in a directory; none where there is no directory, as in a zip file."""
     try:
         return os.listdir(directory)
     except OSError:

@@ -1,8 +1,8 @@
-"""Keeping secrets out of what people get to see.
+"""Keeping secrets out of everything that people see.
 
-Decides by its key whether a value is a secret, and makes copies of configurations and arguments
-that can be printed. Where secrets come from does not belong here (`hpc.autoscale.config.secrets`).
-Called by logging, by the configuration checks and by everything that prints a configuration.
+A value is a secret by its key. Copies of configurations and arguments are made that can be printed.
+Where secrets come from is said in `hpc.autoscale.config.secrets`. Called by logging, by the
+configuration checks and by everything that prints a configuration.
 """
 
 import re

@@ -23,7 +23,7 @@ _FIELDS = ("url", "username", "password")
 
 @dataclass(frozen=True)
 class Credentials:
-    """Where the server is and who we are there. Shown without the password."""
+    """The address of the server, and user name and password; its text form has no password."""
 
     url: str
     username: str
@@ -52,8 +52,10 @@ def resolve_secrets(config: Mapping[str, Any]) -> Credentials:
 
 
 def exposed_passwords(path: str | os.PathLike[str]) -> list[str]:
-    """A sentence on each configuration file, of this one and those it includes, that has a password
-    in it and can be read by everybody on this machine."""
+    """A sentence on each configuration file that has a password and can be read by everybody.
+
+    Looked at are the file of this path and those that it includes.
+    """
     if sys.platform == "win32":
         return []
     return [

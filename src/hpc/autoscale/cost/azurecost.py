@@ -1,5 +1,4 @@
-"""The published `azurecost`: what an hour of a VM size costs, and what the nodearrays of a cluster
-have cost.
+"""The published `azurecost`: prices per hour of VM sizes, and the costs of a cluster's nodearrays.
 
 Prices are Azure's retail prices, or the catalogue's while the price service cannot be reached.
 Usage is what CycleCloud reports. Cost reports of integrations call this; importing it and making an
@@ -88,12 +87,11 @@ class azurecost:
         return az_array_hourly_t if self.check_cost_avail() else az_array_hourly_retail_t
 
     def check_cost_avail(self, start: Moment | None = None, end: Moment | None = None) -> bool:
-        """Whether a subscription's own prices are to be had: never, so that every row is of the
-        retail kind."""
+        """False: a subscription's own prices cannot be had, so every row is of the retail kind."""
         return False
 
     def do_meter_lookup(self, *args: Any, **kwargs: Any) -> None:
-        """Published, and without effect: meters are those of the retail prices."""
+        """Do nothing. Published for callers of upstream: meters are those of the retail prices."""
 
     # -- prices
 
@@ -109,12 +107,11 @@ class azurecost:
     def get_retail_rate(
         self, armskuname: str, armregionname: str, spot: bool, windows: bool = False
     ) -> Item | None:
-        """The item of the Retail Prices API for a machine without Windows, or with; None when the
-        service has none.
+        """The item of the Retail Prices API for a machine with or without Windows.
 
-        Spot prices are answered with spot prices only. While the service cannot be reached the item
-        is made from the catalogue; PriceServiceUnavailable when that has no price.
-        PriceServiceRefused when the service wants no such question.
+        None when the service has none. A spot price is never answered with another price. While the
+        service cannot be reached the item is made from the catalogue; PriceServiceUnavailable when
+        that has no price. PriceServiceRefused when the service says that the question is wrong.
         """
         size, region = _name(armskuname, "a VM size"), _name(armregionname, "a region")
         size, region = vm_sizes.VM_SIZES.usual_name(size), region.lower()
@@ -130,8 +127,10 @@ class azurecost:
         return None if chosen is None else {**chosen}  # the caller's own
 
     def get_info_from_retail(self, meterId: str) -> list[tuple[str, str]]:
-        """The (VM size, region) pairs that a meter is for. The catalogue has no meters: CostError
-        without the service."""
+        """The (VM size, region) pairs that a meter is for.
+
+        The catalogue has no meters, so CostError when the service cannot be asked.
+        """
         items = self._prices.of_meter(_name(meterId, "the id of a meter"))
         return [(text_of(item, "armSkuName"), text_of(item, "armRegionName")) for item in items]
 
@@ -147,7 +146,11 @@ class azurecost:
         csv.writer(fout).writerows(self.nodearray_rows(start, end))
 
     def get_nodearray_hourly(self, fout: TextIO, start: Moment, end: Moment) -> None:
-        """As `get_nodearray`, hour by hour."""
+        """Write, for each hour, what each VM size of each nodearray has cost, as CSV without a
+        header.
+
+        Otherwise it is like `get_nodearray`.
+        """
         csv.writer(fout).writerows(self.nodearray_hourly_rows(start, end))
 
     def nodearray_rows(self, start: Moment, end: Moment) -> list[az_array_retail_t]:
@@ -215,8 +218,10 @@ class azurecost:
         )
 
     def _rate(self, key: PriceKey) -> az_job_retail_t | None:
-        """The price for a row of a report, in which one machine without a price must not cost the
-        others theirs."""
+        """The price for a row of a report; None, with a warning, when it cannot be had.
+
+        So a machine without a price does not keep the other rows from theirs.
+        """
         try:
             return self._priced(key)
         except CostError as error:
@@ -242,7 +247,7 @@ def _cluster_name(config: Mapping[str, Any]) -> str:
 
 
 def _setting(config: Mapping[str, Any], key: str, expected: str) -> str | None:
-    """A text in the section `cost` of the configuration, if it is there."""
+    """A text in the section `cost` of the configuration; None when it is not there."""
     section = config.get("cost") or {}
     if not isinstance(section, Mapping):
         raise ConfigurationException(f"cost: expected an object, found {section!r}")
@@ -259,7 +264,7 @@ def _name(value: object, expected: str) -> str:
 
 
 def _utc(value: Moment, name: str) -> datetime:
-    """The time as one in UTC. Raises InvalidQuestion."""
+    """A time converted to UTC; `name` is for the text of InvalidQuestion, when it is no time."""
     try:
         if isinstance(value, str):
             value = datetime.fromisoformat(value.strip())

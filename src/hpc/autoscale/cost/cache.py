@@ -23,10 +23,9 @@ EXPIRY = 172_800.0
 
 
 def default_directory(cache_root: str | None) -> str | None:
-    """`retail` in the configured directory, else in the library's own below the user's cache
-    directory.
+    """The directory of cached prices: `retail` in `cache_root`, else in the user's cache directory.
 
-    None where the user has no home.
+    None where the user has no home directory.
     """
     if cache_root:
         return os.path.join(os.path.expanduser(cache_root), "retail")
@@ -37,8 +36,10 @@ def default_directory(cache_root: str | None) -> str | None:
 
 
 class ResponseCache:
-    """JSON values by key, in `directory` (None: in memory only). Nothing is opened or made until it
-    is used."""
+    """JSON values by key, in files of `directory`, or in memory only when that is None.
+
+    Nothing is opened or made until it is used.
+    """
 
     def __init__(self, directory: str | None, expiry: float = EXPIRY) -> None:
         self.directory = directory
@@ -57,8 +58,10 @@ class ResponseCache:
         return known[1]
 
     def put(self, key: str, value: Any) -> None:
-        """Keep a value. An empty one stays in memory: that there is no price yet need not hold for
-        two days."""
+        """Keep a value. An empty one is kept in memory only.
+
+        A price that does not exist yet may exist before the two days of a file are over.
+        """
         now = clock.time()
         self._memory[key] = (now, value)
         if value and self._is_usable():
@@ -91,7 +94,7 @@ class ResponseCache:
         return None
 
     def _write(self, key: str, entry: Any) -> None:
-        """Write beside and rename over, so that nobody ever reads half an entry."""
+        """Write a file beside the entry and rename it over it, so that nobody reads half of one."""
         descriptor, temporary = tempfile.mkstemp(suffix=".tmp", dir=self.directory)  # of mode 0600
         try:
             with open(descriptor, "w", encoding="utf-8") as file:
@@ -103,7 +106,7 @@ class ResponseCache:
             raise
 
     def _is_usable(self) -> bool:
-        """Whether files may be used, decided when first asked; makes the directory."""
+        """Whether files may be used; decided, and the directory made, at the first question."""
         if self.directory is not None and not self._checked:
             self._checked = True
             try:
@@ -121,7 +124,7 @@ class ResponseCache:
 
 
 def _danger(status: os.stat_result) -> str:
-    """Why somebody else could put prices of his own into the directory; empty when nobody can."""
+    """Why another user could put prices of his own into the directory; empty when nobody could."""
     if not stat.S_ISDIR(status.st_mode):
         return "is not a directory"
     if sys.platform != "win32":

@@ -1,5 +1,4 @@
-"""From the usage that CycleCloud reports to rows of what it has cost. Pure; prices are asked of the
-caller.
+"""Rows of costs, made of the usage that CycleCloud reports. Pure: the caller brings the prices.
 
 CycleCloud reports core-hours for each VM size of each nodearray; prices are per hour of a whole
 machine. `azurecost` calls this.
@@ -87,8 +86,10 @@ def _row(nodearray: str, details: ClusterUsageItemDetails, price: Pricing) -> az
 
 
 def _machine_hours(details: ClusterUsageItemDetails) -> float | None:
-    """Hours of whole machines. The catalogue knows the cores of a machine when the server does not
-    say."""
+    """Hours of whole machines; None when they cannot be worked out.
+
+    The catalogue gives the cores of a machine when the server does not.
+    """
     cores: float = details.core_count or 0
     if cores <= 0 and details.vm_size and details.region:
         location, size = Location(details.region), VMSize(details.vm_size)

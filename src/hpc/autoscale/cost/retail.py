@@ -43,9 +43,9 @@ _NOT_THE_SERVICE = _TRANSIENT | {407}
 
 
 class RetailPrices:
-    """The price service at `url`; opens nothing until it is asked.
+    """The price service at `url`. Nothing is opened until it is asked.
 
-    Every question raises PriceServiceUnavailable when no usable answer comes, after a few attempts,
+    Every question raises PriceServiceUnavailable when no usable answer comes after a few attempts,
     and PriceServiceRefused when the service says that the question is wrong.
     """
 
@@ -96,8 +96,10 @@ class RetailPrices:
         return items
 
     def _listing(self, url: str) -> list[Item]:
-        """The items of all pages. Each turn reads a page that was not read before, and at most
-        `_LONGEST_LISTING`."""
+        """The items of all pages from a URL on.
+
+        No page is read twice, and at most `_LONGEST_LISTING` are read.
+        """
         items: list[Item] = []
         pages: set[str] = set()
         page: str | None = url
@@ -110,7 +112,7 @@ class RetailPrices:
         return items
 
     def _page(self, url: str) -> tuple[list[Item], str | None]:
-        """The items of one page, and the next page."""
+        """The items of one page, and the URL of the next page."""
         reply = self._read(url)
         try:
             data = json.loads(reply.body)
@@ -126,7 +128,7 @@ class RetailPrices:
         return items, _following(url, link)
 
     def _read(self, url: str) -> Reply:
-        """A reply with status 200, asked for again while the trouble may pass."""
+        """A reply with status 200; trouble that may pass is tried again."""
         last = self._pacing.attempts - 1
         for attempt in range(self._pacing.attempts):
             reply = self._exchange(url, attempt == last)
@@ -146,8 +148,10 @@ class RetailPrices:
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def _exchange(self, url: str, is_last: bool) -> Reply | None:
-        """One request. Without a reply: None when it may be tried again, PriceServiceUnavailable
-        when not."""
+        """Send one request. None stands for a reply that did not come and may be asked for again.
+
+        PriceServiceUnavailable when it may not, as after the last attempt.
+        """
         import requests
         import urllib3
 
@@ -191,7 +195,7 @@ def _as_nobody(request: "requests.PreparedRequest") -> "requests.PreparedRequest
 
 
 def _literal(text: str) -> str:
-    """A text in an OData filter."""
+    """A text as a literal of an OData filter."""
     return "'" + text.replace("'", "''") + "'"
 
 
