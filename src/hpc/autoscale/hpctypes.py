@@ -307,15 +307,13 @@ class Size:
     __rmul__ = __mul__
 
     def __truediv__(self, other: Any) -> Self:
-        """The size divided by a number; or, divided by a size, how many times that one fits, as a
-        float.
-        """
+        """A size in this unit: the value divided by a number, or how often another size fits."""
         if (ratio := self._ratio(other)) is None:
             return NotImplemented
         return self._in_own_unit(ratio)
 
     def __floordiv__(self, other: Any) -> Self:
-        """The quotient as `/` gives it, rounded down; a size is rounded down to its own unit."""
+        """A size in this unit: the quotient that `/` gives, rounded down to a whole number."""
         if (ratio := self._ratio(other)) is None:
             return NotImplemented
         return self._in_own_unit(_floor(ratio))

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 def partition_by_set(nodes: Sequence["Node"]) -> list[list["Node"]]:
-    """The nodes grouped by everything that a set says of its nodes, groups in the order in which
-    they are asked for.
+    """The nodes grouped by everything that a set says of its nodes.
 
-    Within a group nodes stay in the order given.
+    Groups are in the order in which they are asked for; within a group nodes stay in the order
+    given.
     """
     groups: dict[tuple[Any, ...], list[Node]] = {}
     for node in nodes:
@@ -50,7 +50,7 @@ def creation_set(group: Sequence["Node"]) -> NodeCreationRequestSet:
 
 
 def plain_name(name_format: str | None) -> str | None:
-    """The name that a name format spells out, None when it leaves a number to the server."""
+    """The name that a name format without a number stands for; None for one with a number."""
     return name_format if name_format and "%" not in name_format else None
 
 

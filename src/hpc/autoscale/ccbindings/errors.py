@@ -58,11 +58,10 @@ class InvalidSelection(CycleCloudError):
 
 
 class CycleCloudUnreachable(CycleCloudError):
-    """No answer came: the name does not resolve, nothing listens, the connection broke or timed
-    out.
+    """No answer came: nobody was found or listens, the connection broke, or it timed out.
 
-    `sent` is False when the request cannot have reached the server. `waited`: the seconds until
-    that was known; `timed_out`: because the server is silent.
+    `sent` is False when the request cannot have reached the server. `waited` is how many seconds
+    passed until that was known; `timed_out` is True when the server was silent.
     """
 
     waited = 0.0
@@ -83,8 +82,9 @@ class CertificateError(CycleCloudUnreachable):
 
 
 class HttpError(CycleCloudError):
-    """The server answered, but not with success. `server_message` is its explanation, or what came
-    in its place."""
+    """The server answered with an error status. `server_message` is its explanation, or what came
+    instead.
+    """
 
     def __init__(self, url: str, status_code: int, server_message: str, advice: str = "") -> None:
         self.url = url
@@ -121,7 +121,7 @@ class Conflict(HttpError):
 
 
 class Redirected(HttpError):
-    """The server sends us elsewhere (3xx), where the credentials must not go; `target` is where."""
+    """The server redirects to another place (3xx), `target`, where the credentials must not go."""
 
     def __init__(self, url: str, status_code: int, target: str) -> None:
         self.target = target
@@ -138,11 +138,10 @@ class ServerError(HttpError):
 
 
 class Throttled(HttpError):
-    """The server asks to wait (429, or 503 with Retry-After) longer than we may within one pass, or
-    again and again.
+    """The server asks to wait (429, or 503 with Retry-After) longer than one pass may take.
 
-    `retry_after`: the seconds it asked for, None when it did not say. No request to that endpoint
-    leaves this process before they have passed.
+    Or it asks again and again. `retry_after` is how many seconds it asked for, None when it did not
+    say. No request to that endpoint leaves this process before they have passed.
     """
 
     def __init__(
@@ -172,8 +171,7 @@ class BadReply(CycleCloudError):
 
 
 class MutationUnconfirmed(CycleCloudError):
-    """A change was asked for, no usable answer came, and asking whether it happened did not help
-    either.
+    """A change was asked for, no usable answer came, and asking whether it happened did not help.
 
     Nothing may be concluded: ask again for the nodes of `request_id` in a later pass. It is None
     for the calls for which the protocol has no request id.

@@ -34,8 +34,7 @@ def check_listing(
 
 
 def answers(listing: NodeList, request_id: str) -> bool:
-    """Whether a listing is about the request id that was asked for, and not simply all nodes there
-    are."""
+    """Whether a listing is about the request id that was asked for; else it lists all nodes."""
     if listing.operation is not None:
         return True
     return bool(listing.nodes) and all(

@@ -37,14 +37,17 @@ class ClusterBindingInterface(ABC):
 
     @property
     def where(self) -> str:
-        """The cluster, and where its server is if it has one, for messages."""
+        """The cluster, and the address of its server if it has one, for messages."""
         return f"cluster {self.cluster_name}"
 
     @abstractmethod
     def create_nodes(
         self, nodes: Sequence["Node"], request_id: str | None = None
     ) -> NodeCreationResult:
-        """Ask for new nodes like these. The result has one set for each group of equal nodes."""
+        """Ask for new nodes that are like these planned ones.
+
+        The result has one set for each group of equal nodes.
+        """
 
     @abstractmethod
     def delete_nodes(
@@ -62,8 +65,10 @@ class ClusterBindingInterface(ABC):
 
     @abstractmethod
     def get_nodes(self, operation_id: str | None = None, request_id: str | None = None) -> NodeList:
-        """All node records, or those of one operation. Raises OperationNotFound when the server
-        knows no such one."""
+        """All node records, or those of one operation.
+
+        Raises OperationNotFound when the server does not know the operation.
+        """
 
     @abstractmethod
     def scale(
@@ -72,8 +77,10 @@ class ClusterBindingInterface(ABC):
         total_core_count: int | None = None,
         total_node_count: int | None = None,
     ) -> NodeCreationResult:
-        """Add what a nodearray lacks of a total, given as exactly one of cores and nodes. Nothing
-        is ever removed."""
+        """Add nodes to a nodearray until it has a total of cores or of nodes.
+
+        Exactly one of the two totals has to be given. Nothing is ever removed.
+        """
 
     @abstractmethod
     def start_nodes(
@@ -167,9 +174,9 @@ class ClusterBindingInterface(ABC):
         """Delete the VMs, and the records of nodes that are not fixed."""
 
     def check_listing(self, status: ClusterStatus, node_list: NodeList | None = None) -> None:
-        """Raise InconsistentStatus unless these two replies may be acted on; to be called before
-        deciding anything.
+        """Raise InconsistentStatus unless these two replies may be acted on.
 
-        A binding that is not a live server may accept what a server may not say.
+        It has to be called before anything is decided. A binding that is not a live server may
+        accept what a server may not say.
         """
         evidence.check_listing(self.cluster_name, status, node_list)

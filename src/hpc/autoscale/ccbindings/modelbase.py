@@ -1,5 +1,4 @@
-"""What all protocol models have in common: typed fields, JSON in and out, validation, and the
-record of a node.
+"""What all protocol models share: typed fields, JSON in and out, validation, and node records.
 
 The models themselves are in `models`; nothing here knows an endpoint or a transport. A field is
 declared once, as in `max_count: int = required(INT)`. A field that was never given a value reads as
@@ -16,7 +15,7 @@ from hpc.autoscale.ccbindings.errors import InvalidModel
 
 
 def _fold(keys: Iterable[object]) -> dict[str, str]:
-    """Keys by themselves in lower case; of those that differ in case alone, the first."""
+    """The keys by their lower-case form; of keys that differ in case alone, the first."""
     folded: dict[str, str] = {}
     for key in keys:
         if isinstance(key, str):
@@ -31,10 +30,10 @@ _MISSING = object()
 
 
 class Record(dict[str, Any]):
-    """One node or nodearray as CycleCloud describes it: a dict whose keys are looked up without
-    regard to case.
+    """One node or nodearray as CycleCloud describes it.
 
-    Keys keep the case in which they were first written.
+    It is a dict whose keys are looked up without regard to case. Keys keep the case in which they
+    were first written.
     """
 
     __slots__ = ()
@@ -106,8 +105,8 @@ class Record(dict[str, Any]):
 class FieldType:
     """What the values of one field may be.
 
-    `build` makes the attribute from decoded JSON and leaves alone what it cannot understand;
-    `faults` says what is wrong with a value; `plain` makes JSON of it.
+    `build` makes the attribute from decoded JSON, and returns a value that it cannot understand as
+    it is; `faults` says what is wrong with a value; `plain` makes JSON of it.
     """
 
     def __init__(self, expected: str, accepts: Callable[[Any], bool]) -> None:
@@ -126,7 +125,7 @@ class FieldType:
 
 
 class _Integer(FieldType):
-    """A whole number; 3.0 is one, because JSON does not tell it from 3."""
+    """A whole number. The number 3.0 is one too, because JSON does not tell it from 3."""
 
     def build(self, value: Any) -> Any:
         return int(value) if isinstance(value, float) and value.is_integer() else value
@@ -143,7 +142,7 @@ class _Object(FieldType):
 
 
 class _Nested(FieldType):
-    """Another model."""
+    """An object that is another model."""
 
     def __init__(self, model: type["Model"]) -> None:
         super().__init__("an object", lambda value: isinstance(value, Model))
@@ -275,8 +274,11 @@ class Model:
 
     @classmethod
     def adopt(cls, value: Any) -> Any:
-        """`value` as this model when it is one, an object of another library with `to_dict`, or a
-        mapping; else as it is."""
+        """A value as this model, when it can be converted; otherwise the value itself.
+
+        It can when it is one, when it is an object of another library with `to_dict`, and when it
+        is a mapping.
+        """
         if isinstance(value, cls):
             return value
         if isinstance(value, Mapping):
@@ -297,7 +299,9 @@ class Model:
         return cls.from_dict(data)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready form with the protocol's key names; fields without a value are left out."""
+        """A dict that JSON can hold, with the protocol's key names, without fields that have no
+        value.
+        """
         plain = {}
         for name, field in self._fields.items():
             value = getattr(self, name)
@@ -306,7 +310,7 @@ class Model:
         return plain
 
     def json_encode(self) -> str:
-        """JSON text of `to_dict`."""
+        """The JSON text of `to_dict`."""
         import json
 
         return json.dumps(self.to_dict(), default=_json_default)
@@ -318,7 +322,7 @@ class Model:
             raise InvalidModel(type(self).__name__, faults)
 
     def faults(self, path: str) -> Iterator[str]:
-        """What `validate` finds wrong, each with the path of the field in JSON terms."""
+        """What `validate` finds wrong: a sentence for each field, with its path in JSON terms."""
         prefix = f"{path}." if path else ""
         for name, field in self._fields.items():
             value = getattr(self, name)
@@ -341,7 +345,7 @@ class Model:
 
 
 def _json_default(value: Any) -> Any:
-    """Sizes, frozen mappings and sets, which nodes may carry in their attributes."""
+    """JSON for values that nodes may have in their attributes: sizes, frozen mappings and sets."""
     if isinstance(value, Mapping):
         return dict(value)
     if hasattr(value, "to_json"):
@@ -352,5 +356,5 @@ def _json_default(value: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """A value as error messages show it: short whatever it is."""
+    """A value as error messages show it, which is short whatever the value is."""
     return f"{reprlib.repr(value)} ({type(value).__name__})"

@@ -24,9 +24,8 @@ T = TypeVar("T")
 class Question:
     """How to find out what the server did for a request id.
 
-    `ask` lists the nodes of the operation, trying as often as it is told, and raises
-    OperationNotFound when there is none; `recover` makes of them what the lost reply would have
-    said.
+    `ask(attempts)` lists the nodes of the operation and raises OperationNotFound when there is
+    none; `recover` makes of them the result that the lost reply would have had.
     """
 
     request_id: str
@@ -38,8 +37,8 @@ class Question:
 class Failure:
     """One attempt that brought no result.
 
-    `in_doubt`: the server may have carried it out all the same. `lingers`: it may even do so later,
-    because nothing of its own has come back yet.
+    `in_doubt` is True when the server may have carried it out all the same, `lingers` when it may
+    do so even later, because no reply of the server's own has come back yet.
     """
 
     error: errors.CycleCloudError
@@ -89,8 +88,10 @@ class Mutation(Generic[T]):
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def _attempt(self, lingers: bool, left: int) -> tuple[ResponseStatus, T] | Failure:
-        """Send once. Raises what makes another attempt pointless; `lingers` says that an earlier
-        one may yet count."""
+        """Send the request once. Raises what makes another attempt pointless.
+
+        `lingers` says that the server may yet carry out an earlier attempt.
+        """
         try:
             reply = self.session.send("POST", self.path, self.query, self.body)
             if reply.succeeded:
@@ -108,7 +109,7 @@ class Mutation(Generic[T]):
     def _refused(
         self, reply: Reply, lingers: bool, left: int
     ) -> tuple[ResponseStatus, T] | Failure:
-        """What to make of a reply without success."""
+        """What follows from a reply that reports an error."""
         error = self.session.refusal(reply)
         if reply.status_code == 409:
             return self._duplicate(error, lingers, left)
@@ -121,8 +122,10 @@ class Mutation(Generic[T]):
     def _duplicate(
         self, conflict: errors.HttpError, lingers: bool, left: int
     ) -> tuple[ResponseStatus, T]:
-        """A 409 is either an invalid request, or says that our id has been carried out before: then
-        its result."""
+        """The result after a reply with status 409 that means that our request id was used before.
+
+        When the 409 means that the request is invalid, it is raised as Conflict.
+        """
         if self.question is None:
             raise conflict
         try:

@@ -35,7 +35,7 @@ class RetryAfter:
 
 
 class NotBefore:
-    """Until when which endpoint is to be left alone, by (server, verb, path)."""
+    """Until when endpoints are to be left alone, by (server, verb, path)."""
 
     def __init__(self) -> None:
         self._asked: dict[tuple[str, str, str], RetryAfter] = {}

@@ -38,7 +38,7 @@ class Reply:
         return 200 <= self.status_code < 300
 
     def describe(self) -> str:
-        """What the body is, in a few words, for when it is not what it should be."""
+        """The kind of the body in a few words, for when it is not what it should be."""
         text = self.redact(self.body.decode("utf-8", "replace")).strip()
         if not text:
             return "an empty body"
@@ -124,7 +124,7 @@ def _refuse_constant(name: str) -> Any:
 
 
 def _is_cut_off(text: str) -> bool:
-    """Whether a text that is not JSON would be, had it not ended too early."""
+    """Whether a text that is not JSON is the beginning of JSON."""
     try:
         json.loads(text)
     except json.JSONDecodeError as error:

@@ -1,5 +1,4 @@
-"""A cluster made of saved replies, to look into what an autoscaler decided on a cluster that is not
-at hand.
+"""A cluster made of saved replies, to look into the decisions of an autoscaler elsewhere.
 
 It can be read and not changed. The command line and `_mock_bindings` of the configuration make it.
 """
@@ -65,17 +64,17 @@ class ReproduceFromResponse(SelectingBinding):
     def create_nodes(
         self, nodes: Sequence["Node"], request_id: str | None = None
     ) -> NodeCreationResult:
-        """AssertionError."""
+        """Raises AssertionError: saved replies cannot be changed."""
         raise _unchangeable("create_nodes")
 
     def delete_nodes(
         self, nodes: Sequence["Node"], request_id: str | None = None
     ) -> NodeManagementResult:
-        """AssertionError."""
+        """Raises AssertionError: saved replies cannot be changed."""
         raise _unchangeable("delete_nodes")
 
     def retry_failed_nodes(self) -> NodeManagementResult:
-        """AssertionError."""
+        """Raises AssertionError: saved replies cannot be changed."""
         raise _unchangeable("retry_failed_nodes")
 
     def scale(
@@ -84,7 +83,7 @@ class ReproduceFromResponse(SelectingBinding):
         total_core_count: int | None = None,
         total_node_count: int | None = None,
     ) -> NodeCreationResult:
-        """AssertionError."""
+        """Raises AssertionError: saved replies cannot be changed."""
         raise _unchangeable("scale")
 
     def _manage(
@@ -98,7 +97,7 @@ def _unchangeable(call: str) -> AssertionError:
 
 
 def _load(key: str, saved: Any, model: type[M]) -> M:
-    """A saved reply, from a path (with `~`) or as it is."""
+    """A saved reply as a model: read from a path (with `~`), or converted from the value itself."""
     where = key
     if isinstance(saved, str | os.PathLike):
         where = f"{key} {os.fspath(saved)!r}"

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Selection:
-    """Exactly one of these is not empty; anything else is an InvalidSelection."""
+    """The nodes that a management call is for, named in one of six ways.
+
+    Exactly one of the fields must be given and not be empty; anything else is an InvalidSelection.
+    """
 
     nodes: Sequence["Node"] = ()
     names: Sequence[str] = ()

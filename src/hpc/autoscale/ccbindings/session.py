@@ -34,8 +34,10 @@ class ResponseStatus:
 
 
 class Session:
-    """A session with the server at `url`; cheap to make. The arguments are those of `Transport`,
-    and how patient to be."""
+    """A session with the server at `url`; making one sends nothing.
+
+    The arguments are those of `Transport`, and `pacing` for how patient to be.
+    """
 
     def __init__(
         self,
@@ -100,11 +102,10 @@ class Session:
         query: Mapping[str, Any] | None = None,
         body: str | None = None,
     ) -> Reply:
-        """One request and its reply, whatever its status, after the time that the server has asked
-        to be left alone.
+        """Send one request; returns its reply, whatever the status.
 
-        Raises Throttled, without asking, when that time is too long; CycleCloudUnreachable when no
-        reply comes.
+        First the time passes for which the server asked to be left alone. Raises Throttled, without
+        sending, when that time is too long; CycleCloudUnreachable when no reply comes.
         """
         self._await_turn(method, path)
         url = self.url + path + _encoded(query)
@@ -124,14 +125,16 @@ class Session:
         return reply
 
     def asked_to_wait(self, reply: Reply) -> float | None:
-        """The seconds that a 429 or 503 asks us to wait; None when it does not say or it is another
-        status."""
+        """The seconds that a reply with status 429 or 503 asks to wait.
+
+        None for other statuses, and when the reply does not say.
+        """
         if reply.status_code not in (429, 503):
             return None
         return retry_after(reply.headers, self.pacing.wall_clock)
 
     def refusal(self, reply: Reply) -> errors.HttpError:
-        """The error for a reply without success."""
+        """The error for a reply that reports no success."""
         wait = self.asked_to_wait(reply)
         if wait is None and reply.status_code != 429:
             return error_for(reply)

@@ -1,8 +1,8 @@
-"""What servers have asked to wait, kept in a file for the processes that come after this one.
+"""The times for which servers asked to be left alone, in a file for later processes.
 
-Whoever runs one pass per process (cron) would otherwise ask again too early. The file stands beside
-the one of request ids. `settings` makes it part of a client's pacing; deciding to wait is the
-session's.
+Otherwise somebody who runs one pass per process (cron) would ask again too early. The file stands
+beside the one of request ids. `settings` makes it part of a client's pacing; deciding to wait is
+the session's.
 """
 
 import json
@@ -22,8 +22,10 @@ _by_path: dict[Path, "SavedWaits"] = {}
 
 
 def waits_for(config: Mapping[str, Any]) -> NotBefore:
-    """The memory that goes with a configuration: with a file when `requests_file` names one, else
-    the process's."""
+    """The memory for a configuration: one with a file when `requests_file` is set.
+
+    Otherwise it is that of the process.
+    """
     requests_file = config.get("requests_file")
     if not requests_file or config.get("read_only"):
         return PROCESS_WIDE

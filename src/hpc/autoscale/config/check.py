@@ -52,7 +52,7 @@ def check_config(config: Mapping[str, Any]) -> None:
 
 
 def unknown_commands(config: Mapping[str, Any], commands: Iterable[str]) -> list[str]:
-    """A sentence on each command in `output-columns` that is not among `commands`.
+    """A sentence on each command in `output-columns` that is neither ours nor among `commands`.
 
     It may be a command of another program that reads the same file, so it is no error.
     """

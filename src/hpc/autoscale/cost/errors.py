@@ -62,9 +62,7 @@ class PriceServiceUnavailable(PriceServiceError):
 
 
 class PriceServiceRefused(PriceServiceError):
-    """The service answered with a status 4xx; `status_code` has it and the text the service's
-    words.
-    """
+    """The service answered with a status 4xx, which `status_code` has; the text has its words."""
 
     def __init__(self, url: str, status_code: int, message: str) -> None:
         self.status_code = status_code

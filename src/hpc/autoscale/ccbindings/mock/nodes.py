@@ -17,8 +17,11 @@ from hpc.autoscale.node.node import Node
 
 
 class _Record:
-    """What has the values of a record as attributes: those of a class share their names, so that a
-    copy of its `__dict__` takes half the memory of another dict's."""
+    """An object with the values of a record as attributes.
+
+    Objects of one class share the names of their attributes, so a copy of its `__dict__` takes half
+    the memory of another dict.
+    """
 
 
 class MockNode(Node):
@@ -28,8 +31,7 @@ class MockNode(Node):
 
     @property
     def keep_alive(self) -> bool:
-        """Whether it is to be kept. May be set at any time, since the mock is the cluster that
-        decides it."""
+        """Whether the node is to be kept; the mock is the cluster, so it may be set at any time."""
         return super().keep_alive
 
     @keep_alive.setter
@@ -44,17 +46,19 @@ class MockNode(Node):
 
     @property
     def in_use(self) -> bool:
-        """Whether it takes capacity."""
+        """Whether the node takes capacity of its bucket."""
         return bool(self.target_state == "Started")
 
     @property
     def listed(self) -> bool:
-        """Whether the cluster lists it: it is meant to run, or is kept for starting again."""
+        """Whether the cluster lists the node: it is meant to run, or kept to be started again."""
         return self.target_state in ("Started", "Deallocated") or self.state == "Deallocated"
 
     def record(self) -> dict[str, Any]:
-        """The record, as a dict of the caller's own; the values within Configuration are the
-        node's."""
+        """The record as a dict of the caller's own.
+
+        Values within Configuration are the node's own and must not be changed.
+        """
         return (self._record or self._new_record()).copy()
 
     def _new_record(self) -> dict[str, Any]:
