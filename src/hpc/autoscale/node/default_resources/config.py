@@ -1,7 +1,7 @@
 """Default resources as a configuration has them, and those that every node has.
 
-Reading `default_resources` says which entry and which key is wrong; the definitions themselves are
-in `definition`.
+`definitions_from_config` reads the key `default_resources` and says which entry and which key is
+wrong; the definitions themselves are in `definition`.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from hpc.autoscale.node.default_resources.values import (
 
 
 def definitions_from_config(entries: Any) -> list[DefaultResource]:
-    """The `default_resources` of a configuration. DefaultResourceError names the entry and the
-    key."""
+    """The definitions in `default_resources` of a configuration.
+
+    DefaultResourceError names the entry and the key that is wrong.
+    """
     if not isinstance(entries, (list, tuple)):
         raise DefaultResourceError(f"default_resources: Expected a list, found {entries!r}")
     return [_from_entry(entry, f"default_resources[{i}]") for i, entry in enumerate(entries)]

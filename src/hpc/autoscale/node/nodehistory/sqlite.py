@@ -60,14 +60,13 @@ class SQLiteNodeHistory(NodeHistory):
         self.conn = self._open()
 
     def _open(self) -> sqlite3.Connection:
-        """A connection that is closed when this history is gone, or the program ends, if nobody did
-        it before."""
+        """A connection, which is closed at the latest when this object or the program ends."""
         conn = initialize_db(self.path, self.read_only)
         weakref.finalize(self, _close_left_open, conn)
         return conn
 
     def close(self) -> None:
-        """Close the file. The history cannot be used after."""
+        """Close the file. After that the history cannot be used."""
         self.conn.close()
 
     def __enter__(self) -> Self:
@@ -106,13 +105,18 @@ class SQLiteNodeHistory(NodeHistory):
             self._retire(conn, now, RETIRE_AFTER)
 
     def find_unmatched(self, for_at_least: float = 300) -> NodeHistoryResult:
-        """Existing nodes not needed for more than so many seconds, longest first; below 0 for every
-        node."""
+        """The existing nodes that have not been needed for more than so many seconds, longest
+        first.
+
+        With a number below 0, every node.
+        """
         return self._find_since("last_match_time", for_at_least)
 
     def find_booting(self, for_at_least: float = 1800) -> NodeHistoryResult:
-        """Existing nodes first seen more than so many seconds ago that have never been ready,
-        oldest first; below 0 for all that have never been ready."""
+        """The existing nodes that have never been ready and were first seen so many seconds ago.
+
+        They are in order, oldest first. With a number below 0, all that have never been ready.
+        """
         return self._find_since(
             "create_time", for_at_least, "AND COALESCE(ready_time, 0) < create_time"
         )
@@ -130,8 +134,10 @@ class SQLiteNodeHistory(NodeHistory):
         return self._run(lambda conn: conn.execute(query, values).fetchall())
 
     def find_ignored(self) -> NodeHistoryResult:
-        """Nodes marked by `mark_ignored`, also those that are gone, with the time they were last
-        needed."""
+        """The nodes that were marked by `mark_ignored`, with the time when they were last needed.
+
+        Nodes that are gone are among them.
+        """
         query = "SELECT node_id, hostname, last_match_time FROM nodes WHERE ignore ORDER BY node_id"
         return self._run(lambda conn: conn.execute(query).fetchall())
 
@@ -164,8 +170,10 @@ class SQLiteNodeHistory(NodeHistory):
             write(conn, records)
 
     def retire_records(self, timeout: float = RETIRE_AFTER, commit: bool = True) -> None:
-        """Forget nodes that have been gone for more than so many seconds. Without `commit` the
-        caller commits."""
+        """Forget the nodes that have been gone for more than so many seconds.
+
+        Without `commit` the caller commits.
+        """
         if self.read_only:
             return
         now = self.now()
@@ -208,7 +216,7 @@ class SQLiteNodeHistory(NodeHistory):
                 node.idle_time_remaining = -1
 
     def _run(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
-        """Do some work on the file; once more on a new one when the file proves to be broken."""
+        """Do some work on the file; when the file proves to be broken, do it again on a new one."""
         try:
             return work(self.conn)
         except sqlite3.Error as error:
@@ -230,7 +238,7 @@ def _close_left_open(conn: sqlite3.Connection) -> None:
 
 
 def _observed(node: Node, known: NodeRecord | None, now: float) -> NodeRecord:
-    """What is known of a node after seeing it now.
+    """The record of a node after seeing it now.
 
     Times never go back with the clock, or a node needed before the clock was set back would look
     idle for longer once the clock is right again. Only times far ahead, from a clock that was wrong

@@ -1,7 +1,8 @@
-"""The table of VM sizes: the package's own facts with the user's laid over them, read on first use.
+"""The table of VM sizes: the facts in the package, with the user's own over them.
 
-`VM_SIZES` is the one table of the process and reads as location -> size -> record. What a record
-means is in `info`, how an override file is written in `overrides`; prices are elsewhere.
+It is read on first use. `VM_SIZES` is the one table of the process and reads as location -> size ->
+record. What a record means is in `info`, how an override file is written in `overrides`; prices are
+in `prices`.
 """
 
 from __future__ import annotations
@@ -26,8 +27,11 @@ RESOURCE_FILE: str = os.path.join(os.path.dirname(os.path.dirname(__file__)), "v
 
 
 class Facts(NamedTuple):
-    """A size table as a file gives it. `sizes` hold in every location; `records` in one, and are in
-    published form but for what the file leaves out."""
+    """A size table as a file gives it.
+
+    `sizes` hold in every location. `records` hold in one location and have the published form, but
+    may leave things out.
+    """
 
     sizes: Mapping[str, Compact] = MappingProxyType({})
     locations: frozenset[str] = frozenset()
@@ -39,8 +43,7 @@ NOTHING = Facts()
 
 
 def read_packaged(path: str) -> Facts:
-    """The table in the package. One that cannot be read is logged and gives an empty table: sizes
-    are then unknown."""
+    """The table in the package. When it cannot be read this is logged, and the table is empty."""
     import json
 
     try:
@@ -55,10 +58,10 @@ def read_packaged(path: str) -> Facts:
 
 
 class SizeTable(Mapping[str, Mapping[str, SizeRecord]]):
-    """location -> VM size -> record, read from `path` when first looked into.
+    """A mapping location -> VM size -> record, read from `path` when it is first looked into.
 
-    A record is made for each look-up and belongs to the caller. `on_change` callables are called
-    whenever answers may differ from earlier ones.
+    A record is made for each look-up and belongs to the caller. The functions in `on_change` are
+    called whenever answers may differ from earlier ones.
     """
 
     def __init__(self, path: str) -> None:
@@ -71,7 +74,7 @@ class SizeTable(Mapping[str, Mapping[str, SizeRecord]]):
         self._by_case: dict[str, str] = {}
 
     def load(self) -> Facts:
-        """Read the packaged table unless that was done; returns it."""
+        """The packaged table, which is read at the first call."""
         packaged = self._packaged
         if packaged is None:
             with self._lock:
@@ -81,7 +84,7 @@ class SizeTable(Mapping[str, Mapping[str, SizeRecord]]):
         return packaged
 
     def use(self, override: Facts) -> None:
-        """Lay the user's facts over the packaged ones, in place of those laid there before."""
+        """Let the user's facts win over the packaged ones, in place of an earlier call's."""
         packaged = self.load()
         with self._lock:
             self._override = override
@@ -100,10 +103,10 @@ class SizeTable(Mapping[str, Mapping[str, SizeRecord]]):
         self._by_case = {}
 
     def find(self, location: str, vm_size: str) -> SizeRecord | None:
-        """The record of a size, in the location or in the one that stands in for it; None when it
-        is unknown.
+        """The record of a size in a location, or in the one that stands in for it; None when
+        unknown.
 
-        Sizes are found in any letter case, because Azure takes them so; locations only as written.
+        Letter case does not matter in sizes, as for Azure; locations are found only as written.
         """
         found = self.exactly(location, vm_size)
         if found is None and (usual := self.usual_name(vm_size)) != vm_size:
@@ -111,7 +114,7 @@ class SizeTable(Mapping[str, Mapping[str, SizeRecord]]):
         return found
 
     def exactly(self, location: str, vm_size: str) -> SizeRecord | None:
-        """As `find`, with the size as written."""
+        """The record of a size in a location, with the letter case of the size as written."""
         base = self._made(location, vm_size) or self._borrowed(location, vm_size)
         return self._laid_over(base, location, vm_size)
 
@@ -123,8 +126,10 @@ class SizeTable(Mapping[str, Mapping[str, SizeRecord]]):
         return self._laid_over(self._made(other, vm_size), other, vm_size)
 
     def _laid_over(self, base: SizeRecord | None, location: str, vm_size: str) -> SizeRecord | None:
-        """The user's record if there is one. Without a core count it describes no machine but
-        corrects the base."""
+        """The user's record over the base record, if there is one.
+
+        A user's record without a core count describes no machine: it only corrects the base record.
+        """
         given = self._override.records.get(location, {}).get(vm_size)
         if given is None:
             return base
@@ -142,15 +147,19 @@ class SizeTable(Mapping[str, Mapping[str, SizeRecord]]):
         return location in self.load().locations or location in self._override.locations
 
     def stand_in(self, location: str) -> str | None:
-        """The location whose sizes hold in one that has none of its own; None when there is none or
-        no need."""
+        """The location whose sizes hold in one that has no sizes of its own.
+
+        None when there is no such location, or the location has sizes.
+        """
         if self._is_listed(location):
             return None
         return self._override.proxies.get(location) or self.load().proxies.get(location)
 
     def usual_name(self, vm_size: str) -> str:
-        """The size as the table spells it, whatever its letter case; the argument itself when the
-        table lacks it."""
+        """The size as the table spells it, whatever its letter case.
+
+        A size that the table lacks is returned as it is.
+        """
         self.load()
         if vm_size in self._sizes:
             return vm_size

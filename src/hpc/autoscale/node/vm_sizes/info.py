@@ -1,7 +1,7 @@
 """Questions about VM sizes: what one size is, which there are, which one was probably meant.
 
-The published look-ups of `hpc.autoscale.node.vm_sizes`. They answer from the table in `catalogue`
-and never raise: what is not known is reported as unknown.
+These are the published look-ups of `hpc.autoscale.node.vm_sizes`. They answer from the table in
+`catalogue`. The look-ups never raise: what is not known is reported as unknown.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from hpc.autoscale.util import ShellDict
 
 
 class AuxVMSizeInfo:
-    """What one record says, in numbers. Unknown are: counts -1, memory -1g, family "unknown"; GPUs
-    0.
+    """The facts of one record, as numbers.
 
-    `vcpu_count` is what the machine offers, which for constrained sizes is less than its parent
-    has; `pcpu_count` is the physical cores behind them; `cores_per_socket` is Azure's number of
-    vCPUs per core (its name is historical).
+    An unknown count is -1 (GPUs 0), unknown memory -1g, an unknown family "unknown". `vcpu_count`
+    is what the machine offers, which for constrained sizes is less than its parent has;
+    `pcpu_count` is the physical cores behind them; `cores_per_socket` is Azure's number of vCPUs
+    per core (its name is historical).
     """
 
     def __init__(self, record: Mapping[str, Any]) -> None:
@@ -44,12 +44,11 @@ class AuxVMSizeInfo:
 
     @cached_property
     def capabilities(self) -> ShellDict:
-        """Azure's capabilities of the size, name to value."""
+        """Azure's capabilities of the size, as name -> value."""
         return ShellDict(dict(self.__record.get("capabilities") or {}))
 
     def get(self, key: str, default: Any = None) -> Any:
-        """A capability, or failing that another key of the record; `default` when there is
-        neither."""
+        """A capability, or else a key of the record; `default` when there is neither."""
         capabilities = self.__record.get("capabilities") or {}
         return capabilities.get(key, self.__record.get(key, default))
 
@@ -76,8 +75,10 @@ _UNKNOWN = AuxVMSizeInfo({})
 
 
 def get_aux_vm_size_info(location: ht.Location | None, vm_size: ht.VMSize | None) -> AuxVMSizeInfo:
-    """What is known of a size in a location. Never raises; equal questions give the same object.
-    Cost: a look-up."""
+    """What is known of a size in a location. Never raises.
+
+    Equal questions give the same object, at the cost of a look-up in a dict.
+    """
     if isinstance(location, str) and isinstance(vm_size, str):
         return _info(location, vm_size)
     return _UNKNOWN
@@ -94,8 +95,7 @@ VM_SIZES.on_change.append(_info.cache_clear)
 
 
 def quota_family(location: ht.Location, vm_size: ht.VMSize) -> str:
-    """The family whose quota a size draws on: where that is not known, the size is a family of its
-    own."""
+    """The family whose quota a size draws on; where it is unknown, the name of the size."""
     family = get_aux_vm_size_info(location, vm_size).vm_family
     return VM_SIZES.usual_name(vm_size) if family == UNKNOWN_FAMILY else family
 

@@ -1,8 +1,8 @@
-"""Reading a user's own facts on VM sizes, in any of the three forms in which people have them.
+"""Reading a user's own facts on VM sizes, in any of three forms.
 
-The short form of the packaged table (for a correction by hand), location -> size -> record (as
-cyclecloud-scalelib's data file has it) and the output of `az vm list-skus`. All become `Facts` to
-lay over the catalogue. Every mistake is one line that says where.
+They are the short form of the packaged table (for a correction by hand), location -> size -> record
+(as cyclecloud-scalelib's data file has it), and the output of `az vm list-skus`. All become
+`Facts`, which `catalogue` lays over its own. Every mistake is one line that says where.
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ class Wrong(Exception):
 
 
 def load_user_data(source: Any, what: str) -> tuple[Any, str]:
-    """The contents of a JSON file, or the given contents themselves, and what to call them in
-    messages.
+    """The contents of a JSON file, or the given contents, and their name in messages.
 
     Raises ConfigurationException when the file cannot be read or is not JSON.
     """
@@ -182,8 +181,10 @@ def _capabilities(given: Any, path: str) -> dict[str, Any]:
 
 
 def _from_skus(skus: Sequence[Any]) -> Facts:
-    """SKU objects of Azure's API. Those that are no virtual machines are passed over. Region names
-    are lower case everywhere else, whatever case this API gives them."""
+    """The facts in SKU objects of Azure's API; those that are no virtual machines are left out.
+
+    This API gives names of regions in any letter case; everywhere else they are in lower case.
+    """
     records: dict[str, dict[str, SizeRecord]] = {}
     for index, sku in enumerate(skus):
         path = f"[{index}]"
@@ -253,7 +254,7 @@ def _expect(path: str, expected: str, found: Any) -> NoReturn:
 
 
 def _kind(value: Any) -> str:
-    """How a message names a value: itself when it is short, else what it is."""
+    """A value as a message names it: the value when it is short, else the type of it."""
     if value is None or isinstance(value, bool):
         return {None: "nothing", True: "true", False: "false"}[value]
     if isinstance(value, int | float | str):

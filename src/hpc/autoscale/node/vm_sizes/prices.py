@@ -1,9 +1,9 @@
-"""What an hour of a VM size costs, in US dollars before any discount, from the package or from the
-user's own list.
+"""The price of an hour of a VM size in US dollars, before any discount.
 
-The packaged list (`vm_prices.json.gz`) is read when a price is first asked for. Spot prices in it
-are estimates: the on-demand price times the ratio seen for the series in that region. Asked by the
-cost side and by least-cost packing; usage and bills are not looked at here.
+Prices come from the package or from the user's own list. The packaged list (`vm_prices.json.gz`) is
+read when a price is first asked for. Its spot prices are estimates: the on-demand price times the
+ratio seen for the series in that region. Called by the cost reports and by least-cost packing;
+usage and bills are not looked at here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _KINDS = ("ondemand", "spot")
 
 
 class Price(NamedTuple):
-    """US dollars per hour; None is unknown."""
+    """US dollars per hour; None means unknown."""
 
     ondemand: float | None = None
     spot: float | None = None
@@ -39,7 +39,7 @@ Prices = Mapping[str, Mapping[str, Price]]
 
 
 class PriceList:
-    """The packaged prices under the user's own."""
+    """A list of prices; a user's own list comes before the packaged one."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -68,8 +68,9 @@ class PriceList:
         return self._columns
 
     def price(self, location: str, vm_size: str, spot: bool) -> float | None:
-        """Price of one hour. A user's on-demand price also is what the spot estimate starts
-        from."""
+        """The price of one hour. A user's on-demand price is also what spot prices are estimated
+        from.
+        """
         own = self._own(location, vm_size)
         ondemand = own.ondemand if own.ondemand is not None else self._listed(location, vm_size)
         if not spot:
@@ -168,8 +169,10 @@ def _dollars(value: Any, path: str) -> float:
 
 
 def _from_retail_items(items: Any) -> Prices:
-    """Items of the Retail Prices API; other than hourly Linux prices on demand or spot, they are
-    passed over."""
+    """The prices in items of the Retail Prices API.
+
+    Only hourly Linux prices, on demand or spot, are taken.
+    """
     if not isinstance(items, list):
         raise Wrong("", f"expected prices by location or a list of retail items, found {items!r}")
     prices: dict[str, dict[str, Price]] = {}

@@ -1,6 +1,6 @@
-"""The two ways to write down one VM size, and how to get from the short one to the published one.
+"""The two forms of the record of a VM size, and how the short one becomes the published one.
 
-The short form is a line of `vm_sizes.json` (`{"vcpus": 4, "mem_gib": 8, …}`); the published form is
+The short form is a line of `vm_sizes.json` (`{"vcpus": 4, "mem_gib": 8}`). The published form is
 Azure's own: name, family, size, tier, location and capabilities. Only the catalogue and the reader
 of override files use this.
 """
@@ -17,8 +17,11 @@ UNKNOWN_FAMILY = "unknown"
 
 
 class CapabilityField(NamedTuple):
-    """How one key of the short form reads: the capability it stands for, its kind, and what to
-    multiply it by."""
+    """One key of the short form: the capability that it stands for, the type of its value, a
+    factor.
+
+    The capability is the value times the factor.
+    """
 
     capability: str
     kind: type
@@ -49,8 +52,11 @@ _BELOW = {field.capability: False for field in FIELDS.values() if field.kind is 
 
 
 def expand(name: str, location: str, compact: Compact) -> SizeRecord:
-    """The published record of a size, made anew for each call. Flags that are not given are False,
-    the architecture x64; a number that is not given is absent, because it is unknown."""
+    """The published record of a size, made anew for each call.
+
+    Flags that are not given are False, the architecture is x64 unless given, and a number that is
+    not given is absent, because it is unknown.
+    """
     capabilities: dict[str, Any] = {**_BELOW, "CpuArchitectureType": "x64"}
     for key, field in FIELDS.items():
         value = compact.get(key)
@@ -62,7 +68,7 @@ def expand(name: str, location: str, compact: Compact) -> SizeRecord:
 
 
 def shell(name: str, location: str, family: str | None, capabilities: dict[str, Any]) -> SizeRecord:
-    """A published record around the given capabilities; tier and size follow from the name."""
+    """A published record with these capabilities; tier and size follow from the name."""
     tier, _, size = name.partition("_")
     return {
         "name": name,
@@ -75,8 +81,10 @@ def shell(name: str, location: str, family: str | None, capabilities: dict[str, 
 
 
 def capability_value(text: Any) -> Any:
-    """A capability as Azure's API writes it (always text) as what it means: a flag, a number, a
-    list or the text."""
+    """The value that the text of a capability stands for: a flag, a number, a list or the text.
+
+    Azure's API writes all capabilities as text.
+    """
     if not isinstance(text, str):
         return text
     if text in ("True", "False"):
