@@ -1,6 +1,9 @@
-"""Short commands for a working tree: `python setup.py build | types | format | test | docs`, each of which calls the tools made
-for it. `sdist` and `bdist_wheel` make one distribution in dist/, for scripts that call them so. The project is described in
-pyproject.toml and built by tools/build_backend.py; pip does not run this file."""
+"""Short commands for a working tree: `python setup.py build | types | format | test | docs`.
+
+Each calls the tools made for it. `sdist` and `bdist_wheel` make one distribution in dist/, for
+scripts that call them so. The project is described in pyproject.toml and built by
+tools/build_backend.py; pip does not run this file.
+"""
 
 import subprocess
 import sys
@@ -17,7 +20,10 @@ PROGRAMS = {
 
 
 def run(command: str) -> int:
-    """Run the programs of a short command with this interpreter; the exit code of the first that fails."""
+    """Run the programs of a short command with this interpreter, until one fails.
+
+    The result is the exit code of that one, or 0.
+    """
     for program in PROGRAMS[command]:
         code = subprocess.call([sys.executable, *program])
         if code:
@@ -28,7 +34,7 @@ def run(command: str) -> int:
 if __name__ == "__main__":
     if len(sys.argv) != 2 or sys.argv[1] not in PROGRAMS:
         raise SystemExit(
-            f"setup.py: expected one of {', '.join(PROGRAMS)}, found {' '.join(sys.argv[1:]) or 'nothing'}"
-            " (to install: python -m pip install .)"
+            f"setup.py: expected one of {', '.join(PROGRAMS)},"
+            f" found {' '.join(sys.argv[1:]) or 'nothing'} (to install: python -m pip install .)"
         )
     raise SystemExit(run(sys.argv[1]))

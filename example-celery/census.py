@@ -1,8 +1,9 @@
-"""What a worker says about itself, in one answer. Loaded by the workers; asked by `roster.Roster`.
+"""What a worker says about itself, in one answer. Loaded by the workers; asked by
+`workers.WorkerRegistry`.
 
-Celery has an inspect command for each part of it (active, reserved, scheduled, active_queues, stats). Each of those
-waits for its own timeout, and a task that moves on between two of them is seen twice or not at all. One command of our
-own is one round trip and one moment.
+Celery has an inspect command for each part of it (active, reserved, scheduled, active_queues,
+stats). Each of those waits for its own timeout, and a task that moves on between two of them is
+seen twice or not at all. One command of our own is one round trip and one moment.
 """
 
 import os
@@ -22,7 +23,8 @@ _home_queues: list[str] = []
 
 @celeryd_after_setup.connect
 def _remember_home_queues(instance: Any, **_: Any) -> None:
-    """Keep the queues that the worker was started for: it drains by leaving them, and may be called back."""
+    """Keep the queues that the worker was started for: it drains by leaving them, and may be called
+    back."""
     _home_queues[:] = sorted(queue for queue in instance.app.amqp.queues.consume_from)
 
 
@@ -36,7 +38,8 @@ def _touch_ready_file(**_: Any) -> None:
 
 @inspect_command()
 def census(state: Any) -> dict[str, Any]:
-    """Who this worker is, how many tasks it can run at once, which it holds, and which queues it takes from."""
+    """Who this worker is, how many tasks it can run at once, which it holds, and which queues it
+    takes from."""
     consumer = state.consumer.task_consumer
     return {
         "node_id": node_id(),
@@ -54,7 +57,8 @@ def node_id() -> str:
 
 
 def _held(state: Any) -> Iterator[Request]:
-    """Every task that was fetched and is not finished: waiting, running, put off to a later time, or rate limited."""
+    """Every task that was fetched and is not finished: waiting, running, put off to a later time,
+    or rate limited."""
     yield from list(worker_state.reserved_requests)
     yield from list(worker_state.active_requests)
     for waiting in list(state.consumer.timer.schedule.queue):

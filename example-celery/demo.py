@@ -1,8 +1,10 @@
-"""Watch real tasks scale a cluster up and down: `make demo`, or `python example-celery/demo.py --help`.
+"""Watch real tasks scale a cluster up and down: `make demo`, or `python example-celery/demo.py
+--help`.
 
-The same processes take part as on a real cluster: a broker, CycleCloud (here a simulator that speaks its REST protocol
-and whose VMs are Celery workers on this machine), the autoscaler's loop, and this one, which submits tasks and watches.
-Exit code 0 only when every task succeeded on a node that the loop caused to exist, and all nodes are gone.
+The same processes take part as on a real cluster: a broker, CycleCloud (here a simulator that
+speaks its REST protocol and whose VMs are Celery workers on this machine), the autoscaler's loop,
+and this one, which submits tasks and watches. Exit code 0 only when every task succeeded on a node
+that the loop caused to exist, and all nodes are gone.
 """
 
 import argparse
@@ -22,7 +24,8 @@ ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupted(BaseException):
-    """Somebody wants the demo to end. No Exception, so that nothing on the way mistakes it for an error."""
+    """Somebody wants the demo to end. No Exception, so that nothing on the way mistakes it for an
+    error."""
 
     def __init__(self, signum: int) -> None:
         self.signum = signum
@@ -71,7 +74,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def play(options: argparse.Namespace, work: Path, processes: Processes) -> int:
-    """From the first process to the verdict; Failure or StartFailed when something is not as it must be."""
+    """From the first process to the verdict; Failure or StartFailed when something is not as it
+    must be."""
     broker = start_broker(options.broker, work / "broker", processes)
     # Celery takes them from here, in this process as in the others
     os.environ.update(CELERY_BROKER_URL=broker.url, CELERY_RESULT_BACKEND=broker.results)

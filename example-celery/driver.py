@@ -1,12 +1,13 @@
 """CeleryDriver: Celery as a scheduler that hpc-autoscale can scale.
 
-The words map like this. A queue with waiting tasks is a job, with as many iterations as tasks wait and with the
-constraints that autoscale.json gives for the queue. A worker is a scheduler node, one per host. A slot is a place in
-a worker's pool (`--concurrency`), the resource that every task takes one of. What a worker has fetched is not in the
-queue any more, so each task counts once: as waiting, or as a taken slot.
+The words map like this. A queue with waiting tasks is a job, with as many iterations as tasks wait
+and with the constraints that autoscale.json gives for the queue. A worker is a scheduler node, one
+per host. A slot is a place in a worker's pool (`--concurrency`), the resource that every task takes
+one of. What a worker has fetched is not in the queue any more, so each task counts once: as
+waiting, or as a taken slot.
 
-Who the workers are and what they hold is known to `roster`, what the broker holds to `messages`; here is what follows
-from it for nodes.
+Who the workers are and what they hold is known to `workers`, what the broker holds to `messages`;
+here is what follows from it for nodes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,7 +27,7 @@ from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.constraints import get_constraints
 from hpc.autoscale.node.node import Node
-from roster import Roster, Worker, node_id
+from workers import Worker, WorkerRegistry, node_id
 
 # The job that a silent worker is taken to run: it keeps its node from counting as idle.
 UNKNOWN_WORK = "unknown work"
@@ -38,7 +39,8 @@ class Settings:
 
     queues          queue name to what one task of it needs: a constraint, or a list of them
     answer_time     seconds that workers have to answer; each look at them takes this long
-    worker_timeout  seconds of silence after which a worker is taken for dead, and its node for failed
+    worker_timeout  seconds of silence after which a worker is taken for dead, and its node for
+    failed
     """
 
     queues: Mapping[str, Any]
@@ -57,7 +59,8 @@ class Settings:
         for key in section:
             if key not in known:
                 raise ConfigurationException(
-                    f"celery.{key}: unknown key (known: {', '.join(known)}){did_you_mean(key, known)}"
+                    f"celery.{key}: unknown key (known:"
+                    f" {', '.join(known)}){did_you_mean(key, known)}"
                 )
         for key in known[1:]:
             value = section.get(key, 1.0)
@@ -79,31 +82,33 @@ class CeleryDriver(SchedulerDriver):
     def __init__(self, app: Celery = tasks.app) -> None:
         super().__init__("celery")
         self._app = app
-        self._roster = Roster(app)
+        self._registry = WorkerRegistry(app)
         self._deliveries = messages.Deliveries()
         # node id -> since when the node is ready and no worker answers from it
         self._unanswered: dict[str, float] = {}
         # ids of the nodes that CycleCloud lists, or once did and a worker is still known of them
         self._listed: set[str] = set()
 
-    # -- reading --------------------------------------------------------------------------------------------------
+    # -- reading
 
     def initialize(self) -> None:
         """Nothing to prepare: Celery needs no knowledge of nodes."""
 
     def preprocess_config(self, config: dict[str, Any]) -> dict[str, Any]:
-        """Check the section `celery`; a node has a slot per vCPU where the configuration says nothing else."""
+        """Check the section `celery`; a node has a slot per vCPU where the configuration says
+        nothing else."""
         settings = Settings.read(config.get("celery"))
-        self._roster.answer_time = settings.answer_time
-        self._roster.patience = settings.worker_timeout
+        self._registry.answer_time = settings.answer_time
+        self._registry.patience = settings.worker_timeout
         slots = {"select": {}, "name": "slots", "value": "node.vcpu_count"}
         return {**config, "default_resources": [*config.get("default_resources", []), slots]}
 
     def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
-        """Workers first, then queues: a task that is fetched in between is missed once, rather than counted twice."""
+        """Workers first, then queues: a task that is fetched in between is missed once, rather than
+        counted twice."""
         needs = Settings.read(config.get("celery")).queues
         with messages.connected(self._app) as connection:
-            workers = self._roster.call(connection)
+            workers = self._registry.call(connection)
             if not config.get("read_only"):
                 held = {task for worker in workers for task in worker.held}
                 complete = self._everybody_answers(workers)
@@ -115,18 +120,18 @@ class CeleryDriver(SchedulerDriver):
     def validate_nodes(self, scheduler_nodes: list[SchedulerNode], cc_nodes: list[Node]) -> None:
         """Draw conclusions from silence, where CycleCloud's list of nodes allows any.
 
-        A silent worker whose node is listed no more is gone. A node that is ready and from which no worker answers
-        counts as failed in the end: left alone, it would be given work for ever.
+        A silent worker whose node is listed no more is gone. A node that is ready and from which no
+        worker answers counts as failed in the end: left alone, it would be given work for ever.
         """
         self._forget_evicted({node_id(node) for node in cc_nodes})
         now = clock.time()
-        answering = {id(node) for node, worker in self._roster.of(cc_nodes) if worker.heard}
+        answering = {id(node) for node, worker in self._registry.of(cc_nodes) if worker.heard}
         ready = [node for node in cc_nodes if node.exists and node.state == "Ready"]
         silent = {node_id(node): node for node in ready if id(node) not in answering}
         self._unanswered = {name: self._unanswered.get(name, now) for name in silent}
         for name, since in self._unanswered.items():
             node = silent[name]
-            if now - since >= self._roster.patience and not node.keep_alive:
+            if now - since >= self._registry.patience and not node.keep_alive:
                 logging.warning(
                     "%s counts as failed: ready, and no answer for %g s", node, now - since
                 )
@@ -134,29 +139,31 @@ class CeleryDriver(SchedulerDriver):
 
     def _forget_evicted(self, listed: set[str]) -> None:
         """Forget silent workers whose node was listed before and is no longer."""
-        for worker in self._roster.workers():
+        for worker in self._registry.all():
             if not worker.heard and worker.node_id in self._listed - listed:
-                self._roster.forget(worker)
-        known = {worker.node_id for worker in self._roster.workers()}
+                self._registry.forget(worker)
+        known = {worker.node_id for worker in self._registry.all()}
         self._listed = listed | (self._listed & known)
 
     def _everybody_answers(self, workers: Iterable[Worker]) -> bool:
-        """Whether nobody can hold a task without our knowing: neither a silent worker nor one that is still to come."""
-        over = clock.time() - self._roster.patience
+        """Whether nobody can hold a task without our knowing: neither a silent worker nor one that
+        is still to come."""
+        over = clock.time() - self._registry.patience
         awaited = any(since > over for since in self._unanswered.values())
         return not awaited and all(worker.heard for worker in workers)
 
-    # -- joining and leaving --------------------------------------------------------------------------------------
+    # -- joining and leaving
 
     def add_nodes_to_cluster(
         self, nodes: list[Node], include_permanent: bool = False
     ) -> list[Node]:
-        """A worker joins by itself; one that was drained, and whose node got work now, is called back."""
-        found = [(node, worker) for node, worker in self._roster.of(nodes) if worker.heard]
+        """A worker joins by itself; one that was drained, and whose node got work now, is called
+        back."""
+        found = [(node, worker) for node, worker in self._registry.of(nodes) if worker.heard]
         wanted = [w for node, w in found if w.draining and node.assignments - w.held]
         if wanted:
             with messages.connected(self._app) as connection:
-                self._roster.recall(connection, wanted)
+                self._registry.recall(connection, wanted)
         return [node for node, _ in found]
 
     def handle_post_join_cluster(self, nodes: list[Node]) -> list[Node]:
@@ -164,12 +171,13 @@ class CeleryDriver(SchedulerDriver):
         return nodes
 
     def handle_draining(self, nodes: list[Node]) -> list[Node]:
-        """Stop these workers from fetching; a node may go when its worker answers that it has nothing left."""
-        found = [(node, worker) for node, worker in self._roster.of(nodes) if worker.heard]
+        """Stop these workers from fetching; a node may go when its worker answers that it has
+        nothing left."""
+        found = [(node, worker) for node, worker in self._registry.of(nodes) if worker.heard]
         if not found:
             return []
         with messages.connected(self._app) as connection:
-            answers = self._roster.drain(connection, [worker for _, worker in found])
+            answers = self._registry.drain(connection, [worker for _, worker in found])
         empty = {worker.hostname for worker in answers if worker.draining and not worker.held}
         return [node for node, worker in found if worker.hostname in empty]
 
@@ -180,35 +188,38 @@ class CeleryDriver(SchedulerDriver):
     def handle_failed_nodes(self, nodes: list[Node]) -> list[Node]:
         """All may go but those whose worker is at work all the same.
 
-        A worker that is silent on a node that failed is gone. It is forgotten, so from the next pass on its tasks no
-        longer speak for the node.
+        A worker that is silent on a node that failed is gone. It is forgotten, so from the next
+        pass on its tasks no longer speak for the node.
         """
-        for _, worker in self._roster.of(nodes):
+        for _, worker in self._registry.of(nodes):
             if not worker.heard:
-                self._roster.forget(worker)
+                self._registry.forget(worker)
         return self._without_tasks(nodes)
 
     def handle_post_delete(self, nodes: list[Node]) -> list[Node]:
-        """Listen no more to the workers of these nodes, which may still answer while they shut down."""
-        self._roster.dismiss(nodes)
+        """Listen no more to the workers of these nodes, which may still answer while they shut
+        down."""
+        self._registry.dismiss(nodes)
         return nodes
 
     def _without_tasks(self, nodes: list[Node]) -> list[Node]:
-        busy = {id(node) for node, worker in self._roster.of(nodes) if worker.held}
+        busy = {id(node) for node, worker in self._registry.of(nodes) if worker.held}
         return [node for node in nodes if id(node) not in busy]
 
 
 @cache
 def lasting_driver() -> CeleryDriver:
-    """The driver of this process, in every pass the same one: its roster must outlive a pass.
+    """The driver of this process, in every pass the same one: its registry must outlive a pass.
 
-    autoscale.json names this function, because `azscale` makes a driver for each pass where a class is named.
+    autoscale.json names this function, because `azscale` makes a driver for each pass where a class
+    is named.
     """
     return CeleryDriver()
 
 
 def new_job(queue: str, needs: Any, waiting: int) -> Job:
-    """The tasks that wait in a queue as one job. Every task takes a slot, whatever else it needs."""
+    """The tasks that wait in a queue as one job. Every task takes a slot, whatever else it
+    needs."""
     each = [needs] if isinstance(needs, Mapping) else list(needs)
     return Job(queue, [{"slots": 1}, *each], iterations=waiting)
 

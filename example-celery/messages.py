@@ -1,6 +1,8 @@
-"""The broker as the driver sees it: how many tasks wait in each queue, and which deliveries nobody answers for.
+"""The broker as the driver sees it: how many tasks wait in each queue, and which deliveries nobody
+answers for.
 
-This is the only module that talks to the broker behind Celery's back. Who the workers are belongs to `roster`.
+This is the only module that talks to the broker behind Celery's back. Who the workers are belongs
+to `workers`.
 """
 
 import json
@@ -14,7 +16,8 @@ from kombu.exceptions import OperationalError
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.errors import AutoscaleError
 
-# Seconds. A broker that does not answer must not hold up the loop: the pass ends with an error, and changes nothing.
+# Seconds. A broker that does not answer must not hold up the loop: the pass ends with an error, and
+# changes nothing.
 _CONNECT_TIMEOUT = 5
 _READ_TIMEOUT = 5
 _TRANSPORT_OPTIONS = {
@@ -24,12 +27,14 @@ _TRANSPORT_OPTIONS = {
 
 
 class BrokerError(AutoscaleError):
-    """The broker did not answer, or not as expected. How much work there is, is then unknown: not none."""
+    """The broker did not answer, or not as expected. How much work there is, is then unknown: not
+    none."""
 
 
 @contextmanager
 def connected(app: Celery) -> Iterator[Any]:
-    """A connection to the app's broker that does not retry for ever; whatever goes wrong on it is a BrokerError."""
+    """A connection to the app's broker that does not retry for ever; whatever goes wrong on it is a
+    BrokerError."""
     connection = app.connection_for_read(connect_timeout=_CONNECT_TIMEOUT)
     limits = _TRANSPORT_OPTIONS.get(connection.transport.driver_type, {})
     connection.transport_options = {**limits, **connection.transport_options}
@@ -56,7 +61,8 @@ def _depth(connection: Any, queue: str) -> int:
     # a channel of its own: AMQP closes the channel on which an unknown queue was asked for
     with connection.channel() as channel:
         if hasattr(channel, "_size"):
-            # Redis: the question that AMQP understands fails there for empty queues, and under a `global_keyprefix`
+            # Redis: the question that AMQP understands fails there for empty queues, and under a
+            # `global_keyprefix`
             return int(channel._size(queue))
         try:
             return int(channel.queue_declare(queue, passive=True).message_count)
@@ -67,11 +73,13 @@ def _depth(connection: Any, queue: str) -> int:
 
 
 class Deliveries:
-    """Deliveries that were never acknowledged: Redis keeps a list of them, and leaves it to its clients to act on it.
+    """Deliveries that were never acknowledged: Redis keeps a list of them, and leaves it to its
+    clients to act on it.
 
-    A delivery that no worker answers for twice in a row belonged to a worker that is gone. Celery's workers would put
-    it back when the visibility timeout is over, which must be longer than the longest task; and when no worker is
-    left, nobody does. RabbitMQ sees the connection break and does all this by itself.
+    A delivery that no worker answers for twice in a row belonged to a worker that is gone. Celery's
+    workers would put it back when the visibility timeout is over, which must be longer than the
+    longest task; and when no worker is left, nobody does. RabbitMQ sees the connection break and
+    does all this by itself.
     """
 
     def __init__(self) -> None:
@@ -80,8 +88,8 @@ class Deliveries:
     def requeue_orphans(self, connection: Any, held: Collection[str], complete: bool) -> list[str]:
         """Put back what nobody holds; returns the ids of those tasks.
 
-        `held`: the tasks that workers answer for. `complete`: every worker that may hold one has answered; otherwise
-        nothing is put back, because what a silent worker does is unknown.
+        `held`: the tasks that workers answer for. `complete`: every worker that may hold one has
+        answered; otherwise nothing is put back, because what a silent worker does is unknown.
         """
         with connection.channel() as channel:
             if not hasattr(channel, "unacked_key"):

@@ -1,7 +1,9 @@
-"""The tasks of the example: three kinds of work with three kinds of needs, each in a queue of its own.
+"""The tasks of the example: three kinds of work with three kinds of needs, each in a queue of its
+own.
 
-They do a little real work and then take their time, as a stand-in for the hours that yours take. Each returns a
-`Receipt`: on which node it ran, and whether the broker had already delivered it to another worker before.
+They do a little real work and then take their time, as a stand-in for the hours that yours take.
+Each returns a `Receipt`: on which node it ran, and whether the broker had already delivered it to
+another worker before.
 """
 
 import json
@@ -31,10 +33,12 @@ class Receipt(TypedDict):
 
 
 class NodeTask(Task):  # type: ignore[misc]
-    """A task that can say where it runs, and that notes each of its deliveries when asked to (by the demo)."""
+    """A task that can say where it runs, and that notes each of its deliveries when asked to (by
+    the demo)."""
 
     def before_start(self, task_id: str, args: object, kwargs: object) -> None:
-        """Append a line to the delivery log; a worker that is killed later has still left its line."""
+        """Append a line to the delivery log; a worker that is killed later has still left its
+        line."""
         path = os.environ.get(DELIVERY_LOG)
         if path:
             line = {"task_id": task_id, "node_id": node_id(), "redelivered": self.redelivered()}
@@ -70,7 +74,8 @@ def count_primes(self: NodeTask, below: int, seconds: float = 0.0) -> Receipt:
 
 @app.task(bind=True, base=NodeTask)
 def sort_in_memory(self: NodeTask, megabytes: int, seconds: float = 0.0) -> Receipt:
-    """Sort that much data without touching a disk: a node with enough memory. Returns the number of bytes."""
+    """Sort that much data without touching a disk: a node with enough memory. Returns the number of
+    bytes."""
     chunk = sorted(random.Random(megabytes).randbytes(1 << 16))
     held = bytes(chunk) * (megabytes << 4)
     time.sleep(seconds)
@@ -79,6 +84,7 @@ def sort_in_memory(self: NodeTask, megabytes: int, seconds: float = 0.0) -> Rece
 
 @app.task(bind=True, base=NodeTask)
 def render_frame(self: NodeTask, frame: int, seconds: float = 0.0) -> Receipt:
-    """Render one frame: a node with a GPU. (The example asks for the node and leaves the GPU alone.)"""
+    """Render one frame: a node with a GPU. (The example asks for the node and leaves the GPU
+    alone.)"""
     time.sleep(seconds)
     return self.receipt(frame)

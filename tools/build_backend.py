@@ -1,9 +1,11 @@
-"""Builds the library: the hooks that pip and `build` call (PEP 517 and 660), in the standard library alone.
+"""Builds the library: the hooks that pip and `build` call (PEP 517 and 660), in the standard
+library alone.
 
-The schedulers that this is embedded in often have no package registry, and what a backend requires has to be fetched to
-build a source distribution, whatever is installed already. This one requires nothing. The project is described in
-pyproject.toml; what goes into a distribution is said here. Called by installers through pyproject.toml, by setup.py, and by
-build_scalelib.py, which builds the same sources under their other name.
+The schedulers that this is embedded in often have no package registry, and what a backend requires
+has to be fetched to build a source distribution, whatever is installed already. This one requires
+nothing. The project is described in pyproject.toml; what goes into a distribution is said here.
+Called by installers through pyproject.toml, by setup.py, and by build_scalelib.py, which builds the
+same sources under their other name.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ from typing import Any, BinaryIO
 
 ROOT = Path(__file__).resolve().parents[1]
 NAMES = ("hpc-autoscale", "cyclecloud-scalelib")
-"""The names under which this library is distributed; an environment can have it under one of them only."""
+"""The names under which this library is distributed; an environment can have it under one of them
+only."""
 
 SOURCES = (
     *("CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md", "conftest.py"),
@@ -119,7 +122,8 @@ class Project:
         texts = {
             "METADATA": self.core_metadata(),
             "WHEEL": (
-                "Wheel-Version: 1.0\nGenerator: hpc-autoscale\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+                "Wheel-Version: 1.0\nGenerator: hpc-autoscale\nRoot-Is-Purelib: true\nTag:"
+                " py3-none-any\n"
             ),
             "entry_points.txt": f"[console_scripts]\n{scripts}",
         }
@@ -130,7 +134,8 @@ class Project:
 
 
 def files_below(root: Path, names: tuple[str, ...]) -> Iterator[Path]:
-    """The files of these names and below them, in order. FileNotFoundError when one is not there."""
+    """The files of these names and below them, in order. FileNotFoundError when one is not
+    there."""
     for name in sorted(names):
         path = root / name
         if path.is_dir():
@@ -199,16 +204,19 @@ def digest(contents: bytes) -> str:
 
 
 def built_at() -> int:
-    """The time that built files bear: SOURCE_DATE_EPOCH, for builds that can be repeated, or now."""
+    """The time that built files bear: SOURCE_DATE_EPOCH, for builds that can be repeated, or
+    now."""
     said = os.environ.get("SOURCE_DATE_EPOCH")
     return int(time.time()) if said is None else max(int(said), 315_532_800)  # zip begins in 1980
 
 
 def refuse_both(project: Project) -> None:
-    """End with a message when the library is there under its other name, in the environment that pip installs into.
+    """End with a message when the library is there under its other name, in the environment that
+    pip installs into.
 
-    pip builds with the interpreter of that environment, and hides its packages but not its paths. A wheel runs nothing when
-    it is installed; of that, the first import tells (`hpc.autoscale.installation`).
+    pip builds with the interpreter of that environment, and hides its packages but not its paths. A
+    wheel runs nothing when it is installed; of that, the first import tells
+    (`hpc.autoscale.installation`).
     """
     if (
         "PIP_BUILD_TRACKER" not in os.environ
@@ -219,7 +227,8 @@ def refuse_both(project: Project) -> None:
         for other in importlib.metadata.distributions(name=name, path=folders):
             if name != project.name:
                 raise SystemExit(
-                    f"{name} {other.version} is installed in {folders[0]}, and {project.name} is the same library under"
+                    f"{name} {other.version} is installed in {folders[0]}, and {project.name} is"
+                    " the same library under"
                     " another name: only one of them can be installed. First run:"
                     f" {sys.executable} -m pip uninstall {name}"
                 )
@@ -268,7 +277,8 @@ prepare_metadata_for_build_editable = prepare_metadata_for_build_wheel
 
 
 def main(kinds: list[str]) -> int:
-    """Build what the arguments name, `sdist` and `wheel`, in dist/, and say what was built; the exit code."""
+    """Build what the arguments name, `sdist` and `wheel`, in dist/, and say what was built; the
+    exit code."""
     project = Project()
     directory = project.root / "dist"
     for kind in kinds:

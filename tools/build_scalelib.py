@@ -1,8 +1,8 @@
 """Build the library under its other name, cyclecloud-scalelib, for installers that look for it.
 
-`python tools/build_scalelib.py [DIRECTORY]` makes `cyclecloud-scalelib-<version>.tar.gz` and its wheel in the directory
-(`dist`): the sources of this tree with another name in their metadata. `python setup.py build` runs this after building the
-library under its own name.
+`python tools/build_scalelib.py [DIRECTORY]` makes `cyclecloud-scalelib-<version>.tar.gz` and its
+wheel in the directory (`dist`): the sources of this tree with another name in their metadata.
+`python setup.py build` runs this after building the library under its own name.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from build_backend import Project, write_sdist, write_wheel
 OURS = "hpc-autoscale"
 OTHER = "cyclecloud-scalelib"
 
-# What integrations got through cyclecloud-scalelib and use without asking for it themselves. `six` is imported by one of
-# them. Their packagers leave out charset-normalizer, which is built for one interpreter, and requests wants one of the two:
-# chardet below 6 is plain Python, and within what every release of requests since 2.31 takes.
+# What integrations got through cyclecloud-scalelib and use without asking for it themselves. `six`
+# is imported by one of them. Their packagers leave out charset-normalizer, which is built for one
+# interpreter, and requests wants one of the two: chardet below 6 is plain Python, and within what
+# every release of requests since 2.31 takes.
 ALSO_NEEDED = ("chardet>=3.0.2,<6", "six>=1.16")
 
 
@@ -38,7 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def renamed(pyproject: str) -> str:
-    """pyproject.toml with the other name, also in the extras that are made of other extras, and with what else it needs.
+    """pyproject.toml with the other name, also in the extras that are made of other extras, and
+    with what else it needs.
 
     ValueError when a line that is to be changed is not there.
     """

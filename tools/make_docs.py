@@ -1,7 +1,9 @@
-"""Writes the tables of README.md and docs/ anew from the code: `python tools/make_docs.py`, or `--check` to compare.
+"""Writes the tables of README.md and docs/ anew from the code: `python tools/make_docs.py`, or
+`--check` to compare.
 
-A table stands between `<!-- begin: NAME -->` and `<!-- end: NAME -->`; everything else in those files is written by
-hand. Each function of `TABLES` returns the text of one table. Called by people, by `make docs`, and by a test.
+A table stands between `<!-- begin: NAME -->` and `<!-- end: NAME -->`; everything else in those
+files is written by hand. Each function of `TABLES` returns the text of one table. Called by people,
+by `make docs`, and by a test.
 """
 
 import argparse
@@ -91,7 +93,8 @@ def configuration_keys() -> str:
 def schema_keys(
     schema: Mapping[str, Any], path: str = ""
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Dotted paths and definitions of the keys that a JSON Schema describes, `*` for any name, `[]` for any item."""
+    """Dotted paths and definitions of the keys that a JSON Schema describes, `*` for any name, `[]`
+    for any item."""
     for part in (schema, schema.get("then") or {}):
         for key, section in part.get("properties", {}).items():
             yield f"{path}{key}", section
@@ -135,7 +138,8 @@ def lifecycle() -> str:
 
 
 def promises() -> str:
-    """What a driver promises: the checks of the conformance class, in the order in which they are written."""
+    """What a driver promises: the checks of the conformance class, in the order in which they are
+    written."""
     from hpc.autoscale.testing.conformance import DriverConformance
 
     rows = [
@@ -202,7 +206,8 @@ def figures() -> str:
     parts = [
         f"On {machine}.",
         table(("", "CPU ms", "scaled", "at most", "peak MB"), rows),
-        "The least-cost mode: dollars per hour of the new nodes, the lower bound, and by how many percent the plan may be "
+        "The least-cost mode: dollars per hour of the new nodes, the lower bound, and by how many"
+        " percent the plan may be "
         "above the least; greedy alone has a weaker bound.",
         table(("", "price", "bound", "gap %", "at most", "CPU ms"), plans),
         "Growth over three doublings:",

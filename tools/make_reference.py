@@ -1,7 +1,9 @@
-"""Writes the reference of the published interface as HTML: `python tools/make_reference.py [DIRECTORY]`, build/api by default.
+"""Writes the reference of the published interface as HTML: `python tools/make_reference.py
+[DIRECTORY]`, build/api by default.
 
-pdoc reads docstrings and types; what is public is said here: the modules of `MODULES`, and of each what it defines or
-hands out under its own name. Called by people, by `make docs`, and by a test. Exit code 1 when pdoc warns of anything.
+pdoc reads docstrings and types; what is public is said here: the modules of `MODULES`, and of each
+what it defines or hands out under its own name. Called by people, by `make docs`, and by a test.
+Exit code 1 when pdoc warns of anything.
 """
 
 import argparse
@@ -71,13 +73,15 @@ MODULES = (
     "hpc.autoscale.util",
 )
 
-# Attributes that a class keeps under its own name are annotated, and in no source that pdoc could show.
+# Attributes that a class keeps under its own name are annotated, and in no source that pdoc could
+# show.
 _OF_NO_INTEREST = r"Cannot determine where hpc\.autoscale\.[\w.]+\._[A-Z]\w*__\w+ is taken from"
 
 
 @contextmanager
 def prepared() -> Iterator[list[ModuleType]]:
-    """The modules, for the time of a `with` block with an `__all__` that says what each hands out and which are below it."""
+    """The modules, for the time of a `with` block with an `__all__` that says what each hands out
+    and which are below it."""
     modules = [importlib.import_module(name) for name in MODULES]
     before = [vars(module).get("__all__") for module in modules]
     try:
@@ -115,7 +119,8 @@ def _is_ours(thing: object) -> bool:
 
 
 def _names_in(body: list[ast.stmt]) -> Iterator[str]:
-    """What a module defines, and what it imports under its own name for others (`from … import X as X`)."""
+    """What a module defines, and what it imports under its own name for others (`from … import X as
+    X`)."""
     for statement in body:
         if isinstance(statement, ast.If):
             yield from _names_in(statement.body)

@@ -1,8 +1,11 @@
 """Write the VM-size catalogue that the package carries from the raw Azure data.
 
-Run by a maintainer when the raw data change; nothing in the library imports it. The same input gives the same bytes.
+Run by a maintainer when the raw data change; nothing in the library imports it. The same input
+gives the same bytes.
 
-    python tools/make_vm_sizes.py azure_vm_sizes.json azure_regions.json [--out src/hpc/autoscale/node]
+    python tools/make_vm_sizes.py azure_vm_sizes.json azure_regions.json [--out DIR]
+
+DIR is where the catalogue goes, src/hpc/autoscale/node unless given.
 """
 
 import argparse
@@ -48,9 +51,10 @@ COPIED = (
 )
 USUAL_ARCHITECTURE = "x64"
 SOURCES = (
-    "Facts from kubernetes/autoscaler (Apache-2.0), microsoft/aspire (MIT), Azure/karpenter-provider-azure "
-    "(Apache-2.0), Azure/cyclecloud-scalelib (MIT), the Azure Retail Prices API and, for the spot ratios, "
-    "SkyPilot's Azure catalogue; what no source states follows from Azure's naming conventions."
+    "Facts from kubernetes/autoscaler (Apache-2.0), microsoft/aspire (MIT), "
+    "Azure/karpenter-provider-azure (Apache-2.0), Azure/cyclecloud-scalelib (MIT), "
+    "the Azure Retail Prices API and, for the spot ratios, SkyPilot's Azure catalogue; "
+    "what no source states follows from Azure's naming conventions."
 )
 
 Raw = Mapping[str, Any]
@@ -70,8 +74,9 @@ def size_lines(data: Raw, regions: Sequence[Raw]) -> str:
     """vm_sizes.json: one line for each size, so that it can be edited and compared by hand."""
     locations = sorted({*data["regions"], *(region["name"] for region in regions)})
     head = {
-        "_comment_": "Azure VM sizes, written by tools/make_vm_sizes.py. A size is known in every location. "
-        "proxied-locations: a location that is not in the list borrows the sizes of another.",
+        "_comment_": "Azure VM sizes, written by tools/make_vm_sizes.py. A size is known in every "
+        "location. proxied-locations: a location that is not in the list borrows the sizes of "
+        "another.",
         "_sources_": SOURCES,
         "proxied-locations": dict.fromkeys(PROXIED, STAND_IN),
         "locations": locations,
@@ -85,7 +90,8 @@ def size_lines(data: Raw, regions: Sequence[Raw]) -> str:
 
 
 def price_table(data: Raw) -> dict[str, Any]:
-    """vm_prices.json: on-demand prices by region, and how much of them spot machines of a series cost."""
+    """vm_prices.json: on-demand prices by region, and how much of them spot machines of a series
+    cost."""
     # a meter at 0 is a placeholder of the price service: unknown, as null is
     priced = {
         name: [price or None for price in raw["usd_h"]]

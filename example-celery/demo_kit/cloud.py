@@ -1,4 +1,5 @@
-"""The simulated CycleCloud of the demo: a process of its own, asked over HTTP, and audited by its journal in the end."""
+"""The simulated CycleCloud of the demo: a process of its own, asked over HTTP, and audited by its
+journal in the end."""
 
 import json
 import sys

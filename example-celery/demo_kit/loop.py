@@ -1,4 +1,5 @@
-"""The autoscaler's loop as the demo sees it: a process that prints the demand of each pass, and a line about it."""
+"""The autoscaler's loop as the demo sees it: a process that prints the demand of each pass, and a
+line about it."""
 
 import json
 import sys
@@ -38,7 +39,8 @@ class Loop:
         return self._unsatisfied
 
     def new_passes(self) -> list[list[dict[str, str]]]:
-        """The demand tables of the passes since the last call: name, state and work of each node."""
+        """The demand tables of the passes since the last call: name, state and work of each
+        node."""
         self._unparsed = (self._unparsed + self._new_text(self._table)).lstrip()
         found = []
         while self._unparsed:
@@ -61,7 +63,8 @@ class Loop:
 
 
 def _row(node: dict[str, Any]) -> dict[str, str]:
-    """A row of the table. Jobs are queues, and what runs already is known by the ids of its tasks."""
+    """A row of the table. Jobs are queues, and what runs already is known by the ids of its
+    tasks."""
     queues = [job for job in node["job_ids"] if job in QUEUES]
     running = [job for job in node["job_ids"] if job not in (*QUEUES, UNKNOWN_WORK)]
     work = [f"{len(running)} running"] if running else []

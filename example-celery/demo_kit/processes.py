@@ -1,8 +1,9 @@
-"""Processes that the demo starts and is answerable for: started apart, ended in order, none left behind.
+"""Processes that the demo starts and is answerable for: started apart, ended in order, none left
+behind.
 
-Every process gets the mark of its demo in its environment, and what it starts inherits the mark. So at the end the
-demo can look for anything that still bears it (the workers of a simulator that died, a daemon that detached itself)
-and end that too. Nothing without the mark is ever touched.
+Every process gets the mark of its demo in its environment, and what it starts inherits the mark. So
+at the end the demo can look for anything that still bears it (the workers of a simulator that died,
+a daemon that detached itself) and end that too. Nothing without the mark is ever touched.
 """
 
 import contextlib
@@ -22,7 +23,8 @@ _PR_SET_PDEATHSIG = 1
 
 
 class StartFailed(Exception):
-    """A process ended, or was not ready in time; the text says which and shows the end of its log."""
+    """A process ended, or was not ready in time; the text says which and shows the end of its
+    log."""
 
 
 class Processes:
@@ -44,7 +46,8 @@ class Processes:
     ) -> subprocess.Popen[bytes]:
         """Start `command` in a session of its own, so that Ctrl-C reaches the demo alone.
 
-        What it prints goes to `logs`/`name`.log, its standard output to the file `stdout` if there is one.
+        What it prints goes to `logs`/`name`.log, its standard output to the file `stdout` if there
+        is one.
         """
         with open(self.log_of(name), "ab") as log, open(stdout or os.devnull, "ab") as out:
             process = subprocess.Popen(
@@ -70,7 +73,8 @@ class Processes:
         ready: Callable[[], bool],
         timeout: float,
     ) -> None:
-        """Wait until `ready()`; StartFailed when the process ends first or `timeout` seconds go by."""
+        """Wait until `ready()`; StartFailed when the process ends first or `timeout` seconds go
+        by."""
         deadline = time.monotonic() + timeout
         while not ready():
             if process.poll() is not None:
@@ -105,7 +109,8 @@ class Processes:
             shutil.rmtree(directory, ignore_errors=True)
 
     def sweep(self, grace: float = 5.0) -> list[int]:
-        """End what bears the mark and was not ended by its parent; returns the ids that were found."""
+        """End what bears the mark and was not ended by its parent; returns the ids that were
+        found."""
         found = marked(self.mark)
         deadline = time.monotonic() + grace
         left = found
@@ -121,7 +126,8 @@ class Processes:
 
 
 def marked(mark: str) -> list[int]:
-    """The ids of the processes whose environment holds this mark (Linux; elsewhere none are found)."""
+    """The ids of the processes whose environment holds this mark (Linux; elsewhere none are
+    found)."""
     needle = f"{MARK}={mark}".encode()
     pids = []
     for entry in Path("/proc").glob("[0-9]*/environ"):

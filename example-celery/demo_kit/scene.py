@@ -1,4 +1,5 @@
-"""What there is to see at one moment of the demo, and what has happened so far. Views draw it, checks read it."""
+"""What there is to see at one moment of the demo, and what has happened so far. Views draw it,
+checks read it."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -23,7 +24,8 @@ class TaskRecord:
 
 @dataclass
 class Scene:
-    """`nodes` as CycleCloud tells it, `demand` as the last pass of the loop saw it, `waiting` by queue from the broker."""
+    """`nodes` as CycleCloud tells it, `demand` as the last pass of the loop saw it, `waiting` by
+    queue from the broker."""
 
     tasks: dict[str, TaskRecord] = field(default_factory=dict)
     waiting: dict[str, int] = field(default_factory=dict)

@@ -55,7 +55,8 @@ class Show:
         self._loop = Loop(self._processes, path)
 
     def watch(self, view: View, kill_worker: bool) -> None:
-        """Look and show until all tasks are done and all nodes gone. Failure when that takes too long."""
+        """Look and show until all tasks are done and all nodes gone. Failure when that takes too
+        long."""
         deadline = time.monotonic() + TIME_LIMIT
         scene = self._scene
         while not (scene.done == len(scene.tasks) and scene.passes and not scene.nodes):
@@ -72,7 +73,8 @@ class Show:
         view.show(scene)
 
     def close(self) -> None:
-        """End loop and simulator in order, then judge. Failure with everything that was not as it must be."""
+        """End loop and simulator in order, then judge. Failure with everything that was not as it
+        must be."""
         faults = []
         for name, process in (("loop", self._loop.process), ("simulator", self._cloud.process)):
             code = self._processes.stop(process, grace=30)
@@ -88,7 +90,8 @@ class Show:
         print(self._verdict(len(lives)))
 
     def _submit(self, task: str, arguments: tuple[int, float]) -> None:
-        """The id is kept and not the result object, which would go on talking to the broker when it is garbage."""
+        """The id is kept and not the result object, which would go on talking to the broker when it
+        is garbage."""
         task_id = tasks.app.tasks[task].delay(*arguments).id
         queue = tasks.app.conf.task_routes[task]["queue"]
         self._scene.tasks[task_id] = TaskRecord(task_id, queue)
@@ -121,7 +124,8 @@ class Show:
             self._event(f"- {before[node_id]['name']} is gone")
 
     def _kill_a_worker(self) -> str | None:
-        """kill -9 a worker that is at work on the queue with the most tasks; its NodeId, None when there is none."""
+        """kill -9 a worker that is at work on the queue with the most tasks; its NodeId, None when
+        there is none."""
         ready = sum(node["state"] == "Ready" for node in self._scene.nodes)
         # with a limit it returns with the last answer: later, the tasks in question might be over
         replies = tasks.app.control.broadcast("census", reply=True, timeout=1.0, limit=ready)
@@ -155,4 +159,7 @@ class Show:
             for task in self._scene.tasks.values()
         )
         extra = f", {again} of them after their worker was killed" if self._scene.killed else ""
-        return f"OK: {count} tasks ran{extra}, each on one of {nodes} nodes that were created for them and are gone"
+        return (
+            f"OK: {count} tasks ran{extra}, each on one of {nodes} nodes that were created for"
+            " them and are gone"
+        )

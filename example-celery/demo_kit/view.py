@@ -1,4 +1,5 @@
-"""Showing a `Scene`: a live picture on a terminal, lines about what changed anywhere else. Nothing is decided here."""
+"""Showing a `Scene`: a live picture on a terminal, lines about what changed anywhere else. Nothing
+is decided here."""
 
 import sys
 import time
@@ -74,7 +75,8 @@ class Lines:
 
 
 class Picture:
-    """Queues, nodes and demand, and the last events, redrawn in place; fits a terminal of 80 by 24."""
+    """Queues, nodes and demand, and the last events, redrawn in place; fits a terminal of 80 by
+    24."""
 
     def __init__(self, display: Any) -> None:
         self._display = display
@@ -87,7 +89,8 @@ class Picture:
         from rich.text import Text
 
         seconds = time.monotonic() - self._start
-        head = f"{seconds:5.1f} s   {scene.done} of {len(scene.tasks)} tasks done   pass {scene.passes}"
+        done = f"{scene.done} of {len(scene.tasks)} tasks done"
+        head = f"{seconds:5.1f} s   {done}   pass {scene.passes}"
         side_by_side = Table.grid(expand=True)
         side_by_side.add_column(ratio=5)
         side_by_side.add_column(ratio=4)

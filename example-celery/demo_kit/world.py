@@ -1,7 +1,8 @@
-"""The world that the demo plays in: the simulated CycleCloud, what its VMs run, and what work there is.
+"""The world that the demo plays in: the simulated CycleCloud, what its VMs run, and what work there
+is.
 
-Only values. Three nodearrays, one per queue; the quotas let four nodes run at once, so that the work has to wait for
-them and the limits can be seen at work.
+Only values. Three nodearrays, one per queue; the quotas let four nodes run at once, so that the
+work has to wait for them and the limits can be seen at work.
 """
 
 from dataclasses import dataclass
@@ -13,7 +14,8 @@ from demo_kit.broker import Broker
 EXAMPLE = Path(__file__).resolve().parent.parent
 CLUSTER = "celery"
 REGION = "southcentralus"
-# Seconds. Short, because everybody waits for the end of the demo; on a real cluster these are minutes.
+# Seconds. Short, because everybody waits for the end of the demo; on a real cluster these are
+# minutes.
 IDLE_TIMEOUT = 4
 BOOT_TIMEOUT = 120
 PASS_INTERVAL = 1.0
@@ -23,7 +25,8 @@ TASK_SECONDS = 2.5
 
 @dataclass(frozen=True)
 class Array:
-    """A nodearray of the demo: the VM size that it has, the queue its workers serve and with how many slots."""
+    """A nodearray of the demo: the VM size that it has, the queue its workers serve and with how
+    many slots."""
 
     name: str
     vm_size: str
@@ -56,7 +59,8 @@ WORK = (
 
 
 def clusters(broker: Broker, delivery_log: Path) -> dict[str, Any]:
-    """The simulator's description of the cluster. `delivery_log` is where workers note what they are given."""
+    """The simulator's description of the cluster. `delivery_log` is where workers note what they
+    are given."""
     env = {
         "PYTHONPATH": str(EXAMPLE),
         "CELERY_BROKER_URL": broker.url,

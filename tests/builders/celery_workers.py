@@ -19,7 +19,7 @@ from driver import CeleryDriver  # noqa: E402
 from hpc.autoscale import clock  # noqa: E402
 from hpc.autoscale.job.schedulernode import TempNode  # noqa: E402
 from hpc.autoscale.node.delayednodeid import DelayedNodeId  # noqa: E402
-from roster import Roster, Worker  # noqa: E402
+from workers import Worker, WorkerRegistry  # noqa: E402
 
 CONFIG = {
     "celery": {
@@ -55,16 +55,16 @@ class Workers:
         self.answers = []
         self.told = []
 
-    def ask(self, roster, connection, workers):
+    def ask(self, registry, connection, workers):
         """Stands in for the census over the broker."""
         asked = None if workers is None else {worker.hostname for worker in workers}
         return {
             worker.hostname: worker
             for worker in self.answers
-            if (asked is None or worker.hostname in asked) and roster._is_wanted(worker)
+            if (asked is None or worker.hostname in asked) and registry._is_wanted(worker)
         }
 
-    def tell(self, roster, connection, command, queue, workers):
+    def tell(self, registry, connection, command, queue, workers):
         """Stands in for a command over the broker; an idle worker obeys at once."""
         for worker in workers:
             self.told.append((command, queue, worker.hostname))
@@ -102,8 +102,8 @@ def app(redis, monkeypatch):
 def workers(monkeypatch):
     """Nobody, until a test says who answers."""
     scripted = Workers()
-    monkeypatch.setattr(Roster, "_ask", lambda self, *args: scripted.ask(self, *args))
-    monkeypatch.setattr(Roster, "_tell", lambda self, *args: scripted.tell(self, *args))
+    monkeypatch.setattr(WorkerRegistry, "_ask", lambda self, *args: scripted.ask(self, *args))
+    monkeypatch.setattr(WorkerRegistry, "_tell", lambda self, *args: scripted.tell(self, *args))
     return scripted
 
 

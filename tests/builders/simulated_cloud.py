@@ -5,7 +5,7 @@ import random
 from typing import Any
 
 from hpc.autoscale.ccbindings import models
-from hpc.autoscale.simulator.cluster import Cloud, Cluster
+from hpc.autoscale.simulator.cluster import Cloud, SimCluster
 from hpc.autoscale.simulator.loading import describe
 
 F2 = "Standard_F2s_v2"
@@ -44,7 +44,7 @@ class World:
         )
 
     @property
-    def cluster(self) -> Cluster:
+    def cluster(self) -> SimCluster:
         """The cluster c1."""
         return self.cloud.cluster("c1")
 

@@ -13,7 +13,7 @@ from hpc.autoscale.ccbindings.models import (
     NodeCreationRequestSetDefinition,
     NodeList,
 )
-from hpc.autoscale.ccbindings.pacing import Demand, NotBefore, Pacing, retry_after
+from hpc.autoscale.ccbindings.pacing import NotBefore, Pacing, RetryAfter, retry_after
 from hpc.autoscale.ccbindings.recovery import creation_result, management_result
 from hpc.autoscale.ccbindings.replies import Reply, decode, error_for
 
@@ -106,9 +106,9 @@ def test_no_retry_after_is_too_odd(value: str) -> None:
 def test_the_longest_demand_counts_until_it_has_passed() -> None:
     """A shorter one does not cut a longer one short."""
     memory = NotBefore()
-    memory.note(ENDPOINT, Demand(50.0, 503, ""))
-    memory.note(ENDPOINT, Demand(20.0, 429, ""))
-    assert memory.pending(ENDPOINT, 49.0) == Demand(50.0, 503, "")
+    memory.note(ENDPOINT, RetryAfter(50.0, 503, ""))
+    memory.note(ENDPOINT, RetryAfter(20.0, 429, ""))
+    assert memory.pending(ENDPOINT, 49.0) == RetryAfter(50.0, 503, "")
     assert memory.pending(ENDPOINT, 50.0) is None
     assert memory.pending(("https://z", "GET", "/y"), 0.0) is None
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hpc.autoscale.ccbindings import settings, waits
-from hpc.autoscale.ccbindings.pacing import PROCESS_WIDE, Demand
+from hpc.autoscale.ccbindings.pacing import PROCESS_WIDE, RetryAfter
 from hpc.autoscale.ccbindings.waits import SavedWaits
 
 ENDPOINT = ("https://cc", "POST", "/clusters/c/nodes/create")
@@ -22,14 +22,14 @@ def process(path: Path, now: float, wall_clock: float) -> SavedWaits:
 def path(tmp_path: Path) -> Path:
     """A file in which a process has noted a wait of 600 s at the Unix time 1000."""
     path = tmp_path / "waits.json"
-    process(path, now=50.0, wall_clock=1000.0).note(ENDPOINT, Demand(650.0, 429, "Slow down."))
+    process(path, now=50.0, wall_clock=1000.0).note(ENDPOINT, RetryAfter(650.0, 429, "Slow down."))
     return path
 
 
 def test_a_later_process_waits_for_what_is_left(path: Path) -> None:
     """By its own clock, with the server's words, for that endpoint alone."""
     later = process(path, now=7.0, wall_clock=1400.0)
-    assert later.pending(ENDPOINT, 7.0) == Demand(207.0, 429, "Slow down.")
+    assert later.pending(ENDPOINT, 7.0) == RetryAfter(207.0, 429, "Slow down.")
     assert later.pending(ENDPOINT, 207.0) is None
     assert later.pending(("https://cc", "GET", "/clusters/c/status"), 7.0) is None
 
@@ -38,15 +38,15 @@ def test_what_is_over_is_forgotten(path: Path) -> None:
     """Also on disk, with the next note."""
     later = process(path, now=0.0, wall_clock=1600.0)
     assert later.pending(ENDPOINT, 0.0) is None
-    later.note(("https://cc", "GET", "/x"), Demand(5.0, 503, ""))
+    later.note(("https://cc", "GET", "/x"), RetryAfter(5.0, 503, ""))
     assert "create" not in path.read_text()
     assert os.listdir(path.parent) == [path.name]
 
 
 def test_clocks_that_are_set_back_lengthen_nothing(path: Path) -> None:
     """At most what was left when it was written."""
-    demand = process(path, now=0.0, wall_clock=-9e9).pending(ENDPOINT, 0.0)
-    assert demand is not None and demand.until == 600.0
+    asked = process(path, now=0.0, wall_clock=-9e9).pending(ENDPOINT, 0.0)
+    assert asked is not None and asked.until == 600.0
 
 
 @pytest.mark.parametrize("content", ["", "{", "7", "[7]", '[{"until": 1}]', '{"a": 1}'])
@@ -58,7 +58,7 @@ def test_a_file_that_is_no_such_file(
     with caplog.at_level(logging.WARNING):
         waiting = process(path, now=0.0, wall_clock=0.0)
     assert "cannot be read" in caplog.text
-    waiting.note(ENDPOINT, Demand(5.0, 429, ""))
+    waiting.note(ENDPOINT, RetryAfter(5.0, 429, ""))
     assert process(path, now=0.0, wall_clock=0.0).pending(ENDPOINT, 0.0) is not None
 
 
@@ -68,7 +68,7 @@ def test_a_place_that_cannot_be_written_to(
     """Costs a warning; the process remembers."""
     waiting = process(tmp_path / "none" / "waits.json", now=0.0, wall_clock=0.0)
     with caplog.at_level(logging.WARNING):
-        waiting.note(ENDPOINT, Demand(5.0, 429, ""))
+        waiting.note(ENDPOINT, RetryAfter(5.0, 429, ""))
     assert "cannot be kept" in caplog.text
     assert waiting.pending(ENDPOINT, 0.0) is not None
 
@@ -79,7 +79,7 @@ def test_it_stands_beside_the_request_ids(tmp_path: Path) -> None:
     waiting = settings.pacing(config).not_before
     assert isinstance(waiting, SavedWaits)
     assert settings.pacing(dict(config)).not_before is waiting
-    waiting.note(ENDPOINT, Demand(waiting._now() + 60.0, 429, ""))
+    waiting.note(ENDPOINT, RetryAfter(waiting._now() + 60.0, 429, ""))
     assert os.listdir(tmp_path) == ["requests.waits.json"]
     for none in ({}, {**config, "read_only": True}, {"requests_file": None}):
         assert waits.waits_for(none) is PROCESS_WIDE

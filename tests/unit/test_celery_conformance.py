@@ -19,7 +19,7 @@ pytest.importorskip("celery")
 import messages  # noqa: E402
 import tasks  # noqa: E402
 from driver import CeleryDriver  # noqa: E402
-from roster import Roster, Worker  # noqa: E402
+from workers import Worker, WorkerRegistry  # noqa: E402
 
 QUEUE = "default"
 SLOTS = 4
@@ -107,16 +107,16 @@ class CeleryWorld(SchedulerWorld):
 
     # -- what workers do with what they are told
 
-    def ask(self, roster, connection, workers):
+    def ask(self, registry, connection, workers):
         """The answers of all workers, or of these."""
         asked = self.workers if workers is None else {worker.hostname for worker in workers}
         return {
             name: worker
             for name, worker in self.workers.items()
-            if name in asked and name not in self.silent and roster._is_wanted(worker)
+            if name in asked and name not in self.silent and registry._is_wanted(worker)
         }
 
-    def tell(self, roster, connection, command, queue, workers):
+    def tell(self, registry, connection, command, queue, workers):
         """Workers leave the queue, or come back to it."""
         for name in {worker.hostname for worker in workers} & set(self.workers):
             queues = (QUEUE,) if command == "add_consumer" else ()
@@ -144,8 +144,12 @@ class TestCeleryDriver(DriverConformance):
     def world(self, monkeypatch):
         """The world, in which workers are asked and told without a broker."""
         world = self.world_class()
-        monkeypatch.setattr(Roster, "_ask", lambda roster, *args: world.ask(roster, *args))
-        monkeypatch.setattr(Roster, "_tell", lambda roster, *args: world.tell(roster, *args))
+        monkeypatch.setattr(
+            WorkerRegistry, "_ask", lambda registry, *args: world.ask(registry, *args)
+        )
+        monkeypatch.setattr(
+            WorkerRegistry, "_tell", lambda registry, *args: world.tell(registry, *args)
+        )
         return world
 
 

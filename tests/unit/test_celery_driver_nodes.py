@@ -23,7 +23,7 @@ from builders.celery_workers import (
 )
 from driver import CeleryDriver
 from hpc.autoscale.errors import ConfigurationException
-from roster import Roster, merged, read_census
+from workers import WorkerRegistry, merged, read_census
 
 __all__ = ["app", "driver", "now", "redis", "workers"]
 
@@ -130,29 +130,29 @@ def test_a_node_that_is_kept_and_never_answers_holds_up_nothing_for_ever(driver,
 
 def test_deleted_nodes_are_forgotten_when_their_workers_are_gone(app, workers, now):
     """A loop that runs for years remembers them no longer than they answer, and worker_timeout."""
-    roster = Roster(app, patience=60)
+    registry = WorkerRegistry(app, patience=60)
     workers.answers = [a_worker()]
-    roster.call(None)
-    roster.dismiss([node_of_worker()])
+    registry.call(None)
+    registry.dismiss([node_of_worker()])
     now.now += 50
-    assert roster.call(None) == []
+    assert registry.call(None) == []
     now.now += 50
-    assert roster.call(None) == []
-    assert roster._dismissed
+    assert registry.call(None) == []
+    assert registry._dismissed
     workers.answers = []
     now.now += 61
-    roster.call(None)
-    assert not roster._dismissed
+    registry.call(None)
+    assert not registry._dismissed
 
 
 def test_workers_are_found_by_node_id_before_hostname(app, workers):
     """Host names are used again; ids are not."""
-    roster = Roster(app)
+    registry = WorkerRegistry(app)
     workers.answers = [a_worker("htc-1", node_id="new"), a_worker("onprem", node_id="")]
-    roster.call(None)
+    registry.call(None)
     same, other = node_of_worker("htc-9", node_id="new"), node_of_worker("htc-1", node_id="old")
     here = node_of_worker("onprem", node_id="any")
-    found = {node: worker.hostname for node, worker in roster.of([same, other, here])}
+    found = {node: worker.hostname for node, worker in registry.of([same, other, here])}
     assert found == {same: "htc-1", here: "onprem"}
 
 

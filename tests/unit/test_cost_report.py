@@ -4,7 +4,7 @@ import pytest
 
 from hpc.autoscale.ccbindings.models import ClusterUsageInterval
 from hpc.autoscale.cost.formats import az_job_retail_t
-from hpc.autoscale.cost.report import Machine, hourly_rows, interval_rows
+from hpc.autoscale.cost.report import PriceKey, hourly_rows, interval_rows
 
 F4 = {"vm_size": "Standard_F4", "region": "westus2", "hours": 8.0, "core_count": 4}
 
@@ -74,7 +74,7 @@ def test_the_price_is_asked_for_the_machine_that_was_used(given, spot, windows):
     """Spot exactly when the priority is Spot, Windows when that ran on it."""
     asked = []
     rows({**F4, **given}, price=asked.append)
-    assert asked == [Machine("Standard_F4", "westus2", spot, windows)]
+    assert asked == [PriceKey("Standard_F4", "westus2", spot, windows)]
 
 
 @pytest.mark.parametrize("cores", [{"core_count": None}, {"core_count": 0}])

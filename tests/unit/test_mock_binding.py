@@ -6,7 +6,7 @@ import pytest
 
 from hpc.autoscale.ccbindings.errors import Conflict, OperationNotFound
 from hpc.autoscale.ccbindings.mock import MockClusterBinding, MockNodeManagementResult
-from hpc.autoscale.ccbindings.records import record_of
+from hpc.autoscale.ccbindings.node_record import record_of
 from hpc.autoscale.hpctypes import Memory
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.node import Node

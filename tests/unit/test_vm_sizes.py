@@ -9,7 +9,7 @@ import pytest
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.vm_sizes.catalogue import SizeTable
-from hpc.autoscale.node.vm_sizes.records import capability_value
+from hpc.autoscale.node.vm_sizes.size_formats import capability_value
 
 PROXIED = [
     "usdodcentral",

@@ -1,14 +1,15 @@
 """The one clock of the library.
 
-Everything that needs the time or has to wait calls `clock.time()` and `clock.sleep()`, so that a test or a simulation
-can put a clock of its own in the place of the real one. What the time is used for does not belong here.
+Everything that needs the time or has to wait calls `clock.time()` and `clock.sleep()`, so that a
+test or a simulation can put a clock of its own in the place of the real one. What the time is used
+for does not belong here.
 """
 
 import time as _time
 
 
 class Clock:
-    """The clock on the wall."""
+    """The real clock: seconds since 1970-01-01 UTC, and real waiting."""
 
     def time(self) -> float:
         """Seconds since 1970-01-01 UTC, whatever the local time zone."""
@@ -38,7 +39,7 @@ _clock = Clock()
 
 
 def use_clock(clock: Clock) -> Clock:
-    """Make this the clock of the process; returns the one that was used until now."""
+    """Make a clock that of the process; returns the one that was used until now."""
     global _clock
     previous, _clock = _clock, clock
     return previous

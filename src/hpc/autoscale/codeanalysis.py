@@ -1,8 +1,9 @@
 """Optional checks of argument types while the program runs.
 
-With HPC_RUNTIME_CHECKS=true in the environment, `hpcwrap` and `hpcwrapclass` make functions check the types of their
-arguments (when the package typeguard is installed) and log their calls. Otherwise, and that is the normal case, both
-return what they are given. Used as decorators by integrations.
+With HPC_RUNTIME_CHECKS=true in the environment, `hpcwrap` and `hpcwrapclass` make functions check
+the types of their arguments (when the package typeguard is installed) and log their calls.
+Otherwise, and that is the normal case, both return what they are given. Used as decorators by
+integrations.
 """
 
 import functools
@@ -14,8 +15,8 @@ from typing import Any, TypeVar, cast
 from hpc.autoscale import hpclogging
 
 RUNTIME_TYPE_CHECKING = os.getenv("HPC_RUNTIME_CHECKS", "").lower() == "true"
-"""Whether functions are checked: looked at when one is decorated, and again at each call of one that is checked, so that
-a test can turn it off around something slow."""
+"""Whether functions are checked: looked at when one is decorated, and again at each call of one
+that is checked, so that a test can turn it off around something slow."""
 
 TRACE_FUNCTIONS = ["all"]
 """Names of the functions whose calls are logged, or "all"."""
@@ -28,7 +29,7 @@ C = TypeVar("C", bound=type)
 
 
 def hpcwrap(func: F) -> F:
-    """Decorate a function with the checks, when they are on."""
+    """A function with the checks when they are turned on; otherwise the function itself."""
     if not RUNTIME_TYPE_CHECKING:
         return func
     wrapped = func if func.__name__ in WHITELIST_FUNCTIONS_TYPES else _typechecked(func)
@@ -38,7 +39,7 @@ def hpcwrap(func: F) -> F:
 
 
 def _while_on(wrapped: F, plain: F) -> F:
-    """`wrapped` while the checks are on, `plain` while somebody has turned them off."""
+    """A function that calls `wrapped` while the checks are on, and `plain` while they are off."""
 
     @functools.wraps(wrapped)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -48,7 +49,7 @@ def _while_on(wrapped: F, plain: F) -> F:
 
 
 def hpcwrapclass(cls: C) -> C:
-    """Decorate the methods that a class itself defines, when the checks are on."""
+    """Add the checks to the methods that a class itself defines, when they are turned on."""
     if RUNTIME_TYPE_CHECKING:
         for name, member in list(vars(cls).items()):
             if callable(member) and hasattr(member, "__code__"):

@@ -1,7 +1,8 @@
-"""Python's cyclic garbage collector, and how often it runs while a pass makes tens of thousands of objects.
+"""How often Python's cyclic garbage collector runs during a pass.
 
-The collector looks at all objects of the host process again whenever their number has grown by a quarter. What a pass
-makes stays, so this finds nothing, and in a large pass it took a third of the time. Called around whole passes only.
+A pass makes tens of thousands of objects, and the collector looks at all objects of the process
+again whenever their number has grown by a quarter. What a pass makes is kept, so nothing is found;
+in a large pass this took a third of the time. Called around whole passes only.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from contextlib import contextmanager
 from threading import Lock
 
 _OBJECTS_BETWEEN = 100_000
-"""How many containers may be new before the collector runs; what custom constraints leave behind stays below that."""
+"""How many containers may be new before the collector runs; what custom constraints leave behind
+stays below that."""
 
 _lock = Lock()
 _inside = 0
@@ -23,8 +25,9 @@ _found: tuple[int, int, int] = gc.get_threshold()
 def collecting_seldom() -> Iterator[None]:
     """Let the collector run less often, in the whole process, until the end of the block.
 
-    May be entered by several threads at once; the last one to leave puts back what the first one found. Where the host has
-    turned the collector off, made it run less often still, or sets it meanwhile, its own setting stays.
+    May be entered by several threads at once; the last one to leave puts back what the first one
+    found. Where the host has turned the collector off, made it run less often still, or sets it
+    meanwhile, its own setting stays.
     """
     _enter()
     try:
@@ -47,7 +50,8 @@ def _leave() -> None:
     global _inside
     is_ours = _inside == 1 and gc.get_threshold()[0] == _OBJECTS_BETWEEN
     if is_ours and gc.isenabled() and gc.get_count()[0] > _found[0]:
-        # with the old threshold the next object would set off whatever is due, older generations among it
+        # with the old threshold the next object would set off whatever is due, older generations
+        # among it
         gc.collect(0)
     with _lock:
         _inside -= 1

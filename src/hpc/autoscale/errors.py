@@ -1,8 +1,9 @@
 """The errors that this library raises.
 
-One small tree, so that a caller can catch `AutoscaleError` and know that it has everything the library reports on
-purpose. Every error carries what it knows as attributes; its text says what was expected, what was found and where.
-The published exception types of other modules (ConfigurationException, MultipleInstancesError, …) belong to it too.
+One small tree, so that a caller can catch `AutoscaleError` and know that it has everything the
+library reports on purpose. Every error carries what it knows as attributes; its text says what was
+expected, what was found and where. The published exception types of other modules
+(ConfigurationException, MultipleInstancesError, …) belong to it too.
 """
 
 from collections.abc import Iterable
@@ -19,11 +20,13 @@ class AutoscaleError(RuntimeError):
 
 
 class ConfigurationException(AutoscaleError):
-    """The configuration cannot be used: a file that cannot be read, a key that is unknown, a value of the wrong kind."""
+    """The configuration cannot be used: a file that cannot be read, a key that is unknown, a value
+    of the wrong kind."""
 
 
 class CircularIncludeError(ConfigurationException):
-    """Configuration files include each other in a circle; the text shows the chain joined by ` ---> `."""
+    """Configuration files include each other in a circle; the text shows the chain joined by ` --->
+    `."""
 
 
 class MultipleInstancesError(AutoscaleError):
@@ -31,9 +34,10 @@ class MultipleInstancesError(AutoscaleError):
 
 
 class LockUnusableError(MultipleInstancesError):
-    """The lock file cannot be opened or locked, for a reason that has nothing to do with other processes.
+    """The lock file cannot be opened or locked, and no other process is to blame.
 
-    It is a MultipleInstancesError because callers that catch that one must not go on without the lock.
+    It is a MultipleInstancesError because callers that catch that one must not go on without the
+    lock.
     """
 
 
@@ -42,9 +46,10 @@ class ReadOnlyModeException(AutoscaleError):
 
 
 class ConstraintError(AutoscaleError):
-    """A constraint expression that cannot be understood.
+    """A constraint that cannot be understood.
 
-    `path` is where in the expression, as in `or[1].ncpus`; `expected` and `found` say what was wrong there.
+    `path` is where it is in the expression, as in `or[1].ncpus`; `expected` and `found` say what is
+    wrong there.
     """
 
     def __init__(self, expected: str, found: object, path: str = "", hint: str = "") -> None:
@@ -65,19 +70,19 @@ class CycleCloudError(AutoscaleError):
 
 
 def unreadable(error: OSError) -> str:
-    """Why a file cannot be read, for a sentence that has named it."""
+    """Why a file cannot be read, in words that follow the name of the file in a sentence."""
     if isinstance(error, FileNotFoundError):
         return "there is no such file"
     return f"it cannot be read: {error.strerror or error}"
 
 
 def counted(count: int, noun: str) -> str:
-    """`3 nodes`, `1 node`: a number with what it counts, for messages."""
+    """A number with what it counts, as in `3 nodes` and `1 node`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """`; did you mean 'x'?` for the closest of the known words, or nothing when none is close."""
+    """The text `; did you mean 'x'?` for the closest known word; empty when none is close."""
     from difflib import get_close_matches
 
     close = get_close_matches(word, list(known), n=1)

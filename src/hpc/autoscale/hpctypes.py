@@ -1,8 +1,9 @@
 """The vocabulary of the library: names for ids, and sizes with units.
 
-Here belong types without behaviour of their own (`NodeId`, `VMSize`, …: plain `str` to the interpreter) and the one
-value type that every other module shares, `Size`, with its subclass `Memory`. Nothing here knows nodes, jobs or
-configuration. Everybody imports this module; it imports nothing but the error tree.
+Here belong types without behaviour of their own (`NodeId`, `VMSize`, …: plain `str` to the
+interpreter) and the one value type that every other module shares, `Size`, with its subclass
+`Memory`. Nothing here knows nodes, jobs or configuration. Everybody imports this module; it imports
+nothing but the error tree.
 """
 
 import operator
@@ -42,7 +43,8 @@ _BYTES_PER.update({letter: 1000**power for power, letter in enumerate("KMGTP", s
 
 # A size is held as a whole number of ticks, so that adding and subtracting never round.
 _TICKS_PER_BYTE = 10**12
-# Fractions of a byte are compared to this many significant digits: what a float still tells reliably after a few steps.
+# Fractions of a byte are compared to this many significant digits: what a float still tells
+# reliably after a few steps.
 _COMPARED_DIGITS = 12
 # So many digits a float holds.
 _SURE_DIGITS = 15
@@ -55,11 +57,14 @@ class SizeError(AutoscaleError, ValueError):
 
 
 class SizeArgumentError(SizeError, AssertionError):
-    """`Size(value, magnitude)` was given something that is not a number, or an unknown unit."""
+    """`Size(value, magnitude)` was given a value that is no number, or an unknown unit."""
 
 
 def magnitude_bytes(suffix: str) -> int:
-    """The number of bytes in one unit: 1024 for `k`, 1000 for `K`; SizeError when no such unit is registered."""
+    """The number of bytes in one unit: 1024 for `k`, 1000 for `K`.
+
+    SizeError when no such unit is registered.
+    """
     try:
         return _BYTES_PER[suffix]
     except (KeyError, TypeError):
@@ -69,7 +74,8 @@ def magnitude_bytes(suffix: str) -> int:
 def add_magnitude_conversion(suffix: str, magnitude: int) -> None:
     """Register a unit for the whole process, as in `add_magnitude_conversion("kb", 1024)`.
 
-    The suffix consists of letters and may have several; registering it again replaces it for sizes made afterwards.
+    The suffix consists of letters and may have several; registering it again replaces it for sizes
+    made afterwards.
     """
     if not (isinstance(suffix, str) and suffix.isalpha()):
         raise SizeError(f"a unit of size: expected letters, found {suffix!r}")
@@ -88,7 +94,7 @@ def _unknown_unit(suffix: object) -> str:
 
 
 def _decimal(number: int | float) -> "Fraction":
-    """The number as people mean it: 0.1 is one tenth, and the noise of a float's last digit is dropped."""
+    """A number as an exact decimal, as people mean it: the float 0.1 becomes one tenth."""
     from fractions import Fraction
 
     if isinstance(number, int):
@@ -100,21 +106,23 @@ def _decimal(number: int | float) -> "Fraction":
 
 
 def _ticks_of(value: int | float, unit: int) -> int:
-    """`value` units as ticks."""
+    """An amount of `value` units, as a number of ticks."""
     if isinstance(value, int):
         return value * unit * _TICKS_PER_BYTE
     product = value * unit
-    # A whole number of bytes that a float holds exactly, as most sizes are; the rest is worth the slower way.
+    # A whole number of bytes that a float holds exactly, as most sizes are; the rest is worth the
+    # slower way.
     if product.is_integer() and -(2.0**53) < product < 2.0**53:
         return int(product) * _TICKS_PER_BYTE
     return round(_decimal(value) * (unit * _TICKS_PER_BYTE))
 
 
 def _comparable(ticks: int) -> int:
-    """The ticks rounded so that amounts equal but for float noise become the same number.
+    """A number of ticks rounded so that amounts that differ by float noise only become equal.
 
-    Whole bytes stay as they are. A fraction of a byte keeps 12 significant digits of the whole amount, and from
-    10^12 bytes on it goes to the nearest byte. Being a rounding, equality stays transitive and can be hashed.
+    Whole bytes stay as they are. A fraction of a byte keeps 12 significant digits of the whole
+    amount, and from 10^12 bytes on it goes to the nearest byte. Rounding, unlike a tolerance, keeps
+    equality transitive and lets sizes be hashed.
     """
     if not ticks % _TICKS_PER_BYTE:
         return ticks
@@ -125,7 +133,10 @@ def _comparable(ticks: int) -> int:
 
 
 def _floor(ratio: "Fraction") -> int:
-    """Largest whole number not above the ratio, where a ratio one part in 10^12 below a whole number counts as it."""
+    """The largest whole number not above a ratio.
+
+    A ratio at most one part in 10^12 below a whole number counts as that number.
+    """
     nearest = round(ratio)
     if abs(ratio - nearest) * 10**_COMPARED_DIGITS <= abs(nearest):
         return nearest
@@ -135,13 +146,15 @@ def _floor(ratio: "Fraction") -> int:
 class Size:
     """An amount of bytes with the unit it is written in: `Size(4, "g")`, immutable.
 
-    `value` and `magnitude` are what was written; `float(size)` and `size.bytes` are bytes; `int(size)` is the value
-    in its own unit, cut to a whole number. Lower-case units are powers of 1024, upper-case ones powers of 1000.
+    `value` and `magnitude` are what was written; `float(size)` and `size.bytes` are bytes;
+    `int(size)` is the value in its own unit, cut to a whole number. Lower-case units are powers of
+    1024, upper-case ones powers of 1000.
 
-    Arithmetic is exact (0.1g * 3 is 0.3g) and keeps the class and the unit of the size; a plain number or text beside
-    `+` and `-` and in comparisons is an amount of bytes or a text such as `"4g"`. Sizes compare and hash by their
-    bytes, whatever the unit or class: a whole number of bytes equals that int, a fraction of a byte is compared to 12
-    significant digits. SizeArgumentError when the value is not a finite number or the unit is unknown.
+    Arithmetic is exact (0.1g * 3 is 0.3g) and keeps the class and the unit of the size; a plain
+    number or text beside `+` and `-` and in comparisons is an amount of bytes or a text such as
+    `"4g"`. Sizes compare and hash by their bytes, whatever the unit or class: a whole number of
+    bytes equals that int, a fraction of a byte is compared to 12 significant digits.
+    SizeArgumentError when the value is not a finite number or the unit is unknown.
     """
 
     __slots__ = ("_magnitude", "_ticks", "_value")
@@ -172,7 +185,7 @@ class Size:
 
     @classmethod
     def _new(cls, value: float | int, magnitude: str, ticks: int) -> Self:
-        """A size of its parts, whether its unit is registered or not."""
+        """A size made of its parts, whether or not its unit is registered."""
         size = cls.__new__(cls)
         size._value = value
         size._magnitude = magnitude
@@ -181,17 +194,17 @@ class Size:
 
     @property
     def value(self) -> float | int:
-        """The number in front of the unit, int or float as it was given."""
+        """The number in front of the unit, an int or a float as it was given."""
         return self._value
 
     @property
     def magnitude(self) -> str:
-        """The unit, as in `magnitude_bytes`."""
+        """The unit, as `magnitude_bytes` takes it."""
         return self._magnitude
 
     @property
     def bytes(self) -> float | int:
-        """The amount in bytes: an int when it is whole, else a float."""
+        """The amount in bytes: an int when it is whole, otherwise a float."""
         ticks = _comparable(self._ticks)
         whole, rest = divmod(ticks, _TICKS_PER_BYTE)
         return ticks / _TICKS_PER_BYTE if rest else whole
@@ -209,9 +222,10 @@ class Size:
     def value_of(cls, value: "float | int | Size | str") -> Self:
         """The size that `value` describes.
 
-        A size is returned as it is (also a plain `Size` by `Memory.value_of`), a number is bytes, a text is a number
-        with an optional unit behind and an optional `…:` in front: `"20g"`, `"1.5k"`, `"memory::20g"`. From a text
-        `.value` is always a float. SizeError (a RuntimeError and a ValueError) for everything else.
+        A size is returned as it is (also a plain `Size` by `Memory.value_of`), a number is bytes, a
+        text is a number with an optional unit behind and an optional `…:` in front: `"20g"`,
+        `"1.5k"`, `"memory::20g"`. From a text `.value` is always a float. SizeError (a RuntimeError
+        and a ValueError) for everything else.
         """
         if isinstance(value, Size):
             return cast(Self, value)
@@ -250,7 +264,7 @@ class Size:
         return size
 
     def to_json(self) -> str:
-        """`size::4.00g`; with as many digits as `value_of` needs to get an equal size back."""
+        """The text `size::4.00g`, with as many digits as `value_of` needs to give an equal size."""
         texts = (str(self), repr(self), f"{self.bytes!r}b")
         return self._json_prefix + next(t for t in texts if self._parse(t) == self)
 
@@ -293,13 +307,13 @@ class Size:
     __rmul__ = __mul__
 
     def __truediv__(self, other: Any) -> Self:
-        """A size in this unit: the value divided by a number, or how many times the other size fits."""
+        """A size in this unit: the value divided by a number, or how often another size fits."""
         if (ratio := self._ratio(other)) is None:
             return NotImplemented
         return self._in_own_unit(ratio)
 
     def __floordiv__(self, other: Any) -> Self:
-        """As `/`, rounded down to a whole number of this unit."""
+        """A size in this unit: the quotient that `/` gives, rounded down to a whole number."""
         if (ratio := self._ratio(other)) is None:
             return NotImplemented
         return self._in_own_unit(_floor(ratio))
@@ -347,7 +361,7 @@ class Size:
         return self._ordered(other, operator.ge)
 
     def _ordered(self, other: object, holds: Callable[[Any, Any], bool]) -> bool:
-        """Compare by bytes; a text stands for a number of bytes (ValueError when it is none)."""
+        """Compare by bytes. A text stands for a number of bytes; ValueError when it does not."""
         if isinstance(other, Size):
             return bool(holds(_comparable(self._ticks), _comparable(other._ticks)))
         if isinstance(other, str):
@@ -383,14 +397,19 @@ def _refuse_overflow(ticks: int) -> None:
 
 
 def _operand(other: object) -> int:
-    """Ticks of what stands beside + or -; TypeError when it is neither size, number nor text."""
+    """The ticks of what stands beside + or -.
+
+    TypeError when it is neither a size nor a number nor a text.
+    """
     if not isinstance(other, (Size, int, float, str)):
         raise TypeError
     return Size.value_of(other)._ticks
 
 
 def _comparable_number(number: int | float) -> int | float:
-    """What the ticks of a size are compared with; nan and inf stand for themselves."""
+    """A plain number in the form that ticks of sizes are compared with; nan and inf stay as they
+    are.
+    """
     return number if number - number != 0 else _comparable(_ticks_of(number, 1))
 
 

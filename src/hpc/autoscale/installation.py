@@ -1,8 +1,9 @@
 """Whether the library is installed once: under one of its two names, and not under both.
 
-Two distributions over the same files leave a mixture of both, which goes when either is uninstalled. An installer that is
-given a wheel cannot be told to refuse; one that is given a source distribution is (tools/build_backend.py). So the first
-import looks, and every command looks further. Called by the package itself and by `cli.parsing.run_command`.
+Two distributions over the same files leave a mixture of both, which goes when either is
+uninstalled. An installer that is given a wheel cannot be told to refuse; one that is given a source
+distribution is (tools/build_backend.py). So the first import looks, and every command looks
+further. Called by the package itself and by `cli.parsing.run_command`.
 """
 
 import os
@@ -12,7 +13,8 @@ from collections.abc import Iterable
 
 from hpc.autoscale.errors import ConfigurationException
 
-# as installers name the directories of their metadata; listing them takes a fraction of what importlib.metadata does
+# as installers name the directories of their metadata; listing them takes a fraction of what
+# importlib.metadata does
 _METADATA = re.compile(
     r"(hpc[-_.]autoscale|cyclecloud[-_.]scalelib)(?:-([^-]+))?(?:-py\d[^-]*)?\.(?:dist|egg)-info",
     re.IGNORECASE,
@@ -24,13 +26,13 @@ class MixedInstallationError(ConfigurationException, ImportError):
 
 
 def refuse_mixture() -> None:
-    """MixedInstallationError when both names are installed where this package is, and so into each other."""
+    """MixedInstallationError when both distributions are installed where this package is."""
     package = os.path.dirname(os.path.abspath(__file__))
     refuse_both([os.path.dirname(os.path.dirname(package))])
 
 
 def refuse_both(path: Iterable[str] | None = None) -> None:
-    """MixedInstallationError when distributions of both names are on `path`, by default Python's own."""
+    """MixedInstallationError when both distributions are on `path`, by default `sys.path`."""
     found: dict[str, str] = {}
     for directory in sys.path if path is None else path:
         for entry in _entries(directory or os.curdir):
@@ -40,13 +42,15 @@ def refuse_both(path: Iterable[str] | None = None) -> None:
                 found.setdefault(name, f"{name} {metadata[2] or ''}".strip() + f" in {directory}")
     if len(found) > 1:
         raise MixedInstallationError(
-            f"installed are {' and '.join(found.values())}, which are one library under two names and overwrite each"
-            f" other: run {sys.executable or 'python3'} -m pip uninstall {' '.join(found)}, and then install one of them"
+            f"installed are {' and '.join(found.values())}, which are one library under two names"
+            " and overwrite each"
+            f" other: run {sys.executable or 'python3'} -m pip uninstall {' '.join(found)}, and"
+            " then install one of them"
         )
 
 
 def _entries(directory: str) -> list[str]:
-    """The names in a directory; none where there is no directory, or a zip file."""
+    """The names in a directory; none where there is no directory, as in a zip file."""
     try:
         return os.listdir(directory)
     except OSError:

@@ -1,7 +1,7 @@
-"""Names that a package offers and that are imported when somebody first asks for them.
+"""Names of a package whose modules are imported when somebody first asks for a name.
 
-For what costs time to import and most processes never use. The package names them under `TYPE_CHECKING` as usual, for
-type checkers, and gives itself the `__getattr__` that is made here.
+It is for what costs time to import and most processes never use. The package imports the names
+under `TYPE_CHECKING`, for type checkers, and sets its `__getattr__` to what `offered` returns.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def offered(package: str, where: Mapping[str, str]) -> Callable[[str], Any]:
-    """A `__getattr__` for a package: the module, within the package, of each name that is offered."""
+    """A `__getattr__` for a package. `where` gives the module, within the package, of each name."""
 
     def find(name: str) -> Any:
         module = where.get(name)

@@ -1,8 +1,8 @@
-"""Keeping secrets out of what people get to see.
+"""Keeping secrets out of everything that people see.
 
-Decides by its key whether a value is a secret, and makes copies of configurations and arguments that can be printed.
-Where secrets come from does not belong here (`hpc.autoscale.config.secrets`). Called by logging, by the configuration
-checks and by everything that prints a configuration.
+A value is a secret by its key. Copies of configurations and arguments are made that can be printed.
+Where secrets come from is said in `hpc.autoscale.config.secrets`. Called by logging, by the
+configuration checks and by everything that prints a configuration.
 """
 
 import re
@@ -26,8 +26,8 @@ def is_secret(key: object) -> bool:
 def redact(value: Any) -> Any:
     """A copy in which each secret, at any depth, is `***`; a password inside of a URL likewise.
 
-    Mappings, lists and tuples are copied and other objects are passed on as they are. A secret that is None stays
-    None, so that one sees that it is not set.
+    Mappings, lists and tuples are copied and other objects are passed on as they are. A secret that
+    is None stays None, so that one sees that it is not set.
     """
     if isinstance(value, Mapping):
         return {k: _redacted(k, v) for k, v in value.items()}

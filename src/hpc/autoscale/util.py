@@ -1,6 +1,7 @@
-"""Small things that integrations use under this name: grouping, ids, locks, dicts with a twist, hostnames, JSON.
+"""Small things that integrations use under this name.
 
-Published as one module, so it stays one; nothing new belongs here. Reading and checking the configuration lives in
+They are grouping, ids, locks, dicts with further names, host names and JSON. Published as one
+module, so it stays one; nothing new belongs here. Reading and checking the configuration is done in
 `hpc.autoscale.config` and is only offered here under its published names.
 """
 
@@ -71,7 +72,10 @@ _log = hpclogging.getLogger(__name__)
 
 
 class IncrementingUUID:
-    """A source of ids that counts: `prefix-0`, `prefix-1`, …, each prefix by itself; without a prefix bare numbers."""
+    """A source of ids that counts: `prefix-0`, `prefix-1` and so on, for each prefix by itself.
+
+    Without a prefix the ids are bare numbers.
+    """
 
     def __init__(self) -> None:
         self._next: dict[str, int] = {}
@@ -85,7 +89,11 @@ class IncrementingUUID:
 
 
 def random_uuid(prefix: str = "") -> str:
-    """A random (version 4) UUID; `uuid.uuid4` takes four times as long, and asks the platform when imported."""
+    """A random (version 4) UUID as text; the prefix has no effect.
+
+    It is made here because `uuid.uuid4` takes four times as long, and asks the platform when
+    imported.
+    """
     h = os.urandom(16).hex()
     return f"{h[:8]}-{h[8:12]}-4{h[13:16]}-{'89ab'[int(h[16], 16) & 3]}{h[17:20]}-{h[20:]}"
 
@@ -94,13 +102,13 @@ _uuid_func: Callable[[str], str] = random_uuid
 
 
 def set_uuid_func(func: Callable[[str], str]) -> None:
-    """Replace the source of ids of the process, as tests do."""
+    """Replace the process's source of ids, as tests do."""
     global _uuid_func
     _uuid_func = func
 
 
 def uuid(prefix: str = "") -> str:
-    """A new unique id. Only a replaced source looks at the prefix."""
+    """A new unique id. The prefix matters only to a source that `set_uuid_func` has set."""
     return _uuid_func(prefix)
 
 
@@ -108,7 +116,10 @@ def uuid(prefix: str = "") -> str:
 
 
 def partition(node_list: Iterable[T], func: Callable[[T], K]) -> dict[K, list[T]]:
-    """The items by their key, keys in the order of first appearance and items in the given order."""
+    """The items grouped by their key.
+
+    Keys are in the order of first appearance, items in the order given.
+    """
     by_key: dict[K, list[T]] = {}
     for item in node_list:
         by_key.setdefault(func(item), []).append(item)
@@ -118,9 +129,9 @@ def partition(node_list: Iterable[T], func: Callable[[T], K]) -> dict[K, list[T]
 def partition_single(
     node_list: Iterable[T], func: Callable[[T], K], strict: bool = True
 ) -> dict[K, T]:
-    """The item of each key; RuntimeError when a key has several.
+    """The one item of each key; RuntimeError when a key has several.
 
-    Without `strict`, several that are all equal are as good as one, and the first of them is taken.
+    Without `strict`, several items that are all equal count as one, and the first is taken.
     """
     single: dict[K, T] = {}
     for key, items in partition(node_list, func).items():
@@ -138,15 +149,15 @@ def partition_single(
 
 
 class SingletonLock(ABC):
-    """Held by the one process that may change the cluster; taken when it is made."""
+    """A lock that only the process that may change the cluster holds; taken when it is made."""
 
     @abstractmethod
     def unlock(self) -> None:
-        """Let the next one have it. Does nothing when done already."""
+        """Give the lock back. Nothing happens when that was done before."""
 
 
 class NullSingletonLock(SingletonLock):
-    """A lock that everybody may have."""
+    """A lock that locks nobody out."""
 
     def unlock(self) -> None:
         pass
@@ -155,15 +166,17 @@ class NullSingletonLock(SingletonLock):
 class SingletonFileLock(SingletonLock):
     """A lock on a file, which holds the process id of the owner while it is locked.
 
-    The operating system drops the lock when the process ends, however it ends, so a file that was left behind locks
-    nobody out. MultipleInstancesError when somebody else has it, LockUnusableError (one of those) when the file cannot
-    be opened or locked; the content of a file that is locked by somebody else is not touched.
+    The operating system drops the lock when the process ends, however it ends, so a file that was
+    left behind locks nobody out. MultipleInstancesError when somebody else has it,
+    LockUnusableError (one of those) when the file cannot be opened or locked; the content of a file
+    that is locked by somebody else is not touched.
     """
 
     def __init__(self, path: str) -> None:
         self.lockpath = path
         try:
-            # "a+" and not "w", which would empty the file of the owner before we know that there is none
+            # "a+" and not "w", which would empty the file of the owner before we know that there is
+            # none
             self.lockfp = open(path, "a+", encoding="utf-8", opener=_for_us_alone)  # noqa: SIM115
         except OSError as e:
             raise LockUnusableError(f"lock file {path!r} cannot be opened: {e.strerror}") from e
@@ -185,7 +198,10 @@ class SingletonFileLock(SingletonLock):
             self.lockfp.close()
 
     def _write(self, text: str) -> None:
-        """Replace the content, which only tells people who the owner is: the lock is as good without it."""
+        """Replace the content of the file, which only tells people who holds the lock.
+
+        The lock holds without it.
+        """
         try:
             os.ftruncate(self.lockfp.fileno(), 0)
             os.write(self.lockfp.fileno(), text.encode())
@@ -206,12 +222,12 @@ _HELD = (errno.EAGAIN, errno.EACCES, errno.EDEADLK)
 
 
 def _for_us_alone(path: str, flags: int) -> int:
-    """Open the file; a new one is such that nobody else can open it, since even a reader could lock it."""
+    """Open a file; a new one can be opened by its owner only, since even a reader could lock it."""
     return os.open(path, flags, 0o600)
 
 
 def _lock_file(file: TextIO) -> None:
-    """Lock the file for ourselves; OSError at once when somebody else has it."""
+    """Lock the file for this process; OSError at once when another one has locked it."""
     if sys.platform == "win32":
         file.seek(0)
         msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
@@ -220,10 +236,11 @@ def _lock_file(file: TextIO) -> None:
 
 
 def new_singleton_lock(config: Mapping[str, Any]) -> SingletonLock:
-    """The lock on `lock_file` of the configuration, or none when that is null. Deprecated: ask the driver for its lock.
+    """The lock on `lock_file` of the configuration, or none when that is null. Deprecated: ask the
+    driver for its lock.
 
-    Without that key it is `system/bootstrap/scalelib.lock` below CYCLECLOUD_HOME (/opt/cycle/jetpack) where that
-    exists, and otherwise `scalelib.lock` in the working directory.
+    Without that key it is `system/bootstrap/scalelib.lock` below CYCLECLOUD_HOME
+    (/opt/cycle/jetpack) where that exists, and otherwise `scalelib.lock` in the working directory.
     """
     # integrations filter this text
     warnings.warn("Please use driver.new_singleton_lock", UserWarning, stacklevel=2)
@@ -231,7 +248,7 @@ def new_singleton_lock(config: Mapping[str, Any]) -> SingletonLock:
 
 
 def configured_lock(config: Mapping[str, Any]) -> SingletonLock:
-    """`new_singleton_lock` for this library's own use, without the warning."""
+    """The lock that `new_singleton_lock` gives, without the warning; for use in this library."""
     path = config.get("lock_file", config.get("lock_path", _default_lock_file()))
     return SingletonFileLock(path) if path else NullSingletonLock()
 
@@ -247,7 +264,7 @@ def _default_lock_file() -> str:
 
 
 class AliasDict(dict[str, Any]):
-    """A dict whose keys may have other names, too: an alias works like its key and is never listed."""
+    """A dict whose keys may have further names: an alias works like its key and is never listed."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -283,11 +300,12 @@ class AliasDict(dict[str, Any]):
 
 
 class ShellDict(dict[str, Any]):
-    """A dict whose items are attributes as well, for typing in a shell: `nodes.ip_0A000004`, `jobs.k_12`.
+    """A dict whose items are attributes as well, for typing in a shell: `nodes.ip_0A000004`.
 
-    In the attribute's name each character outside of [A-Za-z0-9_] is `_`, and a name that would not begin with a
-    letter begins with `k_`; `prefix` comes first of all. Attributes are those of the moment when it was made. An item
-    that is called like a method of dict is reached by its key only.
+    In the name of an attribute each character outside of [A-Za-z0-9_] is `_`, and a name that would
+    not begin with a letter begins with `k_`; `prefix` comes first of all. Attributes are made once,
+    of the items that the dict has then. An item with the name of a method of dict is reached by its
+    key only.
     """
 
     def __init__(self, wrapped: Mapping[str, Any], prefix: str = "") -> None:
@@ -304,7 +322,10 @@ class ShellDict(dict[str, Any]):
 
 
 def json_dump(obj: Any, writer: TextIO | None = None) -> None:
-    """Write JSON, indented by 2, to the writer or stdout; objects say what they are by `to_json` or `to_dict`."""
+    """Write JSON, indented by 2, to the writer or to stdout.
+
+    An object that JSON does not know is written as what its `to_json` or `to_dict` gives.
+    """
     import json
 
     json.dump(obj, writer or sys.stdout, indent=2, default=_to_json)
@@ -315,7 +336,8 @@ def _to_json(obj: object) -> Any:
         if hasattr(obj, method):
             return getattr(obj, method)()
     raise AssertionError(
-        f"expected something that JSON knows or that has to_json or to_dict, found {type(obj).__name__} {obj!r}"
+        "expected something that JSON knows or that has to_json or to_dict, found"
+        f" {type(obj).__name__} {obj!r}"
     )
 
 
@@ -342,7 +364,10 @@ _STANDALONE_HOSTNAME = r"ip-[0-9A-Za-z]{8}"
 
 
 def is_standalone_dns(node_or_bucket: _Configured) -> bool:
-    """Whether CycleCloud names the machines itself, after their addresses (`ip-0A000004`); it does unless told not to."""
+    """Whether CycleCloud names the machines itself, after their addresses, as in `ip-0A000004`.
+
+    It does unless the configuration of the node or bucket turns that off.
+    """
     section: Any = node_or_bucket.software_configuration
     for key in ("cyclecloud", "hosts", "standalone_dns"):
         section = section.get(key) if isinstance(section, Mapping) else None
@@ -350,9 +375,11 @@ def is_standalone_dns(node_or_bucket: _Configured) -> bool:
 
 
 def is_valid_hostname(config: Mapping[str, Any], node: _Named) -> bool:
-    """Whether the node has its final name, by the patterns in `valid_hostnames` or, without any, the usual scheme.
+    """Whether the node has its final host name.
 
-    A pattern is a regular expression that the short hostname begins with. ConfigurationException when it is none.
+    It has when the short name begins with a match of one of the patterns in `valid_hostnames` or,
+    without these, of CycleCloud's usual scheme. ConfigurationException when a pattern is no regular
+    expression.
     """
     if not node.hostname:
         return False

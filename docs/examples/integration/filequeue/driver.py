@@ -60,7 +60,8 @@ class FileQueueDriver(SchedulerDriver):
         return nodes
 
     def handle_draining(self, nodes: list[Node]) -> list[Node]:
-        """Close the hosts first and look afterwards what runs there: the other way round, a task may start between."""
+        """Close the hosts first and look afterwards what runs there: the other way round, a task
+        may start between."""
         known = self._queue.hosts()
         for node in nodes:
             if node.hostname in known:
@@ -84,8 +85,8 @@ class FileQueueDriver(SchedulerDriver):
         return nodes
 
     def validate_nodes(self, scheduler_nodes: list[SchedulerNode], cc_nodes: list[Node]) -> None:
-        """Forget hosts whose node CycleCloud no longer lists, and count no work on them. Hosts that were never a node
-        stay."""
+        """Forget hosts whose node CycleCloud no longer lists, and count no work on them. Hosts that
+        were never a node stay."""
         listed = {node.delayed_node_id.node_id for node in cc_nodes}
         lost = [
             node for node in scheduler_nodes if node.resources["ccnodeid"] not in {None, *listed}
@@ -96,7 +97,8 @@ class FileQueueDriver(SchedulerDriver):
 
 
 def as_node(hostname: str, host: QueueHost) -> SchedulerNode:
-    """A host as the library is told of it: what it has, what is left of that, and what runs there."""
+    """A host as the library is told of it: what it has, what is left of that, and what runs
+    there."""
     node = SchedulerNode(hostname, {"slots": host.slots, "ccnodeid": host.node_id})
     node.available["slots"] = max(0, host.slots - len(host.running))
     for task in host.running:

@@ -1,7 +1,8 @@
-"""FileQueue: a scheduler that is a file. In your integration, what stands here is qstat, qsub and qconf.
+"""FileQueue: a scheduler that is a file. In your integration, what stands here is qstat, qsub and
+qconf.
 
-The file has the tasks that wait, and the hosts with what they are and what runs on them. When it cannot be read every
-command raises OSError.
+The file has the tasks that wait, and the hosts with what they are and what runs on them. When it
+cannot be read every command raises OSError.
 """
 
 import json
@@ -15,7 +16,8 @@ from typing import Any
 
 @dataclass
 class QueueHost:
-    """A host: how many tasks it can run, whether it starts new ones, which run, and whose node it is, if anybody's."""
+    """A host: how many tasks it can run, whether it starts new ones, which run, and whose node it
+    is, if anybody's."""
 
     slots: int
     node_id: str | None = None
@@ -47,7 +49,8 @@ class FileQueue:
             state["waiting"] += tasks
 
     def start(self, hostname: str) -> bool:
-        """Start the task that waits longest on a host; False when there is no such host, task or room."""
+        """Start the task that waits longest on a host; False when there is no such host, task or
+        room."""
         host = self.hosts().get(hostname)
         if not host or not host.open or len(host.running) >= host.slots or not self.waiting():
             return False

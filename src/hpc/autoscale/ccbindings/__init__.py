@@ -1,11 +1,14 @@
 """The CycleCloud side of the library: everything that knows the server or its protocol.
 
-`new_cluster_bindings` is the way in; the node manager calls it once for each pass. `interface` is what it gets back:
-`legacy` over REST (with `selection`, `creation` and `dryrun`), `mock` in memory, `reproduce` from saved replies. `legacy`
-takes other people's clients (`foreign`), CycleCloud's own among them (`installed`). Ours is, from the top: `client` (made
-from `auth` and `settings`) and `clusters` (one function for each endpoint), `mutation` (changing things exactly once)
-with `recovery`, `session` (when to send and send again) with `pacing`, `replies` and `transport` (one HTTP request).
-`models` and `errors` are what all of them speak in; `evidence` decides whether a listing may be believed.
+`new_cluster_bindings` is the way in; the node manager calls it once for each pass. `interface` is
+what it gets back. Three modules implement it: `legacy` over REST (with `selection`, `creation_sets`
+and `dryrun`), `mock` in memory, and `reproduce` from saved replies.
+
+`legacy` also works with other clients (`foreign`), among them CycleCloud's own (`installed`). Our
+client is, from the top: `client` (made from `auth` and `settings`), `clusters` (one function for
+each endpoint), `mutation` (changing things exactly once) with `recovery`, `session` (when to send
+and send again) with `pacing` and `waits`, `replies`, and `transport` (one HTTP request). All of
+them use `models` and `errors`; `evidence` decides whether a listing may be believed.
 """
 
 from collections.abc import Mapping
@@ -19,10 +22,11 @@ __all__ = ["ClusterBindingInterface", "new_cluster_bindings"]
 def new_cluster_bindings(config: Mapping[str, Any]) -> ClusterBindingInterface:
     """The binding that a configuration asks for; connects to nothing yet.
 
-    `_mock_bindings` is a binding to use as it is, or describes saved replies (`{"name": "reproduce", ...}`; another
-    name is an AssertionError). Otherwise the server is the one of `url`, `username` and `password`, the cluster
-    `cluster_name`, and `read_only` makes it a dry run. The client is that of the package `cyclecloud` where it is
-    installed, else ours; `cyclecloud_client` chooses (see `installed`). Raises ConfigurationException when a setting is
+    `_mock_bindings` is a binding to use as it is, or describes saved replies (`{"name":
+    "reproduce", ...}`; another name is an AssertionError). Otherwise the server is the one of
+    `url`, `username` and `password`, the cluster `cluster_name`, and `read_only` makes it a dry
+    run. The client is that of the package `cyclecloud` where it is installed, else ours;
+    `cyclecloud_client` chooses (see `installed`). Raises ConfigurationException when a setting is
     missing or unusable.
     """
     given = config.get("_mock_bindings")
@@ -39,7 +43,10 @@ def new_cluster_bindings(config: Mapping[str, Any]) -> ClusterBindingInterface:
 
 
 def _connected(config: Mapping[str, Any]) -> ClusterBindingInterface:
-    """The binding to a real server. What it takes is imported here: half of the time to import the library otherwise."""
+    """The binding to a real server.
+
+    Its modules are imported here, because they take half of the time to import the library.
+    """
     from hpc.autoscale.ccbindings import installed
     from hpc.autoscale.ccbindings.auth import resolve_credentials
     from hpc.autoscale.ccbindings.client import Client

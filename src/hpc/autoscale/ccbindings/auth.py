@@ -1,7 +1,8 @@
-"""Who we are at the server: from the configuration, or else from the node that we run on.
+"""The credentials for the server: from the configuration, or from the node that this runs on.
 
-On a node of a CycleCloud cluster, `jetpack` knows a user that may scale it. It is asked only where the configuration,
-the environment and the credentials file have no user name or password. Called by `new_cluster_bindings`.
+On a node of a CycleCloud cluster, `jetpack` knows a user that may scale it. It is asked only where
+the configuration, the environment and the credentials file have no user name or password. Called by
+`new_cluster_bindings`.
 """
 
 import os
@@ -17,11 +18,12 @@ _TIMEOUT = 60.0
 
 
 class JetpackNotFoundError(ConfigurationException):
-    """There is no `jetpack` here: this machine is no node of a CycleCloud cluster."""
+    """There is no `jetpack`: this machine is not a node of a CycleCloud cluster."""
 
 
 def resolve_credentials(config: Mapping[str, Any]) -> Credentials:
-    """The credentials that the configuration leads to, with jetpack's user name and password when it has none.
+    """The credentials that the configuration leads to, with jetpack's user name and password when
+    it has none.
 
     Raises ConfigurationException when something is missing or unusable.
     """
@@ -40,9 +42,10 @@ def resolve_credentials(config: Mapping[str, Any]) -> Credentials:
 
 
 def get_cyclecloud_access_credentials() -> tuple[str, str]:
-    """User name and password that jetpack has for this node.
+    """The user name and the password that jetpack has for this node.
 
-    Raises JetpackNotFoundError where there is no jetpack, ConfigurationException when it does not know them.
+    Raises JetpackNotFoundError where there is no jetpack, ConfigurationException when it does not
+    know them.
     """
     jetpack = _find_jetpack()
     return (
@@ -63,7 +66,9 @@ def _find_jetpack() -> str:
 
 
 def _jetpack_config(jetpack: str, key: str) -> str:
-    """One of jetpack's settings. What it prints is never shown: it may be the secret."""
+    """One of jetpack's settings. No message shows what jetpack prints, since that may be the
+    secret.
+    """
     try:
         run = subprocess.run(
             [jetpack, "config", key], capture_output=True, text=True, timeout=_TIMEOUT, check=False

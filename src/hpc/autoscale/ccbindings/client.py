@@ -1,7 +1,8 @@
-"""The client object: a session and the clusters behind it, shaped like the client that CycleCloud offers for download.
+"""The client object: a session and the clusters behind it, shaped like the client that CycleCloud
+offers for download.
 
-Code that was written for that one finds `client.session`, `client.clusters.get(name)`, `cluster._client`, `get_status`
-and `scale_by_*` here. The endpoints themselves are in `clusters`.
+Code that was written for that one finds `client.session`, `client.clusters.get(name)`,
+`cluster._client`, `get_status` and `scale_by_*` here. The endpoints themselves are in `clusters`.
 """
 
 from collections.abc import Mapping
@@ -14,11 +15,12 @@ from hpc.autoscale.ccbindings.session import Session
 
 
 class Client:
-    """A client for the server that `config` or the keyword arguments describe; keyword arguments win.
+    """A client for the server that `config` or the keyword arguments describe; keyword arguments
+    win.
 
-    Keys: `url`, `username`, `password`, and optionally `verify_certificates` (true), `ca_file` (certificates to trust),
-    `timeout` in seconds (60), `retry`. Other keys are ignored. Raises ConfigurationException for a key that is missing or
-    unusable.
+    Keys: `url`, `username`, `password`, and optionally `verify_certificates` (true), `ca_file`
+    (certificates to trust), `timeout` in seconds (60), `retry`. Other keys are ignored. Raises
+    ConfigurationException for a key that is missing or unusable.
     """
 
     def __init__(
@@ -39,7 +41,7 @@ class Client:
 
 
 class Clusters:
-    """The clusters of a client, by name. Asking for one does not ask the server whether there is one."""
+    """The clusters of a client, by name. Asking for one sends no request to the server."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -53,7 +55,7 @@ class Clusters:
 
 
 class Cluster:
-    """One cluster."""
+    """One cluster of the server."""
 
     def __init__(self, name: str, client: Client) -> None:
         self.name = name
@@ -61,7 +63,7 @@ class Cluster:
 
     @property
     def nodes(self) -> list[dict[str, Any]]:
-        """The records of all its nodes, read anew each time."""
+        """The records of all nodes of the cluster, read anew each time."""
         return clusters.get_nodes(self._client.session, self.name)[1].nodes
 
     def get_status(self, nodes: bool = False) -> ClusterStatus:
@@ -69,13 +71,13 @@ class Cluster:
         return clusters.get_cluster_status(self._client.session, self.name, nodes)[1]
 
     def scale_by_cores(self, node_array: str, total_core_count: int) -> None:
-        """Add what a nodearray lacks of so many cores."""
+        """Add nodes to a nodearray until it has this many cores."""
         clusters.scale(
             self._client.session, self.name, node_array, total_core_count=total_core_count
         )
 
     def scale_by_nodes(self, node_array: str, total_node_count: int) -> None:
-        """Add what a nodearray lacks of so many nodes."""
+        """Add nodes to a nodearray until it has this many."""
         clusters.scale(
             self._client.session, self.name, node_array, total_node_count=total_node_count
         )

@@ -1,9 +1,10 @@
 """The endpoints of CycleCloud's REST API, one function each, over a `session.Session`.
 
-They have the names, arguments and results of the module `cyclecloud.api.clusters` of CycleCloud's own client, so that
-either can stand in for the other: session first, cluster second, and the result a tuple of status and model. Requests
-may be objects of that client too. Every function raises CycleCloudError and nothing else. Retrying and recovering is
-done below, in `session` and `mutation`.
+They have the names, arguments and results of the module `cyclecloud.api.clusters` of CycleCloud's
+own client, so that either can stand in for the other: session first, cluster second, and the result
+a tuple of status and model. Requests may be objects of that client too. Every function raises
+CycleCloudError and nothing else. Retrying and recovering is done below, in `session` and
+`mutation`.
 """
 
 import uuid
@@ -47,9 +48,10 @@ def get_nodes(
     operation: str | None = None,
     request_id: str | None = None,
 ) -> tuple[ResponseStatus, NodeList]:
-    """All node records that exist, or those of one operation. Raises OperationNotFound when the server knows no such one.
+    """All node records that exist, or those of one operation.
 
-    An operation whose reply was lost goes by its request id, so an unknown operation is looked up as one.
+    Raises OperationNotFound when the server knows no such operation. An operation whose reply was
+    lost is known by its request id only, so an unknown operation id is looked up as a request id.
     """
     return _nodes_of(session, cluster_name, operation, request_id)
 
@@ -79,7 +81,7 @@ def _nodes_of(
 def create_nodes(
     session: Session, cluster_name: str, request: Any
 ) -> tuple[ResponseStatus, NodeCreationResult]:
-    """Create nodes, exactly once for its request id; one that has none is given one."""
+    """Create nodes, exactly once for the id of the request; a missing id is made up."""
     wanted: NodeCreationRequest = _checked(NodeCreationRequest, request)
     request_id = wanted.request_id or str(uuid.uuid4())
     wanted.request_id = request_id
@@ -153,7 +155,10 @@ def scale(
     total_core_count: int | None = None,
     total_node_count: int | None = None,
 ) -> tuple[ResponseStatus, NodeCreationResult]:
-    """Add what a nodearray lacks of a total in cores or in nodes; exactly one of the two is to be given."""
+    """Add nodes to a nodearray until it has a total of cores or of nodes.
+
+    Exactly one of the two totals has to be given. Nothing is ever removed.
+    """
     return Mutation(
         session,
         "scale",
@@ -164,7 +169,10 @@ def scale(
 
 
 def retry_failed_nodes(session: Session, cluster_name: str) -> tuple[ResponseStatus, str]:
-    """Have every failed node of the cluster tried again. The server's words, if any, are the result."""
+    """Have every failed node of the cluster tried again.
+
+    The result is what the server said, if anything.
+    """
     return Mutation(
         session,
         "retry",
@@ -182,7 +190,10 @@ def get_usage(
     granularity: str | None = None,
     details: bool = False,
 ) -> tuple[ResponseStatus, ClusterUsage]:
-    """Core-hours and cost. `start` and `end` (ISO-8601, UTC) go with the timeframe `custom`."""
+    """The core-hours and the cost of a cluster over a time.
+
+    `start` and `end` (ISO-8601, UTC) are for the timeframe `custom` only.
+    """
     query = {
         "timeframe": timeframe,
         "from": start,
@@ -194,14 +205,17 @@ def get_usage(
 
 
 def get_operation(session: Session, operation_id: str) -> tuple[ResponseStatus, OperationStatus]:
-    """What an operation does and when it began."""
+    """The state of an operation, and when it began."""
     return _read(session, path_of("operations", operation_id), None, OperationStatus)
 
 
 def list_operations(
     session: Session, request_id: str
 ) -> tuple[ResponseStatus, list[OperationStatus]]:
-    """The operation of a request id, in a list. Raises OperationNotFound when there is none."""
+    """The operation of a request id, as a list of one.
+
+    Raises OperationNotFound when there is none.
+    """
     try:
         reply = session.read("/operations/", {"request_id": request_id})
     except errors.NotFound as error:
@@ -251,7 +265,7 @@ def _manage(
 
 
 def _checked(model: type[M], request: Any) -> M:
-    """Our own copy of a request, ours or another client's, found valid."""
+    """A request, ours or that of another client, as a model of ours that has been validated."""
     to_dict = getattr(request, "to_dict", None)
     wanted = model.from_dict(to_dict() if callable(to_dict) else request)
     wanted.validate()

@@ -1,14 +1,15 @@
-"""Creating and starting nodes without doing it: what a read-only binding answers in the server's place.
+"""Creating and starting nodes without doing it: what a read-only binding answers in the server's
+place.
 
-The nodes that would have been created are remembered, so that whoever asks for them afterwards finds them. Used by
-`legacy.ClusterBinding` alone.
+The nodes that would have been created are remembered, so that whoever asks for them afterwards
+finds them. Used by `legacy.ClusterBinding` alone.
 """
 
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hpc.autoscale.ccbindings.creation import partition_by_set
+from hpc.autoscale.ccbindings.creation_sets import partition_by_set
 from hpc.autoscale.ccbindings.errors import InvalidSelection
 from hpc.autoscale.ccbindings.models import (
     NodeCreationResult,
@@ -17,7 +18,7 @@ from hpc.autoscale.ccbindings.models import (
     NodeManagementResult,
     NodeManagementResultNode,
 )
-from hpc.autoscale.ccbindings.records import record_of
+from hpc.autoscale.ccbindings.node_record import record_of
 from hpc.autoscale.ccbindings.selection import Selection
 from hpc.autoscale.hpctypes import NodeId, NodeStatus
 
@@ -26,14 +27,14 @@ if TYPE_CHECKING:
 
 
 class DryRun:
-    """The nodes that would exist by now, by name, and which operation would have touched them."""
+    """The nodes that a dry run has made or started, by name, and the operations on them."""
 
     def __init__(self) -> None:
         self.records: dict[str, dict[str, Any]] = {}
         self._operations: dict[str, list[str]] = {}
 
     def create(self, nodes: Sequence["Node"], request_id: str) -> NodeCreationResult:
-        """Answer as if all of them had been created, and mark them so."""
+        """Answer as if all nodes had been created, and mark them as created."""
         groups = partition_by_set(nodes)
         for node in nodes:
             node.delayed_node_id.node_id = NodeId(f"dryrun-{uuid.uuid4()}")
@@ -49,7 +50,10 @@ class DryRun:
         request_id: str,
         existing: Callable[[], Iterable[dict[str, Any]]],
     ) -> NodeManagementResult:
-        """Answer as if the selected nodes had been started; `existing` lists what the cluster has, if that is needed."""
+        """Answer as if the selected nodes had been started.
+
+        `existing` lists the nodes of the cluster; it is called only when the selection needs them.
+        """
         if selection.custom_filter:
             raise InvalidSelection("Can not use custom_filter in read only mode.")
         for node in selection.nodes:
@@ -64,7 +68,7 @@ class DryRun:
         return NodeManagementResult(operation_id=operation_id, nodes=results)
 
     def listing(self, operation_id: str | None, request_id: str | None) -> NodeList:
-        """The remembered nodes; of one operation when it is a remembered one."""
+        """The remembered nodes, or those of one operation when it was a dry one."""
         names = self._operations.get(operation_id or request_id or "", list(self.records))
         return NodeList(nodes=[self.records[name] for name in names])
 
@@ -81,7 +85,10 @@ class DryRun:
     def _select(
         self, selection: Selection, existing: Callable[[], Iterable[dict[str, Any]]]
     ) -> list[str]:
-        """Names of the selected nodes, remembered ones first; those taken from the cluster are remembered too."""
+        """The names of the selected nodes, remembered ones first.
+
+        Nodes of the cluster that are selected are remembered from then on.
+        """
         wanted = {
             "Name": set(selection.names),
             "NodeId": set(selection.node_ids),

@@ -1,8 +1,8 @@
 """Everything that can go wrong between this library and a CycleCloud server, as one tree.
 
-Whoever catches `CycleCloudError` has all of it: exceptions of HTTP libraries, sockets, TLS or JSON do not get past the
-client. Each error names the URL or the cluster and says what came instead of what was expected. Texts are kept short:
-a server may answer with any number of pages.
+Whoever catches `CycleCloudError` has all of it: exceptions of HTTP libraries, sockets, TLS or JSON
+do not get past the client. Each error names the URL or the cluster and says what came instead of
+what was expected. Texts are kept short: a server may answer with any number of pages.
 """
 
 from collections.abc import Iterable
@@ -43,7 +43,8 @@ def shorten(text: str, longest: int = _LONGEST_TEXT) -> str:
 
 
 class InvalidModel(CycleCloudError):
-    """An object of the protocol lacks a field or has one of the wrong type; `faults` has one line for each."""
+    """An object of the protocol lacks a field or has one of the wrong type; `faults` has one line
+    for each."""
 
     def __init__(self, model: str, faults: Iterable[str]) -> None:
         self.model = model
@@ -57,10 +58,10 @@ class InvalidSelection(CycleCloudError):
 
 
 class CycleCloudUnreachable(CycleCloudError):
-    """No answer came: the name does not resolve, nothing listens, the connection broke or timed out.
+    """No answer came: nobody was found or listens, the connection broke, or it timed out.
 
-    `sent` is False when the request cannot have reached the server. `waited`: the seconds until that was known;
-    `timed_out`: because the server is silent.
+    `sent` is False when the request cannot have reached the server. `waited` is how many seconds
+    passed until that was known; `timed_out` is True when the server was silent.
     """
 
     waited = 0.0
@@ -81,7 +82,9 @@ class CertificateError(CycleCloudUnreachable):
 
 
 class HttpError(CycleCloudError):
-    """The server answered, but not with success. `server_message` is its explanation, or what came in its place."""
+    """The server answered with an error status. `server_message` is its explanation, or what came
+    instead.
+    """
 
     def __init__(self, url: str, status_code: int, server_message: str, advice: str = "") -> None:
         self.url = url
@@ -93,7 +96,8 @@ class HttpError(CycleCloudError):
 
 
 class BadRequest(HttpError):
-    """The server did not understand the request (400 and other 4xx without a class of their own)."""
+    """The server did not understand the request (400 and other 4xx without a class of their
+    own)."""
 
 
 class AuthenticationFailed(HttpError):
@@ -117,7 +121,7 @@ class Conflict(HttpError):
 
 
 class Redirected(HttpError):
-    """The server sends us elsewhere (3xx), where the credentials must not go; `target` is where."""
+    """The server redirects to another place (3xx), `target`, where the credentials must not go."""
 
     def __init__(self, url: str, status_code: int, target: str) -> None:
         self.target = target
@@ -134,10 +138,10 @@ class ServerError(HttpError):
 
 
 class Throttled(HttpError):
-    """The server asks to wait (429, or 503 with Retry-After) longer than we may within one pass, or again and again.
+    """The server asks to wait (429, or 503 with Retry-After) longer than one pass may take.
 
-    `retry_after`: the seconds it asked for, None when it did not say. No request to that endpoint leaves this process
-    before they have passed.
+    Or it asks again and again. `retry_after` is how many seconds it asked for, None when it did not
+    say. No request to that endpoint leaves this process before they have passed.
     """
 
     def __init__(
@@ -153,7 +157,8 @@ class Throttled(HttpError):
 
 
 class BadReply(CycleCloudError):
-    """The server reported success, but the body is not what the protocol says: HTML, empty, cut off, wrongly typed."""
+    """The server reported success, but the body is not what the protocol says: HTML, empty, cut
+    off, wrongly typed."""
 
     def __init__(self, url: str, status_code: int, expected: str, found: str) -> None:
         self.url = url
@@ -166,10 +171,10 @@ class BadReply(CycleCloudError):
 
 
 class MutationUnconfirmed(CycleCloudError):
-    """A change was asked for, no usable answer came, and asking whether it happened did not help either.
+    """A change was asked for, no usable answer came, and asking whether it happened did not help.
 
-    Nothing may be concluded: ask again for the nodes of `request_id` in a later pass. It is None for the calls for
-    which the protocol has no request id.
+    Nothing may be concluded: ask again for the nodes of `request_id` in a later pass. It is None
+    for the calls for which the protocol has no request id.
     """
 
     def __init__(self, url: str, request_id: str | None, reason: str) -> None:
@@ -177,7 +182,8 @@ class MutationUnconfirmed(CycleCloudError):
         self.request_id = request_id
         named = f"request id {request_id}" if request_id else "a request without an id"
         super().__init__(
-            f"{shorten(url, 500)}: it is not known whether {named} was carried out: {shorten(reason)}"
+            f"{shorten(url, 500)}: it is not known whether {named} was carried out:"
+            f" {shorten(reason)}"
         )
 
 

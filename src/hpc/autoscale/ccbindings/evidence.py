@@ -1,9 +1,10 @@
 """Whether a listing of nodes may be believed.
 
-A server or a proxy in trouble can answer with an empty or shortened listing, and taking it for the truth deletes
-a cluster or creates it twice. So the listing is held against the counts of the buckets before anything is decided, and
-the listing of one operation against the request that it is to be about. Pure functions over the protocol's models; the
-node manager calls them through its binding.
+A server or a proxy in trouble can answer with an empty or shortened listing, and taking it for the
+truth deletes a cluster or creates it twice. So the listing is held against the counts of the
+buckets before anything is decided, and the listing of one operation against the request that it is
+to be about. Pure functions over the protocol's models; the node manager calls them through its
+binding.
 """
 
 from collections import Counter
@@ -17,10 +18,12 @@ from hpc.autoscale.ccbindings.models import ClusterNodearrayStatus, ClusterStatu
 def check_listing(
     cluster_name: str, status: ClusterStatus, node_list: NodeList | None = None
 ) -> None:
-    """Raise InconsistentStatus, naming what disagrees, unless the listings account for the nodes in use.
+    """Raise InconsistentStatus, naming what disagrees, unless the listings account for the nodes in
+    use.
 
-    `status` is one asked for with its nodes; `node_list` is all nodes of the cluster, fetched after it. Neither may list
-    fewer nodes of a nodearray than its buckets count, and `status` must list every node that a bucket names.
+    `status` is one asked for with its nodes; `node_list` is all nodes of the cluster, fetched after
+    it. Neither may list fewer nodes of a nodearray than its buckets count, and `status` must list
+    every node that a bucket names.
     """
     disagreements = list(_disagreements("status", status, status.nodes))
     disagreements.extend(_unlisted_names(status))
@@ -31,7 +34,7 @@ def check_listing(
 
 
 def answers(listing: NodeList, request_id: str) -> bool:
-    """Whether a listing is about the request id that was asked for, and not simply all nodes there are."""
+    """Whether a listing is about the request id that was asked for; else it lists all nodes."""
     if listing.operation is not None:
         return True
     return bool(listing.nodes) and all(
@@ -71,7 +74,8 @@ def _disagreements(
 
 
 def _unlisted_names(status: ClusterStatus) -> Iterator[str]:
-    """One sentence for each nodearray with nodes that a bucket names and the same reply does not list."""
+    """One sentence for each nodearray with nodes that a bucket names and the same reply does not
+    list."""
     if status.nodes is None:
         return
     listed = {record.get("Name") for record in status.nodes}

@@ -1,8 +1,9 @@
-"""Working with CycleCloud's own Python client, or one like it: its functions, its exceptions as ours, lost replies.
+"""Working with CycleCloud's own Python client, or with one like it.
 
-That client is not ours to ship and nothing here imports it unless a caller's session needs it. It reports a refusal as an
-exception whose text is the body of the reply; its class has no public name. It sends a request once and knows of no
-recovery, so asking again is done here. Used by `legacy` alone.
+Its exceptions become ours, and lost replies are recovered. That client is not ours to ship and
+nothing here imports it unless a caller's session needs it. It reports a refusal as an exception
+whose text is the body of the reply; its class has no public name. It sends a request once and does
+not recover, so asking again is done here. Used by `legacy` alone.
 """
 
 import re
@@ -21,12 +22,14 @@ T = TypeVar("T")
 
 
 def clusters_module() -> Any:
-    """The endpoint functions of the installed client. Raises ConfigurationException when there is none."""
+    """The endpoint functions of the installed client. Raises ConfigurationException when there is
+    none."""
     try:
         import cyclecloud.api.clusters
     except ImportError:
         raise ConfigurationException(
-            "the session is none of ours and no `cyclecloud` package is installed; pass `clusters_module`"
+            "the session is none of ours and no `cyclecloud` package is installed; pass"
+            " `clusters_module`"
         ) from None
     return cyclecloud.api.clusters
 
@@ -34,10 +37,11 @@ def clusters_module() -> Any:
 def guarded(
     where: str, function: Callable[[], Any], request_id: str | None, password: object
 ) -> Any:
-    """The result of `function`, with every exception turned into a CycleCloudError that begins with `where`.
+    """The result of `function`, with every exception turned into a CycleCloudError.
 
-    A refusal has the server's message. Of a mutation (one with a request id) that ends in any other way it is not known
-    whether it was carried out. The password is taken out of what the exception says.
+    The text of the error begins with `where`; for a refusal it has the server's message. A mutation
+    (a call with a request id) that fails in any other way may have been carried out or not. The
+    password is taken out of the texts of exceptions.
     """
     try:
         return function()
@@ -52,7 +56,10 @@ def guarded(
 
 
 def patiently(call: Callable[[], T], pacing: Pacing, attempts: int | None = None) -> T:
-    """The result of a read, tried again while no answer comes, `attempts` times in all (None: as often as is usual)."""
+    """The result of a read, tried again while no answer comes.
+
+    There are `attempts` attempts in all; None means as many as `pacing` says.
+    """
     attempts = attempts or pacing.attempts
     for attempt in range(attempts):
         began = pacing.now()
@@ -76,10 +83,11 @@ def carried_out_once(
     ask: Callable[[], NodeList],
     recover: Callable[[NodeList], T],
 ) -> T:
-    """The result of a mutation, also when its reply was lost or the server has carried out its request id before.
+    """The result of a mutation, also when its reply was lost or its request id had been used
+    before.
 
-    In doubt the server is asked for the nodes of the request id, and `recover` makes the result of them. When it does not
-    know the id, or cannot be asked, the error of `call` stands.
+    In doubt the server is asked for the nodes of the request id, and `recover` makes the result of
+    them. When the server does not know the id, or cannot be asked, the error of `call` is raised.
     """
     try:
         return call()
@@ -104,7 +112,7 @@ def _listing_for(action: str, request_id: str, ask: Callable[[], NodeList]) -> N
 
 
 def _ours(where: str, said: str, request_id: str | None, lost: bool) -> errors.CycleCloudError:
-    """Our error for what an exception said; `lost` when the connection is to blame."""
+    """The error of ours for the text of an exception; `lost` is True when the connection failed."""
     message = server_message(said.partition(": ")[2])
     if message is None and re.search(r"certificate[ _]verify[ _]failed", said, re.IGNORECASE):
         return errors.CertificateError(where, said)

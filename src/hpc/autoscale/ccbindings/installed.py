@@ -1,8 +1,9 @@
 """CycleCloud's own Python client, the package `cyclecloud`, where somebody has installed it.
 
-Finding it, deciding whether it is to be used, and connecting it with what our configuration says; what its objects are
-like is not known here (`foreign`, `legacy`). It is imported inside these functions and nowhere else, so that the library
-neither needs it nor runs its code before there is a server to talk to. Called by `new_cluster_bindings`.
+Finding it, deciding whether it is to be used, and connecting it with what our configuration says;
+what its objects are like is not known here (`foreign`, `legacy`). It is imported inside these
+functions and nowhere else, so that the library neither needs it nor runs its code before there is a
+server to talk to. Called by `new_cluster_bindings`.
 """
 
 import importlib
@@ -30,7 +31,7 @@ class Connection:
 
 
 class _Unusable(Exception):
-    """Why the installed client cannot be used, in words; None when it is not installed at all."""
+    """Why the installed client cannot be used, in words; None when no client is installed."""
 
     def __init__(self, reason: str | None) -> None:
         super().__init__(reason)
@@ -40,9 +41,9 @@ class _Unusable(Exception):
 def connect(config: Mapping[str, Any], credentials: Credentials) -> Connection | None:
     """The installed client, connected; None when ours is to be used.
 
-    `cyclecloud_client` of the configuration decides: `auto` (the default) takes the installed one where there is one
-    that can do what the configuration asks for, `installed` insists on it, `own` does not look for it. One that is
-    broken costs a warning and no more, unless it was insisted on: then that is a ConfigurationException.
+    `cyclecloud_client` of the configuration decides. `auto`, the default, takes the installed
+    client if it can do what the configuration asks for; `installed` insists on it; `own` does not
+    look for it. A broken client causes a warning, or with `installed` a ConfigurationException.
     """
     choice = config.get("cyclecloud_client") or "auto"
     if choice not in CHOICES:
@@ -82,7 +83,8 @@ def _connected(config: Mapping[str, Any], credentials: Credentials) -> Connectio
 def _modules() -> tuple[Any, Any]:
     """The modules `cyclecloud.client` and `cyclecloud.api.clusters`.
 
-    CycleCloud's command line has a package `cyclecloud` too, without these; that is as good as none.
+    CycleCloud's command line has a package `cyclecloud` without these modules; it counts as not
+    installed.
     """
     try:
         client = importlib.import_module("cyclecloud.client")
@@ -100,13 +102,14 @@ def _broken(error: Exception) -> _Unusable:
 
 
 def _said(error: Exception, password: str = "") -> str:
-    """What an exception says, on one line of bearable length, without the password."""
+    """The text of an exception on one line, cut when it is long, without the password."""
     text = str(error).replace(password, "***") if password else str(error)
     return shorten(f"{type(error).__name__}: {' '.join(text.split())}")
 
 
 def _settings_for(config: Mapping[str, Any], credentials: Credentials) -> dict[str, Any]:
-    """The configuration in that client's terms: as a copy, certificates verified unless it says otherwise, one timeout."""
+    """The configuration in that client's terms: as a copy, certificates verified unless it says
+    otherwise, one timeout."""
     timeout = settings.timeouts(config).read
     return {
         **config,
@@ -117,6 +120,7 @@ def _settings_for(config: Mapping[str, Any], credentials: Credentials) -> dict[s
 
 
 def _session_of(client: Any, cluster_name: str) -> Any:
-    """The session of a client, which versions without `client.session` keep behind their clusters."""
+    """The session of a client, which versions without `client.session` keep behind their
+    clusters."""
     session = getattr(client, "session", None)
     return client.clusters.get(cluster_name)._client.session if session is None else session

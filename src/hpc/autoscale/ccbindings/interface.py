@@ -1,7 +1,7 @@
 """What the rest of the library asks of a cluster: the binding interface.
 
-Only the abstract class. `legacy.ClusterBinding` answers it over REST, `mock.MockClusterBinding` in memory and
-`reproduce.ReproduceFromResponse` from saved replies; the node manager is what calls it.
+Only the abstract class. `legacy.ClusterBinding` answers it over REST, `mock.MockClusterBinding` in
+memory and `reproduce.ReproduceFromResponse` from saved replies; the node manager is what calls it.
 """
 
 from abc import ABC, abstractmethod
@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 class ClusterBindingInterface(ABC):
     """One cluster, to look at and to change.
 
-    The management calls select their nodes with exactly one of `nodes`, `names`, `node_ids`, `hostnames` (short ones),
-    `ip_addresses` and `custom_filter` (an expression of CycleCloud's filter language); anything else is a RuntimeError.
-    A `request_id` makes a call safe to repeat: the server carries out one id once.
-    Every failure to talk to the server is an `errors.CycleCloudError`.
+    The management calls select their nodes with exactly one of `nodes`, `names`, `node_ids`,
+    `hostnames` (short ones), `ip_addresses` and `custom_filter` (an expression of CycleCloud's
+    filter language); anything else is a RuntimeError. A `request_id` makes a call safe to repeat:
+    the server carries out one id once. Every failure to talk to the server is an
+    `errors.CycleCloudError`.
     """
 
     @property
@@ -36,14 +37,17 @@ class ClusterBindingInterface(ABC):
 
     @property
     def where(self) -> str:
-        """The cluster, and where its server is if it has one, for messages."""
+        """The cluster, and the address of its server if it has one, for messages."""
         return f"cluster {self.cluster_name}"
 
     @abstractmethod
     def create_nodes(
         self, nodes: Sequence["Node"], request_id: str | None = None
     ) -> NodeCreationResult:
-        """Ask for new nodes like these. The result has one set for each group of equal nodes."""
+        """Ask for new nodes that are like these planned ones.
+
+        The result has one set for each group of equal nodes.
+        """
 
     @abstractmethod
     def delete_nodes(
@@ -61,7 +65,10 @@ class ClusterBindingInterface(ABC):
 
     @abstractmethod
     def get_nodes(self, operation_id: str | None = None, request_id: str | None = None) -> NodeList:
-        """All node records, or those of one operation. Raises OperationNotFound when the server knows no such one."""
+        """All node records, or those of one operation.
+
+        Raises OperationNotFound when the server does not know the operation.
+        """
 
     @abstractmethod
     def scale(
@@ -70,7 +77,10 @@ class ClusterBindingInterface(ABC):
         total_core_count: int | None = None,
         total_node_count: int | None = None,
     ) -> NodeCreationResult:
-        """Add what a nodearray lacks of a total, given as exactly one of cores and nodes. Nothing is ever removed."""
+        """Add nodes to a nodearray until it has a total of cores or of nodes.
+
+        Exactly one of the two totals has to be given. Nothing is ever removed.
+        """
 
     @abstractmethod
     def start_nodes(
@@ -164,8 +174,9 @@ class ClusterBindingInterface(ABC):
         """Delete the VMs, and the records of nodes that are not fixed."""
 
     def check_listing(self, status: ClusterStatus, node_list: NodeList | None = None) -> None:
-        """Raise InconsistentStatus unless these two replies may be acted on; to be called before deciding anything.
+        """Raise InconsistentStatus unless these two replies may be acted on.
 
-        A binding that is not a live server may accept what a server may not say.
+        It has to be called before anything is decided. A binding that is not a live server may
+        accept what a server may not say.
         """
         evidence.check_listing(self.cluster_name, status, node_list)

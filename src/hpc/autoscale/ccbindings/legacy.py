@@ -1,7 +1,8 @@
 """The binding to a real server: the interface's calls over REST, and the dry run.
 
-It speaks through a `clusters` module and a session: ours (`ccbindings.clusters`, `ccbindings.session`), or those of
-CycleCloud's own client or of a test, which have the same shape. `new_cluster_bindings` makes it; the node manager calls it.
+It speaks through a `clusters` module and a session: ours (`ccbindings.clusters`,
+`ccbindings.session`), or those of CycleCloud's own client or of a test, which have the same shape.
+`new_cluster_bindings` makes it; the node manager calls it.
 """
 
 import json
@@ -10,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpclogging as logging
-from hpc.autoscale.ccbindings import clusters, creation, errors, foreign, recovery, settings
+from hpc.autoscale.ccbindings import clusters, creation_sets, errors, foreign, recovery, settings
 from hpc.autoscale.ccbindings.dryrun import DryRun
 from hpc.autoscale.ccbindings.models import (
     ClusterStatus,
@@ -37,9 +38,9 @@ _logger = logging.getLogger("cyclecloud.clustersapi")
 class ClusterBinding(SelectingBinding):
     """The cluster `config["cluster_name"]`, over `session`.
 
-    `clusters_module` has the functions of `ccbindings.clusters`; by default the one that goes with the session. With
-    `read_only` nodes are created and started in memory only, and every other change is a ReadOnlyModeException. Raises
-    ConfigurationException without a cluster name.
+    `clusters_module` has the functions of `ccbindings.clusters`; by default the one that goes with
+    the session. With `read_only` nodes are created and started in memory only, and every other
+    change is a ReadOnlyModeException. Raises ConfigurationException without a cluster name.
     """
 
     def __init__(
@@ -92,11 +93,15 @@ class ClusterBinding(SelectingBinding):
     def create_nodes(
         self, nodes: Sequence["Node"], request_id: str | None = None
     ) -> NodeCreationResult:
-        """Ask for new nodes like these, in one request. Their names are the server's to give."""
+        """Ask for new nodes like these planned ones, in one request. The server chooses their
+        names.
+        """
         request_id = request_id or str(uuid.uuid4())
         if self.read_only:
             return self._dry_run.create(nodes, request_id)
-        sets = [creation.creation_set(group) for group in creation.partition_by_set(nodes)]
+        sets = [
+            creation_sets.creation_set(group) for group in creation_sets.partition_by_set(nodes)
+        ]
         request = NodeCreationRequest(request_id=request_id, sets=sets)
         request.validate()
         logging.info(
@@ -120,20 +125,29 @@ class ClusterBinding(SelectingBinding):
         return self.shutdown_nodes(nodes=nodes, request_id=request_id)
 
     def retry_failed_nodes(self) -> NodeManagementResult:
-        """Have the server try again on every failed node; it does not say which these are, so the result names none."""
+        """Have the server try again on every failed node.
+
+        The server does not say which nodes these are, so the result names none.
+        """
         self._refuse_if_read_only("retry_failed_nodes")
         self._guarded("retry_failed_nodes", self._retry)
         return NodeManagementResult(operation_id="", nodes=[])
 
     def get_cluster_status(self, nodes: bool = False) -> ClusterStatus:
-        """Nodearrays, buckets and limits; with `nodes` also the nodes that are in use, those of the dry run included."""
+        """Nodearrays, buckets and limits; with `nodes` also the nodes that are in use.
+
+        Nodes of the dry run are among them.
+        """
         status = self._read("get_cluster_status", ClusterStatus, nodes)
         if status.nodes is not None:  # else the server did not say which there are
             status.nodes = [*status.nodes, *self._dry_run.records.values()]
         return status
 
     def get_nodes(self, operation_id: str | None = None, request_id: str | None = None) -> NodeList:
-        """All node records, or those of one operation; those of the dry run alone once it has any."""
+        """All node records, or those of one operation.
+
+        Once the dry run has made nodes, only those are listed.
+        """
         if self._dry_run.records:
             return self._dry_run.listing(operation_id, request_id)
         try:
@@ -152,14 +166,20 @@ class ClusterBinding(SelectingBinding):
         total_core_count: int | None = None,
         total_node_count: int | None = None,
     ) -> NodeCreationResult:
-        """Add what a nodearray lacks of a total, given as exactly one of cores and nodes."""
+        """Add nodes to a nodearray until it has a total of cores or of nodes.
+
+        Exactly one of the two totals has to be given.
+        """
         self._refuse_if_read_only("scale")
         return self._call(
             "scale", NodeCreationResult, nodearray, total_core_count, total_node_count
         )
 
     def check_listing(self, status: ClusterStatus, node_list: NodeList | None = None) -> None:
-        """As in the interface; a listing of the dry run's nodes alone is not held against the buckets."""
+        """Raise InconsistentStatus unless these two replies may be acted on.
+
+        A listing that has the dry run's nodes alone is accepted as it is.
+        """
         super().check_listing(status, None if self._dry_run.records else node_list)
 
     def _manage(
@@ -189,7 +209,10 @@ class ClusterBinding(SelectingBinding):
         request_id: str,
         recover: Callable[[NodeList], M],
     ) -> M:
-        """Carry out a request once. Our functions see to that themselves."""
+        """Carry out a request exactly once.
+
+        Our functions see to that themselves; around another client's it is done here.
+        """
 
         def call() -> M:
             return self._call(f"{action}_nodes", model, request, request_id=request_id)
@@ -204,7 +227,10 @@ class ClusterBinding(SelectingBinding):
         return foreign.carried_out_once(call, action, request_id, ask, recover)
 
     def _read(self, function: str, model: type[M], *args: Any, attempts: int | None = None) -> M:
-        """A read, which may be repeated. Our functions see to that themselves."""
+        """The result of a read, which may be repeated.
+
+        Our functions repeat it themselves; around another client's it is done here.
+        """
         if self._is_ours:
             return self._call(function, model, *args)
         pacing = settings.pacing(self.config)
@@ -250,7 +276,10 @@ def _log(function: str, model: Model) -> None:
 
 
 def _beginning(value: Any) -> Any:
-    """A model as a dict, with the first item of each list alone: a log line has no room for thousands of nodes."""
+    """A model as a dict in which each list has its first item only.
+
+    A log line has no room for thousands of nodes.
+    """
     if isinstance(value, Model):
         return {name: _beginning(part) for name, part in vars(value).items()}
     if isinstance(value, list):

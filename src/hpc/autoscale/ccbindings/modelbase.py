@@ -1,8 +1,8 @@
-"""What all protocol models have in common: typed fields, JSON in and out, validation, and the record of a node.
+"""What all protocol models share: typed fields, JSON in and out, validation, and node records.
 
-The models themselves are in `models`; nothing here knows an endpoint or a transport. A field is declared once, as in
-`max_count: int = required(INT)`. A field that was never given a value reads as None, also a required one: `validate`
-is what makes the declared types true.
+The models themselves are in `models`; nothing here knows an endpoint or a transport. A field is
+declared once, as in `max_count: int = required(INT)`. A field that was never given a value reads as
+None, also a required one: `validate` is what makes the declared types true.
 """
 
 import math
@@ -15,7 +15,7 @@ from hpc.autoscale.ccbindings.errors import InvalidModel
 
 
 def _fold(keys: Iterable[object]) -> dict[str, str]:
-    """Keys by themselves in lower case; of those that differ in case alone, the first."""
+    """The keys by their lower-case form; of keys that differ in case alone, the first."""
     folded: dict[str, str] = {}
     for key in keys:
         if isinstance(key, str):
@@ -30,9 +30,10 @@ _MISSING = object()
 
 
 class Record(dict[str, Any]):
-    """One node or nodearray as CycleCloud describes it: a dict whose keys are looked up without regard to case.
+    """One node or nodearray as CycleCloud describes it.
 
-    Keys keep the case in which they were first written.
+    It is a dict whose keys are looked up without regard to case. Keys keep the case in which they
+    were first written.
     """
 
     __slots__ = ()
@@ -101,11 +102,11 @@ class Record(dict[str, Any]):
         return Record, (dict(self),)
 
 
-class Kind:
+class FieldType:
     """What the values of one field may be.
 
-    `build` makes the attribute from decoded JSON and leaves alone what it cannot understand; `faults` says what is wrong
-    with a value; `plain` makes JSON of it.
+    `build` makes the attribute from decoded JSON, and returns a value that it cannot understand as
+    it is; `faults` says what is wrong with a value; `plain` makes JSON of it.
     """
 
     def __init__(self, expected: str, accepts: Callable[[Any], bool]) -> None:
@@ -123,14 +124,14 @@ class Kind:
         return value
 
 
-class _Integer(Kind):
-    """A whole number; 3.0 is one, because JSON does not tell it from 3."""
+class _Integer(FieldType):
+    """A whole number. The number 3.0 is one too, because JSON does not tell it from 3."""
 
     def build(self, value: Any) -> Any:
         return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-class _Object(Kind):
+class _Object(FieldType):
     """A free-form JSON object, kept as a `Record`."""
 
     def build(self, value: Any) -> Any:
@@ -140,8 +141,8 @@ class _Object(Kind):
         return dict(value) if isinstance(value, Mapping) else value
 
 
-class _Nested(Kind):
-    """Another model."""
+class _Nested(FieldType):
+    """An object that is another model."""
 
     def __init__(self, model: type["Model"]) -> None:
         super().__init__("an object", lambda value: isinstance(value, Model))
@@ -160,10 +161,10 @@ class _Nested(Kind):
         return value.to_dict() if hasattr(value, "to_dict") else value
 
 
-class _List(Kind):
-    """A list of one kind."""
+class _List(FieldType):
+    """A list whose items are all of one type."""
 
-    def __init__(self, item: Kind) -> None:
+    def __init__(self, item: FieldType) -> None:
         super().__init__("a list", lambda value: isinstance(value, list | tuple))
         self._item = item
 
@@ -193,18 +194,18 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-INT: Kind = _Integer("a whole number", _is_integer)
-NUMBER = Kind("a number", _is_number)
-STR = Kind("a string", lambda value: isinstance(value, str))
-BOOL = Kind("true or false", lambda value: isinstance(value, bool))
-RECORD: Kind = _Object("an object", lambda value: isinstance(value, Mapping))
+INT: FieldType = _Integer("a whole number", _is_integer)
+NUMBER = FieldType("a number", _is_number)
+STR = FieldType("a string", lambda value: isinstance(value, str))
+BOOL = FieldType("true or false", lambda value: isinstance(value, bool))
+RECORD: FieldType = _Object("an object", lambda value: isinstance(value, Mapping))
 
 
 class Field:
-    """The declaration of one field: its kind, whether it must be there, and its name in JSON."""
+    """The declaration of one field: its type, whether it must be there, and its name in JSON."""
 
-    def __init__(self, kind: Kind, required: bool, wire: str | None) -> None:
-        self.kind = kind
+    def __init__(self, field_type: FieldType, required: bool, wire: str | None) -> None:
+        self.field_type = field_type
         self.required = required
         self.wire = wire or ""
 
@@ -213,30 +214,30 @@ class Field:
         self.wire = self.wire or first + "".join(word.capitalize() for word in rest)
 
 
-def required(kind: Kind | type["Model"], wire: str | None = None) -> Any:
+def required(field_type: FieldType | type["Model"], wire: str | None = None) -> Any:
     """A field without which `validate` refuses the model."""
-    return Field(_kind(kind), True, wire)
+    return Field(_field_type(field_type), True, wire)
 
 
-def optional(kind: Kind | type["Model"], wire: str | None = None) -> Any:
+def optional(field_type: FieldType | type["Model"], wire: str | None = None) -> Any:
     """A field that may be absent."""
-    return Field(_kind(kind), False, wire)
+    return Field(_field_type(field_type), False, wire)
 
 
-def list_of(kind: Kind | type["Model"]) -> Kind:
-    """A list whose items are all of one kind."""
-    return _List(_kind(kind))
+def list_of(field_type: FieldType | type["Model"]) -> FieldType:
+    """A list whose items are all of one type."""
+    return _List(_field_type(field_type))
 
 
-def _kind(kind: Kind | type["Model"]) -> Kind:
-    return kind if isinstance(kind, Kind) else _Nested(kind)
+def _field_type(field_type: FieldType | type["Model"]) -> FieldType:
+    return field_type if isinstance(field_type, FieldType) else _Nested(field_type)
 
 
 class Model:
     """Base of the protocol's objects: attributes in snake_case, JSON in camelCase.
 
-    Keyword arguments that name no field are ignored, as are unknown JSON keys: servers and clients of other versions
-    know other fields.
+    Keyword arguments that name no field are ignored, as are unknown JSON keys: servers and clients
+    of other versions know other fields.
     """
 
     _fields: ClassVar[dict[str, Field]] = {}
@@ -257,9 +258,10 @@ class Model:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The model that decoded JSON describes. Raises InvalidModel only when `data` is no object at all.
+        """The model that decoded JSON describes. Raises InvalidModel only when `data` is no object
+        at all.
 
-        Values of the wrong kind are kept as they came, for `validate` to name.
+        Values of the wrong type are kept as they came, for `validate` to name.
         """
         if not isinstance(data, Mapping):
             raise InvalidModel(cls.__name__, [f"expected an object, found {_shown(data)}"])
@@ -267,12 +269,16 @@ class Model:
         for key, value in data.items():
             name = cls._by_wire.get(key.lower()) if isinstance(key, str) else None
             if name is not None and value is not None:
-                setattr(model, name, cls._fields[name].kind.build(value))
+                setattr(model, name, cls._fields[name].field_type.build(value))
         return model
 
     @classmethod
     def adopt(cls, value: Any) -> Any:
-        """`value` as this model when it is one, an object of another library with `to_dict`, or a mapping; else as it is."""
+        """A value as this model, when it can be converted; otherwise the value itself.
+
+        It can when it is one, when it is an object of another library with `to_dict`, and when it
+        is a mapping.
+        """
         if isinstance(value, cls):
             return value
         if isinstance(value, Mapping):
@@ -293,16 +299,18 @@ class Model:
         return cls.from_dict(data)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready form with the protocol's key names; fields without a value are left out."""
+        """A dict that JSON can hold, with the protocol's key names, without fields that have no
+        value.
+        """
         plain = {}
         for name, field in self._fields.items():
             value = getattr(self, name)
             if value is not None:
-                plain[field.wire] = field.kind.plain(value)
+                plain[field.wire] = field.field_type.plain(value)
         return plain
 
     def json_encode(self) -> str:
-        """JSON text of `to_dict`."""
+        """The JSON text of `to_dict`."""
         import json
 
         return json.dumps(self.to_dict(), default=_json_default)
@@ -314,14 +322,14 @@ class Model:
             raise InvalidModel(type(self).__name__, faults)
 
     def faults(self, path: str) -> Iterator[str]:
-        """What `validate` finds wrong, each with the path of the field in JSON terms."""
+        """What `validate` finds wrong: a sentence for each field, with its path in JSON terms."""
         prefix = f"{path}." if path else ""
         for name, field in self._fields.items():
             value = getattr(self, name)
             if value is not None:
-                yield from field.kind.faults(value, prefix + field.wire)
+                yield from field.field_type.faults(value, prefix + field.wire)
             elif field.required:
-                yield f"{prefix}{field.wire}: expected {field.kind.expected}, found nothing"
+                yield f"{prefix}{field.wire}: expected {field.field_type.expected}, found nothing"
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
@@ -337,7 +345,7 @@ class Model:
 
 
 def _json_default(value: Any) -> Any:
-    """Sizes, frozen mappings and sets, which nodes may carry in their attributes."""
+    """JSON for values that nodes may have in their attributes: sizes, frozen mappings and sets."""
     if isinstance(value, Mapping):
         return dict(value)
     if hasattr(value, "to_json"):
@@ -348,5 +356,5 @@ def _json_default(value: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """A value as error messages show it: short whatever it is."""
+    """A value as error messages show it, which is short whatever the value is."""
     return f"{reprlib.repr(value)} ({type(value).__name__})"

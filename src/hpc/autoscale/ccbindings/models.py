@@ -1,8 +1,8 @@
 """The objects of CycleCloud's REST protocol, under the names that its own client gives them.
 
-Only data: what the fields are, which of them must be there and how they are called in JSON. The REST client, the
-bindings and the simulator all speak in these. Some fields that the current reference calls required are optional here,
-because older servers leave them out.
+Only data: what the fields are, which of them must be there and how they are called in JSON. The
+REST client, the bindings and the simulator all speak in these. Some fields that the current
+reference calls required are optional here, because older servers leave them out.
 """
 
 from typing import Any
@@ -72,10 +72,11 @@ class NodearrayBucketStatusVirtualMachine(Model):
 
 
 class NodearrayBucketStatus(Model):
-    """One VM size of a nodearray: what is in use, what may still be created and what sets the limit.
+    """One VM size of a nodearray: what is in use, what may still be created and what sets the
+    limit.
 
-    `last_capacity_failure` is in seconds since then; negative or None: never. The family numbers of a spot nodearray
-    are 0, where the regional ones count.
+    `last_capacity_failure` is in seconds since then; negative or None: never. The family numbers of
+    a spot nodearray are 0, where the regional ones count.
     """
 
     bucket_id: str = required(STR)
@@ -183,7 +184,8 @@ class NodeCreationResult(Model):
 
 
 class NodeManagementRequest(Model):
-    """Which nodes an action is for: the union of all selectors given. `hostnames` are short ones."""
+    """Which nodes an action is for: the union of all selectors given. `hostnames` are short
+    ones."""
 
     ids: list[str] | None = optional(list_of(STR))
     names: list[str] | None = optional(list_of(STR))
@@ -194,7 +196,8 @@ class NodeManagementRequest(Model):
 
 
 class NodeManagementResultNode(Model):
-    """What became of one selected node: `status` is "OK" or "Error", then with the reason in `error`."""
+    """What became of one selected node: `status` is "OK" or "Error", then with the reason in
+    `error`."""
 
     id: str = required(STR)
     name: str = required(STR)
@@ -210,7 +213,8 @@ class NodeManagementResult(Model):
 
 
 class ClusterUsageItemDetails(Model):
-    """Usage of one VM size; `hours` are core-hours, `cost` is in USD. Its JSON keys are in snake_case."""
+    """Usage of one VM size; `hours` are core-hours, `cost` is in USD. Its JSON keys are in
+    snake_case."""
 
     vm_size: str | None = optional(STR, wire="vm_size")
     hours: float | None = optional(NUMBER)
@@ -222,7 +226,8 @@ class ClusterUsageItemDetails(Model):
 
 
 class ClusterUsageItem(Model):
-    """Usage of a cluster, a nodearray or a node (`category`); `hours` are core-hours, `cost` is in USD."""
+    """Usage of a cluster, a nodearray or a node (`category`); `hours` are core-hours, `cost` is in
+    USD."""
 
     category: str = required(STR)
     node: str | None = optional(STR)

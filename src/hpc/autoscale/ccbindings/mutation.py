@@ -1,8 +1,8 @@
 """Changing something on a server whose reply may get lost, exactly once.
 
-The server carries out one request id once, and can be asked what it did for one. So after a lost reply it is asked, and
-only what it has never heard of is sent again, with the same id. `clusters` builds the mutations; what becomes of a lost
-reply's result is `recovery`.
+The server carries out one request id once, and can be asked what it did for one. So after a lost
+reply it is asked, and only what it has never heard of is sent again, with the same id. `clusters`
+builds the mutations; what becomes of a lost reply's result is `recovery`.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,8 +24,8 @@ T = TypeVar("T")
 class Question:
     """How to find out what the server did for a request id.
 
-    `ask` lists the nodes of the operation, trying as often as it is told, and raises OperationNotFound when there is none;
-    `recover` makes of them what the lost reply would have said.
+    `ask(attempts)` lists the nodes of the operation and raises OperationNotFound when there is
+    none; `recover` makes of them the result that the lost reply would have had.
     """
 
     request_id: str
@@ -37,14 +37,15 @@ class Question:
 class Failure:
     """One attempt that brought no result.
 
-    `in_doubt`: the server may have carried it out all the same. `lingers`: it may even do so later, because nothing of its
-    own has come back yet.
+    `in_doubt` is True when the server may have carried it out all the same, `lingers` when it may
+    do so even later, because no reply of the server's own has come back yet.
     """
 
     error: errors.CycleCloudError
     in_doubt: bool
     lingers: bool = False
-    # the server's own waiting time will be kept before the next attempt, so that no back-off is needed
+    # the server's own waiting time will be kept before the next attempt, so that no back-off is
+    # needed
     will_wait: bool = False
 
 
@@ -63,8 +64,9 @@ class Mutation(Generic[T]):
     def carry_out(self) -> tuple[ResponseStatus, T]:
         """The result, also when its reply was lost and the server could be asked for it.
 
-        Raises MutationUnconfirmed when it stays unknown whether the request was carried out; with any other
-        CycleCloudError it was not. A question for a lost reply has the attempts that are left, and one in any case.
+        Raises MutationUnconfirmed when it stays unknown whether the request was carried out; with
+        any other CycleCloudError it was not. A question for a lost reply has the attempts that are
+        left, and one in any case.
         """
         lingers = False
         pacing = self.session.pacing
@@ -86,7 +88,10 @@ class Mutation(Generic[T]):
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def _attempt(self, lingers: bool, left: int) -> tuple[ResponseStatus, T] | Failure:
-        """Send once. Raises what makes another attempt pointless; `lingers` says that an earlier one may yet count."""
+        """Send the request once. Raises what makes another attempt pointless.
+
+        `lingers` says that the server may yet carry out an earlier attempt.
+        """
         try:
             reply = self.session.send("POST", self.path, self.query, self.body)
             if reply.succeeded:
@@ -104,7 +109,7 @@ class Mutation(Generic[T]):
     def _refused(
         self, reply: Reply, lingers: bool, left: int
     ) -> tuple[ResponseStatus, T] | Failure:
-        """What to make of a reply without success."""
+        """What follows from a reply that reports an error."""
         error = self.session.refusal(reply)
         if reply.status_code == 409:
             return self._duplicate(error, lingers, left)
@@ -117,7 +122,10 @@ class Mutation(Generic[T]):
     def _duplicate(
         self, conflict: errors.HttpError, lingers: bool, left: int
     ) -> tuple[ResponseStatus, T]:
-        """A 409 is either an invalid request, or says that our id has been carried out before: then its result."""
+        """The result after a reply with status 409 that means that our request id was used before.
+
+        When the 409 means that the request is invalid, it is raised as Conflict.
+        """
         if self.question is None:
             raise conflict
         try:
@@ -133,7 +141,8 @@ class Mutation(Generic[T]):
     def _recovered(
         self, lost: errors.CycleCloudError, left: int
     ) -> tuple[ResponseStatus, T] | None:
-        """The result of an attempt whose reply was lost, None when the server has not heard of it."""
+        """The result of an attempt whose reply was lost, None when the server has not heard of
+        it."""
         if self.question is None:
             raise self._unconfirmed(str(lost))
         try:
@@ -146,7 +155,8 @@ class Mutation(Generic[T]):
         return ResponseStatus(202), self.question.recover(listing)
 
     def _ask(self, lost: errors.CycleCloudError, left: int) -> NodeList:
-        """The nodes of our request id. Raises NotFound, or MutationUnconfirmed when no answer can be had."""
+        """The nodes of our request id. Raises NotFound, or MutationUnconfirmed when no answer can
+        be had."""
         if self.question is None:
             raise AssertionError("only a mutation with a request id can be asked for")
         try:

@@ -1,7 +1,11 @@
-"""When the server may be asked again: back-off between attempts, and the waiting time that a server demands.
+"""When the server may be asked again.
 
-`Pacing` says how patient a session is and holds its clock, so that tests need no real time. `NotBefore` remembers what
-servers have asked for, for the whole process: a new session to the same server keeps the old one's promise.
+Two things decide: the back-off between attempts, and the time for which a server asks to be left
+alone (its Retry-After header).
+
+`Pacing` says how patient a session is and holds its clock, so that tests need no real time.
+`NotBefore` remembers what servers have asked for, for the whole process: a new session to the same
+server keeps the old one's promise.
 """
 
 import random
@@ -18,8 +22,12 @@ _waits = logging.getLogger("cyclecloud.waits")
 
 
 @dataclass(frozen=True)
-class Demand:
-    """A server's demand to leave an endpoint alone until `until`, with the words that it came in."""
+class RetryAfter:
+    """A server asked to be left alone at one endpoint.
+
+    `until` is a time of the clock of the `Pacing`, in seconds; `status_code` and `message` are
+    those of the reply that asked.
+    """
 
     until: float
     status_code: int
@@ -27,32 +35,32 @@ class Demand:
 
 
 class NotBefore:
-    """Until when which endpoint is to be left alone, by (server, verb, path)."""
+    """Until when endpoints are to be left alone, by (server, verb, path)."""
 
     def __init__(self) -> None:
-        self._demands: dict[tuple[str, str, str], Demand] = {}
+        self._asked: dict[tuple[str, str, str], RetryAfter] = {}
         self._lock = threading.Lock()
 
-    def note(self, endpoint: tuple[str, str, str], demand: Demand) -> None:
-        """Remember a demand; an earlier one that lasts longer stays."""
+    def note(self, endpoint: tuple[str, str, str], asked: RetryAfter) -> None:
+        """Remember what a server asked for at an endpoint, unless an earlier one lasts longer."""
         with self._lock:
-            known = self._demands.get(endpoint)
-            if known is None or known.until < demand.until:
-                self._demands[endpoint] = demand
+            known = self._asked.get(endpoint)
+            if known is None or known.until < asked.until:
+                self._asked[endpoint] = asked
 
-    def pending(self, endpoint: tuple[str, str, str], now: float) -> Demand | None:
-        """The demand that still holds at `now`, if any."""
+    def pending(self, endpoint: tuple[str, str, str], now: float) -> RetryAfter | None:
+        """What the server asked for at this endpoint, if that still holds at `now`."""
         with self._lock:
-            demand = self._demands.get(endpoint)
-            if demand is not None and demand.until <= now:
-                del self._demands[endpoint]
+            asked = self._asked.get(endpoint)
+            if asked is not None and asked.until <= now:
+                del self._asked[endpoint]
                 return None
-            return demand
+            return asked
 
-    def all_pending(self, now: float) -> list[tuple[tuple[str, str, str], Demand]]:
-        """Every demand that still holds at `now`, with its endpoint."""
+    def all_pending(self, now: float) -> list[tuple[tuple[str, str, str], RetryAfter]]:
+        """Everything asked for that still holds at `now`, with its endpoint."""
         with self._lock:
-            return [(e, demand) for e, demand in self._demands.items() if demand.until > now]
+            return [(e, asked) for e, asked in self._asked.items() if asked.until > now]
 
 
 PROCESS_WIDE = NotBefore()
@@ -62,8 +70,8 @@ PROCESS_WIDE = NotBefore()
 class Pacing:
     """How often and how fast to try again; times in seconds.
 
-    `now` is a clock that never jumps and `sleep` waits on that same clock; `wall_clock` is Unix time, needed only where
-    a server gives a date and does not say what time it has itself.
+    `now` is a clock that never jumps and `sleep` waits on that same clock; `wall_clock` is Unix
+    time, needed only where a server gives a date and does not say what time it has itself.
     """
 
     attempts: int = 4
@@ -77,9 +85,10 @@ class Pacing:
     not_before: NotBefore = field(default=PROCESS_WIDE)
 
     def back_off(self, attempt: int, waited: float = 0.0) -> None:
-        """Wait after failed attempt number `attempt` (from 0): doubling, between half and all of the nominal delay.
+        """Wait after failed attempt number `attempt` (from 0).
 
-        The seconds that the attempt itself `waited` for an answer count.
+        The nominal delay doubles with each attempt; the wait is between half of it and all of it.
+        The seconds that the attempt itself `waited` for an answer are taken off.
         """
         nominal = min(self.longest_delay, self.first_delay * 2.0**attempt)
         delay = nominal * (0.5 + self.jitter() / 2) - waited
@@ -88,9 +97,10 @@ class Pacing:
 
 
 def warn_of_try(error: CycleCloudError, attempt: int, attempts: int) -> None:
-    """Say in the log that attempt number `attempt` (from 0) failed, so that nobody waits in silence for the last one.
+    """Log that attempt number `attempt` (from 0) failed, so that nobody waits in silence.
 
-    Of attempts that took long it is said in a log of its own, which the command line shows also where it shows no other.
+    Attempts that took a second or longer are logged to `cyclecloud.waits`, which the command line
+    shows even where no logging is configured.
     """
     waited = getattr(error, "waited", 0.0)
     took_long = getattr(error, "timed_out", False) or waited >= 1.0
@@ -99,9 +109,10 @@ def warn_of_try(error: CycleCloudError, attempt: int, attempts: int) -> None:
 
 
 def retry_after(headers: Mapping[str, str], wall_clock: Callable[[], float]) -> float | None:
-    """Seconds that a Retry-After header asks for, as a number or as a date; None when there is none to understand.
+    """The seconds that a Retry-After header asks for; None when it is missing or unreadable.
 
-    A date is held against the server's own Date header, so that clocks that differ do not matter.
+    The header is a number of seconds or a date. A date is held against the server's own Date
+    header, so that clocks that differ do not matter.
     """
     text = headers.get("Retry-After", "").strip()
     if re.fullmatch(r"\d{1,9}(\.\d+)?", text):
@@ -114,7 +125,8 @@ def retry_after(headers: Mapping[str, str], wall_clock: Callable[[], float]) -> 
 
 
 def _unix_time(http_date: str) -> float | None:
-    # not at the top: few replies have a date to understand, and the package brings half of the network library
+    # not at the top: few replies have a date to understand, and the package brings half of the
+    # network library
     from email.utils import parsedate_to_datetime
 
     try:

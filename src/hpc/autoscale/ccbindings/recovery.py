@@ -1,14 +1,14 @@
-"""What a lost reply must have said, worked out from the nodes that its operation has touched.
+"""The result that a lost reply must have had, worked out from the nodes of its operation.
 
-Pure functions over the protocol's models. The id of the operation is not to be had this way; the request id stands in
-for it, and `clusters.get_nodes` takes it as one.
+Pure functions over the protocol's models. The id of the operation cannot be found out this way; the
+request id stands in for it, and `clusters.get_nodes` accepts it in its place.
 """
 
 from collections import Counter
 from collections.abc import Container, Mapping
 from typing import Any
 
-from hpc.autoscale.ccbindings.creation import plain_name
+from hpc.autoscale.ccbindings.creation_sets import plain_name
 from hpc.autoscale.ccbindings.models import (
     NodeCreationRequest,
     NodeCreationRequestSet,
@@ -32,15 +32,15 @@ TARGET_STATES: Mapping[str, frozenset[str]] = {
     "remove": _GOING,
 }
 
-# what distinguishes the nodes of one set from those of another: nodearray, VM size, placement group, and its name where
-# a set asks for that
+# what distinguishes the nodes of one set from those of another: nodearray, VM size, placement
+# group, and its name where a set asks for that
 _Key = tuple[str, str, str, str]
 
 
 def creation_result(
     request: NodeCreationRequest, request_id: str, listing: NodeList
 ) -> NodeCreationResult:
-    """The result of a creation: its nodes counted to the sets that they fit, in the order of the request."""
+    """The result of a creation. Its nodes are counted to the sets that they fit, in their order."""
     asked = {name for wanted in request.sets if (name := _asked_name(wanted))}
     left = Counter(_key(record, asked) for record in listing.nodes)
     results = []
@@ -58,7 +58,10 @@ def creation_result(
 
 
 def management_result(action: str, request_id: str, listing: NodeList) -> NodeManagementResult:
-    """The result of a management action: OK for the nodes that are on their way to where the action sends them."""
+    """The result of a management action, judged by what has become of its nodes.
+
+    A node is OK when its target state is the one that the action asks for.
+    """
     expected = TARGET_STATES[action]
     nodes = []
     for record in listing.nodes:

@@ -1,7 +1,8 @@
 """What the server said: judging a reply by its status code, its body and its JSON.
 
-Pure functions over `Reply`; the session makes replies, the endpoint functions judge them with these. Everything that a
-server may send instead of an answer (a login page, nothing, half of it) becomes an error that says so.
+Pure functions over `Reply`; the session makes replies, the endpoint functions judge them with
+these. Everything that a server may send instead of an answer (a login page, nothing, half of it)
+becomes an error that says so.
 """
 
 import json
@@ -37,7 +38,7 @@ class Reply:
         return 200 <= self.status_code < 300
 
     def describe(self) -> str:
-        """What the body is, in a few words, for when it is not what it should be."""
+        """The kind of the body in a few words, for when it is not what it should be."""
         text = self.redact(self.body.decode("utf-8", "replace")).strip()
         if not text:
             return "an empty body"
@@ -50,7 +51,8 @@ class Reply:
         return f"{len(self.body)} bytes that are not JSON: {_quote(text)}"
 
     def message(self) -> str:
-        """The server's explanation of an error: `Message` and `Detail` of its JSON, or a description of the body."""
+        """The server's explanation of an error: `Message` and `Detail` of its JSON, or a
+        description of the body."""
         said = server_message(self.body)
         if said is not None:
             return self.redact(said)
@@ -84,7 +86,8 @@ def decode(reply: Reply) -> Any:
 
 
 def decode_model(reply: Reply, model: type[M]) -> M:
-    """The protocol object in the body of a successful reply. Raises BadReply naming the fields that are wrong."""
+    """The protocol object in the body of a successful reply. Raises BadReply naming the fields that
+    are wrong."""
     data = decode(reply)
     try:
         decoded = model.from_dict(data)
@@ -121,7 +124,7 @@ def _refuse_constant(name: str) -> Any:
 
 
 def _is_cut_off(text: str) -> bool:
-    """Whether a text that is not JSON would be, had it not ended too early."""
+    """Whether a text that is not JSON is the beginning of JSON."""
     try:
         json.loads(text)
     except json.JSONDecodeError as error:

@@ -1,4 +1,4 @@
-"""A cluster made of saved replies, to look into what an autoscaler decided on a cluster that is not at hand.
+"""A cluster made of saved replies, to look into the decisions of an autoscaler elsewhere.
 
 It can be read and not changed. The command line and `_mock_bindings` of the configuration make it.
 """
@@ -23,10 +23,12 @@ if TYPE_CHECKING:
 
 
 class ReproduceFromResponse(SelectingBinding):
-    """The cluster in `config["cluster_response"]` and, optionally, `config["node_list"]` or `config["nodes_response"]`.
+    """The cluster in `config["cluster_response"]` and, optionally, `config["node_list"]` or
+    `config["nodes_response"]`.
 
-    Each is a reply as JSON holds it, or the path of a file with one. AssertionError when `cluster_response` is missing and
-    on every attempt to change something; ConfigurationException when a file or a reply cannot be read.
+    Each is a reply as JSON holds it, or the path of a file with one. AssertionError when
+    `cluster_response` is missing and on every attempt to change something; ConfigurationException
+    when a file or a reply cannot be read.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -56,22 +58,23 @@ class ReproduceFromResponse(SelectingBinding):
         return self._node_list
 
     def check_listing(self, status: ClusterStatus, node_list: NodeList | None = None) -> None:
-        """Accepts everything: saved replies are often saved without their nodes, and cannot be acted on anyway."""
+        """Accepts everything: saved replies are often saved without their nodes, and cannot be
+        acted on anyway."""
 
     def create_nodes(
         self, nodes: Sequence["Node"], request_id: str | None = None
     ) -> NodeCreationResult:
-        """AssertionError."""
+        """Raises AssertionError: saved replies cannot be changed."""
         raise _unchangeable("create_nodes")
 
     def delete_nodes(
         self, nodes: Sequence["Node"], request_id: str | None = None
     ) -> NodeManagementResult:
-        """AssertionError."""
+        """Raises AssertionError: saved replies cannot be changed."""
         raise _unchangeable("delete_nodes")
 
     def retry_failed_nodes(self) -> NodeManagementResult:
-        """AssertionError."""
+        """Raises AssertionError: saved replies cannot be changed."""
         raise _unchangeable("retry_failed_nodes")
 
     def scale(
@@ -80,7 +83,7 @@ class ReproduceFromResponse(SelectingBinding):
         total_core_count: int | None = None,
         total_node_count: int | None = None,
     ) -> NodeCreationResult:
-        """AssertionError."""
+        """Raises AssertionError: saved replies cannot be changed."""
         raise _unchangeable("scale")
 
     def _manage(
@@ -94,7 +97,7 @@ def _unchangeable(call: str) -> AssertionError:
 
 
 def _load(key: str, saved: Any, model: type[M]) -> M:
-    """A saved reply, from a path (with `~`) or as it is."""
+    """A saved reply as a model: read from a path (with `~`), or converted from the value itself."""
     where = key
     if isinstance(saved, str | os.PathLike):
         where = f"{key} {os.fspath(saved)!r}"

@@ -1,7 +1,7 @@
 """Which nodes a management call is for.
 
-The published calls select in six ways and want exactly one of them. `Selection` is that choice once made;
-`SelectingBinding` turns the seven published methods into one, for bindings to implement.
+The published calls select in six ways and want exactly one of them. `Selection` is that choice once
+made; `SelectingBinding` turns the seven published methods into one, for bindings to implement.
 """
 
 from abc import abstractmethod
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Selection:
-    """Exactly one of these is not empty; anything else is an InvalidSelection."""
+    """The nodes that a management call is for, named in one of six ways.
+
+    Exactly one of the fields must be given and not be empty; anything else is an InvalidSelection.
+    """
 
     nodes: Sequence["Node"] = ()
     names: Sequence[str] = ()
@@ -40,7 +43,8 @@ class Selection:
                 raise InvalidSelection(f"{name}: expected a list, found {getattr(self, name)!r}")
 
     def request(self, request_id: str) -> NodeManagementRequest:
-        """The request that selects these nodes. Raises InvalidSelection for nodes that have no id yet."""
+        """The request that selects these nodes. Raises InvalidSelection for nodes that have no id
+        yet."""
         ids = list(self.node_ids)
         for node in self.nodes:
             if not node.delayed_node_id.node_id:
@@ -65,7 +69,8 @@ class SelectingBinding(ClusterBindingInterface):
     def _manage(
         self, action: str, selection: Selection, request_id: str | None
     ) -> NodeManagementResult:
-        """Carry out `action`, named as in the protocol (`start`, `shutdown`, …), on the selected nodes."""
+        """Carry out `action`, named as in the protocol (`start`, `shutdown`, …), on the selected
+        nodes."""
 
     def start_nodes(
         self,

@@ -1,6 +1,8 @@
-"""Talking to one CycleCloud server: when to send, whether to try again, how long to wait. No endpoint is known here.
+"""Talking to one CycleCloud server: when to send, whether to try again, how long to wait. No
+endpoint is known here.
 
-The functions in `clusters` call it. It sends through `transport`, judges with `replies` and waits as `pacing` says.
+The functions in `clusters` call it. It sends through `transport`, judges with `replies` and waits
+as `pacing` says.
 """
 
 import io
@@ -12,7 +14,7 @@ from urllib.parse import quote, urlencode
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.ccbindings import errors
-from hpc.autoscale.ccbindings.pacing import Demand, Pacing, retry_after, warn_of_try
+from hpc.autoscale.ccbindings.pacing import Pacing, RetryAfter, retry_after, warn_of_try
 from hpc.autoscale.ccbindings.replies import Reply, error_for
 from hpc.autoscale.ccbindings.transport import Timeouts, Transport
 from hpc.autoscale.errors import ConfigurationException
@@ -32,7 +34,10 @@ class ResponseStatus:
 
 
 class Session:
-    """A session with the server at `url`; cheap to make. The arguments are those of `Transport`, and how patient to be."""
+    """A session with the server at `url`; making one sends nothing.
+
+    The arguments are those of `Transport`, and `pacing` for how patient to be.
+    """
 
     def __init__(
         self,
@@ -62,7 +67,8 @@ class Session:
     def read(
         self, path: str, query: Mapping[str, Any] | None = None, attempts: int | None = None
     ) -> Reply:
-        """GET `path`, tried again while the trouble may pass, `attempts` times in all (None: as often as is usual).
+        """GET `path`, tried again while the trouble may pass, `attempts` times in all (None: as
+        often as is usual).
 
         Returns a reply that succeeded, or raises CycleCloudError.
         """
@@ -96,9 +102,10 @@ class Session:
         query: Mapping[str, Any] | None = None,
         body: str | None = None,
     ) -> Reply:
-        """One request and its reply, whatever its status, after the time that the server has asked to be left alone.
+        """Send one request; returns its reply, whatever the status.
 
-        Raises Throttled, without asking, when that time is too long; CycleCloudUnreachable when no reply comes.
+        First the time passes for which the server asked to be left alone. Raises Throttled, without
+        sending, when that time is too long; CycleCloudUnreachable when no reply comes.
         """
         self._await_turn(method, path)
         url = self.url + path + _encoded(query)
@@ -113,18 +120,21 @@ class Session:
         wait = self.asked_to_wait(reply)
         if wait is not None:
             until = self.pacing.now() + wait
-            demand = Demand(until, reply.status_code, errors.shorten(reply.message()))
-            self.pacing.not_before.note((self.url, method, path), demand)
+            asked = RetryAfter(until, reply.status_code, errors.shorten(reply.message()))
+            self.pacing.not_before.note((self.url, method, path), asked)
         return reply
 
     def asked_to_wait(self, reply: Reply) -> float | None:
-        """The seconds that a 429 or 503 asks us to wait; None when it does not say or it is another status."""
+        """The seconds that a reply with status 429 or 503 asks to wait.
+
+        None for other statuses, and when the reply does not say.
+        """
         if reply.status_code not in (429, 503):
             return None
         return retry_after(reply.headers, self.pacing.wall_clock)
 
     def refusal(self, reply: Reply) -> errors.HttpError:
-        """The error for a reply without success."""
+        """The error for a reply that reports no success."""
         wait = self.asked_to_wait(reply)
         if wait is None and reply.status_code != 429:
             return error_for(reply)
@@ -142,11 +152,12 @@ class Session:
         body: str | None = None,
         expected_responses: Iterable[tuple[int, str, Callable[[Any], Any]]] = (),
     ) -> tuple[ResponseStatus, Any]:
-        """The call that CycleCloud's own client offers for endpoints without a function: `request_context.path`, sent once.
+        """The call that CycleCloud's own client offers for endpoints without a function:
+        `request_context.path`, sent once.
 
-        The body of the reply is decoded when it is JSON, text otherwise, and goes through the converter that
-        `expected_responses` has for its status. A status that is not expected raises the error for it. `headers` are
-        accepted and not used.
+        The body of the reply is decoded when it is JSON, text otherwise, and goes through the
+        converter that `expected_responses` has for its status. A status that is not expected raises
+        the error for it. `headers` are accepted and not used.
         """
         reply = self.send(method, request_context.path, query, body)
         converters = {code: converter for code, _, converter in expected_responses}
@@ -166,10 +177,11 @@ class Session:
         headers: Mapping[str, str] | None = None,
         body: Any = None,
     ) -> "requests.Response":
-        """What demos written for CycleCloud's own client call: one request, whose reply is not judged.
+        """What demos written for CycleCloud's own client call: one request, whose reply is not
+        judged.
 
-        `url` is a path of the server, or the whole address of one; `body` is a text, or what is to be sent as JSON.
-        `headers` are accepted and not used.
+        `url` is a path of the server, or the whole address of one; `body` is a text, or what is to
+        be sent as JSON. `headers` are accepted and not used.
         """
         import requests
 
@@ -189,22 +201,24 @@ class Session:
         return response
 
     def _await_turn(self, method: str, path: str) -> None:
-        demand = self.pacing.not_before.pending((self.url, method, path), self.pacing.now())
-        if demand is None:
+        asked = self.pacing.not_before.pending((self.url, method, path), self.pacing.now())
+        if asked is None:
             return
-        wait = demand.until - self.pacing.now()
+        wait = asked.until - self.pacing.now()
         limit = self.pacing.longest_wait
         if wait > limit:
-            advice = f"the server asks to wait {wait:.0f} s more, the limit is {limit:.0f} s; this pass ends"
-            raise errors.Throttled(
-                self.url + path, demand.status_code, demand.message, wait, advice
+            advice = (
+                f"the server asks to wait {wait:.0f} s more, the limit is {limit:.0f} s;"
+                " this pass ends"
             )
-        logging.info("%s asks to wait, trying again in %.1f s: %s", self.url, wait, demand.message)
+            raise errors.Throttled(self.url + path, asked.status_code, asked.message, wait, advice)
+        logging.info("%s asks to wait, trying again in %.1f s: %s", self.url, wait, asked.message)
         self.pacing.sleep(wait)
 
 
 def path_of(*segments: str) -> str:
-    """The path of an endpoint: each segment is percent-encoded as a whole, a slash in a name included.
+    """The path of an endpoint: each segment is percent-encoded as a whole, a slash in a name
+    included.
 
     Raises ConfigurationException for names that cannot be a segment: empty, `.` and `..`.
     """

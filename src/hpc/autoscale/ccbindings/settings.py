@@ -1,6 +1,7 @@
 """How to connect: the settings of a client, read from a configuration.
 
-Each is checked here too, because a client can be made without a whole autoscale.json. `client` calls it.
+Each is checked here too, because a client can be made without a whole autoscale.json. `client`
+calls it.
 """
 
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ from hpc.autoscale.errors import ConfigurationException
 
 
 def text(settings: Mapping[str, Any], key: str) -> str:
-    """A text that must be there. Its value is in no error message: it may be the password."""
+    """A text that is required. No error message shows its value, which may be the password."""
     value = settings.get(key)
     if value is None or value == "":
         raise ConfigurationException(f"{key} of the CycleCloud server is not set")
@@ -23,7 +24,7 @@ def text(settings: Mapping[str, Any], key: str) -> str:
 
 
 def flag(settings: Mapping[str, Any], key: str, default: bool) -> bool:
-    """True or false."""
+    """A setting that is true or false."""
     value = settings.get(key)
     if value is None:
         return default
@@ -33,9 +34,10 @@ def flag(settings: Mapping[str, Any], key: str, default: bool) -> bool:
 
 
 def timeouts(settings: Mapping[str, Any]) -> Timeouts:
-    """The setting `timeout`: seconds for both, or an object with `connect` and `read`.
+    """The setting `timeout`: one number of seconds, or an object with `connect` and `read`.
 
-    Connecting never takes longer than `LONGEST_CONNECT` unless it is asked for in so many words.
+    A single number is the limit for both, but connecting then never takes longer than
+    `LONGEST_CONNECT`.
     """
     value = settings.get("timeout")
     if isinstance(value, Mapping):
@@ -46,7 +48,10 @@ def timeouts(settings: Mapping[str, Any]) -> Timeouts:
 
 
 def pacing(settings: Mapping[str, Any]) -> Pacing:
-    """The setting `retry`: `attempts`, and `max_retry_after` in seconds; demands are kept beside `requests_file`."""
+    """The setting `retry`: `attempts`, and `max_retry_after` in seconds.
+
+    What servers ask to wait is kept in a file beside `requests_file`.
+    """
     retry = settings.get("retry") or {}
     if not isinstance(retry, Mapping):
         raise ConfigurationException(f"retry: expected an object, found {retry!r}")
@@ -61,7 +66,7 @@ def pacing(settings: Mapping[str, Any]) -> Pacing:
 
 
 def _seconds(settings: Mapping[str, Any], path: str, default: float, least: float = 1e-3) -> float:
-    """Seconds under the last part of `path`, as a number or as a text."""
+    """The seconds at the end of `path` in the settings, a number or a text that stands for one."""
     value = settings.get(path.rpartition(".")[2])
     if value is None:
         return default

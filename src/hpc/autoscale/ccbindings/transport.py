@@ -1,8 +1,10 @@
-"""One HTTP request and its reply: credentials, TLS, timeouts, limits, and every failure turned into an error of ours.
+"""One HTTP request and its reply: credentials, TLS, timeouts and limits.
 
-`session` decides when to send and whether to try again; the price client borrows `Timeouts`, `read_body` and `innermost`,
-and nothing else uses this. The environment has no say in who we are and where we go: `.netrc` and proxy variables are
-ignored, and a configured `ca_file` or `verify_certificates: false` comes before its certificate bundles.
+Every failure becomes an error of ours. `session` decides when to send and whether to try again; the
+price client borrows `Timeouts`, `read_body` and `innermost`, and nothing else uses this. The
+environment decides neither the credentials nor the address: `.netrc` and proxy variables are
+ignored, and a configured `ca_file` or `verify_certificates: false` comes before its certificate
+bundles.
 """
 
 import base64
@@ -34,14 +36,17 @@ _unverified: set[str] = set()
 
 @dataclass(frozen=True)
 class Timeouts:
-    """Seconds to wait for a connection, and for each silence of the server; a whole reply may take five such silences."""
+    """Seconds to wait for a connection, and for each part of a reply.
+
+    A whole reply may take five times as long as a part.
+    """
 
     connect: float = LONGEST_CONNECT
     read: float = 60.0
 
 
 class Transport:
-    """The way to the server at `url`; opens nothing until it is used.
+    """The way to the server at `url`. Nothing is opened until it is used.
 
     Raises ConfigurationException when url, credentials or `ca_file` cannot be used.
     """
@@ -72,7 +77,7 @@ class Transport:
         return text
 
     def exchange(self, method: str, url: str, body: str | None) -> Reply:
-        """Send and receive, with every failure on the way turned into CycleCloudUnreachable."""
+        """Send a request and receive its reply; every failure becomes CycleCloudUnreachable."""
         import http.client
 
         import requests
@@ -122,7 +127,9 @@ class Transport:
         return self._http
 
     def _unreachable(self, url: str, error: Exception) -> errors.CycleCloudUnreachable:
-        """Our error for an exception of the HTTP library: in words, and saying whether the request can have been sent."""
+        """The error for an exception of the HTTP library, saying whether the request may have been
+        sent.
+        """
         reason = self.redact(innermost(error))
         if re.search(
             r"certificate|hostname .* doesn't match|WRONG_VERSION|record layer",
@@ -136,7 +143,9 @@ class Transport:
 
 
 def _checked_url(url: str) -> str:
-    """The server's base URL without a slash at its end; a text that is no such URL is refused."""
+    """The server's base URL without a slash at its end; ConfigurationException when it is no such
+    URL.
+    """
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -153,7 +162,10 @@ def _checked_url(url: str) -> str:
 
 
 def _verification(verify: bool, ca_file: str | None) -> bool | str:
-    """What to check the server's certificate against: nothing, a bundle, or (True) the library's own bundle."""
+    """What to check the server's certificate against.
+
+    It is a bundle of certificates, True for the library's own bundle, or False for no check.
+    """
     if not verify:
         return False
     if ca_file is not None:
@@ -170,7 +182,10 @@ def _verification(verify: bool, ca_file: str | None) -> bool | str:
 
 
 def warn_unverified(url: str) -> None:
-    """Say once per process and server that its certificate is not verified, and keep urllib3 from saying it again."""
+    """Warn, once per process and server, that the server's certificate is not verified.
+
+    urllib3 is kept from warning as well.
+    """
     import urllib3
 
     if url in _unverified or not url.startswith("https:"):
@@ -203,7 +218,10 @@ def _secrets(password: str, token: str) -> list[str]:
 
 
 def read_body(response: "requests.Response", deadline: float) -> bytes:
-    """The whole decoded body. Raises OSError when it grows beyond all measure or dribbles in beyond the deadline."""
+    """The whole body, decoded.
+
+    Raises OSError when it is larger than any reply can be, or has not come by the deadline.
+    """
     read = getattr(response.raw, "read1", response.raw.read)
     chunks: list[bytes] = []
     size = 0
@@ -218,7 +236,10 @@ def read_body(response: "requests.Response", deadline: float) -> bytes:
 
 
 def _causes(error: BaseException) -> list[BaseException]:
-    """The exceptions wrapped in one another, outermost first; HTTP libraries nest them in several ways."""
+    """The exceptions that are wrapped in one another, outermost first.
+
+    HTTP libraries nest them in several ways.
+    """
     chain: list[BaseException] = []
     inner: object = error
     while isinstance(inner, BaseException) and inner not in chain:
@@ -229,14 +250,14 @@ def _causes(error: BaseException) -> list[BaseException]:
 
 
 def innermost(error: BaseException) -> str:
-    """What really went wrong, without the layers around it."""
+    """The innermost of the exceptions that are wrapped in one another: the cause of the others."""
     cause = _causes(error)[-1]
     text = re.sub(r"^<[^>]*>: |^\w+\(host=[^)]*\): ", "", str(cause))
     return text or type(cause).__name__
 
 
 def _never_connected(error: BaseException) -> bool:
-    """Whether the connection was never made, so that the server cannot have seen the request."""
+    """Whether no connection was made, so that the server cannot have seen the request."""
     import urllib3
 
     failures = (

@@ -1,7 +1,8 @@
-"""What servers have asked to wait, kept in a file for the processes that come after this one.
+"""The times for which servers asked to be left alone, in a file for later processes.
 
-Whoever runs one pass per process (cron) would otherwise ask again too early. The file stands beside the one of request
-ids. `settings` makes it part of a client's pacing; deciding to wait is the session's.
+Otherwise somebody who runs one pass per process (cron) would ask again too early. The file stands
+beside the one of request ids. `settings` makes it part of a client's pacing; deciding to wait is
+the session's.
 """
 
 import json
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hpc.autoscale import hpclogging as logging
-from hpc.autoscale.ccbindings.pacing import PROCESS_WIDE, Demand, NotBefore
+from hpc.autoscale.ccbindings.pacing import PROCESS_WIDE, NotBefore, RetryAfter
 
 Clock = Callable[[], float]
 
@@ -21,7 +22,10 @@ _by_path: dict[Path, "SavedWaits"] = {}
 
 
 def waits_for(config: Mapping[str, Any]) -> NotBefore:
-    """The memory that goes with a configuration: with a file when `requests_file` names one, else the process's."""
+    """The memory for a configuration: one with a file when `requests_file` is set.
+
+    Otherwise it is that of the process.
+    """
     requests_file = config.get("requests_file")
     if not requests_file or config.get("read_only"):
         return PROCESS_WIDE
@@ -32,10 +36,14 @@ def waits_for(config: Mapping[str, Any]) -> NotBefore:
 
 
 class SavedWaits(NotBefore):
-    """Demands of servers that outlive the process. `now` is the clock of the demands, `wall_clock` Unix time.
+    """What servers asked for, kept beyond the end of the process.
 
-    A file that cannot be read or written costs a warning: then the memory is that of the process. When clocks were set
-    back between two processes, no wait becomes longer than the server asked for.
+    `now` is the clock of `RetryAfter.until`, `wall_clock` is
+    Unix time.
+
+    A file that cannot be read or written costs a warning: then the memory is that of the process.
+    When clocks were set back between two processes, no wait becomes longer than the server asked
+    for.
     """
 
     def __init__(
@@ -45,15 +53,15 @@ class SavedWaits(NotBefore):
         self._path = path
         self._now = now
         self._wall_clock = wall_clock
-        for endpoint, demand in self._read():
-            super().note(endpoint, demand)
+        for endpoint, asked in self._read():
+            super().note(endpoint, asked)
 
-    def note(self, endpoint: tuple[str, str, str], demand: Demand) -> None:
-        """Remember a demand, also on disk."""
-        super().note(endpoint, demand)
+    def note(self, endpoint: tuple[str, str, str], asked: RetryAfter) -> None:
+        """Remember what a server asked for at an endpoint, also on disk."""
+        super().note(endpoint, asked)
         self._write()
 
-    def _read(self) -> list[tuple[tuple[str, str, str], Demand]]:
+    def _read(self) -> list[tuple[tuple[str, str, str], RetryAfter]]:
         try:
             saved = json.loads(self._path.read_text(encoding="utf-8"))
             return [self._decoded(entry) for entry in saved]
@@ -63,22 +71,22 @@ class SavedWaits(NotBefore):
             logging.warning("%s: what servers asked to wait cannot be read: %r", self._path, error)
             return []
 
-    def _decoded(self, entry: dict[str, Any]) -> tuple[tuple[str, str, str], Demand]:
+    def _decoded(self, entry: dict[str, Any]) -> tuple[tuple[str, str, str], RetryAfter]:
         left = min(float(entry["until"]) - self._wall_clock(), float(entry["seconds"]))
-        demand = Demand(self._now() + left, int(entry["status"]), str(entry["message"]))
-        return (str(entry["server"]), str(entry["method"]), str(entry["path"])), demand
+        asked = RetryAfter(self._now() + left, int(entry["status"]), str(entry["message"]))
+        return (str(entry["server"]), str(entry["method"]), str(entry["path"])), asked
 
-    def _encoded(self, endpoint: tuple[str, str, str], demand: Demand) -> dict[str, Any]:
+    def _encoded(self, endpoint: tuple[str, str, str], asked: RetryAfter) -> dict[str, Any]:
         server, method, path = endpoint
-        left = demand.until - self._now()
+        left = asked.until - self._now()
         return {
             "server": server,
             "method": method,
             "path": path,
             "until": self._wall_clock() + left,
             "seconds": left,
-            "status": demand.status_code,
-            "message": demand.message,
+            "status": asked.status_code,
+            "message": asked.message,
         }
 
     def _write(self) -> None:

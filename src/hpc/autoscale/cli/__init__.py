@@ -1,7 +1,9 @@
-"""The command line: `azscale`, `python -m hpc.autoscale.cli`, and what integrations build theirs from.
+"""The command line: `azscale`, `python -m hpc.autoscale.cli`, and what integrations build theirs
+from.
 
-One module per group of commands; `scalelib` is `azscale` itself. `hpc.autoscale.clilib` has the names that integrations
-use. Nothing here decides anything: commands ask the library and print what it says.
+One module per group of commands; `scalelib` is `azscale` itself. `hpc.autoscale.clilib` has the
+names that integrations use. Nothing here decides anything: commands ask the library and print what
+it says.
 """
 
 from hpc.autoscale.cli.drivers import GenericDriver

@@ -1,6 +1,7 @@
 """Types of command line arguments, and the two ways of telling the user something went wrong.
 
-An argument that cannot be understood raises ArgumentTypeError, which argparse turns into its usual message.
+An argument that cannot be understood raises ArgumentTypeError, which argparse turns into its usual
+message.
 """
 
 from __future__ import annotations
@@ -22,23 +23,26 @@ _WORDS = {"true": True, "false": False, "null": None}
 
 
 def error(msg: Any, *args: Any) -> NoReturn:
-    """Tell the user and end with exit code 1."""
+    """Print a message on stderr, as `msg % args`, and end the process with exit code 1."""
     warn(msg, *args)
     raise SystemExit(1)
 
 
 def warn(msg: Any, *args: Any) -> None:
-    """Tell the user, on stderr."""
+    """Print a message on stderr, as `msg % args`."""
     print(str(msg) % args if args else str(msg), file=sys.stderr)
 
 
 def str_list(text: str) -> list[str]:
-    """`a,b,c`; a comma at the end, as completion leaves it, is dropped."""
+    """The values of a list like `a,b,c`, without the comma that completion leaves at its end."""
     return text.removesuffix(",").split(",")
 
 
 def json_type(text: str) -> Any:
-    """A JSON file, or JSON."""
+    """The value that JSON text stands for, or the content of a JSON file of that path.
+
+    ArgumentTypeError when it is neither.
+    """
     try:
         if os.path.exists(text):
             with open(text, encoding="utf-8") as stream:
@@ -92,7 +96,7 @@ def _scalar(text: str) -> str | bool | int | float | None:
 
 
 def parse_format(text: str) -> OutputFormat:
-    """json, table or table_headerless."""
+    """One of the output formats: json, table or table_headerless, in any case of letters."""
     for known in _FORMATS:
         if known == text.lower():
             return known

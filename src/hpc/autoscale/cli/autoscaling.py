@@ -25,8 +25,7 @@ from hpc.autoscale.autoscaler import (
 )
 from hpc.autoscale.autoscaler.faults import call_with_up_to
 from hpc.autoscale.cli.argtypes import warn
-from hpc.autoscale.cli.hooks import Config
-from hpc.autoscale.cli.options import CommandLine
+from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandcalculator import DemandCalculator
@@ -67,7 +66,8 @@ class AutoscalingCommands(CommandLine):
         dry_run: bool = False,
         long: bool = False,
     ) -> DemandResult:
-        """Runs the whole cycle: creates the nodes that jobs need, joins them, and deletes those that are idle."""
+        """Runs the whole cycle: creates the nodes that jobs need, joins them, and deletes those
+        that are idle."""
         autoscaler = self._autoscaler(config, dry_run)
         with stop_on_signals():
             summary = autoscaler.run_once()
@@ -88,7 +88,7 @@ class AutoscalingCommands(CommandLine):
     def _fresh_demand_calc(
         self, config: Config, driver: SchedulerDriver
     ) -> tuple[DemandCalculator, Sequence[Job]]:
-        """A calculator over the cluster as it is now, however often this is asked."""
+        """A calculator over the cluster as it is now, read anew with each call, and the jobs."""
         self._forget_node_mgr()
         return call_with_up_to(self._demand_calc, config, driver)
 
@@ -169,13 +169,17 @@ class AutoscalingCommands(CommandLine):
 
 
 def _table_of(config: Config, summary: PassSummary) -> str:
-    """The command whose configured columns are printed: those for autoscale are for demand as well, unless it has its own."""
+    """The command whose configured columns are printed after a pass.
+
+    Columns that are configured for autoscale are used for demand as well, unless demand has its
+    own.
+    """
     own = (config.get("output-columns") or {}).get("demand")
     return "demand" if summary.dry_run and own else "autoscale"
 
 
 def _name_of(job: object) -> object:
-    """The name of what should be a job."""
+    """The name of a job; None for something that a driver handed over and that is no job."""
     return getattr(job, "name", None)
 
 
@@ -194,7 +198,10 @@ def _print_shortages(
 
 
 def _print_failure(result: Result, long: bool) -> None:
-    """Print why something failed; a summary of other failures only when everything is wanted."""
+    """Print why something failed.
+
+    A result that only sums up other failures is printed only with `long`.
+    """
     if result or (result.status == "CompoundFailure" and not long):
         return
     # a reason may begin with the status that stands before it
@@ -215,27 +222,31 @@ def _print_reason(status: str, message: str, long: bool) -> None:
 
 
 class SummaryReporter(LogReporter):
-    """Prints one line per pass on stderr, and more where there is something to say; errors unless told not to."""
+    """Logs passes, and prints one line for each on stderr.
+
+    The line has the errors of the pass unless `errors` is False.
+    """
 
     def __init__(self, errors: bool = True) -> None:
         self._errors = errors
 
     def pass_finished(self, summary: PassSummary) -> None:
-        """The summary."""
+        """Print the summary of the pass."""
         super().pass_finished(summary)
         warn("%s", summary if self._errors else replace(summary, errors=()))
 
     def pass_failed(self, error: PassError, failures: int, pause: float) -> None:
-        """The error and when it is tried again."""
+        """Print the error, and in how many seconds the next pass begins."""
         super().pass_failed(error, failures, pause)
         warn("%s; next pass in %.0f s", error, pause)
 
 
 @contextmanager
 def stop_on_signals() -> Iterator[threading.Event]:
-    """Within, SIGTERM and SIGINT only set the event, so that what is being done is finished; a second one ends it.
+    """A context in which SIGTERM and SIGINT only set the event that it gives.
 
-    Outside of the main thread, where signals cannot be caught, they do what they did before.
+    So what is being done can be finished. A second signal does what it did before, and so does each
+    signal outside of the main thread, where signals cannot be caught.
     """
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():

@@ -1,4 +1,7 @@
-"""Commands that look at the cluster: connect, buckets, limits, debug_cluster_status, validate_constraint."""
+"""Commands that look at the cluster and at what it offers.
+
+They are connect, buckets, limits, debug_cluster_status and validate_constraint.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,8 @@ from typing import Any, TextIO
 from hpc.autoscale.autoscaler.learning import nothing_to_start
 from hpc.autoscale.ccbindings import new_cluster_bindings
 from hpc.autoscale.cli.argtypes import warn
-from hpc.autoscale.cli.hooks import Config
-from hpc.autoscale.cli.options import CommandLine
-from hpc.autoscale.cli.sizes import check_vm_sizes, unknown_vm_sizes
-from hpc.autoscale.cli.unknown import unknown_in_constraints
+from hpc.autoscale.cli.base import CommandLine, Config
+from hpc.autoscale.cli.unknown import check_vm_sizes, unknown_in_constraints, unknown_vm_sizes
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.job.demandprinter import OutputFormat
 from hpc.autoscale.node.bucket import NodeBucket
@@ -73,7 +74,10 @@ class ClusterCommands(CommandLine):
         check_cluster(node_mgr)
 
     def _columns_by_default_of(self, config: Config, command: str | None) -> list[str]:
-        """Those of buckets and limits depend on what the cluster has."""
+        """The columns that a command prints when the user does not say which.
+
+        For buckets and limits they depend on the resources that the buckets of the cluster have.
+        """
         if command not in ("buckets", "limits"):
             return super()._columns_by_default_of(config, command)
         buckets = self._prepared_node_mgr(config).get_buckets()
@@ -135,7 +139,7 @@ class ClusterCommands(CommandLine):
 
 
 def check_cluster(node_mgr: NodeManager) -> None:
-    """AutoscaleError when there is no kind of node that could be started, or something else that cannot be used."""
+    """AutoscaleError when the cluster offers nothing to start, or has other problems."""
     name = node_mgr.cluster_bindings.cluster_name
     problem = nothing_to_start(node_mgr) or "; ".join(node_mgr.problems)
     if not problem and not node_mgr.get_buckets():
@@ -145,7 +149,7 @@ def check_cluster(node_mgr: NodeManager) -> None:
 
 
 def _with_limits(bucket: NodeBucket) -> Node:
-    """A node to print in the place of a bucket: its example node, with the limits among the resources."""
+    """A node to print in the place of a bucket: its example node, with the limits as resources."""
     node = bucket.example_node.clone()
     node._resources.update(_counts(bucket.limits))
     node._resources["available_count"] = bucket.available_count  # under all limits together
@@ -163,14 +167,17 @@ def _counts(limits: BucketLimits) -> dict[str, int]:
 
 
 def _columns_of_limits(buckets: Iterable[NodeBucket]) -> list[str]:
-    """Everything that is known of buckets: what they are, all their resources, and all their limits."""
+    """The columns of `limits`: names of buckets, all their resources, and all their limits."""
     names = [name for bucket in buckets for name in bucket.resources]
     counts = [name for bucket in buckets for name in _counts(bucket.limits)]
     return list(dict.fromkeys([*_LIMITS_COLUMNS, *names, *counts]))
 
 
 def _columns_of(config: Config, buckets: Iterable[NodeBucket]) -> list[str]:
-    """As configured for buckets; else what they are, and those of their resources that do not repeat it."""
+    """The columns of `buckets`: as configured, or else names of buckets and their resources.
+
+    Resources that give the same amount in another unit are left out.
+    """
     configured = (config.get("output-columns") or {}).get("buckets")
     if configured:
         return list(configured)

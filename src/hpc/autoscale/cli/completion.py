@@ -1,7 +1,9 @@
-"""Completion of command lines: what the shell may offer, from a small cache file and never from the network.
+"""What the shell may offer while a command line is typed; from a cache file, never the network.
 
-The cache, `.example_node_cache.json` in the home of the integration's driver, has one example node per bucket and the
-names of the nodes, those that only the scheduler knows included. `refresh_autocomplete` and every autoscale write it anew.
+The file, `.example_node_cache.json` in the home of the integration's driver, has one example node
+per bucket and the names of nodes and hosts, those that only the scheduler knows included. The
+commands `refresh_autocomplete` and `autoscale` write it. `base.CommandLine` owns a
+`CompletionCache`, finds its file and fills it; what is offered for a prefix is worked out here.
 """
 
 from __future__ import annotations
@@ -10,22 +12,19 @@ import fnmatch
 import json
 import os
 import tempfile
-from argparse import Action, ArgumentParser, Namespace
-from collections.abc import Callable, Iterable
+from argparse import Action
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, TypeVar
 
 from hpc.autoscale import hpclogging as logging
-from hpc.autoscale.autoscaler.faults import Faults, call_with_up_to
-from hpc.autoscale.cli.hooks import Config, Hooks
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.hpctypes import Size
 from hpc.autoscale.job.demandprinter.columns import all_column_names
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES, Node
-from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.redaction import redact
-from hpc.autoscale.util import json_dump, load_config
+from hpc.autoscale.util import json_dump
 
 Completer = Callable[..., list[str]]
 A = TypeVar("A", bound=Action)
@@ -34,13 +33,13 @@ CACHE_FILE = ".example_node_cache.json"
 
 
 def completed_by(completer: Completer, action: A) -> A:
-    """Let completion ask `completer` for the values of an option."""
+    """Let completion ask `completer` for the values of an option; the result is the option."""
     action.completer = completer  # type: ignore[attr-defined]
     return action
 
 
 def default_completer(*args: Any, **kwargs: Any) -> list[str]:
-    """What to offer for an option without a completer: nothing, rather than the files that happen to be around."""
+    """Offer nothing for an option that has no completer; argcomplete itself would offer files."""
     return []
 
 
@@ -49,191 +48,143 @@ def fnmatch_validator(keyword: str, current: str) -> bool:
     return fnmatch.fnmatch(keyword, current + "*")
 
 
-class Completion(Hooks):
-    """Example nodes and what is completed from them."""
+class CompletionCache:
+    """Example nodes and names, kept in a file, and the words to offer that follow from them.
 
-    # -- what an integration may write
+    Methods that take a `prefix` complete the last word of a list that is separated by commas.
+    """
 
-    def _make_example_nodes(self, config: Config, node_mgr: NodeManager) -> list[Node]:
-        """One node for each kind that completion should know about."""
-        return [bucket.example_node for bucket in node_mgr.get_buckets()]
+    def __init__(self) -> None:
+        self.example_nodes: list[Node] = []
+        self.node_names: list[str] = []
+        self.hostnames: list[str] = []
 
-    def _add_completion_data(self, completion_json: dict[str, Any]) -> None:
-        """Add to what is kept for completion, under keys of one's own."""
+    def fill(self, example_nodes: Iterable[Node], nodes: Iterable[Node]) -> None:
+        """Replace what is known: nodes to show values of, and nodes whose names may be typed."""
+        known = list(nodes)
+        self.example_nodes = list(example_nodes)
+        self.node_names = [str(node.name) for node in known]
+        self.hostnames = [str(node.hostname) for node in known if node.hostname]
 
-    def _read_completion_data(self, completion_json: dict[str, Any]) -> None:
-        """Take back what was added."""
+    # -- the file
 
-    def _invoke_autocomplete(self, parser: ArgumentParser) -> None:
-        """Answer the shell, when it is the shell that asks."""
-        if "_ARGCOMPLETE" not in os.environ:
-            return
-        import argcomplete
-
-        complete: Callable[..., None] = argcomplete.autocomplete
-        complete(parser, default_completer=default_completer, validator=fnmatch_validator)
-
-    # -- the cache
-
-    def refresh_autocomplete(self, config: Config) -> None:
-        """Writes anew what completion knows about nodes."""
-        self._get_example_nodes(config, force=True)
-
-    def _refresh_in_passing(self, config: Config) -> None:
-        """The same where there is a place for it; what goes wrong is only logged."""
-        if os.path.isdir(self._state_home(config)):
-            Faults().guard("refreshing completion", self.refresh_autocomplete, config)
-
-    def _get_example_nodes(self, config: Config, force: bool = False) -> list[Node]:
-        """The example nodes, from the cache where there is one; `force` reads them from CycleCloud."""
-        path = os.path.join(self._state_home(config), CACHE_FILE)
-        if not force and (self.example_nodes or self._read_cache(path)):
-            return self.example_nodes
-        driver, config = self._prepared(config)
-        node_mgr = self._node_mgr(config, driver)
-        self.example_nodes = self._make_example_nodes(config, node_mgr)
-        read = Faults().guard("reading the scheduler's hosts", driver.read_jobs_and_nodes, config)
-        nodes = node_mgr.get_nodes()
-        hosts = {str(node.hostname).lower() for node in nodes if node.hostname}
-        own = [n for n in (read[1] if read else ()) if str(n.hostname).lower() not in hosts]
-        self.node_names = [str(node.name) for node in (*nodes, *own)]
-        self.hostnames = [str(node.hostname) for node in (*nodes, *own) if node.hostname]
-        self._write_cache(path)
-        return self.example_nodes
-
-    def _write_cache(self, path: str) -> None:
-        """Replace the cache in one step, for the owner's eyes only."""
-        content: dict[str, Any] = {
+    def to_dict(self) -> dict[str, Any]:
+        """The content of the file, without the secrets in the configuration of nodes."""
+        return {
             "example-nodes": [_without_secrets(node) for node in self.example_nodes],
             "node-names": self.node_names,
             "hostnames": self.hostnames,
         }
-        self._add_completion_data(content)
-        try:
-            _replace(path, content)
-        except OSError as problem:
-            raise AutoscaleError(
-                f"what completion knows cannot be written to {path}: {problem.strerror}"
-            ) from problem
 
-    def _read_cache(self, path: str) -> bool:
-        """Whether there was a cache that could be read. A broken one is as good as none."""
+    def read(self, path: str) -> dict[str, Any] | None:
+        """Take over what the file has; its content, or None when it is missing or broken."""
         try:
             with open(path, encoding="utf-8") as stream:
-                content = json.load(stream)
+                content: dict[str, Any] = json.load(stream)
             self.example_nodes = [Node.from_dict(node) for node in content["example-nodes"]]
             self.node_names = list(content["node-names"])
             self.hostnames = list(content["hostnames"])
         except (OSError, ValueError, KeyError, TypeError) as problem:
             logging.debug("no completion data in %s: %s", path, problem)
-            return False
-        self._read_completion_data(content)
-        return True
-
-    # -- completers
-
-    def _cached_nodes(self, parsed_args: Namespace | None = None) -> list[Node]:
-        if not self.example_nodes:
-            config = self._config_at_hand(getattr(parsed_args, "config", None))
-            home = Faults().guard("completing", self._state_home, config) if config else None
-            self._read_cache(os.path.join(home or self.autoscale_home, CACHE_FILE))
-        return self.example_nodes
-
-    def _config_at_hand(self, path: str | None) -> Config | None:
-        """The configuration that the line names, as far as it can be used."""
-        if not path:
             return None
-        try:
-            return load_config(path)
-        except RuntimeError as problem:
-            _note("%s: %s", path, problem)
-            return None
+        return content
 
-    def _complete_node_names(
-        self, prefix: str, parsed_args: Namespace | None = None, **kwargs: Any
-    ) -> list[str]:
-        self._cached_nodes(parsed_args)
-        return _next_of_list(prefix, self.node_names)
+    # -- words to offer
 
-    def _complete_hostnames(
-        self, prefix: str, parsed_args: Namespace | None = None, **kwargs: Any
-    ) -> list[str]:
-        self._cached_nodes(parsed_args)
-        return _next_of_list(prefix, self.hostnames)
+    def complete_node_names(self, prefix: str) -> list[str]:
+        """Offer names of nodes."""
+        return next_of_list(prefix, self.node_names)
 
-    def _complete_nodearrays(
-        self, prefix: str, parsed_args: Namespace | None = None, **kwargs: Any
-    ) -> list[str]:
-        return _distinct(node.nodearray for node in self._cached_nodes(parsed_args))
+    def complete_hostnames(self, prefix: str) -> list[str]:
+        """Offer host names."""
+        return next_of_list(prefix, self.hostnames)
 
-    def _complete_vm_sizes(
-        self, prefix: str, parsed_args: Namespace | None = None, **kwargs: Any
-    ) -> list[str]:
-        nodearray = getattr(parsed_args, "nodearray", None)
-        nodes = [n for n in self._cached_nodes(parsed_args) if nodearray in (None, n.nodearray)]
-        return _distinct(n.vm_size for n in nodes) or vm_sizes.all_possible_vm_sizes()
+    def nodearrays(self) -> list[str]:
+        """Nodearrays that nodes can be started in."""
+        return _distinct(node.nodearray for node in self.example_nodes)
 
-    def _complete_output_columns(
-        self, prefix: str, parsed_args: Namespace | None = None, **kwargs: Any
-    ) -> list[str]:
-        nodes = self._cached_nodes(parsed_args)
-        names = {*all_column_names(nodes), *QUERYABLE_PROPERTIES, "job_ids"}
-        for node in nodes:
+    def vm_sizes(self, nodearray: str | None) -> list[str]:
+        """VM sizes of a nodearray, or of all; those of the catalogue where none is known."""
+        nodes = [node for node in self.example_nodes if nodearray in (None, node.nodearray)]
+        return _distinct(node.vm_size for node in nodes) or vm_sizes.all_possible_vm_sizes()
+
+    def complete_columns(self, prefix: str, by_default: Iterable[str]) -> list[str]:
+        """Columns that some node has a value for, and those that a command prints by default."""
+        names = {*all_column_names(self.example_nodes), *QUERYABLE_PROPERTIES, "job_ids"}
+        for node in self.example_nodes:
             names.update(node.resources, node.metadata)
-        command = getattr(parsed_args, "cmd", None)
-        names.update(self._columns_by_default(getattr(parsed_args, "config", None), command))
-        return _next_of_list(prefix, sorted(names))
+        return next_of_list(prefix, sorted({*names, *by_default}))
 
-    def _columns_by_default(self, config_path: str | None, command: str | None) -> list[str]:
-        config = self._config_at_hand(config_path)
-        if config is None:
-            return []
-        return call_with_up_to(self._default_output_columns, config, command)
-
-    def _complete_constraints(
-        self, prefix: str, parsed_args: Namespace | None = None, **kwargs: Any
-    ) -> list[str]:
-        nodes = self._cached_nodes(parsed_args)
+    def constraints(self, prefix: str) -> list[str]:
+        """Constraints as `name=value` where the prefix has a name, and names with `=` otherwise."""
         name, equals, _ = prefix.partition("=")
         if equals:
-            return [f"{name}={value}" for value in _values_of(name, nodes)]
-        resources = {name for node in nodes for name in node.resources}
+            return [f"{name}={value}" for value in self._values_of(name)]
+        resources = {name for node in self.example_nodes for name in node.resources}
         names = [*(f"node.{prop}" for prop in QUERYABLE_PROPERTIES), *sorted(resources)]
         return [f"{name}=" for name in names]
 
+    def _values_of(self, name: str) -> list[str]:
+        """The values that example nodes have under a name; all that exist where they have none."""
+        nodes = self.example_nodes
+        if name.startswith("node."):
+            prop = name.removeprefix("node.")
+            values = [getattr(node, prop, None) for node in nodes if prop in QUERYABLE_PROPERTIES]
+        else:
+            values = [node.resources.get(name) for node in nodes]
+        everywhere: dict[str, Callable[[], Iterable[str]]] = {
+            "node.vm_size": vm_sizes.all_possible_vm_sizes,
+            "node.vm_family": vm_sizes.all_possible_vm_families,
+            "node.location": vm_sizes.all_possible_locations,
+        }
+        found = _distinct(_as_typed(value) for value in values if value is not None)
+        return found or list(everywhere.get(name, list)())
 
-def _replace(path: str, content: Any) -> None:
-    """Write JSON beside the file, for the owner's eyes only, and rename it over the file."""
-    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=CACHE_FILE)
+
+def next_of_list(prefix: str, words: Iterable[str]) -> list[str]:
+    """The words that may come next in a list separated by commas, each followed by a comma.
+
+    Words that the list has already are left out. `prefix` is the list as typed so far.
+    """
+    done, comma, _ = prefix.rpartition(",")
+    chosen = set(done.split(","))
+    return [f"{done}{comma}{word}," for word in words if word not in chosen]
+
+
+def write_cache(path: str, content: Mapping[str, Any]) -> None:
+    """Replace the file in one step, readable for its owner alone.
+
+    AutoscaleError when it cannot be written.
+    """
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            json_dump(content, stream)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+        handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=CACHE_FILE)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as stream:
+                json_dump(content, stream)
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+    except OSError as problem:
+        raise AutoscaleError(
+            f"what completion knows cannot be written to {path}: {problem.strerror}"
+        ) from problem
+
+
+def note(text: str, *args: object) -> None:
+    """Append to the file that SCALELIB_AUTOCOMPLETE_LOG names; without it do nothing.
+
+    While the shell completes nothing may be printed.
+    """
+    path = os.getenv("SCALELIB_AUTOCOMPLETE_LOG")
+    if path:
+        with open(path, "a", encoding="utf-8") as stream:
+            stream.write(text % args + "\n")
 
 
 def _without_secrets(node: Node) -> dict[str, Any]:
-    """The JSON form of a node, without the secrets of its configuration."""
     known = node.to_dict()
     return {**known, "software-configuration": redact(known["software-configuration"])}
-
-
-def _values_of(name: str, nodes: Iterable[Node]) -> list[str]:
-    """Values that a constraint could ask for: those that the example nodes have, or all that there are."""
-    if name.startswith("node."):
-        prop = name.removeprefix("node.")
-        values = [getattr(node, prop, None) for node in nodes if prop in QUERYABLE_PROPERTIES]
-    else:
-        values = [node.resources.get(name) for node in nodes]
-    everywhere: dict[str, Callable[[], Iterable[str]]] = {
-        "node.vm_size": vm_sizes.all_possible_vm_sizes,
-        "node.vm_family": vm_sizes.all_possible_vm_families,
-        "node.location": vm_sizes.all_possible_locations,
-    }
-    found = _distinct(_as_typed(value) for value in values if value is not None)
-    return found or list(everywhere.get(name, list)())
 
 
 def _as_typed(value: Any) -> str:
@@ -245,20 +196,5 @@ def _as_typed(value: Any) -> str:
     return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
-def _next_of_list(prefix: str, words: Iterable[str]) -> list[str]:
-    """The next words of a list separated by commas, each ready for another one."""
-    done, comma, _ = prefix.rpartition(",")
-    chosen = set(done.split(","))
-    return [f"{done}{comma}{word}," for word in words if word not in chosen]
-
-
 def _distinct(words: Iterable[str]) -> list[str]:
     return sorted(set(words))
-
-
-def _note(text: str, *args: object) -> None:
-    """Say something while completing, where nothing may be printed: in the file that the user named for it, if any."""
-    path = os.getenv("SCALELIB_AUTOCOMPLETE_LOG")
-    if path:
-        with open(path, "a", encoding="utf-8") as stream:
-            stream.write(text % args + "\n")

@@ -8,8 +8,7 @@ import sys
 from argparse import ArgumentParser
 from typing import Any, TextIO
 
-from hpc.autoscale.cli.hooks import Config
-from hpc.autoscale.cli.options import CommandLine
+from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.errors import AutoscaleError, did_you_mean
 from hpc.autoscale.redaction import redact
 from hpc.autoscale.util import json_dump
@@ -46,7 +45,7 @@ class ConfigurationCommands(CommandLine):
         print(json.dumps({"output-columns": {command or "default": columns}}, indent=2))
 
     def _is_command(self, name: str) -> bool:
-        """Whether there is such a command, here or where there is a driver."""
+        """Whether there is such a command, with or without a driver."""
         public = not name.startswith("_") and not name.endswith("_parser")
         return public and callable(getattr(self, name))
 
@@ -104,5 +103,5 @@ class ConfigurationCommands(CommandLine):
 
 
 def _printable(value: Any) -> Any:
-    """Live objects, as tests put them into a configuration, by name."""
+    """A value as JSON can hold it; live objects, which tests put into a configuration, as text."""
     return value if isinstance(value, str | int | float | list | dict | None) else str(value)

@@ -1,7 +1,8 @@
 """The command cost: what the nodes of the cluster have cost, by nodearray and VM size.
 
-Only `azscale` has it: integrations have cost reports of their own. Usage is CycleCloud's, prices are Azure's retail
-prices, or the catalogue's while those cannot be had; working them out is `hpc.autoscale.cost`'s.
+Only `azscale` has it: integrations have cost reports of their own. Usage comes from CycleCloud.
+Prices are Azure's retail prices, or the catalogue's while those cannot be had. `hpc.autoscale.cost`
+works the costs out.
 """
 
 from __future__ import annotations
@@ -14,8 +15,7 @@ from typing import Any
 
 from hpc.autoscale import clock
 from hpc.autoscale.cli.argtypes import warn
-from hpc.autoscale.cli.hooks import Config
-from hpc.autoscale.cli.options import CommandLine
+from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cost.formats import az_array_hourly_retail_t, az_array_retail_t
 from hpc.autoscale.cost.rates import CATALOGUE_METER
 from hpc.autoscale.errors import AutoscaleError
@@ -25,7 +25,7 @@ _IN_TABLES = ["nodearray", "sku_name", "region", "spot", "core_hours", "rate", "
 
 
 class CostCommands(CommandLine):
-    """cost."""
+    """The command cost."""
 
     def cost_parser(self, parser: ArgumentParser) -> None:
         """Options of cost."""
@@ -43,7 +43,8 @@ class CostCommands(CommandLine):
         hourly: bool = False,
         output_format: OutputFormat | None = None,
     ) -> None:
-        """Prints what the nodes have cost, by nodearray and VM size: the last day, unless asked otherwise."""
+        """Prints what the nodes have cost, by nodearray and VM size: the last day, unless asked
+        otherwise."""
         # takes long, and no other command needs it
         from hpc.autoscale.cost.azurecost import azurecost
 
@@ -86,7 +87,7 @@ def _moment(text: str | None, option: str) -> datetime | None:
 def _total(
     rows: Sequence[az_array_retail_t | az_array_hourly_retail_t], since: datetime, until: datetime
 ) -> str:
-    """The sum in words, and what is to be known about it."""
+    """The sum of all rows in words, with the period, and what the sum leaves out."""
     sums: dict[str, float] = {}
     for row in rows:
         if row.cost is not None:

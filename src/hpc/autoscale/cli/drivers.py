@@ -8,7 +8,7 @@ import os
 import sys
 from typing import Any
 
-from hpc.autoscale.cli.hooks import Config
+from hpc.autoscale.cli.base import Config
 from hpc.autoscale.errors import ConfigurationException, did_you_mean
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
@@ -17,13 +17,13 @@ from hpc.autoscale.node.node import Node
 
 
 class GenericDriver(SchedulerDriver):
-    """A driver for no scheduler: no jobs, and whatever is asked for is as good as done."""
+    """A driver for no scheduler: it has no jobs, and every hook succeeds for all nodes."""
 
     def __init__(self, project_name: str) -> None:
         super().__init__(project_name)
 
     def initialize(self) -> None:
-        """Nothing to prepare."""
+        """Nothing has to be prepared."""
 
     def preprocess_config(self, config: Config) -> Config:
         """The configuration as it is."""
@@ -33,29 +33,29 @@ class GenericDriver(SchedulerDriver):
         return [], []
 
     def handle_failed_nodes(self, nodes: list[Node]) -> list[Node]:
-        """All of them."""
+        """All nodes given."""
         return nodes
 
     def add_nodes_to_cluster(
         self, nodes: list[Node], include_permanent: bool = False
     ) -> list[Node]:
-        """All of them."""
+        """All nodes given."""
         return nodes
 
     def handle_post_join_cluster(self, nodes: list[Node]) -> list[Node]:
-        """All of them."""
+        """All nodes given."""
         return nodes
 
     def handle_boot_timeout(self, nodes: list[Node]) -> list[Node]:
-        """All of them."""
+        """All nodes given."""
         return nodes
 
     def handle_draining(self, nodes: list[Node]) -> list[Node]:
-        """All of them."""
+        """All nodes given."""
         return nodes
 
     def handle_post_delete(self, nodes: list[Node]) -> list[Node]:
-        """All of them."""
+        """All nodes given."""
         return nodes
 
 
@@ -64,9 +64,10 @@ def load_driver(
 ) -> SchedulerDriver:
     """The driver that `package.module:Class` names.
 
-    The module is looked for where Python looks, and then in `directory`. The class, or function, is called with the
-    configuration if its parameter is called `config`, with the project name if it has any other that must be given,
-    and without arguments otherwise. ConfigurationException, naming what is wrong with `driver`, when that fails.
+    The module is looked for where Python looks, and then in `directory`. The class, or function, is
+    called with the configuration if its first required parameter is called `config`, with the
+    project name if that has another name, and without arguments if nothing is required.
+    ConfigurationException, which says what is wrong with `driver`, when this fails.
     """
     module_name, colon, name = spec.partition(":")
     if not (module_name and colon and name):
@@ -93,7 +94,8 @@ def _module(spec: str, module_name: str, directory: str) -> Any:
         return importlib.import_module(module_name)
     except ImportError as problem:
         raise ConfigurationException(
-            f"driver: {spec!r} cannot be imported: {problem} (looked in {place or 'sys.path'} and on sys.path)"
+            f"driver: {spec!r} cannot be imported: {problem} (looked in {place or 'sys.path'} and"
+            " on sys.path)"
         ) from problem
 
 

@@ -1,4 +1,8 @@
-"""Commands that act on nodes: create, delete, remove, join, reimage, restart, retry, and their listing."""
+"""Commands that list nodes or act on them.
+
+They are nodes, join_nodes, delete_nodes, remove_nodes, reimage_nodes, restart_nodes and
+retry_failed_nodes.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +14,8 @@ from typing import Any
 from hpc.autoscale.autoscaler.faults import call_with_up_to
 from hpc.autoscale.ccbindings import new_cluster_bindings
 from hpc.autoscale.cli.argtypes import warn
-from hpc.autoscale.cli.hooks import Config, why_failed
-from hpc.autoscale.cli.options import CommandLine
-from hpc.autoscale.cli.sizes import check_vm_sizes
-from hpc.autoscale.cli.unknown import unknown_in_constraints
+from hpc.autoscale.cli.base import CommandLine, Config, why_failed
+from hpc.autoscale.cli.unknown import check_vm_sizes, unknown_in_constraints
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.job.demandprinter import OutputFormat
 from hpc.autoscale.job.driver import SchedulerDriver
@@ -25,8 +27,11 @@ from hpc.autoscale.results import NodeOperationResult
 
 
 class _Insist(Action):
-    """`--force` of commands that integrations override without knowing of it: it is noted on the command line object,
-    and is none of the arguments that the command is called with."""
+    """The option `--force` of commands whose signature is published without it.
+
+    Integrations override these commands, so the option is none of their arguments: it is noted on
+    the command line object instead.
+    """
 
     def __init__(self, option_strings: Sequence[str], command_line: NodeCommands, **known: Any):
         super().__init__(option_strings, **{**known, "dest": SUPPRESS, "nargs": 0})
@@ -164,7 +169,7 @@ class NodeCommands(CommandLine):
         _print_indented(removed)
 
     def _place_of_nodes(self) -> str:
-        """Where nodes are removed from, for people; empty where they are in no such place."""
+        """What nodes are removed from, in words for the user; empty where there is no scheduler."""
         return self.project_name
 
     def _refuse_those_needed(self, nodes: Iterable[Node]) -> None:
@@ -183,7 +188,7 @@ class NodeCommands(CommandLine):
                 raise _needed(node, why)
 
     def _drain(self, driver: SchedulerDriver, nodes: list[Node], force: bool) -> list[Node]:
-        """Drain nodes; those that may go, which are all of them when forced."""
+        """Drain nodes; the result is those that may go, which are all of them with `force`."""
         drained = list(driver.handle_draining(nodes) or [])
         print("Drained the following nodes:")
         _print_indented(drained)
@@ -225,7 +230,10 @@ class NodeCommands(CommandLine):
     def _to_start_afresh(
         self, doing: str, config: Config, hostnames: Sequence[str], node_names: Sequence[str]
     ) -> tuple[list[Node], NodeManager]:
-        """The nodes of CycleCloud that are meant. AutoscaleError when one of them is needed as it is."""
+        """The nodes of CycleCloud that are meant, to be reimaged or restarted.
+
+        AutoscaleError when one of them has jobs or is about to get some, unless the user insists.
+        """
         _one_of(hostnames, node_names)
         _, calculator, nodes = self._find_nodes(config, hostnames, node_names)
         if not self._insists:
@@ -248,7 +256,10 @@ def _one_of(hostnames: Sequence[str] | None, node_names: Sequence[str] | None) -
 
 
 def _of_cyclecloud(nodes: Sequence[Node]) -> list[Node]:
-    """The nodes that CycleCloud knows; others are named on stderr. AutoscaleError when it knows none of several."""
+    """The nodes that CycleCloud knows; others are named on stderr.
+
+    AutoscaleError when there are others and CycleCloud knows none.
+    """
     known = [node for node in nodes if node.managed]
     strangers = [node.hostname_or_uuid for node in nodes if not node.managed]
     if strangers and not known:
@@ -269,7 +280,10 @@ def _confirm(
     node_mgr: NodeManager,
     count: int,
 ) -> None:
-    """Where somebody is there to answer, ask before doing it to all nodes; AutoscaleError unless the answer is yes."""
+    """Ask the user before something is done to all nodes; AutoscaleError unless the answer is yes.
+
+    Where stdin is no terminal nobody is asked.
+    """
     meant = [list(hostnames or ()), list(node_names or ())]
     if ["*"] not in meant or not (sys.stdin and sys.stdin.isatty()):
         return

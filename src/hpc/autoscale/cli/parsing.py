@@ -1,7 +1,8 @@
 """From an object's methods to a command line, and from a command line to a call.
 
-Every public callable of the object is a sub-command; a method `x_parser(parser)` next to it adds the options of `x`.
-What a command does is not known here. Called by `azscale` and by the commands of integrations.
+Every public callable of the object is a sub-command; a method `x_parser(parser)` next to it adds
+the options of `x`. What a command does is not known here. Called by `azscale` and by the commands
+of integrations.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def commands_of(module: Any) -> Iterator[tuple[str, Callable[..., Any]]]:
 def default_config_path(
     project_name: str, module: Any, default_config: str | None = None
 ) -> str | None:
-    """Where the configuration is when the user does not say, if it is there."""
+    """The path of autoscale.json where the user names none; None when there is no such file."""
     home = (
         getattr(module, "autoscale_dir", None)
         or getattr(module, "autoscale_home", None)
@@ -84,7 +85,8 @@ def create_arg_parser(
 ) -> ArgumentParser:
     """A parser with a sub-command for every command of `module`.
 
-    All but `initconfig` take -c/--config, which has to be given when there is no file in the default place.
+    All but `initconfig` take -c/--config, which has to be given when there is no file in the
+    default place.
     """
     config_path = default_config_path(project_name, module, default_config)
     parser = ArgumentParser()
@@ -120,9 +122,10 @@ def _add_config_options(parser: ArgumentParser, config_path: str | None) -> None
 def main(
     argv: Iterable[str], project_name: str, module: Any, default_config: str | None = None
 ) -> None:
-    """Run one command. Ends with exit code 1 and one line on stderr when it fails, 3 when somebody holds the lock.
+    """Run one command.
 
-    AssertionError goes on up, for the sake of callers that test with it.
+    When it fails, the process ends with one line on stderr and exit code 1, or 3 when another
+    process holds the lock. AssertionError is raised, for the sake of callers that test with it.
     """
     try:
         run_command(list(argv), project_name, module, default_config)
@@ -133,7 +136,9 @@ def main(
 
 
 def fail(problem: Exception, rest: str, debug: bool = False) -> None:
-    """Say on one line what went wrong, and exit; with the stack trace only when it was asked for."""
+    """Say on one line of stderr what went wrong, and exit; with a stack trace when it was asked
+    for.
+    """
     text = one_line(problem)
     more = getattr(problem, "message", None)
     if isinstance(more, str) and more.strip() not in text:
@@ -160,9 +165,10 @@ def run_command(
     default_config: str | None = None,
     debug: bool = False,
 ) -> None:
-    """Parse, load the configuration, call the command. Help and exit code 1 when there is no command.
+    """Parse the arguments, load the configuration and call the command.
 
-    No command is run where the library is installed under both of its names.
+    Without a command it prints the help and exits with code 1. Where the library is installed under
+    both of its names no command is run.
     """
     parser = create_arg_parser(project_name, module, default_config)
     for hook in ("_top_level_options", "_invoke_autocomplete"):
@@ -190,14 +196,14 @@ def run_command(
 
 
 def _warn_of_doubts(path: str, config: dict[str, Any], module: Any) -> None:
-    """Say on stderr what is not wrong and yet likely to be a mistake."""
+    """Say on stderr what is valid in the configuration and yet likely to be a mistake."""
     names = [name for name, _ in commands_of(module)]
     for doubt in (*exposed_passwords(path), *unknown_commands(config, names)):
         warn("%s", doubt)
 
 
 class _Output:
-    """stdout, but for errors: the system does not say that it is stdout which cannot be written."""
+    """A stand-in for stdout whose errors say that it is stdout which cannot be written."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -226,7 +232,7 @@ class _Output:
 
 @contextmanager
 def _output_with_a_name() -> Iterator[None]:
-    """Within, an error of stdout says so; on leaving, all of it is written."""
+    """A context in which errors of stdout say so; on leaving, everything is written out."""
     stream, sys.stdout = sys.stdout, cast(TextIO, _Output(sys.stdout))
     try:
         yield
@@ -254,7 +260,7 @@ def _load(args: Namespace, debug: bool) -> dict[str, Any]:
 
 
 def start_logging(config: dict[str, Any], debug: bool) -> None:
-    """Log where the configuration says; where it says nothing, nowhere: stderr is for the user."""
+    """Log as the configuration says; where it says nothing, nowhere: stderr is the user's."""
     if debug:
         logging.initialize_logging({"logging": {"config": _LOUD}})
     elif logging.is_configured(config):

@@ -1,7 +1,7 @@
-"""`azscale`: the command line without an integration of its own.
+"""`azscale`: the command line for those who have no integration of their own.
 
-Without a driver it looks at the cluster and acts on nodes. With the key `driver` in autoscale.json it does all that the
-command line of an integration does, the repeated autoscale included.
+Without a driver it looks at the cluster and acts on nodes. With the key `driver` in autoscale.json
+it does all that the command line of an integration does, and can repeat autoscale.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any
 from hpc.autoscale._version import __version__
 from hpc.autoscale.autoscaler import PassSummary
 from hpc.autoscale.cli.autoscaling import SummaryReporter, stop_on_signals
+from hpc.autoscale.cli.base import Config
 from hpc.autoscale.cli.common import CommonCLI
 from hpc.autoscale.cli.costs import CostCommands
 from hpc.autoscale.cli.drivers import GenericDriver, load_driver
-from hpc.autoscale.cli.hooks import Config
 from hpc.autoscale.cli.parsing import (
     debugging,
     default_config_path,
@@ -26,7 +26,7 @@ from hpc.autoscale.cli.parsing import (
     fail,
     run_command,
 )
-from hpc.autoscale.cli.sizes import unknown_vm_sizes
+from hpc.autoscale.cli.unknown import unknown_vm_sizes
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandprinter import OutputFormat, print_demand
@@ -51,8 +51,8 @@ _COLUMNS = [
 class _AzScaleCLI(CommonCLI, CostCommands):
     """What `azscale` has with and without a driver.
 
-    `directory` is that of the configuration. Files that belong elsewhere go there while that place does not exist, so
-    that a first try needs no installation.
+    `directory` is that of the configuration. Files go there while the directory in which they
+    belong does not exist, so that a first try needs no installation.
     """
 
     def __init__(self, project_name: str = PROJECT_NAME, directory: str = "") -> None:
@@ -61,7 +61,9 @@ class _AzScaleCLI(CommonCLI, CostCommands):
 
     @property
     def autoscale_home(self) -> str:
-        """As of every command line where that directory exists, and else the directory of the configuration."""
+        """The home of every command line where that directory exists; else that of the
+        configuration.
+        """
         home = super().autoscale_home
         return self._directory if self._directory and not os.path.isdir(home) else home
 
@@ -97,7 +99,8 @@ class _AzScaleCLI(CommonCLI, CostCommands):
             config.pop("driver", None)
         home = self.autoscale_home
         lock_file, log_config = (os.path.join(home, n) for n in ("scalelib.lock", "logging.conf"))
-        # where there is no place for a lock, the default is good enough; and nobody else brings a log configuration
+        # where there is no place for a lock, the default is good enough; and nobody else brings a
+        # log configuration
         if config["lock_file"] == lock_file and not os.path.isdir(home):
             del config["lock_file"]
         if config["logging"]["config_file"] == log_config and not os.path.exists(log_config):
@@ -106,7 +109,7 @@ class _AzScaleCLI(CommonCLI, CostCommands):
     def _node_mgr(
         self, config: Config, driver: SchedulerDriver | None = None, force: bool = False
     ) -> NodeManager:
-        """As of every command line; says, once, which VM sizes the configuration may have misspelt."""
+        """The node manager; warns once of VM sizes that the configuration may have misspelt."""
         node_mgr = super()._node_mgr(config, driver, force)
         selects = [resource["select"] for resource in config.get("default_resources") or []]
         for index, select in enumerate(selects):
@@ -172,7 +175,7 @@ class ScaleLibCLI(_AzScaleCLI):
 
 
 class DriverCLI(_AzScaleCLI):
-    """`azscale` with the driver that the configuration names."""
+    """`azscale` with the scheduler driver that the configuration names."""
 
     def __init__(self, project_name: str = PROJECT_NAME, directory: str = "") -> None:
         super().__init__(project_name, directory)
@@ -216,7 +219,8 @@ class DriverCLI(_AzScaleCLI):
         long: bool = False,
         interval: float | None = None,
     ) -> DemandResult:
-        """Runs the whole cycle, once or again and again: creates, joins and deletes nodes as jobs need them."""
+        """Runs the whole cycle, once or again and again: creates, joins and deletes nodes as jobs
+        need them."""
         if interval is None:
             reporter = SummaryReporter(errors=False)  # the last line is about them
             with stop_on_signals():
@@ -249,7 +253,7 @@ class _LoopReporter(SummaryReporter):
         self._long = long
 
     def pass_finished(self, summary: PassSummary) -> None:
-        """The demand and the summary; completion is brought up to date."""
+        """Print the demand and the summary, and bring completion up to date."""
         if summary.demand:
             self._cli._warn_of_columns(summary.demand)
             print_demand(
@@ -264,7 +268,8 @@ def _configured_interval(config: Config) -> float:
     seconds = (config.get("autoscale") or {}).get("interval")
     if seconds is None:
         raise ConfigurationException(
-            "autoscale.interval: expected seconds from pass to pass, here or after --interval, found neither"
+            "autoscale.interval: expected seconds from pass to pass, here or after --interval,"
+            " found neither"
         )
     return float(seconds)
 
@@ -280,7 +285,7 @@ def _seconds(text: str) -> float:
 
 
 def console_main() -> None:
-    """`azscale`."""
+    """The program `azscale`: runs the command of this process, and exits."""
     try:
         main()
         sys.stdout.flush()
@@ -295,7 +300,8 @@ def console_main() -> None:
 def main(argv: Iterable[str] | None = None, default_config: str | None = None) -> None:
     """Run one command of `azscale`; by default the one given to this process.
 
-    Ends with exit code 1 and one line on stderr when the command fails, 3 when another process holds the lock.
+    Ends with exit code 1 and one line on stderr when the command fails, 3 when another process
+    holds the lock.
     """
     args = list(sys.argv[1:] if argv is None else argv)
     if args and os.path.isfile(args[0]):  # how some launchers pass their own name
@@ -338,7 +344,7 @@ def _command_line_for(args: list[str], default_config: str | None) -> CommonCLI:
 
 
 def _config_path(args: list[str]) -> str | None:
-    """The argument of -c/--config; also on a line that is being completed."""
+    """The argument of -c/--config; while a line is being completed, that of the line."""
     if "_ARGCOMPLETE" in os.environ:
         args = os.environ.get("COMP_LINE", "").split()[1:]
     parser = ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)

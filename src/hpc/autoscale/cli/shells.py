@@ -1,4 +1,4 @@
-"""The command shell: Python with the cluster at hand, and history and completion as in any other shell."""
+"""The command shell: Python with the cluster at hand, with history and completion."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from argparse import REMAINDER, ArgumentParser
 from collections.abc import Mapping
 from typing import Any
 
-from hpc.autoscale.cli.hooks import Config
-from hpc.autoscale.cli.options import CommandLine
+from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.errors import AutoscaleError, unreadable
 from hpc.autoscale.hpctypes import Memory, Size
 from hpc.autoscale.job.job import Job
@@ -24,9 +23,10 @@ HISTORY_FILE = os.path.join("~", ".azurehpchistory")
 
 
 class ReraiseAssertionInterpreter(code.InteractiveConsole):
-    """A console out of which AssertionError and SyntaxError are raised, where others are only shown.
+    """A console out of which AssertionError and SyntaxError are raised, where others are only
+    shown.
 
-    `reraise` False makes it show those as well, as somebody who types would want it.
+    With `reraise` False it shows those as well, as somebody who types would want it.
     """
 
     def __init__(
@@ -39,12 +39,12 @@ class ReraiseAssertionInterpreter(code.InteractiveConsole):
         self.reraise = reraise
 
     def showtraceback(self) -> None:
-        """Show what was raised, or raise it."""
+        """Show the error that was raised, or raise an AssertionError on."""
         self._raise_if_wanted()
         super().showtraceback()
 
     def showsyntaxerror(self, filename: str | None = None, **kwargs: Any) -> None:
-        """Show a syntax error, or raise it."""
+        """Show the SyntaxError, or raise it on."""
         self._raise_if_wanted()
         super().showsyntaxerror(filename, **kwargs)
 
@@ -55,7 +55,7 @@ class ReraiseAssertionInterpreter(code.InteractiveConsole):
 
 
 class ShellCommands(CommandLine):
-    """shell."""
+    """The command shell."""
 
     def shell_parser(self, parser: ArgumentParser) -> None:
         """Options of shell."""
@@ -93,7 +93,10 @@ def shell(config: Mapping[str, Any], shell_locals: dict[str, Any], script: str |
 
 
 def _start_readline(shell_locals: dict[str, Any]) -> int | None:
-    """Completion over the names, and the lines of earlier shells; how many there were, None without readline."""
+    """Offer completion over the names, and the lines of earlier shells.
+
+    The result is how many such lines there are; None where Python has no readline.
+    """
     try:
         import readline
         import rlcompleter
@@ -111,7 +114,7 @@ def _start_readline(shell_locals: dict[str, Any]) -> int | None:
 
 
 def _save_history(known: int | None) -> None:
-    """Append what was typed in this shell, for the owner's eyes only."""
+    """Append the lines that were typed in this shell, in a file for its owner alone."""
     if known is None:
         return
     import readline

@@ -1,7 +1,10 @@
-"""Columns, resources and nodearrays that somebody named on a command line and that nothing has: likely typos.
+"""Names that somebody gave to a command or wrote into a configuration, and that nothing has.
 
-Either may exist elsewhere, on nodes that are not there now or in another cluster, so these are doubts and no errors.
-What is said is for stderr. Called by the commands that take `-o` and `-C`.
+Columns, resources and nodearrays may exist elsewhere, on nodes that are not there now or in another
+cluster, so an unknown one is a doubt and no error: what is returned is a sentence for stderr. VM
+sizes are known from the catalogue, in any region, and from the cluster, which may have newer ones.
+A size may be newer than both, so for a configuration an unknown one is a doubt as well; in what a
+user asks of a command it is an error.
 """
 
 from __future__ import annotations
@@ -11,8 +14,9 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from hpc.autoscale.config.naming import NODEARRAYS, values_named
-from hpc.autoscale.errors import did_you_mean
+from hpc.autoscale.errors import ConfigurationException, did_you_mean
 from hpc.autoscale.job.demandprinter.columns import JOB_IDS, all_column_names, parse_column
+from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints import (
     MinResourcePerNode,
@@ -26,7 +30,7 @@ from hpc.autoscale.node.node import Node
 def unknown_columns(
     columns: Iterable[str], nodes: Sequence[Node], buckets: Sequence[NodeBucket]
 ) -> list[str]:
-    """A sentence on each column for which none of the nodes, and none that could be started, has a value."""
+    """A sentence on each column that no node has a value for, and no bucket's example node."""
     names = {text: parse_column(text).name for text in columns if text != "all"}
     if not names:
         return []
@@ -51,8 +55,10 @@ def _names_of_buckets() -> Iterator[str]:
 def unknown_in_constraints(
     given: Sequence[dict[str, Any]], nodes: Sequence[Node], buckets: Sequence[NodeBucket]
 ) -> list[str]:
-    """A sentence on each resource and each nodearray in constraints, as JSON, that no node has, and none that could be
-    started."""
+    """A sentence on each unknown resource and each unknown nodearray in constraints, given as JSON.
+
+    Unknown is what no node has, and no bucket's example node.
+    """
     resources = _unknown_resources(get_constraints(given), nodes, buckets)
     return [*resources, *_unknown_nodearrays(given, nodes, buckets)]
 
@@ -70,7 +76,10 @@ def _unknown_nodearrays(
     known = list(dict.fromkeys(every))
     for name in named:
         if not any(fnmatchcase(each, name) for each in known):
-            yield f"no node is in a nodearray {name!r}, and none could be{did_you_mean(name, known)}"
+            yield (
+                f"no node is in a nodearray {name!r}, and none could"
+                f" be{did_you_mean(name, known)}"
+            )
 
 
 def _unknown_resources(
@@ -93,3 +102,28 @@ def _resources_named(constraints: Iterable[NodeConstraint]) -> Iterator[str]:
         if isinstance(constraint, MinResourcePerNode | NodeResourceConstraint):
             yield constraint.attr
         yield from _resources_named(constraint.get_children())
+
+
+def check_vm_sizes(constraints: Any, where: str, buckets: Iterable[NodeBucket] = ()) -> None:
+    """ConfigurationException for the first unknown `node.vm_size` in constraints (JSON)."""
+    for unknown in unknown_vm_sizes(constraints, where, buckets):
+        raise ConfigurationException(unknown)
+
+
+def unknown_vm_sizes(
+    constraints: Any, where: str, buckets: Iterable[NodeBucket] = ()
+) -> Iterator[str]:
+    """A sentence on each `node.vm_size` in constraints, given as JSON, that no known size
+    matches."""
+    if isinstance(constraints, list) and len(constraints) == 1:
+        constraints = constraints[0]
+    named = list(values_named(constraints, ("node.vm_size",), where))
+    if not named:
+        return
+    known = dict.fromkeys([*(b.vm_size for b in buckets), *vm_sizes.all_possible_vm_sizes()])
+    for place, size in named:
+        if size not in known and not any(fnmatchcase(each, size) for each in known):
+            yield (
+                f"{place}: expected a VM size of the catalogue or of the cluster, found {size!r}"
+                f"{did_you_mean(size, known)}"
+            )

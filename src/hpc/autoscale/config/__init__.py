@@ -1,7 +1,7 @@
 """The configuration of the library, autoscale.json: reading, checking, timeouts and secrets.
 
-What the settings do belongs to those who use them. `load_config`, `check_config`, `resolve_secrets` and `redact` are
-what the rest of the library and integrations call.
+What the settings do belongs to those who use them. `load_config`, `check_config`, `resolve_secrets`
+and `redact` are what the rest of the library and integrations call.
 """
 
 from typing import TYPE_CHECKING

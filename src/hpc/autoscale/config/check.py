@@ -1,8 +1,8 @@
-"""Is this configuration what we expect, and if not, what exactly is wrong?
+"""Whether a configuration is what the library expects, and if not, what exactly is wrong.
 
-`schema.json` says what is expected; this module turns the first violation into one line. What depends on the cluster
-(names of nodearrays, constraints) is checked by those who know it. Called by the command line and the loop before they
-begin.
+`schema.json` says what is expected; this module turns the first violation into one line. What
+depends on the cluster (names of nodearrays, constraints) is checked by those who know it. Called by
+the command line and the loop before they begin.
 """
 
 import functools
@@ -16,7 +16,8 @@ from hpc.autoscale.redaction import is_secret, redact
 
 _MODIFIERS = ("add", "subtract", "multiply", "divide", "divide_floor")
 
-# Integrations add keys of their own in these places ("" is the top), so only what looks like a typo is refused there.
+# Integrations add keys of their own in these places ("" is the top), so only what looks like a typo
+# is refused there.
 _SHARED_SECTIONS = ("", "autoscale", "output-columns")
 
 _TYPES = {
@@ -33,8 +34,9 @@ _TYPES = {
 def check_config(config: Mapping[str, Any]) -> None:
     """Raise ConfigurationException if something is wrong with the configuration.
 
-    Its text is one line about the first thing that is wrong: where (`default_resources[2].name`), what was expected,
-    what was found instead, and what was probably meant. Secrets are not shown.
+    Its text is one line about the first thing that is wrong: where it is
+    (`default_resources[2].name`), what was expected, what was found, and what was probably meant.
+    Secrets are not shown.
     """
     import fastjsonschema
 
@@ -50,9 +52,9 @@ def check_config(config: Mapping[str, Any]) -> None:
 
 
 def unknown_commands(config: Mapping[str, Any], commands: Iterable[str]) -> list[str]:
-    """A sentence on each command that `output-columns` names and that is none, neither here nor among these.
+    """A sentence on each command in `output-columns` that is neither ours nor among `commands`.
 
-    It may be a command of another command line that reads the same file, so it is no error.
+    It may be a command of another program that reads the same file, so it is no error.
     """
     known = {*config_schema()["properties"]["output-columns"]["properties"], *commands}
     return [
@@ -64,7 +66,10 @@ def unknown_commands(config: Mapping[str, Any], commands: Iterable[str]) -> list
 
 @functools.cache
 def config_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 7) of autoscale.json. `expected` in it is our own keyword, for error messages."""
+    """The JSON Schema (draft 7) of autoscale.json.
+
+    The keyword `expected` in it is our own: what an error message says was expected.
+    """
     schema: dict[str, Any] = json.loads(Path(__file__).with_name("schema.json").read_text("utf-8"))
     return schema
 
@@ -80,7 +85,7 @@ def _validator() -> Callable[[Mapping[str, Any]], Any]:
 
 
 def _explain(where: str, e: Any) -> str:
-    """The line about a violation `e`, a JsonSchemaValueException."""
+    """The line of text about a violation; `e` is a JsonSchemaValueException."""
     if e.rule in ("additionalProperties", "required"):
         return _explain_keys(where, e.definition, e.value)
     expected = e.definition.get("expected") or _expected(e.rule, e.rule_definition)
@@ -93,7 +98,7 @@ def _explain(where: str, e: Any) -> str:
 
 
 def _explain_keys(where: str, schema: Mapping[str, Any], found: Mapping[str, Any]) -> str:
-    """The line about a key that is unknown or else one that is missing."""
+    """The line of text about a key that is unknown, or else about one that is missing."""
     known = schema["properties"]
     unknown = next((k for k in found if k not in known and not k.startswith("_")), None)
     if unknown:
@@ -141,10 +146,11 @@ def _check_typos(section: str, config: Mapping[str, Any]) -> None:
 
 
 def _is_typo(key: str, known: str) -> bool:
-    """Whether the key is the known one but for its separators and case, or for one slip of the finger.
+    """Whether a key is a known one but for its separators and case, or for one slip of the finger.
 
-    A slip is a letter too many, too few or other, or two that changed places. Short words are often one letter apart
-    without being typos, so there only the first counts.
+    A slip is a letter too many, a letter too few, another letter, or two letters that changed
+    places. Short words are often one letter apart without being typos, so for them only separators
+    and case count.
     """
     if _letters(key) == _letters(known):
         return True

@@ -1,7 +1,7 @@
-"""Reading autoscale.json: files, the files that they include, and how several are merged into one.
+"""Reading autoscale.json: files, the files that they include, and merging several into one.
 
-The result is a plain dict. Whether it makes sense does not belong here (`check`). Called through `load_config`, by the
-command line and by integrations.
+The result is a plain dict. Whether it makes sense is checked elsewhere (`check`). Called through
+`load_config`, by the command line and by integrations.
 """
 
 import os
@@ -14,11 +14,12 @@ Source = str | os.PathLike[str] | Mapping[str, Any]
 
 
 def load_config(*configs: Source) -> dict[str, Any]:
-    """Merge configurations, later ones over earlier ones, into a new dict whose nested values may be shared.
+    """Merge configurations, later ones over earlier ones, into a new dict.
 
-    Each one is a mapping or the path of a JSON file. A file may have `"include": [paths]`, relative to itself; what it
-    includes goes over it. ConfigurationException when a file cannot be read, is not a JSON object or has a key twice in
-    one object, CircularIncludeError when files include each other.
+    Each one is a mapping or the path of a JSON file. A file may have `"include": [paths]`, relative
+    to itself; what it includes goes over it. Nested values may be shared with the mappings given.
+    ConfigurationException when a file cannot be read, is not a JSON object or has a key twice in
+    one object; CircularIncludeError when files include each other.
     """
     merged: dict[str, Any] = {}
     for config in configs:
@@ -28,7 +29,10 @@ def load_config(*configs: Source) -> dict[str, Any]:
 
 
 def merge(left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str, Any]:
-    """Both in a new dict: lists are joined without duplicates, objects merged; in other conflicts right wins."""
+    """Two configurations as one new dict.
+
+    Lists are joined without duplicates and objects are merged; in other conflicts `right` wins.
+    """
     merged = dict(left)
     for key, value in right.items():
         merged[key] = _merged(merged[key], value) if key in merged else value
@@ -56,7 +60,10 @@ def _read(path: str, chain: tuple[str, ...]) -> dict[str, Any]:
 
 
 def files_of(path: str | os.PathLike[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """A configuration file and those that it includes, each with what itself says. Raises as `load_config` does."""
+    """A configuration file and those that it includes, each with its own content.
+
+    Raises ConfigurationException and CircularIncludeError as `load_config` does.
+    """
     yield from _files(os.path.abspath(path), ())
 
 
@@ -73,7 +80,7 @@ def _beside(path: str, include: str) -> str:
 
 
 def _parsed(chain: tuple[str, ...]) -> dict[str, Any]:
-    """What the last file of the chain says, its includes aside."""
+    """The content of the last file of the chain, without the files that it includes."""
     import json
 
     *including, path = chain
@@ -93,7 +100,7 @@ def _parsed(chain: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object; ValueError when a key stands in it twice, of which JSON would take the last without a word."""
+    """A JSON object made of its pairs; ValueError when a key stands in it twice."""
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:

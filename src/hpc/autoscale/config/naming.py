@@ -1,7 +1,7 @@
-"""Names in a configuration that can be held against a cluster only once that has been read: its nodearrays.
+"""Names in a configuration that can be checked only when the cluster has been read: nodearrays.
 
-A name that is misspelt sets nothing, and nothing says so; but a file may be shared by clusters that differ, so it is a
-doubt and no error. The node manager asks; the command line tells people.
+A misspelt name has no effect and raises no error; but a file may be shared by clusters that differ,
+so it is a doubt and no error. The node manager asks; the command line tells people.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -38,7 +38,10 @@ def unknown_nodearrays(config: Mapping[str, Any], known: Collection[str]) -> lis
 def values_named(
     constraints: Any, keys: Collection[str], where: str = ""
 ) -> Iterator[tuple[str, str]]:
-    """The texts that constraints, as JSON, have under one of the keys, each with its place; at any depth."""
+    """The texts that constraints, as JSON, have under one of `keys`, each with its place.
+
+    They are found at any depth.
+    """
     if isinstance(constraints, list | tuple):
         for index, item in enumerate(constraints):
             yield from values_named(item, keys, f"{where}[{index}]")

@@ -1,7 +1,7 @@
 """The credentials for the CycleCloud server, and where they come from.
 
-How they are used does not belong here. Called by the binding when it connects, and by everything that prints a
-configuration (`redact`).
+How they are used does not belong here. Called by the binding when it connects, and by everything
+that prints a configuration (`redact`).
 """
 
 import json
@@ -23,7 +23,7 @@ _FIELDS = ("url", "username", "password")
 
 @dataclass(frozen=True)
 class Credentials:
-    """Where the server is and who we are there. Shown without the password."""
+    """The address of the server, and user name and password; its text form has no password."""
 
     url: str
     username: str
@@ -33,10 +33,11 @@ class Credentials:
 def resolve_secrets(config: Mapping[str, Any]) -> Credentials:
     """The credentials that the configuration leads to.
 
-    Each of url, username and password comes from the first that has it: the key of that name, the environment variable
-    CYCLECLOUD_URL, CYCLECLOUD_USERNAME or CYCLECLOUD_PASSWORD, the JSON object in the file named by `credentials_file`,
-    which nobody but its owner may be able to read. ConfigurationException when one is found nowhere, is not a text, or
-    when the file cannot be used.
+    Each of url, username and password comes from the first that has it: the key of that name, the
+    environment variable CYCLECLOUD_URL, CYCLECLOUD_USERNAME or CYCLECLOUD_PASSWORD, the JSON object
+    in the file named by `credentials_file`, which nobody but its owner may be able to read.
+    ConfigurationException when one is found nowhere, is not a text, or when the file cannot be
+    used.
     """
     found: dict[str, Any] = {
         name: config.get(name) or os.environ.get(_variable(name)) for name in _FIELDS
@@ -51,12 +52,15 @@ def resolve_secrets(config: Mapping[str, Any]) -> Credentials:
 
 
 def exposed_passwords(path: str | os.PathLike[str]) -> list[str]:
-    """A sentence on each configuration file, of this one and those it includes, that has a password in it and can be read
-    by everybody on this machine."""
+    """A sentence on each configuration file that has a password and can be read by everybody.
+
+    Looked at are the file of this path and those that it includes.
+    """
     if sys.platform == "win32":
         return []
     return [
-        f"{file} has a password in it and can be read by everybody (mode {mode:04o}): run chmod 600 {file}, or keep"
+        f"{file} has a password in it and can be read by everybody (mode {mode:04o}): run chmod"
+        f" 600 {file}, or keep"
         " the password in CYCLECLOUD_PASSWORD or in the file that credentials_file names"
         for file, config in files_of(path)
         if config.get("password") and (mode := stat.S_IMODE(os.stat(file).st_mode)) & stat.S_IROTH
@@ -70,7 +74,8 @@ def _variable(name: str) -> str:
 def _check(name: str, value: object) -> None:
     if not value:
         raise ConfigurationException(
-            f"{name} of the CycleCloud server is not set: expected it in the configuration, in the environment"
+            f"{name} of the CycleCloud server is not set: expected it in the configuration, in the"
+            " environment"
             f" ({_variable(name)}) or in the file that credentials_file names"
         )
     if not isinstance(value, str):

@@ -1,6 +1,7 @@
 """How long a node may be idle, and how long it may take to boot, as the configuration says.
 
-What happens to a node whose time is over does not belong here. Called by the node history, the calculator and drivers.
+What happens to a node whose time is over does not belong here. Called by the node history, the
+calculator and drivers.
 """
 
 import math
@@ -31,9 +32,10 @@ def parse_timeout(
 ) -> int:
     """Seconds under a key of the configuration.
 
-    The value is a number, a number as text, or an object with such values by nodearray and for `default`, which counts
-    where the nodearray is missing; an entry that is there and null, empty or 0 means `default_value`. Parts of a second are
-    dropped. ConfigurationException for anything else and for a negative number.
+    The value is a number, a number as text, or an object with such values by nodearray and for
+    `default`, which counts where the nodearray is missing; an entry that is there and null, empty
+    or 0 means `default_value`. Parts of a second are dropped. ConfigurationException for anything
+    else and for a negative number.
     """
     value = config.get(timeout_key)
     if value is None:

@@ -1,7 +1,8 @@
-"""The published `azurecost`: what an hour of a VM size costs, and what the nodearrays of a cluster have cost.
+"""The published `azurecost`: prices per hour of VM sizes, and the costs of a cluster's nodearrays.
 
-Prices are Azure's retail prices, or the catalogue's while the price service cannot be reached. Usage is what CycleCloud
-reports. Cost reports of integrations call this; importing it and making an object of it read nothing.
+Prices are Azure's retail prices, or the catalogue's while the price service cannot be reached.
+Usage is what CycleCloud reports. Cost reports of integrations call this; importing it and making an
+object of it read nothing.
 """
 
 import csv
@@ -33,7 +34,7 @@ from hpc.autoscale.cost.formats import (
     az_job_t,
 )
 from hpc.autoscale.cost.rates import Item, catalogue_item, choose, rate_of, text_of
-from hpc.autoscale.cost.report import Machine, hourly_rows, interval_rows
+from hpc.autoscale.cost.report import PriceKey, hourly_rows, interval_rows
 from hpc.autoscale.cost.retail import API, RetailPrices
 from hpc.autoscale.errors import ConfigurationException, did_you_mean
 from hpc.autoscale.hpctypes import Location, VMSize
@@ -46,11 +47,12 @@ _GRANULARITIES = ("total", "daily", "hourly")
 
 
 class azurecost:
-    """Costs of the cluster `cluster_name` of the configuration; ClusterNameMissing (a ValueError) without one.
+    """Costs of the cluster `cluster_name` of the configuration; ClusterNameMissing (a ValueError)
+    without one.
 
-    `cost.cache_root` says where answers of the price service are kept, instead of the user's cache directory. `prices_url`,
-    or `cost.prices_url` of the configuration, is another price service than Azure's, for a mirror or a test; `pacing` is
-    how patiently servers are asked.
+    `cost.cache_root` says where answers of the price service are kept, instead of the user's cache
+    directory. `prices_url`, or `cost.prices_url` of the configuration, is another price service
+    than Azure's, for a mirror or a test; `pacing` is how patiently servers are asked.
     """
 
     def __init__(
@@ -85,30 +87,31 @@ class azurecost:
         return az_array_hourly_t if self.check_cost_avail() else az_array_hourly_retail_t
 
     def check_cost_avail(self, start: Moment | None = None, end: Moment | None = None) -> bool:
-        """Whether a subscription's own prices are to be had: never, so that every row is of the retail kind."""
+        """False: a subscription's own prices cannot be had, so every row is of the retail kind."""
         return False
 
     def do_meter_lookup(self, *args: Any, **kwargs: Any) -> None:
-        """Published, and without effect: meters are those of the retail prices."""
+        """Do nothing. Published for callers of upstream: meters are those of the retail prices."""
 
     # -- prices
 
     def get_job(self, sku_name: str, region: str, spot: bool) -> az_job_retail_t:
         """What an hour of a machine costs. `rate` is a number above 0.
 
-        Its `meter` begins with "offline catalogue" when the price is not the service's. Raises PriceUnknown when the
-        service has no such price, and other CostErrors when it cannot be asked and the catalogue has none either.
+        Its `meter` begins with "offline catalogue" when the price is not the service's. Raises
+        PriceUnknown when the service has no such price, and other CostErrors when it cannot be
+        asked and the catalogue has none either.
         """
-        return self._priced(Machine(sku_name, region, bool(spot), windows=False))
+        return self._priced(PriceKey(sku_name, region, bool(spot), windows=False))
 
     def get_retail_rate(
         self, armskuname: str, armregionname: str, spot: bool, windows: bool = False
     ) -> Item | None:
-        """The item of the Retail Prices API for a machine without Windows, or with; None when the service has none.
+        """The item of the Retail Prices API for a machine with or without Windows.
 
-        Spot prices are answered with spot prices only. While the service cannot be reached the item is made from the
-        catalogue; PriceServiceUnavailable when that has no price. PriceServiceRefused when the service wants no such
-        question.
+        None when the service has none. A spot price is never answered with another price. While the
+        service cannot be reached the item is made from the catalogue; PriceServiceUnavailable when
+        that has no price. PriceServiceRefused when the service says that the question is wrong.
         """
         size, region = _name(armskuname, "a VM size"), _name(armregionname, "a region")
         size, region = vm_sizes.VM_SIZES.usual_name(size), region.lower()
@@ -124,21 +127,30 @@ class azurecost:
         return None if chosen is None else {**chosen}  # the caller's own
 
     def get_info_from_retail(self, meterId: str) -> list[tuple[str, str]]:
-        """The (VM size, region) pairs that a meter is for. The catalogue has no meters: CostError without the service."""
+        """The (VM size, region) pairs that a meter is for.
+
+        The catalogue has no meters, so CostError when the service cannot be asked.
+        """
         items = self._prices.of_meter(_name(meterId, "the id of a meter"))
         return [(text_of(item, "armSkuName"), text_of(item, "armRegionName")) for item in items]
 
     # -- usage
 
     def get_nodearray(self, fout: TextIO, start: Moment, end: Moment) -> None:
-        """Write what each VM size of each nodearray has cost between two times, as CSV without a header.
+        """Write what each VM size of each nodearray has cost between two times, as CSV without a
+        header.
 
-        A cell of which the value is not known is empty. Raises as `get_usage` does, before anything is written.
+        A cell of which the value is not known is empty. Raises as `get_usage` does, before anything
+        is written.
         """
         csv.writer(fout).writerows(self.nodearray_rows(start, end))
 
     def get_nodearray_hourly(self, fout: TextIO, start: Moment, end: Moment) -> None:
-        """As `get_nodearray`, hour by hour."""
+        """Write, for each hour, what each VM size of each nodearray has cost, as CSV without a
+        header.
+
+        Otherwise it is like `get_nodearray`.
+        """
         csv.writer(fout).writerows(self.nodearray_hourly_rows(start, end))
 
     def nodearray_rows(self, start: Moment, end: Moment) -> list[az_array_retail_t]:
@@ -154,10 +166,11 @@ class azurecost:
         return [row for interval in usage.usage for row in hourly_rows(interval, price)]
 
     def get_usage(self, start: Moment, end: Moment, granularity: str) -> dict[str, Any]:
-        """CycleCloud's usage report: `{"usage": [{"start", "end", "total", "breakdown"}, …]}`, with details.
+        """CycleCloud's usage report: `{"usage": [{"start", "end", "total", "breakdown"}, …]}`, with
+        details.
 
-        `granularity` is total, daily or hourly. Raises InvalidQuestion, ConfigurationException when the server or our
-        credentials are not configured, and CycleCloudError.
+        `granularity` is total, daily or hourly. Raises InvalidQuestion, ConfigurationException when
+        the server or our credentials are not configured, and CycleCloudError.
         """
         return self._usage(start, end, granularity).to_dict()
 
@@ -165,7 +178,8 @@ class azurecost:
         if granularity not in _GRANULARITIES:
             guess = did_you_mean(str(granularity), _GRANULARITIES)
             raise InvalidQuestion(
-                f"granularity: expected one of {', '.join(_GRANULARITIES)}, found {granularity!r}{guess}"
+                f"granularity: expected one of {', '.join(_GRANULARITIES)}, found"
+                f" {granularity!r}{guess}"
             )
         begin, finish = _utc(start, "start"), _utc(end, "end")
         if begin >= finish:
@@ -187,8 +201,8 @@ class azurecost:
 
     # -- from machines to rates
 
-    def _priced(self, machine: Machine) -> az_job_retail_t:
-        size, region, spot, windows = machine
+    def _priced(self, key: PriceKey) -> az_job_retail_t:
+        size, region, spot, windows = key
         item = self.get_retail_rate(size, region, spot, windows)
         if item is None:
             raise PriceUnknown(size, region, spot)
@@ -203,10 +217,13 @@ class azurecost:
             text_of(item, "currencyCode"),
         )
 
-    def _rate(self, machine: Machine) -> az_job_retail_t | None:
-        """The price for a row of a report, in which one machine without a price must not cost the others theirs."""
+    def _rate(self, key: PriceKey) -> az_job_retail_t | None:
+        """The price for a row of a report; None, with a warning, when it cannot be had.
+
+        So a machine without a price does not keep the other rows from theirs.
+        """
         try:
-            return self._priced(machine)
+            return self._priced(key)
         except CostError as error:
             logging.warning("In the cost report without a price: %s", error)
             return None
@@ -230,7 +247,7 @@ def _cluster_name(config: Mapping[str, Any]) -> str:
 
 
 def _setting(config: Mapping[str, Any], key: str, expected: str) -> str | None:
-    """A text in the section `cost` of the configuration, if it is there."""
+    """A text in the section `cost` of the configuration; None when it is not there."""
     section = config.get("cost") or {}
     if not isinstance(section, Mapping):
         raise ConfigurationException(f"cost: expected an object, found {section!r}")
@@ -247,7 +264,7 @@ def _name(value: object, expected: str) -> str:
 
 
 def _utc(value: Moment, name: str) -> datetime:
-    """The time as one in UTC. Raises InvalidQuestion."""
+    """A time converted to UTC; `name` is for the text of InvalidQuestion, when it is no time."""
     try:
         if isinstance(value, str):
             value = datetime.fromisoformat(value.strip())

@@ -1,7 +1,9 @@
-"""Answers of the price service, kept for two days in memory and in files that only their owner can read.
+"""Answers of the price service, kept for two days in memory and in files that only their owner can
+read.
 
-A cache never stands in the way: what cannot be read counts as absent, what cannot be written is kept in memory, and an
-entry appears whole or not at all, so that several processes can share a directory. `retail` is what calls it.
+A cache never stands in the way: what cannot be read counts as absent, what cannot be written is
+kept in memory, and an entry appears whole or not at all, so that several processes can share a
+directory. `retail` is what calls it.
 """
 
 import contextlib
@@ -21,9 +23,9 @@ EXPIRY = 172_800.0
 
 
 def default_directory(cache_root: str | None) -> str | None:
-    """`retail` in the configured directory, else in the library's own below the user's cache directory.
+    """The directory of cached prices: `retail` in `cache_root`, else in the user's cache directory.
 
-    None where the user has no home.
+    None where the user has no home directory.
     """
     if cache_root:
         return os.path.join(os.path.expanduser(cache_root), "retail")
@@ -34,7 +36,10 @@ def default_directory(cache_root: str | None) -> str | None:
 
 
 class ResponseCache:
-    """JSON values by key, in `directory` (None: in memory only). Nothing is opened or made until it is used."""
+    """JSON values by key, in files of `directory`, or in memory only when that is None.
+
+    Nothing is opened or made until it is used.
+    """
 
     def __init__(self, directory: str | None, expiry: float = EXPIRY) -> None:
         self.directory = directory
@@ -53,7 +58,10 @@ class ResponseCache:
         return known[1]
 
     def put(self, key: str, value: Any) -> None:
-        """Keep a value. An empty one stays in memory: that there is no price yet need not hold for two days."""
+        """Keep a value. An empty one is kept in memory only.
+
+        A price that does not exist yet may exist before the two days of a file are over.
+        """
         now = clock.time()
         self._memory[key] = (now, value)
         if value and self._is_usable():
@@ -86,19 +94,19 @@ class ResponseCache:
         return None
 
     def _write(self, key: str, entry: Any) -> None:
-        """Write beside and rename over, so that nobody ever reads half an entry."""
-        descriptor, draft = tempfile.mkstemp(suffix=".tmp", dir=self.directory)  # of mode 0600
+        """Write a file beside the entry and rename it over it, so that nobody reads half of one."""
+        descriptor, temporary = tempfile.mkstemp(suffix=".tmp", dir=self.directory)  # of mode 0600
         try:
             with open(descriptor, "w", encoding="utf-8") as file:
                 json.dump(entry, file)
-            os.replace(draft, self._path(key))
+            os.replace(temporary, self._path(key))
         except OSError:
             with contextlib.suppress(OSError):
-                os.unlink(draft)
+                os.unlink(temporary)
             raise
 
     def _is_usable(self) -> bool:
-        """Whether files may be used, decided when first asked; makes the directory."""
+        """Whether files may be used; decided, and the directory made, at the first question."""
         if self.directory is not None and not self._checked:
             self._checked = True
             try:
@@ -116,7 +124,7 @@ class ResponseCache:
 
 
 def _danger(status: os.stat_result) -> str:
-    """Why somebody else could put prices of his own into the directory; empty when nobody can."""
+    """Why another user could put prices of his own into the directory; empty when nobody could."""
     if not stat.S_ISDIR(status.st_mode):
         return "is not a directory"
     if sys.platform != "win32":

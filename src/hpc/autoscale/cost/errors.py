@@ -26,7 +26,11 @@ class ClusterNameMissing(ConfigurationException, ValueError):
 
 
 class InvalidQuestion(CostError):
-    """A question that has no answer: no VM size, no region, a time that is none, a period that ends before it begins."""
+    """A question that has no answer.
+
+    For example it names no VM size or no region, a time that is none, or a period that ends before
+    it begins.
+    """
 
 
 class PriceUnknown(CostError):
@@ -50,11 +54,15 @@ class PriceServiceError(CostError):
 
 
 class PriceServiceUnavailable(PriceServiceError):
-    """No answer that could be used: nobody there, an unknown certificate, a broken service, somebody else's page."""
+    """The price service gave no answer that could be used.
+
+    Nobody answered, the certificate is not trusted, the service is broken, or the page was
+    another's.
+    """
 
 
 class PriceServiceRefused(PriceServiceError):
-    """The service answered that it will not answer this (4xx); `status_code` and its words."""
+    """The service answered with a status 4xx, which `status_code` has; the text has its words."""
 
     def __init__(self, url: str, status_code: int, message: str) -> None:
         self.status_code = status_code

@@ -1,14 +1,15 @@
-"""The rows that cost reports consist of: named tuples whose field order is published, as are their names.
+"""The rows that cost reports consist of: named tuples whose field order is published, as are their
+names.
 
-The `retail` ones are made of prices that everybody pays. The others have two more columns, for a subscription's own
-prices. Pure declarations; `azurecost` fills them.
+The `retail` ones are made of prices that everybody pays. The others have two more columns, for a
+subscription's own prices. Pure declarations; `azurecost` fills them.
 """
 
 from typing import NamedTuple
 
 
 class az_job_retail_t(NamedTuple):
-    """What one hour of a machine costs. `rate` is per hour, in `currency`; None is unknown."""
+    """What one hour of a machine costs. `rate` is per hour, in `currency`; None means unknown."""
 
     sku_name: str
     region: str
@@ -36,7 +37,10 @@ class az_job_t(NamedTuple):
 
 
 class az_array_retail_t(NamedTuple):
-    """What one VM size in a nodearray has cost. `core_hours` and `cost` are of the whole period; None is unknown."""
+    """What one VM size in a nodearray has cost.
+
+    `core_hours` and `cost` are sums over the whole period; None means unknown.
+    """
 
     nodearray: str
     core_hours: float | None

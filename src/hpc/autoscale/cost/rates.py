@@ -1,7 +1,8 @@
 """Which of several prices is the price of a machine. Pure; nothing is asked or read here.
 
-An item is an object of Azure's Retail Prices API, as decoded. For one VM size in one region the API lists reservations,
-Windows, spot, old low-priority and developers' prices side by side. `azurecost` calls this.
+An item is an object of Azure's Retail Prices API, as decoded. For one VM size in one region the API
+lists reservations, Windows, spot, old low-priority and developers' prices side by side. `azurecost`
+calls this.
 """
 
 import math
@@ -12,7 +13,8 @@ from typing import Any
 Item = dict[str, Any]
 
 CATALOGUE_METER = "offline catalogue"
-"""In the place of a meter's name: the price comes with the library, because the service could not be asked."""
+"""In the place of a meter's name: the price comes with the library, because the service could not
+be asked."""
 
 CATALOGUE_SPOT_METER = "offline catalogue (spot estimate)"
 
@@ -20,10 +22,11 @@ CATALOGUE_SPOT_METER = "offline catalogue (spot estimate)"
 def choose(
     items: Iterable[Item], sku_name: str, region: str, spot: bool, windows: bool = False
 ) -> Item | None:
-    """The first item that is an hourly pay-as-you-go price of exactly this kind of machine; None when there is none.
+    """The first item that is an hourly pay-as-you-go price of exactly this kind of machine.
 
-    A spot price is never answered with an on-demand price, nor the other way round. Letter case does not matter in
-    names. An item that does not say what it is for is taken as the answer to the question.
+    None when there is none. A spot price is never answered with an on-demand price, nor the other
+    way round. Letter case does not matter in names. Where an item lacks the name of its size or
+    region, it is taken to be the one asked for.
     """
     for item in items:
         is_for = _says(item, "armSkuName", sku_name) and _says(item, "armRegionName", region)
@@ -37,7 +40,7 @@ def choose(
 
 
 def rate_of(item: Mapping[str, Any]) -> float | None:
-    """The price of one hour; None when it is not a number above 0, since nothing is free."""
+    """The price of one hour in an item; None when it is not a number above 0."""
     price = item.get("retailPrice")
     if isinstance(price, bool) or not isinstance(price, int | float):
         return None
@@ -45,7 +48,7 @@ def rate_of(item: Mapping[str, Any]) -> float | None:
 
 
 def catalogue_item(sku_name: str, region: str, spot: bool, dollars: float) -> Item:
-    """A price of the catalogue in the form of an item; its meter's name says where it comes from."""
+    """A price of the catalogue in the form of an item; its meter is named after the catalogue."""
     return {
         "armRegionName": region,
         "armSkuName": sku_name,
@@ -61,7 +64,7 @@ def catalogue_item(sku_name: str, region: str, spot: bool, dollars: float) -> It
 
 
 def text_of(item: Mapping[str, Any], key: str) -> str:
-    """A text of an item; empty when it has none."""
+    """A text of an item under a key; empty when it has none."""
     value = item.get(key)
     return value if isinstance(value, str) else ""
 
@@ -81,7 +84,7 @@ def _is_spot(item: Item) -> bool:
 
 
 def _is_called(item: Item, words: str) -> bool:
-    """Whether the meter or the SKU has these words in its name."""
+    """Whether the name of the meter or of the SKU contains these words."""
     names = f"{text_of(item, 'meterName')}\n{text_of(item, 'skuName')}"
     return re.search(rf"\b{words}\b", names, re.IGNORECASE) is not None
 

@@ -1,7 +1,7 @@
-"""From the usage that CycleCloud reports to rows of what it has cost. Pure; prices are asked of the caller.
+"""Rows of costs, made of the usage that CycleCloud reports. Pure: the caller brings the prices.
 
-CycleCloud reports core-hours for each VM size of each nodearray; prices are per hour of a whole machine. `azurecost` calls
-this.
+CycleCloud reports core-hours for each VM size of each nodearray; prices are per hour of a whole
+machine. `azurecost` calls this.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,10 +21,11 @@ from hpc.autoscale.hpctypes import Location, VMSize
 from hpc.autoscale.node.vm_sizes import get_aux_vm_size_info
 
 SERVER_METER = "CycleCloud estimate"
-"""In the place of a meter's name: no price is known, and the cost is the one that the server itself has worked out."""
+"""In the place of a meter's name: no price is known, and the cost is the one that the server itself
+has worked out."""
 
 
-class Machine(NamedTuple):
+class PriceKey(NamedTuple):
     """What is priced: a VM size in a region, at spot price or not, with Windows or without."""
 
     sku_name: str
@@ -33,14 +34,15 @@ class Machine(NamedTuple):
     windows: bool
 
 
-Pricing = Callable[[Machine], az_job_retail_t | None]
+Pricing = Callable[[PriceKey], az_job_retail_t | None]
 """The price of a machine; None when it is not known."""
 
 
 def interval_rows(interval: ClusterUsageInterval, price: Pricing) -> Iterator[az_array_retail_t]:
     """A row for each VM size of each nodearray, in the server's order.
 
-    What is not known is None, never 0. A nodearray of which the server gives no details has one row without a machine.
+    What is not known is None, never 0. A nodearray of which the server gives no details has one row
+    without a machine.
     """
     for item in interval.breakdown:
         if item.category != "nodearray":
@@ -57,9 +59,9 @@ def hourly_rows(
         yield az_array_hourly_retail_t(interval.start, interval.end, *row)
 
 
-def machine_of(details: ClusterUsageItemDetails) -> Machine:
-    """The machine that was used."""
-    return Machine(
+def price_key_of(details: ClusterUsageItemDetails) -> PriceKey:
+    """What is asked of a price list for the machine that was used."""
+    return PriceKey(
         details.vm_size or "",
         details.region or "",
         (details.priority or "").lower() == "spot",
@@ -72,19 +74,22 @@ def _undivided(item: ClusterUsageItem) -> ClusterUsageItemDetails:
 
 
 def _row(nodearray: str, details: ClusterUsageItemDetails, price: Pricing) -> az_array_retail_t:
-    machine = machine_of(details)
-    priced = price(machine) if machine.sku_name and machine.region else None
+    key = price_key_of(details)
+    priced = price(key) if key.sku_name and key.region else None
     hours = _machine_hours(details)
     if priced is not None and priced.rate is not None and hours is not None:
         return az_array_retail_t(nodearray, details.hours, hours * priced.rate, *priced)
-    size, region, spot, _ = machine
+    size, region, spot, _ = key
     meter, currency = ("", "") if details.cost is None else (SERVER_METER, "USD")
     unpriced = az_job_retail_t(size, region, spot, meter, "", "", None, currency)
     return az_array_retail_t(nodearray, details.hours, details.cost, *unpriced)
 
 
 def _machine_hours(details: ClusterUsageItemDetails) -> float | None:
-    """Hours of whole machines. The catalogue knows the cores of a machine when the server does not say."""
+    """Hours of whole machines; None when they cannot be worked out.
+
+    The catalogue gives the cores of a machine when the server does not.
+    """
     cores: float = details.core_count or 0
     if cores <= 0 and details.vm_size and details.region:
         location, size = Location(details.region), VMSize(details.vm_size)

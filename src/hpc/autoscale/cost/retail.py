@@ -1,8 +1,9 @@
-"""Asking Azure's Retail Prices API, which needs no account. Which of its items is the price is not decided here (`rates`).
+"""Asking Azure's Retail Prices API, which needs no account. Which of its items is the price is not
+decided here (`rates`).
 
-Answers come from `cache` where it has them. Certificates are always verified: `verify_certificates` and `ca_file` of the
-configuration are for the CycleCloud server, while the proxies and certificate bundles of the environment are how one gets
-to the internet and hold here. Called by `azurecost`.
+Answers come from `cache` where it has them. Certificates are always verified: `verify_certificates`
+and `ca_file` of the configuration are for the CycleCloud server, while the proxies and certificate
+bundles of the environment are how one gets to the internet and hold here. Called by `azurecost`.
 """
 
 import http.client
@@ -29,7 +30,8 @@ API_VERSION = "2021-10-01-preview"
 
 TIMEOUTS = Timeouts(connect=5.0, read=30.0)
 
-# for so many seconds after it could not be reached, the service is not asked again: a report has many VM sizes
+# for so many seconds after it could not be reached, the service is not asked again: a report has
+# many VM sizes
 PAUSE = 300.0
 
 _LONGEST_LISTING = 100
@@ -41,10 +43,10 @@ _NOT_THE_SERVICE = _TRANSIENT | {407}
 
 
 class RetailPrices:
-    """The price service at `url`; opens nothing until it is asked.
+    """The price service at `url`. Nothing is opened until it is asked.
 
-    Every question raises PriceServiceUnavailable when no usable answer comes, after a few attempts, and
-    PriceServiceRefused when the service says that the question is wrong.
+    Every question raises PriceServiceUnavailable when no usable answer comes after a few attempts,
+    and PriceServiceRefused when the service says that the question is wrong.
     """
 
     def __init__(
@@ -94,7 +96,10 @@ class RetailPrices:
         return items
 
     def _listing(self, url: str) -> list[Item]:
-        """The items of all pages. Each turn reads a page that was not read before, and at most `_LONGEST_LISTING`."""
+        """The items of all pages from a URL on.
+
+        No page is read twice, and at most `_LONGEST_LISTING` are read.
+        """
         items: list[Item] = []
         pages: set[str] = set()
         page: str | None = url
@@ -107,7 +112,7 @@ class RetailPrices:
         return items
 
     def _page(self, url: str) -> tuple[list[Item], str | None]:
-        """The items of one page, and the next page."""
+        """The items of one page, and the URL of the next page."""
         reply = self._read(url)
         try:
             data = json.loads(reply.body)
@@ -123,7 +128,7 @@ class RetailPrices:
         return items, _following(url, link)
 
     def _read(self, url: str) -> Reply:
-        """A reply with status 200, asked for again while the trouble may pass."""
+        """A reply with status 200; trouble that may pass is tried again."""
         last = self._pacing.attempts - 1
         for attempt in range(self._pacing.attempts):
             reply = self._exchange(url, attempt == last)
@@ -143,7 +148,10 @@ class RetailPrices:
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def _exchange(self, url: str, is_last: bool) -> Reply | None:
-        """One request. Without a reply: None when it may be tried again, PriceServiceUnavailable when not."""
+        """Send one request. None stands for a reply that did not come and may be asked for again.
+
+        PriceServiceUnavailable when it may not, as after the last attempt.
+        """
         import requests
         import urllib3
 
@@ -187,7 +195,7 @@ def _as_nobody(request: "requests.PreparedRequest") -> "requests.PreparedRequest
 
 
 def _literal(text: str) -> str:
-    """A text in an OData filter."""
+    """A text as a literal of an OData filter."""
     return "'" + text.replace("'", "''") + "'"
 
 
@@ -196,7 +204,8 @@ def _are_items(value: Any) -> TypeGuard[list[Item]]:
 
 
 def _following(url: str, link: object) -> str:
-    """The URL of the next page. Raises PriceServiceUnavailable when it would lead to another server."""
+    """The URL of the next page. Raises PriceServiceUnavailable when it would lead to another
+    server."""
     try:
         following = urljoin(url, link) if isinstance(link, str) else ""
         if _server(following) == _server(url):

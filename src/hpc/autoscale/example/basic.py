@@ -1,7 +1,8 @@
-"""The shortest integration that there is: a scheduler that is two lists, and one pass of autoscaling for it.
+"""The shortest integration that there is: a scheduler that is two lists, and one pass of
+autoscaling for it.
 
-To be read, and to be used in tests. A real integration writes a `SchedulerDriver` and leaves the pass to
-`hpc.autoscale.autoscaler`, which also knows what to do when something fails.
+To be read, and to be used in tests. A real integration writes a `SchedulerDriver` and leaves the
+pass to `hpc.autoscale.autoscaler`, which also knows what to do when something fails.
 """
 
 from collections.abc import Sequence
@@ -31,7 +32,10 @@ class BasicDriver:
         self.scheduler_nodes = list(scheduler_nodes)
 
     def handle_join_cluster(self, nodes: Sequence[Node]) -> None:
-        """Called in each pass with all nodes of the cluster; those that have a host name by now are machines of ours."""
+        """Called in each pass with all nodes of the cluster.
+
+        Nodes that have a host name by then become machines of this scheduler.
+        """
         known = {machine.hostname for machine in self.scheduler_nodes}
         for node in nodes:
             if node.exists and node.hostname and node.hostname not in known:
@@ -40,21 +44,27 @@ class BasicDriver:
                 self.scheduler_nodes.append(SchedulerNode(node.hostname, dict(node.resources)))
 
     def handle_draining(self, nodes: Sequence[Node]) -> list[Node]:
-        """Called with the nodes that have been idle; returns those that may be deleted: none that is kept alive, and no
-        machine that CycleCloud did not start."""
+        """Called with the nodes that have been idle; returns those that may be deleted.
+
+        Nodes that are to be kept alive are not among them, nor machines that CycleCloud did not
+        start.
+        """
         return [node for node in nodes if node.managed and not node.keep_alive]
 
     def handle_post_delete(self, nodes: Sequence[Node]) -> None:
-        """Called with the nodes that have been deleted, which are machines of ours no longer."""
+        """Called with the nodes that have been deleted, which stop being machines of this
+        scheduler.
+        """
         gone = {node.hostname for node in nodes if node.hostname}
         self.scheduler_nodes = [m for m in self.scheduler_nodes if m.hostname not in gone]
 
 
 def autoscale_driver(config: dict[str, Any], driver: BasicDriver) -> DemandResult:
-    """One pass: create what the jobs need, delete what has been idle for more than `IDLE_SECONDS`, print the nodes.
+    """One pass: create what the jobs need, delete what has been idle for more than `IDLE_SECONDS`,
+    print the nodes.
 
-    Returns the demand as it was before anything was created or deleted. Idle times are kept in `nodehistory.db` in the
-    working directory. Raises what the library raises.
+    Returns the demand as it was before anything was created or deleted. Idle times are kept in
+    `nodehistory.db` in the working directory. Raises what the library raises.
     """
     demand_calculator = new_demand_calculator(config, existing_nodes=driver.scheduler_nodes)
     for job in driver.jobs:

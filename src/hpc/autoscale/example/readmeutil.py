@@ -1,6 +1,7 @@
-"""For programs that show the library: each example on a fresh calculator, with a header, and with its results told.
+"""For programs that show how the library is used.
 
-Used by documents and demos, where one set-up serves many examples. Not for integrations.
+Each example runs on a fresh calculator, with a header, and with its results printed. Used by
+documents and demos, where one set-up serves many examples. Not for integrations.
 """
 
 import functools
@@ -28,11 +29,12 @@ _WIDTH = 80
 
 
 def clone_dcalc(dcalc: DemandCalculator) -> DemandCalculator:
-    """A calculator over the same cluster that knows nothing of the other one's jobs and writes no history.
+    """A calculator over the same cluster without the other one's jobs, which writes no history.
 
-    It reads the cluster anew through the same binding, so what either creates there the next clone sees. Default
-    resources are those of `dcalc`, defined in code ones included; machines that the cluster does not know are copied as
-    they are, with the work that they have. What the scheduler said of nodes of the cluster is to be told again.
+    It reads the cluster anew through the same binding, so the next clone sees what either creates
+    there. It has the default resources of `dcalc`, also those defined in code. Machines that the
+    cluster does not know are copied as they are, with the work that they have. What the scheduler
+    said of nodes of the cluster has to be said again.
     """
     manager = dcalc.node_mgr
     config = {**dcalc.config, "default_resources": [], "disable_default_resources": True}
@@ -70,11 +72,12 @@ def withcontext(what: Callable[P, T]) -> Callable[P, T]: ...
 
 
 def withcontext(what: Any) -> Any:
-    """Have results filed while something runs: `with withcontext(handler):`, or `@withcontext` on an example.
+    """Have results filed while something runs: `with withcontext(handler):`, or `@withcontext` on
+    an example.
 
-    A text stands for a new DefaultContextHandler of that context, and so does a decorated function, whose context is its
-    name in brackets. The block gets the handler. Afterwards it is told of nothing more, and the log shows the context of
-    the handler that was registered before.
+    A text stands for a new DefaultContextHandler of that context, and so does a decorated function,
+    whose context is its name in brackets. The block gets the handler. Afterwards it is told of
+    nothing more, and the log shows the context of the handler that was registered before.
     """
     if not inspect.isroutine(what):
         return _handling(what)

@@ -9,10 +9,10 @@ from hpc.autoscale.util import random_uuid
 
 
 class DelayedNodeId:
-    """A node's name, and its NodeId once CycleCloud has assigned one.
+    """The name of a node, and its NodeId once CycleCloud has given it one.
 
-    `transient_id` identifies the node within this process from the start. `operation_id` and `operation_offset` say
-    which request creates it, and at which place of that request.
+    `transient_id` identifies the node within this process from the start. `operation_id` and
+    `operation_offset` say which request creates the node, and at which place of that request.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class DelayedNodeId:
 
     @property
     def transient_id(self) -> str:
-        """Unique for each object; made when first asked for."""
+        """An id that is unique for each object; made when it is first asked for."""
         found = self.__dict__.get("_transient_id")
         if found is None:
             found = self.__dict__["_transient_id"] = random_uuid()
@@ -40,7 +40,7 @@ class DelayedNodeId:
         self.__dict__["_transient_id"] = value
 
     def clone(self) -> DelayedNodeId:
-        """The same four ids with a transient id of its own."""
+        """A copy with the same ids but for a transient id of its own."""
         return DelayedNodeId(self.name, self.node_id, self.operation_id, self.operation_offset)
 
     def to_json(self) -> str:
@@ -49,7 +49,8 @@ class DelayedNodeId:
 
     def __str__(self) -> str:
         return (
-            f"DelayedNodeId(name={self.name}, node_id={self.node_id}, operation_id={self.operation_id}, "
+            f"DelayedNodeId(name={self.name}, node_id={self.node_id},"
+            f" operation_id={self.operation_id}, "
             f"operation_offset={self.operation_offset}, transient_id={self.transient_id})"
         )
 

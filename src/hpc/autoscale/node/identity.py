@@ -1,8 +1,9 @@
-"""Which node of the cluster a host of the scheduler is: one rule, for whoever must know it.
+"""Which node of the cluster a host of the scheduler is, by one rule for all callers.
 
-A host may say which node it is: by a NodeId of its own, or by `ccnodeid` among its resources or in its metadata. Then it
-is that node or none, whatever it is called, because host names and addresses are used again. Only a host that says
-nothing is known by its short host name. What a driver does with a node is not decided here, only which node is meant.
+A host may say which node it is: by a NodeId of its own, or by `ccnodeid` among its resources or in
+its metadata. Then it is that node or none, whatever it is called, because host names and addresses
+are used again. Only a host that says nothing is known by its short host name. What a driver does
+with a node is not decided here.
 """
 
 from __future__ import annotations
@@ -18,12 +19,18 @@ NODE_ID = "ccnodeid"
 
 
 def short_name(hostname: object) -> str:
-    """A host name as names are compared: without its domain, in lower case. Empty where there is none."""
+    """A host name as names are compared: without its domain, in lower case.
+
+    Empty where there is no host name.
+    """
     return str(hostname or "").partition(".")[0].lower()
 
 
 def claimed_ids(host: Node) -> tuple[str, ...]:
-    """The NodeIds by which a host says which node it is; what is no text, or empty, names no node."""
+    """The NodeIds by which a host says which node it is.
+
+    Values that are no text, or empty, are left out.
+    """
     said: list[Any] = [host._server_id, host.resources.get(NODE_ID)]
     if host.metadata:
         said.append(host.metadata.get(NODE_ID))
@@ -50,7 +57,8 @@ class Identities:
     def find(self, host: Node) -> Node | None:
         """The node that a host is; None when the cluster has no such node.
 
-        Of several nodes with its host name it is the one that exists. AutoscaleError when several do.
+        When several nodes have the host's name, it is the one that exists; AutoscaleError when
+        several of them exist.
         """
         claimed = claimed_ids(host)
         if claimed:
@@ -64,13 +72,14 @@ class Identities:
         return named[0] if named else None
 
     def might_be(self, host: Node) -> list[Node]:
-        """The nodes of which it cannot be ruled out that a host is one of them, for those who must not be wrong.
+        """The nodes that a host may be, for callers who must not miss the right one.
 
-        That is the node whose NodeId it names; where it names none that is known, all that have its host name.
+        It is the node whose NodeId the host names; where it names none that is known, all nodes
+        that have its host name.
         """
         named = [self._by_id[each] for each in claimed_ids(host) if each in self._by_id]
         return named or self.named(host.hostname)
 
     def named(self, hostname: object) -> list[Node]:
-        """The nodes with a host name, of which the short form counts."""
+        """The nodes with this host name, of which only the short form is compared."""
         return self._by_name.get(short_name(hostname), [])

@@ -1,8 +1,8 @@
-"""The published face of the limits that a bucket is under.
+"""The limits that a bucket is under, as they are published.
 
-Each `_SharedLimit` is a limit of the engine's limits, shared by reference between the buckets it binds, so that what
-one bucket uses is gone for the others. `BucketLimits` gathers those of one bucket (and placement group) and answers
-under the published names. Units: nodes and cores (vCPUs).
+Each `_SharedLimit` is a limit of the engine that all buckets under it share, so that what one
+bucket uses is gone for the others. `BucketLimits` gathers those of one bucket (and placement group)
+and answers under the published names. Units: nodes and cores (vCPUs).
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from hpc.autoscale.packing.limits import NO_LIMIT, Limit, Reservation
 
 
 class _SharedLimit(Limit):
-    """A limit in cores, and optionally in nodes. More in use than allowed is taken as all in use, with a warning."""
+    """A limit in cores, and optionally in nodes, that several buckets share.
+
+    When more is in use than allowed, it counts as all in use, with a warning.
+    """
 
     __slots__ = ()
 
@@ -75,7 +78,10 @@ class _SharedLimit(Limit):
 
 
 class _SpotLimit(_SharedLimit):
-    """What stands in for the family limit of spot nodes: their regional limit, read through and never charged here."""
+    """The stand-in for the family limit of spot nodes: it shows their regional limit.
+
+    Nothing is charged to it.
+    """
 
     __slots__ = ("_regional",)
 
@@ -92,7 +98,7 @@ class _SpotLimit(_SharedLimit):
         return True
 
     def charge(self, nodes: int, cores: int) -> None:
-        """Nothing: the regional limit is charged on its own."""
+        """Do nothing: the regional limit itself is charged."""
 
     def describe(self, owed_nodes: int = 0, owed_cores: int = 0) -> str:
         return self._regional.describe(owed_nodes, owed_cores)
@@ -103,7 +109,10 @@ class _SpotLimit(_SharedLimit):
 
 
 class _OwnLimit(Limit):
-    """What the server says of one bucket: `base_active` in use when it was read, room for `max_nodes` more."""
+    """The limit of one bucket, as the server reports it.
+
+    `base_active` nodes were in use when it was read, and there was room for `max_nodes` more.
+    """
 
     __slots__ = ("base_active", "base_active_cores", "max_core_count", "max_count", "vcpu_count")
 
@@ -122,11 +131,15 @@ class _OwnLimit(Limit):
 
     @property
     def active_count(self) -> int:
-        """Nodes in use, those planned since included."""
+        """The nodes in use, with those planned since the limit was read."""
         return self.base_active + self.used_nodes
 
     def charge(self, nodes: int, cores: int) -> None:
-        """Nodes that the server had counted may be given back too, and no more. Cores have no limit here."""
+        """Charge nodes, or give them back with numbers below 0.
+
+        The nodes that the server had counted may be given back too, and no more. Cores have no
+        limit here.
+        """
         if nodes > 0:
             super().charge(nodes, cores)
         else:
@@ -136,7 +149,7 @@ class _OwnLimit(Limit):
                 self.told.append(self)
 
     def cover(self, nodes: int, cores: int) -> None:
-        """The server's count of nodes is what they are held against."""
+        """Note how many of the nodes that exist the server had not counted."""
         self.beyond_nodes = max(self.beyond_nodes, nodes - self.active_count)
 
     def describe(self, owed_nodes: int = 0, owed_cores: int = 0) -> str:
@@ -145,7 +158,7 @@ class _OwnLimit(Limit):
 
 
 class BucketLimits:
-    """All limits of one bucket. Every public name with `count` in it is a number that the command line shows."""
+    """All limits of one bucket. The command line shows every public name with `count` in it."""
 
     def __init__(
         self,
@@ -188,7 +201,10 @@ class BucketLimits:
         )
 
     def in_placement_group(self, placement_group_limits: _SharedLimit) -> BucketLimits:
-        """The limits of the same bucket within a placement group; all other limits are shared with this one."""
+        """The limits of the same bucket within a placement group.
+
+        All other limits are shared with this object.
+        """
         _check_name(placement_group_limits, "PlacementGroup")
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__)
@@ -202,7 +218,10 @@ class BucketLimits:
         return (*shared, self._group) if self._group is not None else shared
 
     def decrement(self, nodes: int = 1) -> None:
-        """Use up `nodes` of every limit, or of none: RuntimeError (OutOfCapacity) when one cannot bear it."""
+        """Use up `nodes` of every limit, or of none.
+
+        RuntimeError (OutOfCapacity) when a limit does not have as many left.
+        """
         if nodes < 0:
             for limit in self.parts:
                 limit.charge(nodes, nodes * self._vcpu_count)
@@ -216,13 +235,16 @@ class BucketLimits:
         self.decrement(-nodes)
 
     def bear(self, nodes: int = 1) -> None:
-        """Count `nodes` that are there, whatever the limits say."""
+        """Count `nodes` that exist, even above the limits."""
         for limit in self._charged:
             limit.bear(nodes, nodes * self._vcpu_count)
 
     def release(self, nodes: int = 1) -> None:
-        """`nodes` that were counted are gone. Never gives back more than they had taken: of a limit that was exceeded, or
-        that did not count all of them, the excess goes first."""
+        """Note that `nodes` that were counted are gone.
+
+        No more is given back than they had taken: where a limit was exceeded, or did not count all
+        of them, the excess goes first.
+        """
         for limit in self._charged:
             limit.release(nodes, nodes * self._vcpu_count)
 
@@ -234,25 +256,28 @@ class BucketLimits:
 
     @property
     def active_count(self) -> int:
-        """Nodes in use, those planned included."""
+        """The nodes in use, with the planned ones."""
         return self._own.active_count
 
     @property
     def active_core_count(self) -> int:
-        """Cores in use, those of planned nodes included."""
+        """The cores in use, with those of planned nodes."""
         said, cores = self._own.base_active_cores, self._vcpu_count
         # a server may say less of cores than of nodes; none are below nothing
         return max(said + self._own.used_nodes * cores, min(said, self.active_count * cores))
 
     @property
     def available_count(self) -> int:
-        """Nodes that this bucket itself, and its placement group, have room for; shared limits come on top."""
+        """The nodes that this bucket itself and its placement group have room for.
+
+        Shared limits may allow fewer.
+        """
         room = self._own.room(self._vcpu_count)
         return room if self._group is None else min(room, self._group.room(self._vcpu_count))
 
     @property
     def available_core_count(self) -> int:
-        """The same in cores."""
+        """The cores of the nodes that this bucket itself and its placement group have room for."""
         return self.available_count * self._vcpu_count
 
     @property
@@ -341,7 +366,7 @@ class BucketLimits:
 
     @property
     def family_max_count(self) -> int:
-        """The same in nodes of this size."""
+        """Quota of the VM family in nodes of this size (spot: regional spot quota)."""
         return self._family._max_count(self._vcpu_count)
 
     @property
@@ -367,8 +392,10 @@ class BucketLimits:
 
 
 def cover(counted: Iterable[tuple[BucketLimits, int]]) -> None:
-    """Hold limits, of which several may share some, against the nodes that there are under each: those that they do not count
-    must not be given back when they go."""
+    """Note which nodes exist under each limit; several `BucketLimits` may share a limit.
+
+    Nodes that a limit does not count must not be given back when they go.
+    """
     there: dict[Limit, tuple[int, int]] = {}
     for limits, nodes in counted:
         for limit in limits._charged:

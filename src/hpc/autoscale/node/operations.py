@@ -1,8 +1,9 @@
-"""Commands to the cluster. Every create, start and shutdown leaves through here, and through nothing else.
+"""Commands to the cluster. Every create, start and shutdown is sent from here and nowhere else.
 
-A command carries a request id that was written down before it left; nodes that CycleCloud does not manage are never
-part of one; and what came of it is taken from the server's own records, never assumed. After a create, planned nodes
-become the nodes that the server made: its names win, what it did not make is given up with its reason.
+A command has a request id that was written down before it was sent, and it never names nodes that
+CycleCloud does not manage. Its result is taken from the server's own records and never assumed.
+After a create, planned nodes become the nodes that the server made: their names are the server's,
+and nodes that it did not make are given up with its reason.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hpc.autoscale import hpclogging as logging
-from hpc.autoscale.ccbindings.creation import plain_name
+from hpc.autoscale.ccbindings.creation_sets import plain_name
 from hpc.autoscale.ccbindings.errors import MutationUnconfirmed, OperationNotFound
 from hpc.autoscale.ccbindings.evidence import answers, check_answers
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
@@ -26,8 +27,11 @@ Record = Mapping[str, Any]
 
 
 class Created(NamedTuple):
-    """What came of a create: planned nodes with the record each has become, records nobody planned, planned nodes that
-    the server says it made and does not list yet, those that were not made, and what it said of each set.
+    """The result of a create, node by node.
+
+    It has planned nodes with the record each has become, records that nobody planned, planned nodes
+    that the server made and does not list yet, planned nodes that were not made, and what the
+    server said of each set.
     """
 
     operation_id: str
@@ -40,8 +44,11 @@ class Created(NamedTuple):
 
 
 class Managed(NamedTuple):
-    """What came of a management call: accepted nodes with their newest record (None: it is not listed), a reason for
-    each node that was refused, and whether the newest records could be read at all."""
+    """The result of a management call, node by node.
+
+    It has accepted nodes with their newest record (None: it is not listed), a reason for each node
+    that was refused, and whether the newest records could be read at all.
+    """
 
     operation_id: str
     request_id: str
@@ -51,9 +58,10 @@ class Managed(NamedTuple):
 
 
 def settle_lost_creates(binding: ClusterBindingInterface, requests: RequestLog) -> list[str]:
-    """Ask the server about creates whose reply never came; returns the ids that it did carry out.
+    """Ask the server about creates whose reply never came; returns the ids that it carried out.
 
-    To be called before a pass decides anything: until each is known, a listing may be about to grow.
+    It has to be called before a pass decides anything: until each is known, a listing may be about
+    to grow.
     """
     happened = []
     for request_id in requests.unsettled:
@@ -71,8 +79,11 @@ def create(
     requests: RequestLog,
     request_id: str | None = None,
 ) -> Created:
-    """Ask for planned nodes. CycleCloudError when the server cannot be reached or does not understand; what came of it
-    is then for `find_out`."""
+    """Ask for planned nodes.
+
+    CycleCloudError when the server cannot be reached or its reply cannot be understood; then
+    `find_out` tells whether the nodes were made.
+    """
     request_id = requests.begin(request_id)
     result = binding.create_nodes(nodes, request_id=request_id)
     records = _created_by(binding, result.operation_id, request_id)
@@ -94,7 +105,10 @@ def find_out(
     requests: RequestLog,
     request_id: str,
 ) -> Created | None:
-    """What came of a create whose reply, or whose nodes, could not be read; None when it never happened."""
+    """The result of a create whose reply, or whose nodes, could not be read.
+
+    None when the create never happened.
+    """
     records = _created_by(binding, request_id, request_id)
     if records is None:
         requests.never_happened(request_id)
@@ -105,12 +119,15 @@ def find_out(
 
 
 def where(binding: ClusterBindingInterface) -> str:
-    """Cluster and server of a binding, for messages; it may be one that knows nothing of this."""
+    """The cluster and the server of a binding, for messages.
+
+    Bindings of integrations may have no method for that.
+    """
     return str(getattr(binding, "where", f"cluster {binding.cluster_name}"))
 
 
 def _listing(binding: ClusterBindingInterface, operation_id: str, request_id: str) -> NodeList:
-    """The nodes of an operation. One whose reply was lost goes by its request id, and is asked for as that."""
+    """The nodes of an operation; where only a request id is known, the nodes of that."""
     if operation_id == request_id:
         return binding.get_nodes(request_id=request_id)
     return binding.get_nodes(operation_id=operation_id)
@@ -119,9 +136,10 @@ def _listing(binding: ClusterBindingInterface, operation_id: str, request_id: st
 def _created_by(
     binding: ClusterBindingInterface, operation_id: str, request_id: str
 ) -> Sequence[Record] | None:
-    """The nodes that a create has made; None when the server knows nothing of it.
+    """The nodes that a create has made; None when the server does not know of it.
 
-    Raises CycleCloudError when it cannot be asked, or answers with something else: then nothing is known.
+    Raises CycleCloudError when the server cannot be asked or answers with something else: then it
+    is unknown whether the create happened.
     """
     try:
         listing = _listing(binding, operation_id, request_id)
@@ -144,7 +162,8 @@ def manage(
     nodes: Sequence[Node],
     request_id: str | None = None,
 ) -> Managed:
-    """Make one management call for nodes that have a NodeId, and read back what has become of them."""
+    """Make one management call for nodes that have a NodeId, and read back what has become of
+    them."""
     request_id = request_id or random_uuid()
     result = call(nodes=list(nodes), request_id=request_id)
     by_id: dict[Any, Node] = {node.delayed_node_id.node_id: node for node in nodes}
@@ -176,11 +195,12 @@ def manage(
 def _records(
     binding: ClusterBindingInterface, operation_id: str, request_id: str
 ) -> tuple[Sequence[Record], bool]:
-    """The nodes of an operation, and whether those that are not among them are known to be gone."""
+    """The nodes of an operation, and whether those that are not listed are known to be gone."""
     try:
         listing = _listing(binding, operation_id, request_id)
     except CycleCloudError as e:
-        # the command was accepted; only its effect could not be read back, and the next listing will show it
+        # the command was accepted; only its effect could not be read back, and the next listing
+        # will show it
         logging.warning("operation %s: its nodes could not be read: %s", operation_id, e)
         return (), False
     return listing.nodes or (), answers(listing, request_id)
@@ -204,11 +224,12 @@ def adopt(
 ) -> tuple[list[tuple[Node, Record]], list[Record], list[Node]]:
     """Match planned nodes to the records of the operation that created them, set by set.
 
-    A set is nodearray, VM size and placement group. Within one, nodes that were asked for with attributes of their own
-    take records that carry those. A node that was asked for by a name is the record of that name or none; of the others,
-    where records are fewer, the nodes that were planned first get them; which node gets which is by name where the server
-    gave the planned one, else by order. Returns the matches in the order of `nodes`,
-    the records nobody planned, and the nodes that nothing was made for. Cost: linear, but for sorting names.
+    A set is nodearray, VM size and placement group. Within one, nodes that were asked for with
+    attributes of their own take records that carry those. A node that was asked for by a name is
+    the record of that name or none; of the others, where records are fewer, the nodes that were
+    planned first get them; which node gets which is by name where the server gave the planned one,
+    else by order. Returns the matches in the order of `nodes`, the records nobody planned, and the
+    nodes that nothing was made for. Cost: linear, but for sorting names.
     """
     waiting: dict[tuple[Any, Any, Any], list[Record]] = defaultdict(list)
     for record in sorted(records, key=_natural):
@@ -228,7 +249,7 @@ def adopt(
 def _match_set(
     group: Sequence[Node], records: list[Record], matches: dict[int, Record]
 ) -> list[Record]:
-    """Match the nodes of one set into `matches`; the records that are left."""
+    """Match the nodes of one set into `matches`; the result is the records that are left."""
     group, records = _match_names(group, records, matches)
     alike: dict[str, list[Node]] = defaultdict(list)
     for node in group:
@@ -246,7 +267,10 @@ def _match_set(
 def _match_names(
     group: Sequence[Node], records: list[Record], matches: dict[int, Record]
 ) -> tuple[Sequence[Node], list[Record]]:
-    """Match the nodes that were asked for by name into `matches`; the nodes and the records that are left."""
+    """Match the nodes that were asked for by name into `matches`.
+
+    The result is the nodes and the records that are left.
+    """
     asked = {name.lower(): node for node in group if (name := plain_name(node.name_format))}
     if not asked:
         return group, records
@@ -263,7 +287,7 @@ def _match_names(
 def _pair(
     nodes: Sequence[Node], fitting: list[Record], rest: list[Record], matches: dict[int, Record]
 ) -> list[Record]:
-    """Give the first nodes the fitting records; the rest without them."""
+    """Match the first nodes to the fitting records, and the other nodes to none."""
     chosen = nodes[: len(fitting)]
     by_name = {record.get("Name"): record for record in fitting}
     named = {id(node): by_name.pop(node.name) for node in chosen if node.name in by_name}
@@ -275,13 +299,13 @@ def _pair(
 
 
 def _attributes(node: Node) -> dict[str, Any]:
-    """What the creation request says of the node beside its set."""
+    """The attributes of a node in the creation request, besides those that make its set."""
     asked = dict(node.node_attribute_overrides)
     return {**asked, "KeepAlive": True} if node.keep_alive else asked
 
 
 def _carries(record: Any, wanted: Mapping[str, Any]) -> bool:
-    """Whether a record has all that was asked for; it may have more, at every level."""
+    """Whether a record has everything that was asked for. It may have more, at every level."""
     for key, value in wanted.items():
         found = record.get(key) if isinstance(record, Mapping) else None
         if isinstance(value, Mapping):
@@ -298,7 +322,7 @@ def _natural(record: Record) -> tuple[str, int]:
 
 
 def set_of_record(record: Record) -> tuple[Any, Any, Any]:
-    """Nodearray, VM size and placement group of a node record."""
+    """The nodearray, the VM size and the placement group of a node record."""
     return (
         record.get("Template"),
         record.get("MachineType"),

@@ -1,8 +1,9 @@
 """Request ids, kept until the server is known to have answered.
 
-A create whose reply is lost may or may not have happened. Its id is written down before the request leaves, so that a
-later pass, also of another process, can ask the server about it, and use the same id again when it never happened: the
-server carries out one id once. Without a path the memory lasts as long as the object.
+A create whose reply is lost may or may not have happened. Its id is written down before the request
+is sent, so that a later pass, also of another process, can ask the server about it. When it never
+happened the id is used again: the server carries out one id once. Without a path the ids are kept
+as long as the object.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ class RequestLogError(AutoscaleError):
 class RequestLog:
     """Ids of creates that are not settled yet, in the order in which they were begun.
 
-    The file holds a JSON list of texts and is replaced as a whole, so that a reader never sees half of it.
+    The file holds a JSON list of texts and is replaced as a whole, so that a reader never sees half
+    of it.
     """
 
     def __init__(
@@ -45,12 +47,14 @@ class RequestLog:
 
     @property
     def unsettled(self) -> list[str]:
-        """Ids of requests that nobody knows the outcome of."""
+        """The ids of requests whose outcome is unknown."""
         return list(self._unsettled)
 
     def begin(self, request_id: str | None = None) -> str:
-        """An id for a create that is about to leave: the given one, else one that is known never to have happened, else
-        a new one. It is on disk when this returns."""
+        """An id for a create that is about to be sent; it is on disk when this returns.
+
+        It is the given id, else one that is known never to have happened, else a new one.
+        """
         chosen = request_id or (self._reusable[0] if self._reusable else self._new_id())
         if chosen in self._reusable:
             self._reusable.remove(chosen)
@@ -59,12 +63,12 @@ class RequestLog:
         return chosen
 
     def settle(self, request_id: str) -> None:
-        """The server has answered this one."""
+        """Note that the server has answered the request with this id."""
         if request_id in self._unsettled:
             self._write([known for known in self._unsettled if known != request_id])
 
     def never_happened(self, request_id: str) -> None:
-        """The server does not know this one: the next create uses the id again."""
+        """Note that the server does not know this id: the next create uses it again."""
         if request_id in self._unsettled and request_id not in self._reusable:
             self._reusable.append(request_id)
 
@@ -111,7 +115,7 @@ class RequestLog:
 
 
 def _sync_directory(directory: Path) -> None:
-    """Make a rename last through a power failure, where the file system has a way to say so."""
+    """Make a rename last through a power failure, where the file system can do that."""
     with suppress(OSError):
         handle = os.open(directory, os.O_RDONLY)
         try:

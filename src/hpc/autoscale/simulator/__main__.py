@@ -1,7 +1,7 @@
 """The command line of the simulator: `python -m hpc.autoscale.simulator CLUSTERS.json`.
 
-Prints one line with the URL when it listens and ends with exit code 0 on SIGTERM and SIGINT; anything that keeps it from
-starting is one line on standard error and exit code 2.
+Prints one line with the URL when it listens and ends with exit code 0 on SIGTERM and SIGINT;
+anything that keeps it from starting is one line on standard error and exit code 2.
 """
 
 import argparse
@@ -29,7 +29,8 @@ def parser() -> argparse.ArgumentParser:
     """The options."""
     made = argparse.ArgumentParser(
         prog="python -m hpc.autoscale.simulator",
-        description="A simulated CycleCloud server. The package documentation describes the JSON file.",
+        description="A simulated CycleCloud server. The package documentation describes the JSON"
+        " file.",
     )
     made.add_argument("clusters", metavar="CLUSTERS.json", help="what to simulate")
     made.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")

@@ -1,7 +1,8 @@
-"""The management actions: what each may do to a node in which phase, and what it says when it may not.
+"""The management actions: what each may do to a node in which phase, and what it says when it may
+not.
 
-`act` is called by `Cluster.manage` for each selected node; it returns the reason why the action is refused for that node,
-or nothing. Whatever follows from an action over time is the orchestrator's.
+`SimCluster.manage` calls `act` for each selected node; it returns the reason why the action is
+refused for that node, or nothing. Whatever follows from an action over time is the orchestrator's.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,15 +10,15 @@ from typing import TYPE_CHECKING
 
 from hpc.autoscale.simulator.lifecycle import Event, Phase
 from hpc.autoscale.simulator.limits import Tally, group_limit, place_limits, quota_limits, room
-from hpc.autoscale.simulator.nodes import Cause, SimNode
+from hpc.autoscale.simulator.nodes import EventCause, SimNode
 
 if TYPE_CHECKING:
-    from hpc.autoscale.simulator.cluster import Cluster
+    from hpc.autoscale.simulator.cluster import SimCluster
 
-_Action = Callable[["Cluster", SimNode, Cause, Tally], str]
+_Action = Callable[["SimCluster", SimNode, EventCause, Tally], str]
 
 
-def act(cluster: "Cluster", action: str, node: SimNode, cause: Cause, tally: Tally) -> str:
+def act(cluster: "SimCluster", action: str, node: SimNode, cause: EventCause, tally: Tally) -> str:
     """Carry out an action on a node; returns why it was refused, empty when it was not.
 
     `tally` is what all nodes take from the limits; a start that is granted is counted in it.
@@ -25,7 +26,7 @@ def act(cluster: "Cluster", action: str, node: SimNode, cause: Cause, tally: Tal
     return ACTIONS[action](cluster, node, cause, tally)
 
 
-def _terminate(cluster: "Cluster", node: SimNode, cause: Cause, tally: Tally) -> str:
+def _terminate(cluster: "SimCluster", node: SimNode, cause: EventCause, tally: Tally) -> str:
     if node.phase is Phase.TERMINATING:
         return ""
     if node.parked:
@@ -33,7 +34,7 @@ def _terminate(cluster: "Cluster", node: SimNode, cause: Cause, tally: Tally) ->
     return _kept_alive(node) or _fire(cluster, node, Event.TERMINATE, cause)
 
 
-def _remove(cluster: "Cluster", node: SimNode, cause: Cause, tally: Tally) -> str:
+def _remove(cluster: "SimCluster", node: SimNode, cause: EventCause, tally: Tally) -> str:
     if node.parked:
         return _fire(cluster, node, Event.REMOVE_RECORD, cause)
     if node.keeps_record:
@@ -41,17 +42,17 @@ def _remove(cluster: "Cluster", node: SimNode, cause: Cause, tally: Tally) -> st
     return _terminate(cluster, node, cause, tally)
 
 
-def _deallocate(cluster: "Cluster", node: SimNode, cause: Cause, tally: Tally) -> str:
+def _deallocate(cluster: "SimCluster", node: SimNode, cause: EventCause, tally: Tally) -> str:
     if node.phase in (Phase.DEALLOCATING, Phase.DEALLOCATED):
         return ""
     return _kept_alive(node) or _fire(cluster, node, Event.DEALLOCATE, cause)
 
 
-def _shutdown(cluster: "Cluster", node: SimNode, cause: Cause, tally: Tally) -> str:
+def _shutdown(cluster: "SimCluster", node: SimNode, cause: EventCause, tally: Tally) -> str:
     return ACTIONS[node.shutdown_action](cluster, node, cause, tally)
 
 
-def _start(cluster: "Cluster", node: SimNode, cause: Cause, tally: Tally) -> str:
+def _start(cluster: "SimCluster", node: SimNode, cause: EventCause, tally: Tally) -> str:
     if node.phase is Phase.FAILED:
         node.retry_count += 1
         return _fire(cluster, node, Event.START, cause)
@@ -66,7 +67,8 @@ def _start(cluster: "Cluster", node: SimNode, cause: Cause, tally: Tally) -> str
         limits.append(
             group_limit(cluster.name, node.nodearray, node.machine_type, node.placement_group)
         )
-    # CycleCloud lets deallocated nodes come back whatever its own limits say; Azure's quotas hold for everybody
+    # CycleCloud lets deallocated nodes come back whatever its own limits say; Azure's quotas hold
+    # for everybody
     if node.phase is not Phase.DEALLOCATED:
         limits += place_limits(cluster.description, node.nodearray, node.machine_type)
     left, limit = room(limits, tally)
@@ -77,15 +79,15 @@ def _start(cluster: "Cluster", node: SimNode, cause: Cause, tally: Tally) -> str
     return error
 
 
-def _restart(cluster: "Cluster", node: SimNode, cause: Cause, tally: Tally) -> str:
+def _restart(cluster: "SimCluster", node: SimNode, cause: EventCause, tally: Tally) -> str:
     return _on_vm(cluster, node, Event.RESTART, cause)
 
 
-def _reimage(cluster: "Cluster", node: SimNode, cause: Cause, tally: Tally) -> str:
+def _reimage(cluster: "SimCluster", node: SimNode, cause: EventCause, tally: Tally) -> str:
     return _on_vm(cluster, node, Event.REIMAGE, cause)
 
 
-def _on_vm(cluster: "Cluster", node: SimNode, event: Event, cause: Cause) -> str:
+def _on_vm(cluster: "SimCluster", node: SimNode, event: Event, cause: EventCause) -> str:
     if not node.vm_running:
         return f"{node.name} has no running VM: it is {node.phase.value}"
     return _fire(cluster, node, event, cause)
@@ -95,7 +97,7 @@ def _kept_alive(node: SimNode) -> str:
     return f"{node.name} has KeepAlive set; clear it first" if node.is_set("KeepAlive") else ""
 
 
-def _fire(cluster: "Cluster", node: SimNode, event: Event, cause: Cause) -> str:
+def _fire(cluster: "SimCluster", node: SimNode, event: Event, cause: EventCause) -> str:
     if cluster.cloud.orchestrator.fire(node, event, cause):
         return ""
     return f"{node.name} is {node.phase.value}, where {event.value} is not possible"

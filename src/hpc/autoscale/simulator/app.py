@@ -1,7 +1,8 @@
-"""The protocol over HTTP: routes, credentials, JSON in and out, and the faults that were ordered. A thin skin.
+"""The protocol over HTTP: routes, credentials, JSON in and out, and the faults that were ordered. A
+thin skin.
 
-Knows werkzeug and is imported when a server starts. What requests mean is the model's business; the simulator's own
-endpoints below `/simulator/` are in `control`.
+Knows werkzeug and is imported when a server starts. What requests mean is the model's business; the
+simulator's own endpoints below `/simulator/` are in `control`.
 """
 
 import contextlib
@@ -54,7 +55,8 @@ class Credentials:
     password: str
 
     def admit(self, username: str | None, password: str | None) -> bool:
-        """Whether this is the user; takes the same time for every wrong answer of the same length."""
+        """Whether this is the user; takes the same time for every wrong answer of the same
+        length."""
         given = f"{username or ''}:{password or ''}".encode(errors="replace")
         return hmac.compare_digest(given, f"{self.username}:{self.password}".encode())
 
@@ -230,7 +232,8 @@ def _half(data: bytes, request: Request) -> Iterator[bytes]:
 
 
 def _hang_up(request: Request) -> None:
-    """Close the connection without another word; the server takes the exception for a caller that went away."""
+    """Close the connection without another word; the server takes the exception for a caller that
+    went away."""
     connection = request.environ["werkzeug.socket"]
     with contextlib.suppress(OSError):  # the caller was faster
         connection.shutdown(socket.SHUT_RDWR)

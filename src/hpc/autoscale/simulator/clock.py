@@ -1,7 +1,8 @@
-"""The simulator's clocks: one that runs with the real time, or faster, and one that only moves when it is told to.
+"""The simulator's clocks: one that runs with the real time, or faster, and one that only moves when
+it is told to.
 
-Both give seconds since 1970 of the simulated world. The real one is measured by the machine's monotonic clock, so that a
-change of the system time moves nothing.
+Both give seconds since 1970 of the simulated world. The real one is measured by the machine's
+monotonic clock, so that a change of the system time moves nothing.
 """
 
 import time
@@ -33,7 +34,8 @@ class RealClock:
         raise Conflict("the clock of this simulator is real; start it with --clock driven")
 
     def real_seconds_until(self, due: float) -> float:
-        """How long to wait in the real world until it is `due` in the simulated one; never negative."""
+        """How long to wait in the real world until it is `due` in the simulated one; never
+        negative."""
         return max(0.0, (due - self.now()) / self.speed)
 
 

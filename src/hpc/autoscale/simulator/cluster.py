@@ -1,8 +1,9 @@
-"""The simulated CycleCloud as a pure model: its clusters, its operations and the request ids it has seen.
+"""The simulated CycleCloud as a pure model: its clusters, its operations and the request ids it has
+seen.
 
-Every endpoint of the protocol is a method here that takes and returns protocol models, or raises a `Refusal`. Clock,
-randomness and ids are injected and nothing does I/O: the same calls at the same times give the same answers and the same
-journal. `runtime` calls this under its lock.
+Every endpoint of the protocol is a method here that takes and returns protocol models, or raises a
+`Refusal`. Clock, randomness and ids are injected and nothing does I/O: the same calls at the same
+times give the same answers and the same journal. `runtime` calls this under its lock.
 """
 
 import math
@@ -14,7 +15,8 @@ from typing import Any
 from hpc.autoscale.ccbindings import models
 from hpc.autoscale.ccbindings.errors import InvalidModel
 from hpc.autoscale.errors import did_you_mean
-from hpc.autoscale.simulator import actions, creation
+from hpc.autoscale.simulator import actions, creation_requests
+from hpc.autoscale.simulator.attributes import MANAGED, merged, node_record, timestamp
 from hpc.autoscale.simulator.description import (
     ClusterDescription,
     Description,
@@ -26,9 +28,8 @@ from hpc.autoscale.simulator.errors import BadRequest, Conflict, NotFound
 from hpc.autoscale.simulator.filters import compile_filter
 from hpc.autoscale.simulator.lifecycle import Event, Phase
 from hpc.autoscale.simulator.limits import Tally
-from hpc.autoscale.simulator.nodes import Cause, SimNode, flag
+from hpc.autoscale.simulator.nodes import EventCause, SimNode, flag
 from hpc.autoscale.simulator.orchestrator import Entry, Orchestrator
-from hpc.autoscale.simulator.records import MANAGED, merged, node_record, timestamp
 from hpc.autoscale.simulator.status import cluster_status
 from hpc.autoscale.simulator.usage import UsageQuery
 
@@ -46,9 +47,9 @@ class Operation:
     request_id: str | None
     node_ids: list[str] = field(default_factory=list)
 
-    def cause(self, action: str = "") -> Cause:
+    def cause(self, action: str = "") -> EventCause:
         """This operation as the reason why something happens to a node."""
-        return Cause("rest", action or self.action, self.operation_id, self.request_id or "")
+        return EventCause("rest", action or self.action, self.operation_id, self.request_id or "")
 
     def status(self) -> models.OperationStatus:
         """What the protocol shows of it."""
@@ -74,12 +75,12 @@ class Cloud:
         }
         self.orchestrator = Orchestrator(now, rng, new_id, note, capacity)
         self.clusters = {
-            name: Cluster(cluster, self) for name, cluster in description.clusters.items()
+            name: SimCluster(cluster, self) for name, cluster in description.clusters.items()
         }
         self._operations: dict[str, Operation] = {}
         self._by_request: dict[str, Operation] = {}
 
-    def cluster(self, name: str) -> "Cluster":
+    def cluster(self, name: str) -> "SimCluster":
         """The cluster of that name. Raises NotFound."""
         if name not in self.clusters:
             raise NotFound(f"There is no cluster {name!r}{did_you_mean(name, self.clusters)}")
@@ -114,7 +115,8 @@ class Cloud:
         return self._operations[operation_id]
 
     def operation_of_request(self, request_id: str) -> Operation:
-        """The operation that a request id was used for. Raises NotFound with the words that callers look for."""
+        """The operation that a request id was used for. Raises NotFound with the words that callers
+        look for."""
         if request_id not in self._by_request:
             raise NotFound(f"No operation found for request id {request_id}")
         return self._by_request[request_id]
@@ -126,14 +128,15 @@ class Cloud:
         return [operation.status() for operation in self._operations.values()]
 
     def set_capacity(self, region: str, counts: Mapping[str, int]) -> None:
-        """Change how many VMs of some sizes a region can run. Raises NotFound for a region that is not in use."""
+        """Change how many VMs of some sizes a region can run. Raises NotFound for a region that is
+        not in use."""
         if region not in self.regions:
             raise NotFound(f"There is no region {region!r}{did_you_mean(region, self.regions)}")
         for size, count in counts.items():
             self.orchestrator.capacity[region, size.lower()] = count
 
 
-class Cluster:
+class SimCluster:
     """One cluster: what the endpoints below `/clusters/{cluster}` do."""
 
     def __init__(self, description: ClusterDescription, cloud: Cloud) -> None:
@@ -162,7 +165,7 @@ class Cluster:
             placement_group=None,
             attributes=alone.attributes,
             request_id=None,
-            cause=Cause("description"),
+            cause=EventCause("description"),
         )
         orchestrator.add(node)
         if flag(node.attributes, "StartAutomatically", default=True):
@@ -190,7 +193,7 @@ class Cluster:
         return -1.0 if when is None else orchestrator.now - when
 
     def note_shortfall(
-        self, array: Nodearray, size: MachineType, message: str, cause: Cause
+        self, array: Nodearray, size: MachineType, message: str, cause: EventCause
     ) -> None:
         """Write into the journal that fewer nodes than wanted could be added."""
         self.cloud.orchestrator.note(
@@ -242,8 +245,8 @@ class Cluster:
     # ---------------------------------------------------------------- changing
 
     def report_health(self, name: str, category: str | None, description: str | None) -> None:
-        """POST ghr: report that the host of a node is not well. Raises BadRequest, NotFound, and Conflict for a second
-        report; nothing else follows from it here."""
+        """POST ghr: report that the host of a node is not well. Raises BadRequest, NotFound, and
+        Conflict for a second report; nothing else follows from it here."""
         node = self._named_or_id(name)
         if not category:
             raise BadRequest("category: expected a value, found nothing")
@@ -257,14 +260,14 @@ class Cluster:
     def create(self, request: models.NodeCreationRequest) -> models.NodeCreationResult:
         """POST nodes/create: add nodes, as many of each set as the limits allow.
 
-        Raises Conflict, and then nothing was done and the request id is not used up, when the id was used before or any
-        of the sets is invalid.
+        Raises Conflict, and then nothing was done and the request id is not used up, when the id
+        was used before or any of the sets is invalid.
         """
         _check_form(request)
         self.cloud.check_unused(request.request_id)
-        plans = creation.plan(self, request)
+        plans = creation_requests.plan(self, request)
         operation = self.cloud.begin(self.name, "create", request.request_id)
-        return creation.carry_out(self, plans, operation, operation.cause())
+        return creation_requests.carry_out(self, plans, operation, operation.cause())
 
     def scale(
         self, nodearray: str, total_cores: int | None, total_nodes: int | None
@@ -275,26 +278,26 @@ class Cluster:
         if (total_cores or 0) < 0 or (total_nodes or 0) < 0:
             raise Conflict("expected a total of 0 or more")
         array = self.nodearray(nodearray)
-        size = creation.preferred(array)
+        size = creation_requests.preferred(array)
         active = [node for node in self.nodes() if node.counts and node.nodearray is array]
         if total_nodes is not None:
             missing = total_nodes - len(active)
         else:
             cores = sum(node.machine_type.vcpus for node in active)
             missing = math.ceil(((total_cores or 0) - cores) / size.vcpus)
-        wanted = creation.SetPlan(
+        wanted = creation_requests.SetPlan(
             array, size, max(0, missing), array.attributes, None, f"{array.name}-%d", 1
         )
         operation = self.cloud.begin(self.name, "create", None)
-        return creation.carry_out(self, [wanted], operation, operation.cause("scale"))
+        return creation_requests.carry_out(self, [wanted], operation, operation.cause("scale"))
 
     def manage(
         self, action: str, request: models.NodeManagementRequest
     ) -> models.NodeManagementResult:
         """POST nodes/{action}: carry out an action on every node that any of the selectors selects.
 
-        Raises Conflict, and then nothing was done and the request id is not used up, when the id was used before or no
-        selector is given.
+        Raises Conflict, and then nothing was done and the request id is not used up, when the id
+        was used before or no selector is given.
         """
         _check_form(request)
         self.cloud.check_unused(request.request_id)
@@ -329,7 +332,8 @@ class Cluster:
     # ---------------------------------------------------------------- control
 
     def evict(self, names: Collection[str]) -> list[str]:
-        """Give spot nodes notice of their eviction. Raises Conflict unless all can be evicted; NotFound."""
+        """Give spot nodes notice of their eviction. Raises Conflict unless all can be evicted;
+        NotFound."""
         nodes = self._named(names)
         for node in nodes:
             if not node.nodearray.spot or not node.vm_running:
@@ -337,11 +341,13 @@ class Cluster:
         return [node.name for node in nodes if self.cloud.orchestrator.evict(node)]
 
     def fail(self, names: Collection[str], why: str) -> list[str]:
-        """Let nodes fail now, wherever they are in their boot or work; the names of those that could. Raises NotFound."""
+        """Let nodes fail now, wherever they are in their boot or work; the names of those that
+        could. Raises NotFound."""
         return self.cloud.orchestrator.fail(self._named(names), why)
 
     def edit(self, names: Collection[str], attributes: Mapping[str, Any]) -> list[str]:
-        """Change attributes of nodes, as a person does in CycleCloud's pages. Raises NotFound, Conflict."""
+        """Change attributes of nodes, as a person does in CycleCloud's pages. Raises NotFound,
+        Conflict."""
         for key in attributes:
             if key.lower() in MANAGED:
                 raise Conflict(f"{key}: this attribute is set by the simulator itself")
@@ -371,7 +377,8 @@ class Cluster:
         chosen = compile_filter(request.filter) if request.filter else None
         if not (names or ids or hostnames or addresses or chosen):
             raise Conflict(
-                "expected a selector that is not empty: names, ids, hostnames, ip_addresses or filter"
+                "expected a selector that is not empty: names, ids, hostnames, ip_addresses or"
+                " filter"
             )
         return [
             node

@@ -1,18 +1,26 @@
-"""The simulator's own endpoints, below `/simulator/`: clock, journal, faults, machines and accidents. Same credentials.
+"""The simulator's own endpoints, below `/simulator/`: clock, journal, faults and machines.
+
+They take the same credentials as the protocol itself.
 
     GET    /simulator/clusters                     names of the clusters
     GET    /simulator/clock                        {"now": seconds, "driven": true or false}
-    POST   /simulator/clock                        {"advance": seconds}, or {"settle": seconds at most} until nothing is
-                                                   pending any more; for driven clocks only
-    GET    /simulator/journal?since=0&event=…      {"entries": […]}; also cluster, node_id, name, nodearray, cause
-    GET    /simulator/faults                       {"faults": […]} with how often each was seen and fired
-    POST   /simulator/faults                       {"faults": […]} installs more, in the form that `faults` describes
+    POST   /simulator/clock                        {"advance": seconds}, or {"settle": seconds at
+                                                   most} until nothing is pending any more; for
+                                                   driven clocks only
+    GET    /simulator/journal?since=0&event=…      {"entries": […]}; filters also by cluster,
+                                                   node_id, name, nodearray, cause
+    GET    /simulator/faults                       {"faults": […]} with how often each was seen
+                                                   and fired
+    POST   /simulator/faults                       {"faults": […]} installs more, in the form that
+                                                   `faults` describes
     DELETE /simulator/faults                       removes all
     GET    /simulator/machines                     {"machines": […]} with node ids, names, pids
     POST   /simulator/clusters/{cluster}/evict     {"names": […]}
     POST   /simulator/clusters/{cluster}/fail      {"names": […], "message": "…"}
-    POST   /simulator/clusters/{cluster}/edit      {"names": […], "attributes": {"KeepAlive": false}}
-    POST   /simulator/regions/{region}/capacity    {"Standard_F2s_v2": 0}: VMs that the region can run
+    POST   /simulator/clusters/{cluster}/edit      {"names": […], "attributes":
+                                                   {"KeepAlive": false}}
+    POST   /simulator/regions/{region}/capacity    {"Standard_F2s_v2": 0}: VMs that the region
+                                                   can run
 
 Called by `app`; each answer is JSON, and wrong requests are answered like those of the protocol.
 """

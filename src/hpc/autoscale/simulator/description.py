@@ -1,7 +1,8 @@
-"""What a simulated CycleCloud consists of, as values: regions with their quotas, clusters, nodearrays, machine types.
+"""What a simulated CycleCloud consists of, as values: regions with their quotas, clusters,
+nodearrays, machine types.
 
-Frozen data only. `loading` makes them from a JSON file; what happens to nodes over time is in `cluster` and
-`orchestrator`.
+Frozen data only. `loading` makes them from a JSON file; what happens to nodes over time is in
+`cluster` and `orchestrator`.
 """
 
 from collections.abc import Mapping
@@ -10,7 +11,8 @@ from typing import Any
 
 from hpc.autoscale.simulator.faults import Fault
 
-# More than any real subscription has, so that an unset limit is none in practice, and small enough to stay readable.
+# More than any real subscription has, so that an unset limit is none in practice, and small enough
+# to stay readable.
 UNLIMITED_CORES = 10_000_000
 DEFAULT_CLUSTER_NODES = 10_000
 DEFAULT_SCALESET_SIZE = 40
@@ -18,7 +20,8 @@ DEFAULT_SCALESET_SIZE = 40
 
 @dataclass(frozen=True)
 class MachineType:
-    """One VM size of a nodearray. `vcpus` count against core limits, `quota_vcpus` against quotas; memory in GiB."""
+    """One VM size of a nodearray. `vcpus` count against core limits, `quota_vcpus` against quotas;
+    memory in GiB."""
 
     name: str
     family: str
@@ -37,8 +40,9 @@ class MachineType:
 class Lifecycle:
     """How long each phase lasts, in seconds of the simulated clock, and how often things go wrong.
 
-    `jitter` is the part of a duration by which it may be shorter or longer. Rates are probabilities per boot.
-    `time_to_eviction` is the mean life of a spot node that is Ready; None: never evicted by itself.
+    `jitter` is the part of a duration by which it may be shorter or longer. Rates are probabilities
+    per boot. `time_to_eviction` is the mean life of a spot node that is Ready; None: never evicted
+    by itself.
     """
 
     allocation: float = 1.0
@@ -57,9 +61,11 @@ class Lifecycle:
 
 @dataclass(frozen=True)
 class MachineTemplate:
-    """How a local process stands in for a VM. Durations are real seconds, whatever the simulated clock does.
+    """How a local process stands in for a VM. Durations are real seconds, whatever the simulated
+    clock does.
 
-    `on_exit` says what happens when the process ends by itself: "fail" the node or "restart" the process.
+    `on_exit` says what happens when the process ends by itself: "fail" the node or "restart" the
+    process.
     """
 
     command: tuple[str, ...]
@@ -73,11 +79,12 @@ class MachineTemplate:
 
 @dataclass(frozen=True)
 class Nodearray:
-    """A nodearray; `machine_types` by lower-case name and in order of preference. A node outside of nodearrays is one of
-    its own that nobody can add to: `is_array` is false then, and there is one machine type.
+    """A nodearray; `machine_types` by lower-case name and in order of preference. A node outside of
+    nodearrays is one of its own that nobody can add to: `is_array` is false then, and there is one
+    machine type.
 
-    `hostnames` says whether nodes register under their "name" or their "address"; `attributes` are further attributes of
-    its record, in CycleCloud's own names.
+    `hostnames` says whether nodes register under their "name" or their "address"; `attributes` are
+    further attributes of its record, in CycleCloud's own names.
     """
 
     name: str
@@ -101,7 +108,8 @@ class Nodearray:
 
 @dataclass(frozen=True)
 class ClusterDescription:
-    """A cluster and its limits, which count over all of its nodes. `nodes` are those outside of nodearrays."""
+    """A cluster and its limits, which count over all of its nodes. `nodes` are those outside of
+    nodearrays."""
 
     name: str
     max_count: int
@@ -112,7 +120,8 @@ class ClusterDescription:
 
 @dataclass(frozen=True)
 class Region:
-    """Quotas in vCPUs, shared by all clusters in the region; `capacity` is how many VMs of a size it can run at a time."""
+    """Quotas in vCPUs, shared by all clusters in the region; `capacity` is how many VMs of a size
+    it can run at a time."""
 
     name: str
     quota: int = UNLIMITED_CORES

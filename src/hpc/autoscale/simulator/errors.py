@@ -1,14 +1,15 @@
 """Everything that the simulator refuses, as errors.
 
-`Refusal` and its kinds are answers to a caller over HTTP, with the status code that the protocol gives them; the others
-end up on the terminal of whoever starts the simulator, as one line.
+`Refusal` and its kinds are answers to a caller over HTTP, with the status code that the protocol
+gives them; the others end up on the terminal of whoever starts the simulator, as one line.
 """
 
 from hpc.autoscale.errors import AutoscaleError
 
 
 class DescriptionError(AutoscaleError):
-    """A cluster description, a fault or a credentials file that cannot be used; one line that says where and why."""
+    """A cluster description, a fault or a credentials file that cannot be used; one line that says
+    where and why."""
 
 
 class StartError(AutoscaleError):
@@ -16,7 +17,8 @@ class StartError(AutoscaleError):
 
 
 class Refusal(AutoscaleError):
-    """A request that is not carried out. `status_code` is HTTP's, `code` a short word for programs."""
+    """A request that is not carried out. `status_code` is HTTP's, `code` a short word for
+    programs."""
 
     status_code = 500
     code = "InternalError"

@@ -1,4 +1,5 @@
-"""HTTP requests read and JSON responses written, for the protocol's endpoints and the simulator's own alike.
+"""HTTP requests read and JSON responses written, for the protocol's endpoints and the simulator's
+own alike.
 
 Used by `app` and `control`; which endpoint means what is theirs.
 """
@@ -74,7 +75,8 @@ def unauthorized() -> Response:
 
 
 def http_error(request: Request, error: HTTPException) -> Response:
-    """What werkzeug refuses: no such path, wrong verb, a body that is too large or does not arrive."""
+    """What werkzeug refuses: no such path, wrong verb, a body that is too large or does not
+    arrive."""
     status = error.code or 500
     explanation = {
         404: f"There is no {request.method} {request.path} here",

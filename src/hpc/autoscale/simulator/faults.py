@@ -1,7 +1,7 @@
 """Faults to order: which call of which endpoint goes wrong, and how.
 
-`FaultBook` decides; `server` does what was decided. Faults come from the description's `faults`, from the control
-endpoint and from tests. Each is a JSON object:
+`FaultBook` decides; `server` does what was decided. Faults come from the description's `faults`,
+from the control endpoint and from tests. Each is a JSON object:
 
     endpoint     an endpoint of `ENDPOINTS`, "GET", "POST" or "*" (default)
     cluster      only calls for this cluster
@@ -9,8 +9,10 @@ endpoint and from tests. Each is a JSON object:
     calls        which calls, counted from 1 since the fault was installed: [1, 3]
     probability  or how likely each call is
     times        at most so often (by default as often as `calls` and `probability` say)
-    acts         for kinds "status" (default false) and "html" (default true): whether the request is carried out first
-    status, message, retry_after    for kind "status": 200 to 599, the Message, seconds or an HTTP date
+    acts         for kinds "status" (default false) and "html" (default true): whether the
+                 request is carried out first
+    status, message, retry_after
+                 for kind "status": 200 to 599, the Message, seconds or an HTTP date
     seconds      for kind "latency": real seconds
 """
 
@@ -159,7 +161,8 @@ class FaultBook:
         self._rng = rng
 
     def add(self, *values: object, error: MakeError = DescriptionError) -> None:
-        """Install faults given in their JSON form, all or none; `error` is raised for the first that is wrong."""
+        """Install faults given in their JSON form, all or none; `error` is raised for the first
+        that is wrong."""
         faults = read_faults(values, "faults", self._clusters, error)
         self._installed += [_Installed(fault) for fault in faults]
 

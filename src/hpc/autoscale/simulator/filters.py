@@ -1,9 +1,11 @@
-"""The expressions with which management requests select nodes, such as `State === "Started" && KeepAlive =!= true`.
+"""The expressions with which management requests select nodes, such as `State === "Started" &&
+KeepAlive =!= true`.
 
-A small part of CycleCloud's expression language: attributes (`Name`, `Azure.MaxScalesetSize`), double-quoted strings,
-numbers, true, false, undefined; `===` and `=!=` compare exactly, `==` and `!=` without regard to case, `<`, `<=`, `>`,
-`>=` order; `&&`, `||`, `!` and parentheses combine. An attribute that a node lacks is undefined: the exact comparisons
-can ask for that, every other comparison with it is false.
+A small part of CycleCloud's expression language: attributes (`Name`, `Azure.MaxScalesetSize`),
+double-quoted strings, numbers, true, false, undefined; `===` and `=!=` compare exactly, `==` and
+`!=` without regard to case, `<`, `<=`, `>`, `>=` order; `&&`, `||`, `!` and parentheses combine. An
+attribute that a node lacks is undefined: the exact comparisons can ask for that, every other
+comparison with it is false.
 """
 
 import re
@@ -61,7 +63,8 @@ _COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 def compile_filter(text: str) -> Callable[[Mapping[str, Any]], bool]:
-    """The predicate that an expression means, over node records. Raises Conflict with what is wrong and where."""
+    """The predicate that an expression means, over node records. Raises Conflict with what is wrong
+    and where."""
     if len(text) > _LONGEST:
         raise Conflict(f"filter: expected at most {_LONGEST} characters, found {len(text)}")
     predicate = _Parser(text).parse()
@@ -69,7 +72,8 @@ def compile_filter(text: str) -> Callable[[Mapping[str, Any]], bool]:
 
 
 class _Parser:
-    """Recursive descent; each method takes one level of precedence and returns what evaluates it."""
+    """Recursive descent; each method takes one level of precedence and returns what evaluates
+    it."""
 
     def __init__(self, text: str) -> None:
         self._tokens = _tokens(text)

@@ -1,4 +1,5 @@
-"""The simulator for Python programs, tests above all: `serve` runs one in this process and hands out what steers it."""
+"""The simulator for Python programs, tests above all: `serve` runs one in this process and hands
+out what steers it."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -6,10 +7,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from hpc.autoscale.ccbindings import models
-from hpc.autoscale.simulator.cluster import Cluster
+from hpc.autoscale.simulator.attributes import node_record
+from hpc.autoscale.simulator.cluster import SimCluster
 from hpc.autoscale.simulator.journal import Journal
 from hpc.autoscale.simulator.loading import load_description
-from hpc.autoscale.simulator.records import node_record
 from hpc.autoscale.simulator.runtime import Runtime, new_clock
 from hpc.autoscale.simulator.server import SimulatorServer
 
@@ -24,7 +25,7 @@ class ClusterHandle:
         self._runtime = runtime
         self._call(lambda cluster: None)
 
-    def _call(self, act: Callable[[Cluster], T]) -> T:
+    def _call(self, act: Callable[[SimCluster], T]) -> T:
         return self._runtime.call(lambda cloud: act(cloud.cluster(self.name)))
 
     def nodes(self) -> list[models.Record]:
@@ -44,7 +45,8 @@ class ClusterHandle:
         return self._call(lambda cluster: cluster.fail(names, message))
 
     def edit(self, *names: str, **attributes: Any) -> list[str]:
-        """Change attributes of nodes, as in `edit("htc-1", KeepAlive=True)`. Raises Conflict or NotFound."""
+        """Change attributes of nodes, as in `edit("htc-1", KeepAlive=True)`. Raises Conflict or
+        NotFound."""
         return self._call(lambda cluster: cluster.edit(names, attributes))
 
 
@@ -63,7 +65,8 @@ class ClockHandle:
         self._runtime.advance(seconds)
 
     def settle(self, limit: float = 86400.0) -> None:
-        """Let time pass until nothing is due any more, at most `limit` seconds. Waits for no local machine."""
+        """Let time pass until nothing is due any more, at most `limit` seconds. Waits for no local
+        machine."""
         self._runtime.settle(limit)
 
 
@@ -74,7 +77,8 @@ class FaultsHandle:
         self._runtime = runtime
 
     def add(self, kind: str, **fault: Any) -> None:
-        """Order a fault, as in `add("lost_reply", endpoint="create_nodes", calls=[1])`. Raises DescriptionError."""
+        """Order a fault, as in `add("lost_reply", endpoint="create_nodes", calls=[1])`. Raises
+        DescriptionError."""
         self._runtime.call(lambda cloud: self._runtime.faults.add({"kind": kind, **fault}))
 
     def clear(self) -> None:
@@ -136,8 +140,8 @@ def serve(
 ) -> Iterator[Simulator]:
     """Run a simulator on 127.0.0.1 in threads of this process for the time of a `with` block.
 
-    Unlike the command line it starts with a driven clock and a fixed seed, so that tests repeat exactly. On the way out
-    all local machines are ended. Raises DescriptionError or StartError.
+    Unlike the command line it starts with a driven clock and a fixed seed, so that tests repeat
+    exactly. On the way out all local machines are ended. Raises DescriptionError or StartError.
     """
     runtime = Runtime(
         load_description(description), new_clock(clock, speed), seed, journal, work_dir

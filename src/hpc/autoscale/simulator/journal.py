@@ -1,7 +1,8 @@
 """The journal: what happened to every node, when and why, in the order in which it happened.
 
-Kept in memory for readers and, when there is a path, appended to a file as JSON lines that are complete as soon as the
-request that caused them is answered. The model decides what is worth an entry.
+Kept in memory for readers and, when there is a path, appended to a file as JSON lines that are
+complete as soon as the request that caused them is answered. The model decides what is worth an
+entry.
 """
 
 import json
@@ -18,8 +19,9 @@ _log = logging.getLogger(__name__)
 class Journal:
     """An append-only list of entries. Raises StartError when `path` cannot be written to.
 
-    Each entry is a dict with `seq` (1, 2, …), `time`, `event` and what belongs to the event: `cluster`, `node_id`,
-    `name`, `nodearray`, `vm_size`, `cause`, `action`, `operation_id`, `request_id`, `message`, `pid`. Thread-safe.
+    Each entry is a dict with `seq` (1, 2, …), `time`, `event` and what belongs to the event:
+    `cluster`, `node_id`, `name`, `nodearray`, `vm_size`, `cause`, `action`, `operation_id`,
+    `request_id`, `message`, `pid`. Thread-safe.
     """
 
     def __init__(self, path: str | Path | None = None) -> None:
@@ -33,7 +35,8 @@ class Journal:
                 raise StartError(f"journal {path}: {error.strerror}") from None
 
     def write(self, entry: dict[str, Any]) -> None:
-        """Append an entry. A file that cannot be written any more is given up with one line in the log."""
+        """Append an entry. A file that cannot be written any more is given up with one line in the
+        log."""
         with self._lock:
             numbered = {"seq": len(self._entries) + 1, **entry}
             self._entries.append(numbered)
@@ -46,7 +49,8 @@ class Journal:
                     self._file = None
 
     def entries(self, since: int = 0, **facts: str) -> list[dict[str, Any]]:
-        """The entries after number `since` that have all of these facts, as in `entries(event="created")`."""
+        """The entries after number `since` that have all of these facts, as in
+        `entries(event="created")`."""
         with self._lock:
             later = self._entries[max(0, since) :]
         return [

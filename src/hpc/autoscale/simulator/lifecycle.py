@@ -1,7 +1,9 @@
-"""The life of a node as a table: which phase follows which event, and what each phase means to the outside.
+"""The life of a node as a table: which phase follows which event, and what each phase means to the
+outside.
 
-`TRANSITIONS` is the only place that says what may happen to a node; the orchestrator looks it up and the table in
-docs/lifecycle.md is rendered from it. When something happens, and what it costs, is not decided here.
+`TRANSITIONS` is the only place that says what may happen to a node; the orchestrator looks it up
+and the table in docs/lifecycle.md is rendered from it. When something happens, and what it costs,
+is not decided here.
 """
 
 from collections.abc import Mapping
@@ -62,7 +64,8 @@ MEANING: Mapping[Event, str] = {
     Event.TERMINATE: "asked to end, or given up after an eviction or a lack of capacity",
     Event.VM_DELETED: "the VM is gone",
     Event.REMOVE_RECORD: (
-        "the record goes: nothing keeps it (Fixed nodes, and those outside of nodearrays, keep theirs until removed)"
+        "the record goes: nothing keeps it (Fixed nodes, and those outside of nodearrays, keep"
+        " theirs until removed)"
     ),
 }
 
@@ -149,9 +152,9 @@ TRANSITIONS: Mapping[Phase, Mapping[Event, Phase]] = {
 class PhaseFacts:
     """What a phase means to the outside.
 
-    `state` and `target_state` are what the record shows; a node whose target is Started takes a place in its bucket,
-    nodearray and cluster. `duration` names the entry of the description's `lifecycle` after which the phase ends by
-    itself; empty when only a request ends it.
+    `state` and `target_state` are what the record shows; a node whose target is Started takes a
+    place in its bucket, nodearray and cluster. `duration` names the entry of the description's
+    `lifecycle` after which the phase ends by itself; empty when only a request ends it.
     """
 
     state: str
@@ -160,7 +163,8 @@ class PhaseFacts:
 
 
 FACTS: Mapping[Phase, PhaseFacts] = {
-    # Not "Off": a caller that waits for a node to reach its target state compares one of State and Status with it.
+    # Not "Off": a caller that waits for a node to reach its target state compares one of State and
+    # Status with it.
     Phase.OFF: PhaseFacts("Terminated", "Terminated"),
     Phase.ALLOCATION: PhaseFacts("Starting", "Started", "allocation"),
     Phase.ACQUIRING: PhaseFacts("Starting", "Started", "acquiring"),

@@ -1,9 +1,11 @@
-"""The process between the simulator and one local machine: it ends the machine when told to, or when nobody is left.
+"""The process between the simulator and one local machine: it ends the machine when told to, or
+when nobody is left.
 
-A program of its own, run by path with nothing but the standard library. Its standard input is the lifeline: first one
-line of JSON that says what to run, then nothing; the end of the input, for which the death of the simulator is enough,
-means to end the machine with SIGTERM, a time of grace and SIGKILL, and a byte means SIGKILL at once. What becomes of the
-machine is told as JSON lines on the file descriptor given as the argument.
+A program of its own, run by path with nothing but the standard library. Its standard input is the
+lifeline: first one line of JSON that says what to run, then nothing; the end of the input, for
+which the death of the simulator is enough, means to end the machine with SIGTERM, a time of grace
+and SIGKILL, and a byte means SIGKILL at once. What becomes of the machine is told as JSON lines on
+the file descriptor given as the argument.
 """
 
 import contextlib
@@ -156,7 +158,8 @@ class Lifeline:
 
 
 def _end_orphans() -> None:
-    """Kill and reap what the machine started and left; as a subreaper, this process inherits all of it."""
+    """Kill and reap what the machine started and left; as a subreaper, this process inherits all of
+    it."""
     deadline = time.monotonic() + _LAST_RITES
     while time.monotonic() < deadline:
         try:

@@ -1,8 +1,9 @@
-"""The arithmetic of limits: how many more nodes of a machine type there is room for, and what stands in the way.
+"""The arithmetic of limits: how many more nodes of a machine type there is room for, and what
+stands in the way.
 
-Pure. A `Tally` counts what nodes take from every limit that exists; `place_limits`, `group_limit` and `quota_limits` say
-which limits one machine type is under. The status of a bucket and the decision on a request both come from these, so that
-they cannot disagree.
+Pure. A `Tally` counts what nodes take from every limit that exists; `place_limits`, `group_limit`
+and `quota_limits` say which limits one machine type is under. The status of a bucket and the
+decision on a request both come from these, so that they cannot disagree.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,8 +26,8 @@ class Taken:
 class Tally:
     """What a set of nodes takes from each limit; `taken` of an unused one is nothing.
 
-    `parked` nodes take places as if they were started when `with_parked` is set: that is how records that exist without
-    a VM are kept within the limits on nodes.
+    `parked` nodes take places as if they were started when `with_parked` is set: that is how
+    records that exist without a VM are kept within the limits on nodes.
     """
 
     def __init__(self, nodes: Iterable[SimNode] = (), with_parked: bool = False) -> None:
@@ -61,7 +62,8 @@ def bucket_scope(cluster: str, array: Nodearray, size: MachineType) -> Scope:
 
 
 def group_scope(cluster: str, array: Nodearray, size: MachineType, group: str) -> Scope:
-    """Where the nodes of a placement group are counted; groups of the same name elsewhere are others."""
+    """Where the nodes of a placement group are counted; groups of the same name elsewhere are
+    others."""
     return ("placement group", cluster, array.name, size.name, group)
 
 
@@ -77,7 +79,8 @@ def place_scopes(
 
 
 def quota_scopes(array: Nodearray, size: MachineType) -> Iterator[Scope]:
-    """Where the cores that a node is charged with are counted. There is no family quota for spot."""
+    """Where the cores that a node is charged with are counted. There is no family quota for
+    spot."""
     if array.spot:
         yield ("spot quota", array.region)
     else:
@@ -87,7 +90,8 @@ def quota_scopes(array: Nodearray, size: MachineType) -> Iterator[Scope]:
 
 @dataclass(frozen=True)
 class Limit:
-    """One limit as it concerns a machine type: at most `most` nodes, or cores of which each node takes `cores`."""
+    """One limit as it concerns a machine type: at most `most` nodes, or cores of which each node
+    takes `cores`."""
 
     scope: Scope
     name: str
@@ -134,7 +138,8 @@ def group_limit(cluster: str, array: Nodearray, size: MachineType, group: str) -
 
 
 def quota_limits(region: Region, array: Nodearray, size: MachineType) -> list[Limit]:
-    """Azure's quotas on cores: the spot quota of the region, or those of the family and of the region."""
+    """Azure's quotas on cores: the spot quota of the region, or those of the family and of the
+    region."""
     if array.spot:
         limits = [("spot quota", region.spot_quota)]
     else:

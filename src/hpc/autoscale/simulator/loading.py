@@ -1,7 +1,9 @@
-"""From a JSON file to a `Description`, with one clear line for the first thing in it that cannot work.
+"""From a JSON file to a `Description`, with one clear line for the first thing in it that cannot
+work.
 
-The form of the file is documented in the package itself. Everything is checked here, before anything runs: typos in
-keys, VM sizes and regions that do not exist, quotas that nothing uses, templates with unknown placeholders.
+The form of the file is documented in the package itself. Everything is checked here, before
+anything runs: typos in keys, VM sizes and regions that do not exist, quotas that nothing uses,
+templates with unknown placeholders.
 """
 
 import re
@@ -20,6 +22,7 @@ from hpc.autoscale.node.vm_sizes import (
     quota_family,
     suggest_vm_size,
 )
+from hpc.autoscale.simulator.attributes import MANAGED
 from hpc.autoscale.simulator.description import (
     DEFAULT_CLUSTER_NODES,
     DEFAULT_SCALESET_SIZE,
@@ -35,7 +38,6 @@ from hpc.autoscale.simulator.description import (
 from hpc.autoscale.simulator.errors import DescriptionError
 from hpc.autoscale.simulator.faults import read_faults
 from hpc.autoscale.simulator.reading import Section, read_json_file
-from hpc.autoscale.simulator.records import MANAGED
 from hpc.autoscale.simulator.templating import PLACEHOLDERS, placeholders
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -83,7 +85,8 @@ def load_description(source: str | Path | Mapping[str, Any]) -> Description:
 
 
 def describe(value: object) -> Description:
-    """The description in decoded JSON. Raises DescriptionError for the first thing that is wrong."""
+    """The description in decoded JSON. Raises DescriptionError for the first thing that is
+    wrong."""
     top = Section(value, "", _TOP_KEYS)
     lifecycle = _lifecycle(top, Lifecycle())
     clusters = {
@@ -123,9 +126,9 @@ def _check_names(
             raise DescriptionError(
                 f"{path}: expected names of letters, digits, {others}, found {name!r}"
             )
-        twin = seen.setdefault(name.lower(), name)
-        if twin != name:
-            raise DescriptionError(f"{path}.{name}: this name is taken by {twin!r}")
+        earlier = seen.setdefault(name.lower(), name)
+        if earlier != name:
+            raise DescriptionError(f"{path}.{name}: this name is taken by {earlier!r}")
 
 
 def _region(name: str, section: Section) -> Region:
@@ -140,7 +143,8 @@ def _region(name: str, section: Section) -> Region:
 
 
 def _check_regions(regions: Mapping[str, Region], arrays: list[Nodearray]) -> None:
-    """A region, family or size that no nodearray uses is a typo: its quota would silently never apply."""
+    """A region, family or size that no nodearray uses is a typo: its quota would silently never
+    apply."""
     for region in regions.values():
         path = f"regions.{region.name}"
         _check_used(region.name, (array.region for array in arrays), path)
@@ -210,7 +214,8 @@ def _node(name: str, section: Section, cluster: Section, defaults: Lifecycle) ->
 
 
 def _nodearray(name: str, section: Section, cluster: Section, defaults: Lifecycle) -> Nodearray:
-    """`cluster` is the section around it, whose region, subnet and limits hold where the nodearray gives none."""
+    """`cluster` is the section around it, whose region, subnet and limits hold where the nodearray
+    gives none."""
     region = section.maybe_text("region") or cluster.text("region")
     subnet = cluster.text("subnet_id", f"simulated/{region}/default")
     return Nodearray(

@@ -1,7 +1,9 @@
-"""Local machines: real processes that stand in for the VMs of nodes whose nodearray has a command template.
+"""Local machines: real processes that stand in for the VMs of nodes whose nodearray has a command
+template.
 
-One supervisor thread starts, watches and ends them and reports to the model; orders come in through `submit`, which never
-waits. Each machine hangs on a `lifeline` process of its own, so that it ends with the simulator however that ends.
+One supervisor thread starts, watches and ends them and reports to the model; orders come in through
+`submit`, which never waits. Each machine hangs on a `lifeline` process of its own, so that it ends
+with the simulator however that ends.
 """
 
 import contextlib
@@ -46,8 +48,9 @@ class Reports(Protocol):
 
 
 @dataclass(eq=False)
-class _Machine:
-    """One machine: its template filled with the facts of its node, and its process while there is one."""
+class _LocalMachine:
+    """One machine: its template filled with the facts of its node, and its process while there is
+    one."""
 
     node_id: str
     template: MachineTemplate
@@ -63,11 +66,13 @@ class _Machine:
     starts: int = 0
 
 
-class Machines:
-    """All local machines of one simulator. `work_dir` holds a directory per node with its stdout.log and stderr.log.
+class LocalMachines:
+    """All local machines of one simulator. `work_dir` holds a directory per node with its
+    stdout.log and stderr.log.
 
-    Without one it is a temporary directory that goes with the machines. Nothing runs until `start`; `close` ends every
-    machine and waits until all are reaped. Raises StartError when `work_dir` cannot be made.
+    Without one it is a temporary directory that goes with the machines. Nothing runs until `start`;
+    `close` ends every machine and waits until all are reaped. Raises StartError when `work_dir`
+    cannot be made.
     """
 
     def __init__(self, work_dir: str | Path | None, reports: Reports) -> None:
@@ -75,8 +80,8 @@ class Machines:
         self._temporary: Path | None = None
         self._reports = reports
         self._orders: deque[MachineOrder] = deque()
-        self._machines: dict[str, _Machine] = {}
-        self._restarts: list[tuple[float, int, _Machine]] = []
+        self._machines: dict[str, _LocalMachine] = {}
+        self._restarts: list[tuple[float, int, _LocalMachine]] = []
         self._selector = selectors.DefaultSelector()
         self._wake, self._wakes = os.pipe()
         for end in (self._wake, self._wakes):
@@ -97,7 +102,8 @@ class Machines:
         self._nudge()
 
     def report(self) -> list[dict[str, Any]]:
-        """The machines there are: node id, name, pid, whether ready, how often started, where their files are."""
+        """The machines there are: node id, name, pid, whether ready, how often started, where their
+        files are."""
         with self._lock:
             machines = list(self._machines.values())
         return [
@@ -174,12 +180,12 @@ class Machines:
         folder = f"{values['name']}-{node_id[:8]}"
         work_dir = (self._work_dir / str(values["cluster"]) / folder).absolute()
         values |= {"work_dir": work_dir, "python": sys.executable}
-        machine = _Machine(node_id, template, values, work_dir)
+        machine = _LocalMachine(node_id, template, values, work_dir)
         with self._lock:
             self._machines[node_id] = machine
         self._start(machine)
 
-    def _start(self, machine: _Machine) -> None:
+    def _start(self, machine: _LocalMachine) -> None:
         machine.pid, machine.ready, machine.end, machine.unread = 0, False, "", b""
         machine.starts += 1
         try:
@@ -189,7 +195,7 @@ class Machines:
             machine.end = f"it cannot be started: {error}"
             self._gone(machine)
 
-    def _start_keeper(self, machine: _Machine) -> None:
+    def _start_keeper(self, machine: _LocalMachine) -> None:
         template, values = machine.template, machine.values
         spec = {
             "command": [fill(word, values) for word in template.command],
@@ -221,13 +227,13 @@ class Machines:
         self._selector.register(machine.status, selectors.EVENT_READ, machine)
         self._write(machine, json.dumps(spec).encode() + b"\n")
 
-    def _write(self, machine: _Machine, data: bytes) -> None:
+    def _write(self, machine: _LocalMachine, data: bytes) -> None:
         if machine.keeper is not None and machine.keeper.stdin is not None:
             with contextlib.suppress(OSError):  # the keeper is dead, which its status pipe tells
                 machine.keeper.stdin.write(data)
                 machine.keeper.stdin.flush()
 
-    def _read(self, machine: _Machine) -> None:
+    def _read(self, machine: _LocalMachine) -> None:
         if machine.status is None:
             return
         data = machine.status.read(65536)
@@ -238,7 +244,7 @@ class Machines:
         for line in lines:
             self._learn(machine, json.loads(line))
 
-    def _learn(self, machine: _Machine, facts: dict[str, Any]) -> None:
+    def _learn(self, machine: _LocalMachine, facts: dict[str, Any]) -> None:
         if "started" in facts:
             machine.pid = facts["started"]
         elif "ready" in facts:
@@ -249,19 +255,20 @@ class Machines:
         else:
             machine.end = _ending(facts["exited"])
 
-    def _keeper_ended(self, machine: _Machine) -> None:
+    def _keeper_ended(self, machine: _LocalMachine) -> None:
         self._selector.unregister(machine.status)  # type: ignore[arg-type]
         machine.status.close()  # type: ignore[union-attr]
         machine.status = None
         self._reap(machine)
         if machine.pid and not machine.end:
-            # the keeper was killed: the machine's own process went with it, its children may have stayed
+            # the keeper was killed: the machine's own process went with it, its children may have
+            # stayed
             machine.end = "its keeper was killed"
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(machine.pid, signal.SIGKILL)
         self._gone(machine)
 
-    def _reap(self, machine: _Machine) -> None:
+    def _reap(self, machine: _LocalMachine) -> None:
         keeper = machine.keeper
         if keeper is None:
             return
@@ -275,7 +282,7 @@ class Machines:
             with contextlib.suppress(OSError):
                 keeper.stdin.close()
 
-    def _gone(self, machine: _Machine) -> None:
+    def _gone(self, machine: _LocalMachine) -> None:
         machine.ready = False
         machine.pid = 0
         if machine.ordered_end:
@@ -291,7 +298,7 @@ class Machines:
         else:
             self._forget(machine, message)
 
-    def _forget(self, machine: _Machine, message: str) -> None:
+    def _forget(self, machine: _LocalMachine, message: str) -> None:
         with self._lock:
             del self._machines[machine.node_id]
         self._reports.machine_gone(machine.node_id, message)
@@ -302,7 +309,7 @@ class Machines:
             if self._machines.get(machine.node_id) is machine and not machine.ordered_end:
                 self._start(machine)
 
-    def _end(self, machine: _Machine, hard: bool) -> None:
+    def _end(self, machine: _LocalMachine, hard: bool) -> None:
         if machine.ordered_end:
             return
         machine.ordered_end = True
@@ -316,7 +323,8 @@ class Machines:
                 machine.keeper.stdin.close()
 
     def _end_all(self) -> None:
-        """Part of closing: end what runs; whatever is still there long after its grace is killed."""
+        """Part of closing: end what runs; whatever is still there long after its grace is
+        killed."""
         if not self._deadline:
             grace = max((m.template.grace for m in self._machines.values()), default=0.0)
             self._deadline = time.monotonic() + grace + _REAP_SECONDS
@@ -346,8 +354,9 @@ def _ending(code: int) -> str:
         return f"killed by signal {-code}"
 
 
-def _last_words(machine: _Machine) -> str:
-    """The last line that the machine wrote to its standard error, which usually says why it ended."""
+def _last_words(machine: _LocalMachine) -> str:
+    """The last line that the machine wrote to its standard error, which usually says why it
+    ended."""
     try:
         with open(machine.work_dir / "stderr.log", "rb") as log:
             log.seek(0, os.SEEK_END)

@@ -1,6 +1,6 @@
 """One simulated node: what the model remembers about it, and nothing of how it changes.
 
-`orchestrator` moves nodes through their phases; `records` shows them to callers.
+`orchestrator` moves nodes through their phases; `attributes` shows them to callers.
 """
 
 from collections.abc import Mapping
@@ -13,12 +13,12 @@ from hpc.autoscale.simulator.lifecycle import FACTS, Phase
 
 
 @dataclass(frozen=True)
-class Cause:
+class EventCause:
     """Why something happens to a node.
 
-    `kind` is "rest" for a request of the protocol (`action`, `operation_id` and `request_id` then say which), "control"
-    for one of the simulator's own, "description" for what is there from the start, or "evicted", "allocation_failed",
-    "boot_failed", "machine_exited".
+    `kind` is "rest" for a request of the protocol (`action`, `operation_id` and `request_id` then
+    say which), "control" for one of the simulator's own, "description" for what is there from the
+    start, or "evicted", "allocation_failed", "boot_failed", "machine_exited".
     """
 
     kind: str
@@ -36,7 +36,7 @@ class Cause:
         }
 
 
-class Machine(Enum):
+class MachineState(Enum):
     """The local process that stands in for a node's VM, as far as the model knows."""
 
     NONE = "none"
@@ -49,8 +49,9 @@ class Machine(Enum):
 class SimNode:
     """A node.
 
-    `entered` counts the phases so far, so that a timer of an earlier phase can be told from a valid one; `elapsed` says
-    that the time of this phase is over and it waits for its machine. `registered`: it has told its host name.
+    `entered` counts the phases so far, so that a timer of an earlier phase can be told from a valid
+    one; `elapsed` says that the time of this phase is over and it waits for its machine.
+    `registered`: it has told its host name.
     """
 
     node_id: str
@@ -61,14 +62,14 @@ class SimNode:
     placement_group: str | None
     attributes: Mapping[str, Any]
     request_id: str | None
-    cause: Cause
+    cause: EventCause
     phase: Phase = Phase.OFF
     entered: int = 0
     elapsed: bool = False
     boot_fails: bool = False
     drop_record: bool = False
     vm_running: bool = False
-    machine: Machine = Machine.NONE
+    machine: MachineState = MachineState.NONE
     instance_id: str | None = None
     private_ip: str | None = None
     hostname: str | None = None
@@ -83,7 +84,8 @@ class SimNode:
 
     @property
     def holds_quota(self) -> bool:
-        """Whether its cores are charged to the quotas: from when it is to run until its VM is gone."""
+        """Whether its cores are charged to the quotas: from when it is to run until its VM is
+        gone."""
         return self.counts or self.vm_running
 
     @property

@@ -1,8 +1,9 @@
-"""What happens to nodes over time: phases end, VMs come up or are refused, spot VMs are evicted, machines report.
+"""What happens to nodes over time: phases end, VMs come up or are refused, spot VMs are evicted,
+machines report.
 
-The only place that changes a node's phase, always through `fire` and the table in `lifecycle`. Pure: the time is told
-to `advance`, randomness and ids come in from outside, journal entries and orders to local machines go out as values.
-Which requests are allowed is not decided here.
+The only place that changes a node's phase, always through `fire` and the table in `lifecycle`.
+Pure: the time is told to `advance`, randomness and ids come in from outside, journal entries and
+orders to local machines go out as values. Which requests are allowed is not decided here.
 """
 
 import heapq
@@ -14,7 +15,7 @@ from typing import Any
 
 from hpc.autoscale.simulator.description import MachineTemplate
 from hpc.autoscale.simulator.lifecycle import FACTS, Event, Phase, after
-from hpc.autoscale.simulator.nodes import Cause, Machine, SimNode
+from hpc.autoscale.simulator.nodes import EventCause, MachineState, SimNode
 from hpc.autoscale.simulator.usage import UsageLog
 
 Entry = dict[str, Any]
@@ -22,7 +23,8 @@ Entry = dict[str, Any]
 
 @dataclass(frozen=True)
 class MachineOrder:
-    """Start (`template` given) or end the local machine of a node; `hard` ends it as a power failure would."""
+    """Start (`template` given) or end the local machine of a node; `hard` ends it as a power
+    failure would."""
 
     node_id: str
     template: MachineTemplate | None = None
@@ -33,9 +35,10 @@ class MachineOrder:
 class Orchestrator:
     """The timers and transitions of all nodes of all clusters.
 
-    `new_id` makes node, instance and operation ids; `rng` decides jitter, boot failures and evictions; `note` takes
-    journal entries. `orders` collects what the machines have to do, for the caller to take away. `capacity` is how many
-    VMs a region can run, by (region, lower-case size), and may be changed at any time.
+    `new_id` makes node, instance and operation ids; `rng` decides jitter, boot failures and
+    evictions; `note` takes journal entries. `orders` collects what the machines have to do, for the
+    caller to take away. `capacity` is how many VMs a region can run, by (region, lower-case size),
+    and may be changed at any time.
     """
 
     def __init__(
@@ -62,7 +65,8 @@ class Orchestrator:
     # ---------------------------------------------------------------- time
 
     def advance(self, now: float) -> None:
-        """Let everything happen that is due until `now`, each thing at its own time. Time never goes back."""
+        """Let everything happen that is due until `now`, each thing at its own time. Time never
+        goes back."""
         while self._timers and self._timers[0][0] <= now:
             due, _, node, entered = heapq.heappop(self._timers)
             if node.entered == entered:
@@ -84,8 +88,11 @@ class Orchestrator:
         self.nodes[node.node_id] = node
         self.record("created", node)
 
-    def fire(self, node: SimNode, event: Event, cause: Cause | None = None, why: str = "") -> bool:
-        """Let `event` happen to a node, if it can in its phase; whether it did. `why` is for its StatusMessage."""
+    def fire(
+        self, node: SimNode, event: Event, cause: EventCause | None = None, why: str = ""
+    ) -> bool:
+        """Let `event` happen to a node, if it can in its phase; whether it did. `why` is for its
+        StatusMessage."""
         target = after(node.phase, event)
         if target is None:
             return False
@@ -114,7 +121,8 @@ class Orchestrator:
         )
 
     def note(self, event: str, **facts: Any) -> None:
-        """Write an event into the journal, at the time that it is now; facts without a value are left out."""
+        """Write an event into the journal, at the time that it is now; facts without a value are
+        left out."""
         when = datetime.fromtimestamp(self.now, UTC).isoformat(timespec="milliseconds")
         entry = {"time": when.replace("+00:00", "Z"), "event": event, **facts}
         self._note({key: value for key, value in entry.items() if value != ""})
@@ -124,43 +132,45 @@ class Orchestrator:
     def machine_up(self, node_id: str, pid: int) -> None:
         """The local machine of a node runs and is ready."""
         node = self.nodes.get(node_id)
-        if node is not None and node.machine is Machine.STARTING:
-            node.machine = Machine.UP
+        if node is not None and node.machine is MachineState.STARTING:
+            node.machine = MachineState.UP
             self.record("machine_up", node, pid=pid)
             if node.elapsed:
                 self._end_phase(node)
 
     def machine_gone(self, node_id: str, message: str) -> None:
-        """The local machine of a node has ended and been reaped, as ordered or (then the node fails) by itself."""
+        """The local machine of a node has ended and been reaped, as ordered or (then the node
+        fails) by itself."""
         node = self.nodes.get(node_id)
-        if node is None or node.machine is Machine.NONE:
+        if node is None or node.machine is MachineState.NONE:
             return
-        ordered = node.machine is Machine.STOPPING
-        node.machine = Machine.NONE
+        ordered = node.machine is MachineState.STOPPING
+        node.machine = MachineState.NONE
         self.record("machine_gone", node, message)
         if not ordered:
-            self.fire(node, Event.FAIL, Cause("machine_exited"), message)
+            self.fire(node, Event.FAIL, EventCause("machine_exited"), message)
         elif node.phase is Phase.PREPARING:
             self._start_machine(node)
         elif node.elapsed:
             self._end_phase(node)
 
     def machine_restarts(self, node_id: str, message: str) -> None:
-        """The local machine of a node ended by itself and is started again, as its template says."""
+        """The local machine of a node ended by itself and is started again, as its template
+        says."""
         node = self.nodes.get(node_id)
-        if node is not None and node.machine in (Machine.STARTING, Machine.UP):
-            node.machine = Machine.STARTING
+        if node is not None and node.machine in (MachineState.STARTING, MachineState.UP):
+            node.machine = MachineState.STARTING
             self.record("machine_restarts", node, message)
 
     def _start_machine(self, node: SimNode) -> None:
         template = node.nodearray.machine
-        if template is not None and node.machine is Machine.NONE:
-            node.machine = Machine.STARTING
+        if template is not None and node.machine is MachineState.NONE:
+            node.machine = MachineState.STARTING
             self.orders.append(MachineOrder(node.node_id, template, self._facts(node)))
 
     def _stop_machine(self, node: SimNode, hard: bool = False) -> None:
-        if node.machine in (Machine.STARTING, Machine.UP):
-            node.machine = Machine.STOPPING
+        if node.machine in (MachineState.STARTING, MachineState.UP):
+            node.machine = MachineState.STOPPING
             self.orders.append(MachineOrder(node.node_id, hard=hard))
 
     def _facts(self, node: SimNode) -> dict[str, object]:
@@ -223,7 +233,8 @@ class Orchestrator:
         node.instance_id = node.private_ip = node.hostname = None
 
     def _new_address(self) -> str:
-        """The next address of 10.0.0.0/8; none ends in 0 or 255 and the first ones are the subnet's own."""
+        """The next address of 10.0.0.0/8; none ends in 0 or 255 and the first ones are the subnet's
+        own."""
         number = 3 + self._addresses
         self._addresses += 1
         block, last = divmod(number, 254)
@@ -255,7 +266,8 @@ class Orchestrator:
         return seconds * (1.0 + lifecycle.jitter * self._rng.uniform(-1.0, 1.0))
 
     def _end_phase(self, node: SimNode) -> None:
-        """The time of a phase is over: what happens next, unless it has to wait for the node's machine."""
+        """The time of a phase is over: what happens next, unless it has to wait for the node's
+        machine."""
         phase = node.phase
         if phase is Phase.ALLOCATION:
             self.fire(node, Event.ALLOCATED)
@@ -266,10 +278,10 @@ class Orchestrator:
         elif phase is Phase.READY:
             self.evict(node)
         elif phase is Phase.EVICTING:
-            self.fire(node, Event.TERMINATE, Cause("evicted"))
+            self.fire(node, Event.TERMINATE, EventCause("evicted"))
         elif phase is Phase.FAILED:
             self.fire(node, Event.TERMINATE)
-        elif node.machine is Machine.NONE:
+        elif node.machine is MachineState.NONE:
             ends = {Phase.TERMINATING: Event.VM_DELETED, Phase.DEALLOCATING: Event.VM_STOPPED}
             self.fire(node, ends.get(phase, Event.VM_STARTED))
 
@@ -282,7 +294,7 @@ class Orchestrator:
         bucket = (node.cluster, node.nodearray.name, size.lower())
         self.capacity_failures[bucket] = self.now
         why = f"AllocationFailed: {region} has no capacity left for {size} (it has {capacity})"
-        self.fire(node, Event.VM_REFUSED, Cause("allocation_failed"), why)
+        self.fire(node, Event.VM_REFUSED, EventCause("allocation_failed"), why)
 
     def _running(self, region: str, size: str) -> int:
         return sum(
@@ -294,24 +306,27 @@ class Orchestrator:
 
     def _configure(self, node: SimNode) -> None:
         if node.boot_fails:
-            self.fire(node, Event.FAIL, Cause("boot_failed"), "The node could not be configured")
-        elif node.nodearray.machine is None or node.machine is Machine.UP:
+            self.fire(
+                node, Event.FAIL, EventCause("boot_failed"), "The node could not be configured"
+            )
+        elif node.nodearray.machine is None or node.machine is MachineState.UP:
             self.fire(node, Event.CONFIGURED)
 
     # ---------------------------------------------------------------- accidents
 
     def evict(self, node: SimNode) -> bool:
         """Give a spot node notice of its eviction; whether it could be given."""
-        return self.fire(node, Event.EVICT, Cause("evicted"), "Waiting for eviction (Preempt)")
+        return self.fire(node, Event.EVICT, EventCause("evicted"), "Waiting for eviction (Preempt)")
 
     def fail(self, nodes: Iterable[SimNode], why: str) -> list[str]:
         """Let nodes fail now; the names of those that could."""
-        cause = Cause("control", "fail")
+        cause = EventCause("control", "fail")
         return [node.name for node in nodes if self.fire(node, Event.FAIL, cause, why)]
 
 
 def _hostname(node: SimNode) -> str:
-    """The name under which a node registers: made of its name, or of its address as CycleCloud's own DNS does."""
+    """The name under which a node registers: made of its name, or of its address as CycleCloud's
+    own DNS does."""
     if node.nodearray.hostnames == "address" and node.private_ip:
         return "ip-" + "".join(f"{int(part):02X}" for part in node.private_ip.split("."))
     return "".join(c if c.isalnum() else "-" for c in node.name.lower())

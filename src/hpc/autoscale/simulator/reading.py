@@ -1,8 +1,9 @@
-"""Checked reading of JSON objects: every value is taken out by key, with the kind that is expected there.
+"""Checked reading of JSON objects: every value is taken out by key, with the kind that is expected
+there.
 
-The cluster description, the faults and the control calls are read through `Section`, so that one implementation decides
-what a wrong value is and how it is reported. What a key means belongs to the callers; the bodies of REST calls are the
-business of the protocol models.
+The cluster description, the faults and the control calls are read through `Section`, so that one
+implementation decides what a wrong value is and how it is reported. What a key means belongs to the
+callers; the bodies of REST calls are the business of the protocol models.
 """
 
 import json
@@ -32,8 +33,8 @@ def shown(value: object) -> str:
 class Section:
     """One JSON object at `path`, of which only `keys` are known.
 
-    An unknown key raises at once, with a guess at the typo. A null counts as absent. Everything raised is made by
-    `error` from one line of text.
+    An unknown key raises at once, with a guess at the typo. A null counts as absent. Everything
+    raised is made by `error` from one line of text.
     """
 
     def __init__(
@@ -187,8 +188,8 @@ def _object(value: object, path: str, error: MakeError) -> dict[str, Any]:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The value in a JSON text. Raises ValueError with one line for anything that is not strictly JSON, for a key that an
-    object has twice, and for text that is nested too deeply."""
+    """The value in a JSON text. Raises ValueError with one line for anything that is not strictly
+    JSON, for a key that an object has twice, and for text that is nested too deeply."""
     try:
         return json.loads(
             text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite

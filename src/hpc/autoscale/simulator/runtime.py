@@ -1,7 +1,9 @@
-"""The running simulator without its HTTP: model, clock, journal, faults and machines behind one lock.
+"""The running simulator without its HTTP: model, clock, journal, faults and machines behind one
+lock.
 
-Everything that looks at the model or changes it goes through `Runtime.call`, which first lets the time catch up. The HTTP
-application, the machines' supervisor and the Python handles are its callers.
+Everything that looks at the model or changes it goes through `Runtime.call`, which first lets the
+time catch up. The HTTP application, the machines' supervisor and the Python handles are its
+callers.
 """
 
 import random
@@ -16,7 +18,7 @@ from hpc.autoscale.simulator.cluster import Cloud
 from hpc.autoscale.simulator.description import Description
 from hpc.autoscale.simulator.faults import Fault, FaultBook
 from hpc.autoscale.simulator.journal import Journal
-from hpc.autoscale.simulator.machines import Machines
+from hpc.autoscale.simulator.machines import LocalMachines
 
 T = TypeVar("T")
 
@@ -29,8 +31,8 @@ _LONGEST_WAIT = 3600.0
 class Runtime:
     """A model that lives: its time passes and its machines run between `start` and `stop`.
 
-    `work_dir` is where local machines have their files; None: a temporary directory that goes with the simulator. Raises
-    StartError when journal or work directory cannot be used.
+    `work_dir` is where local machines have their files; None: a temporary directory that goes with
+    the simulator. Raises StartError when journal or work directory cannot be used.
     """
 
     def __init__(
@@ -43,7 +45,7 @@ class Runtime:
     ) -> None:
         self.clock = clock
         self.journal = Journal(journal)
-        self.machines = Machines(work_dir, self)
+        self.machines = LocalMachines(work_dir, self)
         self.cloud = Cloud(
             description, clock.now(), _random(seed, "behaviour"), _ids(seed), self.journal.write
         )
@@ -62,7 +64,8 @@ class Runtime:
             self._ticker.start()
 
     def stop(self) -> None:
-        """End every machine and wait for it; then close the journal. May be called twice, and without a start."""
+        """End every machine and wait for it; then close the journal. May be called twice, and
+        without a start."""
         with self._changed:
             was_running, self._running = self._running, False
             self._changed.notify_all()
@@ -79,7 +82,8 @@ class Runtime:
     # ---------------------------------------------------------------- the one way to the model
 
     def call(self, act: Callable[[Cloud], T]) -> T:
-        """What `act` returns or raises, called at the present time with nobody else inside the model."""
+        """What `act` returns or raises, called at the present time with nobody else inside the
+        model."""
         with self._changed:
             self.cloud.orchestrator.advance(self.clock.now())
             try:
@@ -100,13 +104,15 @@ class Runtime:
         return self.call(look)
 
     def advance(self, seconds: float) -> None:
-        """Move a driven clock forward. Raises Conflict for a real one, and for a step beyond all measure."""
+        """Move a driven clock forward. Raises Conflict for a real one, and for a step beyond all
+        measure."""
         with self._changed:
             self.clock.move_to(self.clock.now() + seconds)
             self.call(lambda cloud: None)
 
     def settle(self, limit: float = _LONGEST_SETTLE) -> None:
-        """Move a driven clock until nothing is due any more, at most `limit` seconds. Waits for no machine."""
+        """Move a driven clock until nothing is due any more, at most `limit` seconds. Waits for no
+        machine."""
         with self._changed:
             last = self.clock.now() + limit
             while (due := self.cloud.orchestrator.next_due()) is not None and due <= last:

@@ -1,6 +1,7 @@
 """A simulator that listens: a runtime behind an HTTP server, with or without TLS.
 
-Only this module and `app`, which it loads when a server starts, know werkzeug. The command line and `serve` use it.
+Only this module and `app`, which it loads when a server starts, know werkzeug. The command line and
+`serve` use it.
 """
 
 import logging
@@ -22,8 +23,8 @@ _log = logging.getLogger(__name__)
 class SimulatorServer:
     """A simulator on an address, from `start` to `stop`.
 
-    `port` 0 takes a free one. `tls` is the files of a certificate and its key. Without `password` a random one is made.
-    Raises StartError when it cannot listen.
+    `port` 0 takes a free one. `tls` is the files of a certificate and its key. Without `password` a
+    random one is made. Raises StartError when it cannot listen.
     """
 
     def __init__(
@@ -37,7 +38,8 @@ class SimulatorServer:
     ) -> None:
         self.runtime = runtime
         self.username = username
-        # of letters and digits alone: one that begins with a dash would be taken for an option of a command
+        # of letters and digits alone: one that begins with a dash would be taken for an option of a
+        # command
         self.password = password or secrets.token_hex(16)
         self._http = self._listen(host, port, tls)
         scheme = "http" if tls is None else "https"

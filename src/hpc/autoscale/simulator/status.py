@@ -1,4 +1,5 @@
-"""The answer to GET status: every bucket of every nodearray with its limits, what is in use and what may be added.
+"""The answer to GET status: every bucket of every nodearray with its limits, what is in use and
+what may be added.
 
 Computed afresh from the node records and the limits each time; nothing here is remembered.
 """
@@ -8,7 +9,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from hpc.autoscale.ccbindings import models
-from hpc.autoscale.simulator.creation import room_for
+from hpc.autoscale.simulator.attributes import node_record, nodearray_record
+from hpc.autoscale.simulator.creation_requests import room_for
 from hpc.autoscale.simulator.description import MachineType, Nodearray
 from hpc.autoscale.simulator.limits import (
     Tally,
@@ -18,16 +20,16 @@ from hpc.autoscale.simulator.limits import (
     quota_limits,
 )
 from hpc.autoscale.simulator.nodes import SimNode
-from hpc.autoscale.simulator.records import node_record, nodearray_record
 
 if TYPE_CHECKING:
-    from hpc.autoscale.simulator.cluster import Cluster
+    from hpc.autoscale.simulator.cluster import SimCluster
 
 _Members = Mapping[tuple[str, str], list[SimNode]]
 
 
-def cluster_status(cluster: "Cluster", with_nodes: bool) -> models.ClusterStatus:
-    """The status of a cluster; `with_nodes` adds the records of the nodes that are not off, and the names in buckets."""
+def cluster_status(cluster: "SimCluster", with_nodes: bool) -> models.ClusterStatus:
+    """The status of a cluster; `with_nodes` adds the records of the nodes that are not off, and the
+    names in buckets."""
     nodes = cluster.nodes()
     tally = cluster.cloud.tally()
     members: dict[tuple[str, str], list[SimNode]] = defaultdict(list)
@@ -57,7 +59,7 @@ def cluster_status(cluster: "Cluster", with_nodes: bool) -> models.ClusterStatus
 
 
 def _bucket(
-    cluster: "Cluster",
+    cluster: "SimCluster",
     array: Nodearray,
     size: MachineType,
     tally: Tally,
@@ -100,7 +102,7 @@ def _bucket(
 
 
 def _groups(
-    cluster: "Cluster", array: Nodearray, size: MachineType, tally: Tally, mine: list[SimNode]
+    cluster: "SimCluster", array: Nodearray, size: MachineType, tally: Tally, mine: list[SimNode]
 ) -> list[models.PlacementGroupStatus]:
     """The placement groups that the description names, and those that a node is in."""
     in_use = (node.placement_group for node in mine if node.placement_group)
@@ -117,7 +119,7 @@ def _groups(
 
 def _fill_quotas(
     bucket: models.NodearrayBucketStatus,
-    cluster: "Cluster",
+    cluster: "SimCluster",
     array: Nodearray,
     size: MachineType,
     tally: Tally,

@@ -1,7 +1,8 @@
 """Templates of local machines: texts with `{placeholders}` for facts of the node.
 
-Only plain names are replaced, so that a template cannot reach into anything; `{{` and `}}` stand for braces. The
-description checks templates when it is read, the machines fill them when a node boots.
+Only plain names are replaced, so that a template cannot reach into anything; `{{` and `}}` stand
+for braces. The description checks templates when it is read, the machines fill them when a node
+boots.
 """
 
 import re

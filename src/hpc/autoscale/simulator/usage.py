@@ -1,7 +1,8 @@
 """How long the VMs of clusters ran, and the answer to GET usage that is made of it.
 
-The orchestrator tells a `UsageLog` when a VM begins and ends; `Cluster.usage` asks it. A VM is counted from when it is up
-to when it is gone, as it is billed. There are no prices here: a report has core-hours and no cost.
+The orchestrator tells a `UsageLog` when a VM begins and ends; `SimCluster.usage` asks it. A VM is
+counted from when it is up to when it is gone, as it is billed. There are no prices here: a report
+has core-hours and no cost.
 """
 
 import math
@@ -11,10 +12,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from hpc.autoscale.ccbindings import models
+from hpc.autoscale.simulator.attributes import timestamp
 from hpc.autoscale.simulator.errors import BadRequest
 from hpc.autoscale.simulator.nodes import SimNode
 from hpc.autoscale.simulator.reading import shown
-from hpc.autoscale.simulator.records import timestamp
 
 TIMEFRAMES = ("monthToDate", "lastMonth", "weekToDate", "custom")
 GRANULARITIES = ("daily", "hourly", "total")
@@ -36,7 +37,8 @@ class UsageQuery:
     details: bool = False
 
     def bounds(self, now: float) -> tuple[float, float, float]:
-        """From when, to when, and how long one interval is; in whole hours, or days where the report is by days."""
+        """From when, to when, and how long one interval is; in whole hours, or days where the
+        report is by days."""
         granularity = _choice("granularity", self.granularity, GRANULARITIES)
         timeframe = _choice("timeframe", self.timeframe, TIMEFRAMES)
         start, end = self._custom() if timeframe == "custom" else _frame(timeframe, now)
@@ -70,7 +72,8 @@ class _Run:
 
 
 class UsageLog:
-    """Every VM that ran, by the clock that is handed in. Cost of a report: VMs, and the intervals that each ran in."""
+    """Every VM that ran, by the clock that is handed in. Cost of a report: VMs, and the intervals
+    that each ran in."""
 
     def __init__(self) -> None:
         self._runs: list[_Run] = []

@@ -1,11 +1,13 @@
-"""For the authors of integrations: small clusters, nodes and jobs, a stage for drivers, and the promises of a driver.
+"""For the authors of integrations: small clusters, nodes and jobs, a stage for drivers, and the
+promises of a driver.
 
     from hpc.autoscale.testing import a_cluster, a_job, a_node
     from hpc.autoscale.testing.conformance import DriverConformance
 
-`builders` makes things. A `SchedulerWorld` is what an author supplies for the checks of `conformance`, which needs
-pytest (the extra `testing`) and is imported by itself. docs/writing-an-integration.md shows all of it in use. Nothing
-else in the library knows this package.
+`builders` makes things. A `SchedulerWorld` is what an author supplies for the checks of
+`conformance`, which needs pytest (the extra `testing`) and is imported by itself.
+docs/writing-an-integration.md shows all of it in use. Nothing else in the library knows this
+package.
 """
 
 from hpc.autoscale.testing.builders import (

@@ -1,7 +1,7 @@
 """Small clusters, nodes and jobs in one line each, for tests of integrations and of this library.
 
-Whatever a test does not say has a plain default: four cores, West US 2, a cluster called clusty. Nothing here runs
-anything; `stage` does.
+Whatever a test does not say has a plain default: four cores, West US 2, a cluster called clusty.
+Nothing here runs anything; `stage` does.
 """
 
 from __future__ import annotations
@@ -31,9 +31,11 @@ VM_SIZE = "Standard_F4s_v2"
 
 @dataclass(frozen=True)
 class Nodearray:
-    """A nodearray: how many nodes there may be of each VM size, in order of preference, and what else it says.
+    """A nodearray: how many nodes there may be of each VM size, in order of preference, and what
+    else it says.
 
-    `resources` are those that its nodes have for the scheduler; `configuration` is the rest of what its template says.
+    `resources` are those that its nodes have for the scheduler; `configuration` is the rest of what
+    its template says.
     """
 
     sizes: Mapping[str, int]
@@ -50,7 +52,8 @@ class Nodearray:
 def a_cluster(
     name: str = CLUSTER_NAME, /, **nodearrays: Nodearray | Mapping[str, int]
 ) -> MockClusterBinding:
-    """A cluster in memory, as in `a_cluster(htc={"Standard_F4s_v2": 10})`; without nodearrays it has that one.
+    """A cluster in memory, as in `a_cluster(htc={"Standard_F4s_v2": 10})`; without nodearrays it
+    has that one.
 
     AssertionError for a VM size that its region does not have.
     """
@@ -74,7 +77,8 @@ def a_cluster(
 
 
 def a_config(cluster: MockClusterBinding, /, **keys: Any) -> dict[str, Any]:
-    """A configuration for a cluster in memory, without a lock; `keys` are further ones of autoscale.json."""
+    """A configuration for a cluster in memory, without a lock; `keys` are further ones of
+    autoscale.json."""
     return {
         "cluster_name": cluster.cluster_name,
         "_mock_bindings": cluster,
@@ -86,15 +90,16 @@ def a_config(cluster: MockClusterBinding, /, **keys: Any) -> dict[str, Any]:
 def a_description(
     name: str = CLUSTER_NAME, /, **nodearrays: Nodearray | Mapping[str, int]
 ) -> dict[str, Any]:
-    """The same cluster as `a_cluster` makes, as the simulator reads it: a dict to add regions, lifecycle or faults to."""
+    """The same cluster as `a_cluster` makes, as the simulator reads it: a dict to add regions,
+    lifecycle or faults to."""
     arrays = {key: _described(array) for key, array in _read(nodearrays).items()}
     return {"clusters": {name: {"region": LOCATION, "nodearrays": arrays}}}
 
 
 @dataclass(frozen=True)
 class SimulatedCluster:
-    """A cluster behind a server: `config` connects to it, `handle` looks into it and orders accidents, `simulator` has
-    its clock and its faults."""
+    """A cluster behind a server: `config` connects to it, `handle` looks into it and orders
+    accidents, `simulator` has its clock and its faults."""
 
     simulator: Simulator
     handle: ClusterHandle
@@ -105,7 +110,8 @@ class SimulatedCluster:
 def a_simulated_cluster(
     name: str = CLUSTER_NAME, /, **nodearrays: Nodearray | Mapping[str, int]
 ) -> Iterator[SimulatedCluster]:
-    """A cluster behind a real server on 127.0.0.1, for the time of a `with` block; its clock moves when it is told to.
+    """A cluster behind a real server on 127.0.0.1, for the time of a `with` block; its clock moves
+    when it is told to.
 
     Needs the extra `simulator`.
     """
@@ -129,10 +135,12 @@ def a_node(
     placement_group: str | None = None,
     **resources: Any,
 ) -> Node:
-    """A node as a driver is given it, with `jobs` assigned and the cores of its VM size as `ncpus` unless told otherwise.
+    """A node as a driver is given it, with `jobs` assigned and the cores of its VM size as `ncpus`
+    unless told otherwise.
 
-    Its nodearray is what stands before the last dash of its name. A ready node has a host name, by default its own
-    name; one that is only planned (`exists=False`) has no id. RuntimeError for an unknown VM size.
+    Its nodearray is what stands before the last dash of its name. A ready node has a host name, by
+    default its own name; one that is only planned (`exists=False`) has no id. RuntimeError for an
+    unknown VM size.
     """
     size = get_aux_vm_size_info(ht.Location(location), ht.VMSize(vm_size))
     if size.vcpu_count < 1:
@@ -172,7 +180,8 @@ def a_node(
 def a_host(
     hostname: str, /, *jobs: str, free: Mapping[str, Any] | None = None, **resources: Any
 ) -> SchedulerNode:
-    """A node as a driver reports it: `jobs` run on it, `resources` is what it has, `free` what is left of some of it."""
+    """A node as a driver reports it: `jobs` run on it, `resources` is what it has, `free` what is
+    left of some of it."""
     host = SchedulerNode(hostname, resources)
     host.available.update(free or {})
     for job in jobs:
@@ -189,7 +198,8 @@ def a_job(
     nodes: int = 0,
     colocated: bool = False,
 ) -> Job:
-    """A waiting job, as in `a_job("train", {"ngpus": 1}, tasks=3)`: one core for each task unless `needs` says otherwise.
+    """A waiting job, as in `a_job("train", {"ngpus": 1}, tasks=3)`: one core for each task unless
+    `needs` says otherwise.
 
     `nodes` instead of tasks: so many whole nodes, one task on each.
     """
@@ -204,7 +214,8 @@ def a_job(
 
 @contextmanager
 def a_mock_clock(now: float = 1_000_000_000.0) -> Iterator[clock.MockClock]:
-    """A clock that stands still until it is told to move, as the clock of the process for the time of a `with` block."""
+    """A clock that stands still until it is told to move, as the clock of the process for the time
+    of a `with` block."""
     mock = clock.MockClock(now)
     previous = clock.use_clock(mock)
     try:

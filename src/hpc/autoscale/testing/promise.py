@@ -1,7 +1,9 @@
-"""What it means that a promise is broken, and the one way in which the kit asks a world for its hosts.
+"""What it means that a promise is broken, and the one way in which the kit asks a world for its
+hosts.
 
-A driver breaks a promise of `conformance`; a world breaks one of `SchedulerWorld`, whose author is told so in the same
-way, and not by whatever the world raised. Used by `watching`, `stage` and the checks.
+A driver breaks a promise of `conformance`; a world breaks one of `SchedulerWorld`, whose author is
+told so in the same way, and not by whatever the world raised. Used by `watching`, `stage` and the
+checks.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ T = TypeVar("T")
 
 
 class BrokenPromise(AssertionError):
-    """A driver, or a world, did not do what is counted on; the text says what was expected and what was found."""
+    """A driver, or a world, did not do what is counted on; the text says what was expected and what
+    was found."""
 
 
 def expect(holds: object, otherwise: str) -> None:
@@ -32,7 +35,8 @@ def short(hostname: str | None) -> str:
 
 
 def hosts_of(world: SchedulerWorld) -> dict[str, Host]:
-    """What the scheduler says of its hosts, by short names in lower case. BrokenPromise when the world does not say."""
+    """What the scheduler says of its hosts, by short names in lower case. BrokenPromise when the
+    world does not say."""
     __tracebackhide__ = True
     found = _answer(world, world.hosts)
     if not isinstance(found, Mapping) or not all(isinstance(h, Host) for h in found.values()):
@@ -43,7 +47,8 @@ def hosts_of(world: SchedulerWorld) -> dict[str, Host]:
 
 
 def settle(world: SchedulerWorld) -> None:
-    """Let a scheduler that starts tasks by itself start what it can. BrokenPromise when the world raises."""
+    """Let a scheduler that starts tasks by itself start what it can. BrokenPromise when the world
+    raises."""
     __tracebackhide__ = True
     if isinstance(world, SelfStartingWorld):
         _answer(world, world.settle)
@@ -57,7 +62,8 @@ def _answer(world: SchedulerWorld, method: Callable[[], T]) -> T:
         raise
     except Exception as error:
         raise BrokenPromise(
-            f"{_named(world, method)}: expected an answer, also inside unreachable(), where only drivers get"
+            f"{_named(world, method)}: expected an answer, also inside unreachable(), where only"
+            " drivers get"
             f" none; found {one_line(error)}"
         ) from error
 

@@ -1,8 +1,9 @@
-"""Where a driver is put to the test: the real loop over a cluster in memory, a world for its scheduler, and a clock that
-stands still.
+"""Where a driver is put to the test: the real loop over a cluster in memory, a world for its
+scheduler, and a clock that stands still.
 
-A `Stage` is told what happens (work comes, machines boot, fail and vanish, time passes) and runs passes. It checks
-nothing that a check is about, only what must hold always. The checks are in `conformance`.
+A `Stage` is told what happens (work comes, machines boot, fail and vanish, time passes) and runs
+passes. It checks nothing that a check is about, only what must hold always. The checks are in
+`conformance`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ def snapshot(stage: Stage) -> tuple[dict[str, tuple[str | None, str]], dict[str,
 
 
 def replaced(stage: Stage, name: str, why: str) -> None:
-    """Passes in which a node goes and another one comes for its work, whatever its name. BrokenPromise otherwise."""
+    """Passes in which a node goes and another one comes for its work, whatever its name.
+    BrokenPromise otherwise."""
     __tracebackhide__ = True
     node_id, _ = stage.nodes()[name]
     left = len(stage.nodes())
@@ -48,10 +50,12 @@ def replaced(stage: Stage, name: str, why: str) -> None:
 
 
 class Stage:
-    """One cluster, one scheduler, one driver. `cluster`, `clock`, `world` and `driver` are there to be used.
+    """One cluster, one scheduler, one driver. `cluster`, `clock`, `world` and `driver` are there to
+    be used.
 
-    `config` is that of every pass. Nodes are called by their names in the cluster, hosts by their names in the
-    scheduler: they differ. Methods raise BrokenPromise where the driver breaks its word.
+    `config` is that of every pass. Nodes are called by their names in the cluster, hosts by their
+    names in the scheduler: they differ. Methods raise BrokenPromise where the driver breaks its
+    word.
     """
 
     def __init__(self, world: SchedulerWorld, clock: MockClock, home: Path) -> None:
@@ -72,7 +76,8 @@ class Stage:
     # -- what happens
 
     def new_process(self) -> WatchedDriver:
-        """The autoscaler ends and is started again: from now on another driver serves the same scheduler."""
+        """The autoscaler ends and is started again: from now on another driver serves the same
+        scheduler."""
         self.driver = WatchedDriver(self.world.new_driver(), self.world, self._kept_out)
         return self.driver
 
@@ -81,12 +86,14 @@ class Stage:
         self.clock.sleep(seconds)
 
     def submit(self, tasks: int) -> None:
-        """Tasks come, and wait; where they start by themselves, those do for which there is room."""
+        """Tasks come, and wait; where they start by themselves, those do for which there is
+        room."""
         self.world.submit(tasks)
         settle(self.world)
 
     def resubmit(self) -> None:
-        """As much work as fills a node waits anew where tasks start by themselves; elsewhere what was not started waits."""
+        """As much work as fills a node waits anew where tasks start by themselves; elsewhere what
+        was not started waits."""
         if isinstance(self.world, SelfStartingWorld):
             self.submit(self.world.tasks_per_node)
 
@@ -101,7 +108,8 @@ class Stage:
         node.state = NodeStatus("Preparing")
 
     def come_up(self, *names: str, hostname: str | None = None) -> list[str]:
-        """Nodes become ready; the names of their hosts. `hostname`: the name that one is to have."""
+        """Nodes become ready; the names of their hosts. `hostname`: the name that one is to
+        have."""
         for name in names:
             self.prepare(name, hostname)
             self.cluster.update_state("Ready", [name])
@@ -112,7 +120,8 @@ class Stage:
         return [self._hostnames[name] for name in names]
 
     def come_up_unknown(self, name: str) -> None:
-        """A node becomes ready, and the scheduler does not take it in: nothing starts there, and joining has no effect."""
+        """A node becomes ready, and the scheduler does not take it in: nothing starts there, and
+        joining has no effect."""
         self.prepare(name)
         self.cluster.update_state("Ready", [name])
         self._kept_out.add(name)
@@ -128,7 +137,8 @@ class Stage:
         self._machine_is_gone(name)
 
     def start(self, host: str, tasks: int = 1) -> None:
-        """Waiting tasks start on a host that has joined; where they start by themselves, they have."""
+        """Waiting tasks start on a host that has joined; where they start by themselves, they
+        have."""
         __tracebackhide__ = True
         if isinstance(self.world, SelfStartingWorld):
             self._has_started(host, tasks)
@@ -136,19 +146,22 @@ class Stage:
         for _ in range(tasks):
             expect(
                 self.world.start(host),
-                f"expected the scheduler to start a waiting task on {host}, which has joined; it starts none."
+                f"expected the scheduler to start a waiting task on {host}, which has joined; it"
+                " starts none."
                 f" It says of its hosts: {self.hosts()}",
             )
 
     def _has_started(self, host: str, tasks: int) -> None:
-        """Besides those that were seen to start, and have not ended, so many tasks run on a host."""
+        """Besides those that were seen to start, and have not ended, so many tasks run on a
+        host."""
         __tracebackhide__ = True
         settle(self.world)
         seen = self._started.get(short(host), 0) + tasks
         found = self.hosts().get(short(host), Host(False)).tasks
         expect(
             found >= seen,
-            f"expected the scheduler to have started waiting tasks on {host} by itself, so that {seen} run there;"
+            f"expected the scheduler to have started waiting tasks on {host} by itself, so that"
+            f" {seen} run there;"
             f" found {found}. It says of its hosts: {self.hosts()}",
         )
         self._started[short(host)] = seen
@@ -203,7 +216,8 @@ class Stage:
         return {str(n.name): (n.delayed_node_id.node_id, str(n.state)) for n in listed}
 
     def has_nodes(self, number: int) -> bool:
-        """Whether the cluster lists so many; or one more, where lost work may wait again beside what was resubmitted."""
+        """Whether the cluster lists so many; or one more, where lost work may wait again beside
+        what was resubmitted."""
         spare = 1 if isinstance(self.world, SelfStartingWorld) else 0
         return number <= len(self.nodes()) <= number + spare
 
@@ -231,7 +245,8 @@ class Stage:
     # -- scenes that checks begin with
 
     def grow(self, nodes: int) -> list[str]:
-        """Work for so many whole nodes waits, and these have come up and joined: their hosts, in the order of names."""
+        """Work for so many whole nodes waits, and these have come up and joined: their hosts, in
+        the order of names."""
         __tracebackhide__ = True
         before = set(self.nodes())
         self.submit(nodes * self.world.tasks_per_node)
@@ -247,7 +262,8 @@ class Stage:
         missing = {short(host) for host in hosts} - self.open_hosts()
         expect(
             not missing,
-            f"expected {_named(missing)} to take work: ready, and a pass was run. Hosts: {self.hosts()}",
+            f"expected {_named(missing)} to take work: ready, and a pass was run. Hosts:"
+            f" {self.hosts()}",
         )
         return hosts
 
@@ -263,7 +279,8 @@ class Stage:
         return hosts
 
     def run_until(self, done: Callable[[], bool], otherwise: str, passes: int = 3) -> None:
-        """Passes until something is done: drivers may need more than one to notice. BrokenPromise when it never is."""
+        """Passes until something is done: drivers may need more than one to notice. BrokenPromise
+        when it never is."""
         __tracebackhide__ = True
         for _ in range(passes):
             self.run()
@@ -286,8 +303,8 @@ class Stage:
 
 @contextmanager
 def on_stage(world: SchedulerWorld, home: Path) -> Iterator[Stage]:
-    """A stage for a world, with `home` as the directory of the integration; for the time of a `with` block the clock of
-    the process is the stage's, and names of hosts are not looked up."""
+    """A stage for a world, with `home` as the directory of the integration; for the time of a
+    `with` block the clock of the process is the stage's, and names of hosts are not looked up."""
     home.mkdir(parents=True, exist_ok=True)
     with (
         a_mock_clock() as clock,

@@ -1,7 +1,8 @@
-"""A driver that is watched: passes everything on to the driver under test and notes where it breaks its word.
+"""A driver that is watched: passes everything on to the driver under test and notes where it breaks
+its word.
 
-What is noted here holds in every pass of every check. It also lets a check do something at the very moment before a
-hook is called. Used by `stage` alone.
+What is noted here holds in every pass of every check. It also lets a check do something at the very
+moment before a hook is called. Used by `stage` alone.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ READY = ("Ready", "Started")
 class WatchedDriver(SchedulerDriver):
     """The driver under test, and what was seen of it.
 
-    `broken`   what it did that it must never do, as sentences
-    `raised`   what its hooks raised
-    `before`   by the name of a hook: what is to happen just before it is called next
-    `repeats`  whether each hook is called twice with the same nodes, as after a pass that was cut short
+    `broken`   what it did that it must never do, as sentences `raised`   what its hooks raised
+    `before`   by the name of a hook: what is to happen just before it is called next `repeats`
+    whether each hook is called twice with the same nodes, as after a pass that was cut short
 
-    `kept_out` are the names of nodes that the driver is not asked to let in, as if the scheduler refused them.
+    `kept_out` are the names of nodes that the driver is not asked to let in, as if the scheduler
+    refused them.
     """
 
     def __init__(
@@ -98,7 +99,8 @@ class WatchedDriver(SchedulerDriver):
     def add_nodes_to_cluster(
         self, nodes: list[Node], include_permanent: bool = False
     ) -> list[Node]:
-        """The driver's; what it returns of CycleCloud's nodes is ready, and known to the scheduler."""
+        """The driver's; what it returns of CycleCloud's nodes is ready, and known to the
+        scheduler."""
         asked = [node for node in nodes if str(node.name) not in self._kept_out]
         joined = self._hook("add_nodes_to_cluster", asked)
         known = self._hosts()
@@ -178,7 +180,8 @@ class WatchedDriver(SchedulerDriver):
         return self._ask(hosts_of)
 
     def _ask(self, question: Callable[[SchedulerWorld], T]) -> T | None:
-        """What the world answers; None when it breaks its own word. The loop would take that for an error of the hook."""
+        """What the world answers; None when it breaks its own word. The loop would take that for an
+        error of the hook."""
         try:
             return question(self._world)
         except BrokenPromise as error:
@@ -187,7 +190,8 @@ class WatchedDriver(SchedulerDriver):
 
 
 def _is_managed(node: Node) -> bool:
-    """Whether it is CycleCloud's; the scheduler's own hosts are among those that are handed over, too."""
+    """Whether it is CycleCloud's; the scheduler's own hosts are among those that are handed over,
+    too."""
     return node.managed
 
 

@@ -1,9 +1,10 @@
-"""What the author of a driver supplies for the conformance checks: a scheduler that can be played with.
+"""What the author of a driver supplies for the conformance checks: a scheduler that can be played
+with.
 
-A `SchedulerWorld` is a scheduler, a real one on the test machine or a fake, together with what happens to it from
-outside: users submit, tasks start and end, machines appear and die, the network fails. In a `SelfStartingWorld` tasks
-start by themselves. The checks (`conformance`) and the stage on which they happen (`stage`) know a scheduler only by
-this.
+A `SchedulerWorld` is a scheduler, a real one on the test machine or a fake, together with what
+happens to it from outside: users submit, tasks start and end, machines appear and die, the network
+fails. In a `SelfStartingWorld` tasks start by themselves. The checks (`conformance`) and the stage
+on which they happen (`stage`) know a scheduler only by this.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from hpc.autoscale.testing.builders import a_cluster
 
 @dataclass(frozen=True)
 class Host:
-    """What the scheduler says of a host: how many tasks run there, and whether it would start more if there is room."""
+    """What the scheduler says of a host: how many tasks run there, and whether it would start more
+    if there is room."""
 
     takes_work: bool
     tasks: int = 0
@@ -41,22 +43,25 @@ class Machine:
 
 
 class NotInThisWorld(SkipTest):
-    """Raised by a world that cannot do what a check needs; the check is skipped, with this as the reason."""
+    """Raised by a world that cannot do what a check needs; the check is skipped, with this as the
+    reason."""
 
 
 class SchedulerWorld(ABC):
     """One scheduler with nothing in it, and drivers for it. A new one is made for each check.
 
-    All work is equal tasks, of which `tasks_per_node` fill a node of `new_cluster()`. Methods return when the scheduler
-    has done what it was told, and see it as it is at that moment: `hosts` answers even while drivers get no answer.
-    Host names are compared without regard to case and up to their first dot.
+    All work is equal tasks, of which `tasks_per_node` fill a node of `new_cluster()`. Methods
+    return when the scheduler has done what it was told, and see it as it is at that moment: `hosts`
+    answers even while drivers get no answer. Host names are compared without regard to case and up
+    to their first dot.
     """
 
     tasks_per_node: int = 4
     """How many tasks fill a node; at least 2."""
 
     config: Mapping[str, Any] = {}
-    """What the driver needs in autoscale.json: the scheduler's own section, default resources. No timeouts."""
+    """What the driver needs in autoscale.json: the scheduler's own section, default resources. No
+    timeouts."""
 
     # -- what every world has
 
@@ -70,7 +75,8 @@ class SchedulerWorld(ABC):
 
     @abstractmethod
     def start(self, hostname: str) -> bool:
-        """Let the scheduler start a waiting task on a host; False when it would not: unknown, drained, full, no task."""
+        """Let the scheduler start a waiting task on a host; False when it would not: unknown,
+        drained, full, no task."""
 
     @abstractmethod
     def finish(self, hostname: str) -> None:
@@ -78,14 +84,16 @@ class SchedulerWorld(ABC):
 
     @abstractmethod
     def hosts(self) -> Mapping[str, Host]:
-        """The hosts that the scheduler knows, by name. One that it has only been promised takes no work, or is left out.
+        """The hosts that the scheduler knows, by name. One that it has only been promised takes no
+        work, or is left out.
 
         It answers at any time: inside `unreachable()` too, where only drivers get no answer.
         """
 
     @abstractmethod
     def unreachable(self) -> AbstractContextManager[None]:
-        """While this lasts, drivers that ask the scheduler get no answer. The checks do: `hosts()` answers on."""
+        """While this lasts, drivers that ask the scheduler get no answer. The checks do: `hosts()`
+        answers on."""
 
     # -- what some worlds have
 
@@ -98,7 +106,8 @@ class SchedulerWorld(ABC):
         return "ip-" + "".join(f"{int(number):02x}" for number in private_ip.split("."))
 
     def machine_up(self, machine: Machine) -> None:  # noqa: B027 - only some need it
-        """A node has become ready: whatever starts on it by itself (a daemon, a worker) has started."""
+        """A node has become ready: whatever starts on it by itself (a daemon, a worker) has
+        started."""
 
     def machine_down(self, hostname: str) -> None:  # noqa: B027 - only some need it
         """A host is no more: nothing on it answers, and what ran there is lost or waits again."""
@@ -108,7 +117,8 @@ class SchedulerWorld(ABC):
         raise NotInThisWorld("this world cannot silence a host")
 
     def add_own_host(self, hostname: str) -> None:
-        """A host of the scheduler that CycleCloud never knew, as on premises. It takes work and has room for a node's."""
+        """A host of the scheduler that CycleCloud never knew, as on premises. It takes work and has
+        room for a node's."""
         raise NotInThisWorld("this world has no hosts of its own")
 
     def close(self) -> None:  # noqa: B027 - only some need it
@@ -116,23 +126,25 @@ class SchedulerWorld(ABC):
 
 
 class SelfStartingWorld(SchedulerWorld):
-    """A world whose scheduler starts waiting tasks by itself, wherever a host takes work and has room: the workers of
-    Celery, or a real scheduler that runs as it does.
+    """A world whose scheduler starts waiting tasks by itself, wherever a host takes work and has
+    room: the workers of Celery, or a real scheduler that runs as it does.
 
-    Nobody tells it to start a task, so it has `settle` in the place of `start`. What ran on a machine that is lost may
-    be lost or wait again: the checks submit new work then.
+    Nobody tells it to start a task, so it has `settle` in the place of `start`. What ran on a
+    machine that is lost may be lost or wait again: the checks submit new work then.
     """
 
     @abstractmethod
     def settle(self) -> None:
-        """Return when every waiting task has started for which there is room: on a host that takes work, and whose machine
-        is up.
+        """Return when every waiting task has started for which there is room: on a host that takes
+        work, and whose machine is up.
 
-        Called whenever something happened: work came, a task ended, a machine came up or died, the driver did something.
-        A fake starts tasks here; a world around a real scheduler waits until that has done so.
+        Called whenever something happened: work came, a task ended, a machine came up or died, the
+        driver did something. A fake starts tasks here; a world around a real scheduler waits until
+        that has done so.
         """
 
     def start(self, hostname: str) -> bool:
-        """Whether a task runs there, once the scheduler has had its turn. Not called by the checks."""
+        """Whether a task runs there, once the scheduler has had its turn. Not called by the
+        checks."""
         self.settle()
         return any(host.tasks for name, host in self.hosts().items() if name == hostname)

@@ -9,7 +9,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, TypeVar
 
 from hpc.autoscale import hpctypes as ht
-from hpc.autoscale.ccbindings.creation import partition_by_set, plain_name
+from hpc.autoscale.ccbindings.creation_sets import partition_by_set, plain_name
 from hpc.autoscale.ccbindings.errors import Conflict, OperationNotFound
 from hpc.autoscale.ccbindings.mock.capacity import Slot
 from hpc.autoscale.ccbindings.mock.cluster import MockCluster
@@ -68,7 +68,10 @@ class MockClusterBinding(MockCluster, SelectingBinding):
         )
 
     def get_nodes(self, operation_id: str | None = None, request_id: str | None = None) -> NodeList:
-        """Records of the nodes that run, will run or are deallocated; of an operation, all that it touched and are left."""
+        """The records of the nodes that run, will run or are deallocated.
+
+        Of an operation, they are those of all its nodes that still exist.
+        """
         if operation_id is None and request_id is None:
             return NodeList(nodes=[node.record() for node in self.nodes.values() if node.listed])
         operation_id = operation_id or self._operation_of(str(request_id))
@@ -87,11 +90,11 @@ class MockClusterBinding(MockCluster, SelectingBinding):
     def create_nodes(
         self, nodes: Sequence["Node"], request_id: str | None = None
     ) -> NodeCreationResult:
-        """Create nodes, as many as their buckets have room for; those beyond stay as they are.
+        """Create nodes, as many as their buckets have room for; the others stay as they are.
 
-        Their names are those that they have, or follow from their name formats. AssertionError for a node that exists, has
-        an id or has the name of another; Conflict for a name format without a number that does not name one new node. A
-        request id is carried out once.
+        Their names are those that they have, or follow from their name formats. AssertionError for
+        a node that exists, has an id or has the name of another; Conflict for a name format without
+        a number that does not name one new node. A request id is carried out once.
         """
         done = self._done(request_id, NodeCreationResult)
         if done is not None:
@@ -131,7 +134,11 @@ class MockClusterBinding(MockCluster, SelectingBinding):
         total_core_count: int | None = None,
         total_node_count: int | None = None,
     ) -> NodeCreationResult:
-        """Add nodes from the first buckets that have room until the nodearray has the total; exactly one is to be given."""
+        """Add nodes to a nodearray until it has a total of cores or of nodes.
+
+        They come from the first buckets that have room. Exactly one of the two totals has to be
+        given.
+        """
         if (total_core_count is None) == (total_node_count is None):
             raise _conflict("expected one of totalCoreCount and totalNodeCount")
         if nodearray not in self.nodearrays:
@@ -191,7 +198,7 @@ class MockClusterBinding(MockCluster, SelectingBinding):
         return result
 
     def _check_new(self, nodes: Sequence["Node"]) -> set[str]:
-        """The names that planned nodes ask for, which are free."""
+        """The names that planned nodes ask for, all of which are free."""
         names: set[str] = set()
         for node in nodes:
             if node.exists:
@@ -210,8 +217,10 @@ class MockClusterBinding(MockCluster, SelectingBinding):
         return names
 
     def _new_name(self, node: "Node", asked: set[str]) -> str:
-        """The name that a planned node gets: its own, or that of its format, with the lowest number that nobody has or has
-        `asked` for."""
+        """The name that a planned node gets: its own, or that of its name format.
+
+        The number in a name format is the lowest that no node has and that no name in `asked` has.
+        """
         form = node.name_format
         if not form or plain_name(form):
             return form or node.name
@@ -224,12 +233,15 @@ class MockClusterBinding(MockCluster, SelectingBinding):
         return held is not None and held.listed
 
     def _slot_of(self, node: "Node") -> Slot:
-        """The bucket of a planned node: by its id, else by its nodearray and size."""
+        """The bucket of a planned node: by its bucket id, else by its nodearray and VM size."""
         slot = self._capacity.slots.get(node.bucket_id)
         return slot or self._capacity.find(node.nodearray, node.vm_size)
 
     def _create(self, slot: Slot, node: "Node", name: str, request_id: str | None) -> MockNode:
-        """The cluster's own node, of this name, for a planned one, which learns its id and that it is on its way."""
+        """The node that the cluster has for a planned node, under this name.
+
+        The planned node learns the id, and that it is being started.
+        """
         attributes = deepcopy(dict(node.node_attribute_overrides))
         keep_alive = node.keep_alive or bool(attributes.get("KeepAlive"))
         held = new_node(
@@ -250,7 +262,10 @@ class MockClusterBinding(MockCluster, SelectingBinding):
         return held
 
     def _done(self, request_id: str | None, kind: type[R]) -> R | None:
-        """The result of a request id that was carried out before; one of another kind is a Conflict."""
+        """The result of a request id that was carried out before.
+
+        Conflict when it was used for a request of another kind.
+        """
         done = self._results.get(request_id or "")
         if done is None or isinstance(done, kind):
             return done

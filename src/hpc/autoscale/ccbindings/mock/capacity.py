@@ -1,7 +1,7 @@
-"""The buckets of a mock cluster: how much they hold, and what taking some of it does to the others.
+"""The buckets of a mock cluster: how many nodes they hold, and the limits that they share.
 
-Buckets of one region and family share a quota, those of one region a larger one, those of one nodearray its limits.
-Nothing here knows nodes but by name. Used by `mock.binding` alone.
+Buckets of one region and family share a quota, those of one region a larger one, those of one
+nodearray its limits. Nothing here knows nodes but by name. Used by `mock.binding` alone.
 """
 
 import uuid
@@ -22,8 +22,11 @@ from hpc.autoscale.node.vm_sizes import AuxVMSizeInfo, get_aux_vm_size_info, quo
 
 
 @dataclass(frozen=True)
-class Quotas:
-    """What other buckets of the family and of the region use, and may use. None: nothing but this bucket, no limit."""
+class MockQuotas:
+    """The cores that other buckets of the family and of the region use, and the quotas.
+
+    None means that no other bucket uses any, or that there is no limit.
+    """
 
     family_consumed_core_count: int | None
     family_quota_core_count: int | None
@@ -35,7 +38,7 @@ class Quotas:
 
 @dataclass(frozen=True)
 class Slot:
-    """A bucket with what decides which others share its limits."""
+    """A bucket, with its region and family, which say what other buckets share its limits."""
 
     array: ClusterNodearrayStatus
     bucket: NodearrayBucketStatus
@@ -53,8 +56,11 @@ class Slot:
         return self.bucket.virtual_machine.vcpu_count
 
 
-class Capacity:
-    """All buckets of a cluster, by id. `nodearrays` may be filled by others meanwhile; their buckets are not counted."""
+class MockCapacity:
+    """All buckets of a cluster, by id.
+
+    Others may add to `nodearrays` meanwhile; buckets that are added so are not counted.
+    """
 
     def __init__(self) -> None:
         self.slots: dict[str, Slot] = {}
@@ -65,11 +71,14 @@ class Capacity:
         vm_size: str,
         max_count: int,
         available_count: int,
-        quotas: Quotas,
+        quotas: MockQuotas,
         placement_groups: list[str],
         valid: bool,
     ) -> NodearrayBucketStatus:
-        """A new bucket at the end of its nodearray. AssertionError for an unknown VM size or numbers that cannot be."""
+        """Add a bucket at the end of its nodearray.
+
+        AssertionError for an unknown VM size, or for numbers that contradict each other.
+        """
         region = array.nodearray["Region"]
         aux = get_aux_vm_size_info(region, VMSize(vm_size))
         if aux.vcpu_count < 0:
@@ -92,12 +101,17 @@ class Capacity:
         return [slot for slot in self.slots.values() if slot.array.name == name]
 
     def find(self, nodearray: str, vm_size: str | None) -> Slot:
-        """The bucket of a nodearray, by its VM size unless it has only one. RuntimeError when there is no such one."""
+        """The bucket of a nodearray with a VM size, which may be left out where there is one
+        bucket.
+
+        RuntimeError when there is no such bucket.
+        """
         slots = self.of_array(nodearray)
         if not slots:
             known = {slot.array.name for slot in self.slots.values()}
             raise AutoscaleError(
-                f"nodearray {nodearray} has no bucket, call add_bucket first{did_you_mean(nodearray, known)}"
+                f"nodearray {nodearray} has no bucket, call add_bucket"
+                f" first{did_you_mean(nodearray, known)}"
             )
         if len(slots) == 1:
             return slots[0]
@@ -106,7 +120,8 @@ class Capacity:
                 return slot
         sizes = ", ".join(slot.vm_size for slot in slots)
         raise AutoscaleError(
-            f"More than one bucket found for nodearray {nodearray}: expected one of {sizes} as vm_size, found {vm_size}"
+            f"More than one bucket found for nodearray {nodearray}: expected one of {sizes} as"
+            f" vm_size, found {vm_size}"
         )
 
     def take(self, bucket_id: str, node_name: str, placement_group: str | None) -> None:
@@ -137,7 +152,7 @@ class Capacity:
         self._refresh_available()
 
     def _sharing(self, slot: Slot) -> Iterator[Slot]:
-        """The buckets that draw on the same regional quota: on-demand and spot have one each."""
+        """The buckets that draw on the same regional quota; on-demand and spot have one each."""
         for other in self.slots.values():
             if (other.region, other.spot) == (slot.region, slot.spot):
                 yield other
@@ -173,7 +188,7 @@ def _consume(bucket: NodearrayBucketStatus, cores: int, same_family: bool) -> No
 
 
 def _placement_group(bucket: NodearrayBucketStatus, name: str) -> PlacementGroupStatus:
-    """The group of that name, made when it is not there: a placement group is a free label."""
+    """The placement group of that name. It is made when it is not there: any name will do."""
     for group in bucket.placement_groups:
         if group.name == name:
             return group
@@ -187,7 +202,7 @@ def _new_bucket(
     vm_size: str,
     max_count: int,
     available_count: int,
-    quotas: Quotas,
+    quotas: MockQuotas,
     aux: AuxVMSizeInfo,
 ) -> NodearrayBucketStatus:
     active_cores = (max_count - available_count) * aux.vcpu_count

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import clock
 from hpc.autoscale import hpctypes as ht
-from hpc.autoscale.ccbindings.mock.capacity import Capacity, Quotas
+from hpc.autoscale.ccbindings.mock.capacity import MockCapacity, MockQuotas
 from hpc.autoscale.ccbindings.mock.nodes import MockNode, new_node
 from hpc.autoscale.ccbindings.models import (
     ClusterNodearrayStatus,
@@ -25,7 +25,8 @@ from hpc.autoscale.errors import AutoscaleError
 if TYPE_CHECKING:
     from hpc.autoscale.node.node import Node
 
-# Where a node that is added in one of these states is headed; any other is on its way to be started.
+# Where a node that is added in one of these states is headed; any other is on its way to be
+# started.
 _TARGETS = {
     "Off": "Off",
     "Terminating": "Terminated",
@@ -36,7 +37,10 @@ _TARGETS = {
 
 
 class MockNodeManagementResult(NodeManagementResult):
-    """The answer for `nodes`: "Error" for those in the state "Failure", "OK" for all others."""
+    """The result of a management action.
+
+    A node in the state "Failure" has the status "Error", every other node "OK".
+    """
 
     def __init__(self, operation_id: str, nodes: Sequence["Node"]) -> None:
         super().__init__(
@@ -53,7 +57,8 @@ class MockNodeManagementResult(NodeManagementResult):
 
 
 class MockCluster:
-    """A cluster in memory. `nodes`, `nodearrays`, limits and states may be written to between calls."""
+    """A cluster in memory. `nodes`, `nodearrays`, limits and states may be written to between
+    calls."""
 
     def __init__(self, cluster_name: str = "clusty") -> None:
         self._cluster_name = cluster_name
@@ -66,7 +71,7 @@ class MockCluster:
         self.state = "Started"
         self.target_state = "Started"
         self.last_used_ip = [10, 1, 0, 1]
-        self._capacity = Capacity()
+        self._capacity = MockCapacity()
         self._operation_status: dict[str, OperationStatus] = {}
         self._results: dict[str, NodeCreationResult | NodeManagementResult] = {}
 
@@ -81,7 +86,10 @@ class MockCluster:
         software_configuration: Mapping[str, Any] | None = None,
         max_placement_group_size: int = 100,
     ) -> ClusterNodearrayStatus:
-        """A nodearray without buckets. `resources` win over those that the configuration has for autoscaling."""
+        """Add a nodearray without buckets.
+
+        `resources` win over those that the configuration has for autoscaling.
+        """
         configuration = dict(software_configuration or {})
         autoscale = dict(configuration.get("autoscale") or {})
         autoscale["resources"] = {**(autoscale.get("resources") or {}), **resources}
@@ -119,14 +127,15 @@ class MockCluster:
         placement_groups: Sequence[str] | None = None,
         valid: bool = True,
     ) -> NodearrayBucketStatus:
-        """A bucket of a nodearray; what is not available counts as used by nodes that are not listed.
+        """Add a bucket to a nodearray.
 
-        RuntimeError for an unknown nodearray; AssertionError for a VM size that the catalogue does not have in the
+        What is not available counts as used by nodes that are not listed. RuntimeError for an
+        unknown nodearray; AssertionError for a VM size that the catalogue does not have in the
         nodearray's region, and for more in use than there is.
         """
         if nodearray_name not in self.nodearrays:
             raise AutoscaleError(f"Please call add_nodearray first. Found no {nodearray_name!r}")
-        quotas = Quotas(
+        quotas = MockQuotas(
             family_consumed_core_count,
             family_quota_core_count,
             family_quota_count,
@@ -156,9 +165,10 @@ class MockCluster:
         placement_group: str | None = None,
         keep_alive: bool = False,
     ) -> MockNode:
-        """A node that is there already; the one that the cluster holds is returned.
+        """Add a node that exists already; returns the object that the cluster holds.
 
-        `vm_size` matters only in a nodearray with several buckets; RuntimeError when it is none of them.
+        `vm_size` matters only in a nodearray with several buckets; RuntimeError when no bucket has
+        it.
         """
         slot = self._capacity.find(nodearray, vm_size)
         target_state = target_state or _TARGETS.get(state, "Started")
@@ -170,7 +180,7 @@ class MockCluster:
         return node
 
     def update_state(self, state: str, node_names: Sequence[str] | None = None) -> None:
-        """Put the named nodes, or all, in a state; where they are headed stays."""
+        """Put the named nodes, or all, in a state; their target state stays."""
         for name in list(self.nodes) if node_names is None else node_names:
             self.nodes[name].state = ht.NodeStatus(state)
 
@@ -182,7 +192,7 @@ class MockCluster:
             self.nodes[name]._Node__private_ip = address  # type: ignore[attr-defined]
 
     def _hold(self, node: MockNode) -> None:
-        """Take a node up, in the place of one of that name that is gone."""
+        """Add a node to the cluster; it replaces a node of that name that is gone."""
         before = self.nodes.get(node.name)
         if before is not None and before.in_use:
             self._release(before)
@@ -196,7 +206,7 @@ class MockCluster:
         self._capacity.give_back(node.bucket_id, node.name, node.placement_group)
 
     def _move(self, node: MockNode, state: str, target_state: str) -> None:
-        """Put a node in a state, headed for another, and keep the books of its bucket."""
+        """Put a node in a state with a target state, and update the counts of its bucket."""
         was_in_use = node.in_use
         node.state = ht.NodeStatus(state)
         node.target_state = ht.NodeStatus(target_state)
@@ -206,7 +216,7 @@ class MockCluster:
             self._capacity.take(node.bucket_id, node.name, node.placement_group)
 
     def _finished(self, action: str, nodes: Sequence[MockNode]) -> str:
-        """Note an operation under a new id."""
+        """Remember an operation under a new id."""
         operation_id = str(uuid.uuid4())
         now = datetime.fromtimestamp(clock.time(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         self.operations[operation_id] = MockNodeManagementResult(operation_id, nodes)
@@ -214,14 +224,14 @@ class MockCluster:
         return operation_id
 
     def _touched(self, operation_id: str) -> list[MockNode]:
-        """The nodes of an operation that are still there."""
+        """The nodes of an operation that still exist."""
         results = self.operations[operation_id].nodes
         held = [(self.nodes.get(result.name), result.id) for result in results]
         return [node for node, node_id in held if node and node.delayed_node_id.node_id == node_id]
 
 
 def _next_ip(address: Sequence[int]) -> list[int]:
-    """The next address of a host: the last number runs from 1 to 254, the third from 0 to 255."""
+    """The next address for a host: its last number is 1 to 254, its third 0 to 255."""
     first, second, third, last = address
     if last < 254:
         return [first, second, third, last + 1]

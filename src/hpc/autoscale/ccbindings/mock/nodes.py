@@ -1,7 +1,7 @@
 """The nodes of a mock cluster.
 
-A `MockNode` is a `Node` that keeps its record at hand, so that listing thousands of them costs little. Used by
-`mock.binding` alone.
+A `MockNode` is a `Node` that keeps its record at hand, so that listing thousands of them costs
+little. Used by `mock.binding` alone.
 """
 
 import uuid
@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.ccbindings.mock.capacity import Slot
-from hpc.autoscale.ccbindings.records import record_of
+from hpc.autoscale.ccbindings.node_record import record_of
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.node import Node
 
 
 class _Record:
-    """What has the values of a record as attributes: those of a class share their names, so that a copy of its `__dict__`
-    takes half the memory of another dict's."""
+    """An object with the values of a record as attributes.
+
+    Objects of one class share the names of their attributes, so a copy of its `__dict__` takes half
+    the memory of another dict.
+    """
 
 
 class MockNode(Node):
@@ -28,7 +31,7 @@ class MockNode(Node):
 
     @property
     def keep_alive(self) -> bool:
-        """Whether it is to be kept. May be set at any time, since the mock is the cluster that decides it."""
+        """Whether the node is to be kept; the mock is the cluster, so it may be set at any time."""
         return super().keep_alive
 
     @keep_alive.setter
@@ -43,16 +46,19 @@ class MockNode(Node):
 
     @property
     def in_use(self) -> bool:
-        """Whether it takes capacity."""
+        """Whether the node takes capacity of its bucket."""
         return bool(self.target_state == "Started")
 
     @property
     def listed(self) -> bool:
-        """Whether the cluster lists it: it is meant to run, or is kept for starting again."""
+        """Whether the cluster lists the node: it is meant to run, or kept to be started again."""
         return self.target_state in ("Started", "Deallocated") or self.state == "Deallocated"
 
     def record(self) -> dict[str, Any]:
-        """The record, as a dict of the caller's own; the values within Configuration are the node's."""
+        """The record as a dict of the caller's own.
+
+        Values within Configuration are the node's own and must not be changed.
+        """
         return (self._record or self._new_record()).copy()
 
     def _new_record(self) -> dict[str, Any]:
@@ -76,7 +82,8 @@ def new_node(
 ) -> MockNode:
     """A node that exists in a bucket, with the resources and the configuration of its nodearray.
 
-    `attributes` are those that the creation request adds. In a spot nodearray every node is a spot node.
+    `attributes` are those that the creation request adds. In a spot nodearray every node is a spot
+    node.
     """
     configuration = deepcopy(dict(slot.array.nodearray["Configuration"]))
     resources = configuration.get("autoscale", {}).get("resources", {})

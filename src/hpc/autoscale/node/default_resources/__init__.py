@@ -1,8 +1,9 @@
-"""Default resources: what nodes have without the cluster saying so, defined in the configuration or by an integration.
+"""Default resources: what nodes have without the cluster saying so, defined in the configuration or
+by an integration.
 
-A definition has a selection, a name, a value and perhaps one arithmetic step. `values`: where values come from.
-`definition`: one definition, and all of them in order. `config`: their form in a configuration, and the standard ones.
-Called by the node manager.
+A definition has a selection, a name, a value and perhaps one arithmetic step. `values`: where
+values come from. `definition`: one definition, and all of them in order. `config`: their form in a
+configuration, and the standard ones. Called by the node manager.
 """
 
 from hpc.autoscale.node.default_resources.config import SYSTEM_DEFAULTS as SYSTEM_DEFAULTS

@@ -1,6 +1,7 @@
 """Default resources as a configuration has them, and those that every node has.
 
-Reading `default_resources` says which entry and which key is wrong; the definitions themselves are in `definition`.
+`definitions_from_config` reads the key `default_resources` and says which entry and which key is
+wrong; the definitions themselves are in `definition`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ from hpc.autoscale.node.default_resources.values import (
 
 
 def definitions_from_config(entries: Any) -> list[DefaultResource]:
-    """The `default_resources` of a configuration. DefaultResourceError names the entry and the key."""
+    """The definitions in `default_resources` of a configuration.
+
+    DefaultResourceError names the entry and the key that is wrong.
+    """
     if not isinstance(entries, (list, tuple)):
         raise DefaultResourceError(f"default_resources: Expected a list, found {entries!r}")
     return [_from_entry(entry, f"default_resources[{i}]") for i, entry in enumerate(entries)]
@@ -45,7 +49,8 @@ def _from_entry(entry: Any, where: str) -> DefaultResource:
     steps = [key for key in MODIFIERS if key in entry]
     if len(steps) > 1:
         raise DefaultResourceError(
-            f"default_resources: Expected at most one of {', '.join(MODIFIERS)} at {where}, found {', '.join(steps)}"
+            f"default_resources: Expected at most one of {', '.join(MODIFIERS)} at {where}, found"
+            f" {', '.join(steps)}"
         )
     unknown = [key for key in entry if key not in ("select", "name", "value", *MODIFIERS)]
     if unknown:
@@ -56,7 +61,8 @@ def _from_entry(entry: Any, where: str) -> DefaultResource:
     step = steps[0] if steps else None
     if step and not entry[step]:
         raise DefaultResourceError(
-            f"default_resources: Expected a number or a size other than 0 at {where}.{step}, found {entry[step]!r}"
+            f"default_resources: Expected a number or a size other than 0 at {where}.{step}, found"
+            f" {entry[step]!r}"
         )
     try:
         return definition_from(
@@ -84,4 +90,5 @@ SYSTEM_DEFAULTS: Sequence[tuple[str, Any]] = (
     ("nodearray", "node.nodearray"),
     (NODE_ID, NodeIdDefault()),
 )
-"""Name and value of what every node has unless `disable_default_resources` is set; order is the published one."""
+"""Name and value of what every node has unless `disable_default_resources` is set; order is the
+published one."""

@@ -1,6 +1,7 @@
-"""One definition of a default resource, and all of them in order.
+"""One definition of a default resource, and the ordered list of all definitions.
 
-Definitions apply in order and the first that gives a node a name wins; a None that one gave can be replaced later.
+Definitions apply in order. The first that gives a node a resource of some name wins; only a value
+of None can be replaced by a later one.
 """
 
 from __future__ import annotations
@@ -51,8 +52,11 @@ _OF_GROUPS = frozenset(
 
 
 class DefaultResource:
-    """One definition. DefaultResourceError for a step that is unknown or whose magnitude is none; AssertionError for a
-    modifier without a magnitude, or the other way round."""
+    """One definition: which nodes it selects, the name of the resource, and its value.
+
+    DefaultResourceError for an arithmetic step that is unknown or whose magnitude is no number;
+    AssertionError for a step without a magnitude, or a magnitude without a step.
+    """
 
     def __init__(
         self,
@@ -80,30 +84,39 @@ class DefaultResource:
 
     @property
     def selects_by(self) -> frozenset[str]:
-        """Names of what decides whether a node is selected, as in `Expr.reads`."""
+        """The names of the properties and resources that decide which nodes are selected.
+
+        They are written as in `Expr.reads`.
+        """
         return self._selected.reads
 
     @property
     def alike(self) -> bool:
-        """Whether planned nodes that are made alike get the same from it, or all nothing."""
+        """Whether planned nodes of one template all get the same value from it, or all get none."""
         return self.value.alike and not self._asked and not self._selected.reads_any(IDENTITY_NAMES)
 
     @property
     def personal(self) -> Callable[[Node], Any] | None:
-        """What says which value each node of the cluster has of its own, where every node that lacks the resource has one."""
+        """A function that gives the value of any node of the cluster, where each has a value of its
+        own.
+
+        None where no such function is known. It may be used when every node lacks the resource.
+        """
         plain = self.allow_none and not self.modifier
         return self.value.personal if plain and not self._asked and not self.selects_by else None
 
     def reads_any(self, names: Collection[str]) -> bool:
-        """Whether one of these resources says who is selected, or what the value is."""
+        """Whether the selection or the value depends on one of these resources."""
         value = self.value
         if isinstance(value, FromResource) and not {value.name, value.whole}.isdisjoint(names):
             return True
         return not self.selects_by.isdisjoint(names)
 
     def apply(self, node: Node) -> bool:
-        """Give the node the resource unless it has it, is not selected, or the value cannot be made; True when the
-        node was changed."""
+        """Give the node the resource; True when the node was changed.
+
+        Nothing happens when the node has it, is not selected, or the value cannot be made.
+        """
         if node._resources.get(self.name) is not None or not self._selects(node):
             return False
         value = self._value_for(node)
@@ -114,7 +127,7 @@ class DefaultResource:
         return True
 
     def withdraw(self, node: Node) -> None:
-        """Take the resource back from the node, where it is what this definition gave and nothing of it is used."""
+        """Take the resource from the node if this definition gave it and none of it is used."""
         found = node.resources.get(self.name)
         unused = same(found, node.available.get(self.name))
         if found is None or not unused or not self._selects(node):
@@ -131,7 +144,7 @@ class DefaultResource:
             return all(constraint.satisfied_by_node(node) for constraint in self._asked)
 
     def _value_for(self, node: Node) -> Any:
-        """The value for a node, MISSING when it gets none from this definition."""
+        """The value for a node, or MISSING when this definition gives it none."""
         value = self.value(node)
         if value is MISSING:
             self._complain("%s has no %r", node, self.value)
@@ -154,7 +167,7 @@ class DefaultResource:
             return MISSING
 
     def _complain(self, why: str, *args: object) -> None:
-        """Say once why the resource is not defined somewhere; there may be thousands of nodes alike."""
+        """Log once why the resource is not defined, as thousands of nodes may be concerned."""
         if not self._complained:
             self._complained = True
             logging.warning(f"default resource %r is not defined: {why}", self.name, *args)
@@ -185,7 +198,7 @@ def _checked_magnitude(name: str, modifier: str, magnitude: Any) -> Any:
 
 
 def _number(text: str) -> int | float:
-    """The number that a text stands for, a whole one where it has no fraction. ValueError when it is none."""
+    """The number that a text stands for, an int where it has no fraction. ValueError otherwise."""
     try:
         return int(text)
     except ValueError:
@@ -193,9 +206,11 @@ def _number(text: str) -> int | float:
 
 
 class Defaults:
-    """All definitions, in order. `deferred`: names whose values differ from node to node by definition; `personal`: these and
-    the properties that do. `ignore_groups`: what the engine sees of a new node's default resources is the same in whatever
-    placement group it is.
+    """All definitions, in order.
+
+    `deferred` has the names of resources whose values differ from node to node by definition;
+    `personal` has these and the properties that differ. `ignore_groups` says that the default
+    resources of a new node do not depend on its placement group, as far as the engine sees them.
     """
 
     def __init__(self) -> None:
@@ -206,7 +221,7 @@ class Defaults:
         self._applier: Finish | None = None
 
     def add(self, definition: DefaultResource) -> None:
-        """Another definition, after all others."""
+        """Add a definition after all others."""
         self._applier = None
         self.definitions.append(definition)
         value = definition.value
@@ -221,12 +236,18 @@ class Defaults:
         )
 
     def apply(self, node: Node) -> None:
-        """Apply all definitions, again while one of them makes another apply that came before it."""
+        """Apply all definitions to a node.
+
+        It is repeated while one definition makes another apply that came before it.
+        """
         _settle(self.definitions, node)
 
     def prepare(self, prototype: Node) -> Finish | None:
-        """Give the prototype of planned nodes what they will all get, and return what gives the rest to each of its
-        copies; None when there is no rest. Together they do what `apply` does to each copy."""
+        """Give the prototype of planned nodes the resources that all of its copies will have.
+
+        The result is a function that gives a copy its other resources; None when there are no
+        others. Together they do what `apply` does to each copy.
+        """
         definitions = list(self.definitions)
         alike = list(takewhile(lambda definition: definition.alike, definitions))
         rest = definitions[len(alike) :]
@@ -238,7 +259,10 @@ class Defaults:
         return _finisher(rest, _lacking(definitions, prototype))
 
     def apply_to(self, nodes: Iterable[Node]) -> None:
-        """`apply` to each node. What nodes that look the same to the definitions have in common is worked out once."""
+        """Call `apply` for each node.
+
+        What is the same for nodes that the definitions cannot tell apart is worked out once.
+        """
         if self.definitions:
             names = dict.fromkeys(definition.name for definition in self.definitions)
             left = [node for node in self._refine(nodes) if _lacks_any(names, node)]
@@ -247,7 +271,10 @@ class Defaults:
                 apply(node)
 
     def _refine(self, nodes: Iterable[Node]) -> list[Node]:
-        """Apply the definitions to nodes that are as their kind made them, kind by kind; the nodes that are left."""
+        """Apply the definitions, class by class, to nodes that are as their node class made them.
+
+        The result is the nodes that are left, for which each must be asked.
+        """
         by_kind, left = untouched(nodes)
         for kind, members in by_kind.items():
             finer = self.refined(kind, members[0].__class__)
@@ -258,7 +285,10 @@ class Defaults:
         return left
 
     def refined(self, kind: Kind, cls: type[Node] = Node) -> Kind | None:
-        """The kind that nodes of a kind are with the default resources; None when each node must be asked."""
+        """The node class that nodes of a class have with the default resources.
+
+        None when each node must be asked.
+        """
         if not self.definitions:
             return kind
         sample = kind.sample(cls)
@@ -284,8 +314,11 @@ class Defaults:
         return Kind(sample, own.items())
 
     def applier(self) -> Finish:
-        """`apply` for many nodes, one after another. What nodes that look the same to the definitions have in common is
-        worked out once, as long as no definition is added."""
+        """A function that does what `apply` does, for many nodes one after another.
+
+        What is the same for nodes that the definitions cannot tell apart is worked out once. It may
+        be used as long as no definition is added.
+        """
         if self._applier is None:
             self._applier = self._new_applier()
         return self._applier
@@ -298,7 +331,7 @@ class Defaults:
         known: dict[object, tuple[dict[str, Any], Finish]] = {}
 
         def apply(node: Node) -> None:
-            key = _looks(node, attributes, selecting)
+            key = _key_of(node, attributes, selecting)
             found = known.get(key) if key is not None else None
             if found is not None:
                 given, finish = found
@@ -318,7 +351,11 @@ class Defaults:
         return apply
 
     def withdraw_identity(self, node: Node) -> None:
-        """Take back what the node was given because of its identity, which is about to change; `apply` gives it anew."""
+        """Take back the resources that follow from the identity of a node, which is about to
+        change.
+
+        `apply` gives them anew.
+        """
         for definition in self.definitions:
             if definition.name in self.deferred or isinstance(definition.value, Called):
                 definition.withdraw(node)
@@ -332,17 +369,20 @@ def _settle(definitions: Sequence[DefaultResource], node: Node) -> None:
 
 
 def _lacks_any(names: Iterable[str], node: Node) -> bool:
-    """Whether it has not got one of these resources; most nodes that defaults are applied to again have all."""
+    """Whether the node lacks one of these resources.
+
+    Most nodes that defaults are applied to again have them all.
+    """
     return None in map(node._resources.get, names)
 
 
 def _lacking(definitions: Sequence[DefaultResource], node: Node) -> list[DefaultResource]:
-    """The definitions that may still apply: a resource that is there is not given again."""
+    """The definitions that may still apply: those whose resource the node lacks."""
     return [d for d in definitions if node._resources.get(d.name) is None]
 
 
 def _finisher(rest: Sequence[DefaultResource], lacking: Sequence[DefaultResource]) -> Finish:
-    """What goes on with `Defaults.apply` for a node that the first definitions were applied to once."""
+    """A function that continues `Defaults.apply` where the first definitions are applied."""
 
     def finish(node: Node) -> None:
         for definition in rest:
@@ -352,9 +392,12 @@ def _finisher(rest: Sequence[DefaultResource], lacking: Sequence[DefaultResource
     return finish
 
 
-def _looks(node: Node, attributes: Sequence[str], selecting: Sequence[str]) -> object:
-    """All that the alike definitions go by: these attributes, what the node has, and (`selecting`) has available or is;
-    None where that cannot be told by value."""
+def _key_of(node: Node, attributes: Sequence[str], selecting: Sequence[str]) -> object:
+    """All that the definitions go by that treat equal nodes alike, as a value that can be hashed.
+
+    It has these attributes of the node, its resources, and (`selecting`) what is available and its
+    other properties. None where that cannot be told by value.
+    """
     has = node._resources
     seen = [getattr(node, name) for name in attributes]
     for name in selecting:
@@ -379,7 +422,7 @@ def definition_from(
     modifier_magnitude: Any = None,
     allow_none: bool = True,
 ) -> DefaultResource:
-    """A definition from what `NodeManager.add_default_resource` is given."""
+    """A definition made of the arguments of `NodeManager.add_default_resource`."""
     whole = isinstance(selection, (Mapping, list, tuple))
     constraints = get_constraints(selection if whole else [selection])
     value = value_from(default_value, f"default resource {resource_name!r}")

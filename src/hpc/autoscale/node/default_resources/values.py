@@ -1,7 +1,8 @@
-"""Where the value of a default resource comes from: a property of the node, another resource, a function, or itself.
+"""Where the value of a default resource comes from.
 
-A value that names the node (its id, name, host name, address) is *deferred*: it decides nothing for the engine unless a
-constraint reads it. No text is ever evaluated as code.
+It is a property of the node, another resource, the result of a function, or a literal value. A
+value that names the node (its id, name, host name, address) is *deferred*: it decides nothing for
+the engine unless a constraint reads it. No text is ever evaluated as code.
 """
 
 from __future__ import annotations
@@ -24,15 +25,19 @@ _NAMES = ("name", "hostname", "fqdn", "private_ip", "instance_id")
 
 
 class DefaultResourceError(AutoscaleError):
-    """A definition that cannot be used; the text says which, what was expected and what was found."""
+    """A definition cannot be used. The text says which, what was expected and what was found."""
 
 
 MISSING = object()
-"""What a value refers to does not exist on this node, so that the definition says nothing about it."""
+"""What a value refers to does not exist on this node, so that the definition says nothing about
+it."""
 
 
 class Value:
-    """Where the value of a definition comes from. Called with a node; None is a value, MISSING means no value."""
+    """The source of the value of a definition. It is called with a node.
+
+    None is a value; MISSING means that the node has no value.
+    """
 
     deferred = False
 
@@ -40,19 +45,24 @@ class Value:
     """Whether planned nodes that are made alike get the same value."""
 
     reads: frozenset[str] = frozenset()
-    """Of a value that is alike: the attributes of the node that it comes from, its resources aside."""
+    """Of a value that is alike: the attributes of the node that it comes from, its resources
+    aside."""
 
     def __call__(self, node: Node) -> Any:
         raise NotImplementedError
 
     @property
     def personal(self) -> Callable[[Node], Any] | None:
-        """What says, at any time, what the value was for a node of the cluster when it was made; None when nothing does."""
+        """A function that gives at any time the value that a node of the cluster had when it was
+        made.
+
+        None where there is no such function.
+        """
         return None
 
 
 class Literal(Value):
-    """The same for every node."""
+    """A value that is the same for every node."""
 
     alike = True
 
@@ -67,7 +77,7 @@ class Literal(Value):
 
 
 class GetFromBaseNode(Value):
-    """A property of the node, written `node.<attr>`."""
+    """The value of a property of the node, written `node.<attr>`."""
 
     def __init__(self, attr: str) -> None:
         self.attr = attr
@@ -87,7 +97,7 @@ class GetFromBaseNode(Value):
 
 
 class MemoryDefault(Value):
-    """The node's memory in another unit, written `node.memory[<magnitude>]`."""
+    """The memory of the node in another unit, written `node.memory[<magnitude>]`."""
 
     alike = True
     reads = frozenset({"memory"})
@@ -103,7 +113,7 @@ class MemoryDefault(Value):
 
 
 class NodeIdDefault(Value):
-    """The NodeId, once the server has given one."""
+    """The NodeId of the node, once the server has given it one."""
 
     deferred = True
     alike = True  # a planned node has none
@@ -120,7 +130,10 @@ class NodeIdDefault(Value):
 
 
 class FromResource(Value):
-    """Another resource of the node, as it is when asked; with `.value`, the number of a size without its unit."""
+    """The value that another resource of the node has when this is asked.
+
+    With `.value` it is the number of a size without its unit.
+    """
 
     alike = True
 
@@ -154,7 +167,7 @@ class _FromConfiguration(Value):
 
 
 class Called(Value):
-    """What an integration's own function makes of the node."""
+    """The result of an integration's own function of the node."""
 
     def __init__(self, function: Callable[[Node], Any]) -> None:
         self.function = function
@@ -167,8 +180,11 @@ class Called(Value):
 
 
 def value_from(given: Any, where: str = "value") -> Value:
-    """What a definition's value means: `node.<property>`, `node.resources.<name>[.value]`,
-    `node.software_configuration.<key>`, `size::…`, `memory::…`, a function of the node, or itself.
+    """The source of a value, from what a definition says.
+
+    A text may be `node.<property>`, `node.resources.<name>[.value]`,
+    `node.software_configuration.<key>`, `size::…` or `memory::…`; a function is called with the
+    node; everything else stands for itself.
     """
     if isinstance(given, Value):
         return given
@@ -207,6 +223,7 @@ def _readable() -> list[str]:
 def _property_value(attr: str, where: str) -> Value:
     if attr not in QUERYABLE_PROPERTIES and attr not in _readable():
         raise DefaultResourceError(
-            f"{where}: Invalid node.attribute: node has no property {attr!r}{did_you_mean(attr, _readable())}"
+            f"{where}: Invalid node.attribute: node has no property"
+            f" {attr!r}{did_you_mean(attr, _readable())}"
         )
     return GetFromBaseNode(attr)

@@ -1,8 +1,8 @@
-"""What was seen of each node over time: first seen, last needed, first ready, gone.
+"""What was seen of each node over time: when it was first seen, last needed, ready and gone.
 
-A loop learns from this which nodes have been idle or booting for too long; nothing here decides policy or acts.
-`interface`: what a history answers. `sqlite`: the one that is kept in a file. `rows`: what is stored of a node.
-`dbfile`: opening, upgrading and repairing the file.
+A loop learns from this which nodes have been idle or booting for too long; nothing here decides or
+acts. `interface` says what a history answers, `sqlite` keeps one in a file, `rows` has what is
+stored of a node, and `dbfile` opens, upgrades and repairs the file.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,8 @@
-"""The SQLite file of the node history: opening it, whatever state it is in.
+"""The SQLite file of the node history, and how it is opened in whatever state it is.
 
-Makes a new file ready before anybody else can see it half-made, takes over files of cyclecloud-scalelib in place, and
-moves aside what cannot be used. What is stored and what it means is in `rows` and `sqlite`, the only caller.
+A new file is complete before anybody else can see it. Files of cyclecloud-scalelib are taken over
+in place, and files that cannot be used are moved aside. What is stored and what it means is in
+`rows` and in `sqlite`, the only caller.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ BUSY_SECONDS = 30.0
 
 MEMORY = ":memory:"
 
-# How much of what cyclecloud-scalelib stored differently has been put right; it leaves this number at 0 itself.
+# How much of what cyclecloud-scalelib stored differently has been put right; it leaves this number
+# at 0 itself.
 _TRUE_TIMES = 1
 _TRUE_IDS = 2
 
@@ -41,7 +43,7 @@ class NodeHistoryError(AutoscaleError):
 
 
 class _Unusable(Exception):
-    """The file is no history that can be used; `version` is what it says it is."""
+    """The file is no history that can be used. `version` is the version that it claims to have."""
 
     def __init__(self, version: str) -> None:
         super().__init__(version)
@@ -49,11 +51,12 @@ class _Unusable(Exception):
 
 
 def initialize_db(path: str, read_only: bool, uri: bool = False) -> sqlite3.Connection:
-    """Open the history at `path` (a URI if `uri`), made or repaired as needed, with nothing left uncommitted.
+    """Open the history at `path` (a URI if `uri`), made or repaired as needed, with nothing left
+    uncommitted.
 
-    Read-only: the file is not touched, and where there is none (or none that can be used) the connection is to an
-    empty database in memory. Otherwise a file that is broken or of another version is moved to `<path>.<version>`.
-    Raises NodeHistoryError when the file cannot be opened.
+    Read-only: the file is not touched, and where there is none (or none that can be used) the
+    connection is to an empty database in memory. Otherwise a file that is broken or of another
+    version is moved to `<path>.<version>`. Raises NodeHistoryError when the file cannot be opened.
     """
     if read_only:
         return _open_to_read(path, uri)
@@ -99,7 +102,10 @@ def _checked(
     connect: Callable[[], sqlite3.Connection],
     prepare: Callable[[sqlite3.Connection], sqlite3.Connection],
 ) -> sqlite3.Connection:
-    """Connect and prepare; closed again when that fails. Raises _Unusable or NodeHistoryError."""
+    """A prepared connection; it is closed again when preparing fails.
+
+    Raises _Unusable or NodeHistoryError.
+    """
     conn: sqlite3.Connection | None = None
     try:
         conn = connect()
@@ -117,7 +123,7 @@ def _checked(
 
 
 def _what_is_wrong(path: str) -> str:
-    """What SQLite does not say of a file that it cannot open."""
+    """Why SQLite could not open a file, where SQLite itself does not say."""
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder):
         return f"; there is no directory {folder}"
@@ -153,7 +159,11 @@ def _prepare(conn: sqlite3.Connection) -> sqlite3.Connection:
 
 
 def _look(conn: sqlite3.Connection) -> sqlite3.Connection:
-    """What may be read as it is, is; otherwise a copy in memory is made ready."""
+    """Prepare a connection for reading only.
+
+    A file of the current form is read as it is; of another one a copy in memory is brought up to
+    date.
+    """
     version = _check(conn)
     if version is not None and _repaired(conn) >= _TRUE_TIMES:
         return conn
@@ -164,7 +174,10 @@ def _look(conn: sqlite3.Connection) -> sqlite3.Connection:
 
 
 def _check(conn: sqlite3.Connection) -> str | None:
-    """The version in the file; None for one that is new, or that was never finished. Raises _Unusable."""
+    """The version of the file; None for a file that is new, or was never finished.
+
+    Raises _Unusable.
+    """
     problems = [row[0] for row in conn.execute("PRAGMA quick_check(1)")]
     if problems != ["ok"]:
         raise _Unusable("unknown")
@@ -193,12 +206,12 @@ def _version(conn: sqlite3.Connection) -> str | None:
 
 
 def has_old_ids(conn: sqlite3.Connection) -> bool:
-    """Whether ids may still be there in lower case, as cyclecloud-scalelib stored them."""
+    """Whether the file may still have ids in lower case, as cyclecloud-scalelib stored them."""
     return _repaired(conn) < _TRUE_IDS
 
 
 def ids_are_true(conn: sqlite3.Connection) -> None:
-    """Note that ids have been respelt as they are."""
+    """Note in the file that its ids are spelt as the server spells them."""
     conn.execute(f"PRAGMA user_version = {_TRUE_IDS}")
 
 
@@ -207,8 +220,11 @@ def _repaired(conn: sqlite3.Connection) -> int:
 
 
 def _make_times_true(conn: sqlite3.Connection) -> None:
-    """cyclecloud-scalelib stores UTC wall-clock time read as if it were local. Left so, every booting node of a site
-    east of Greenwich would look hours old on the day of the upgrade."""
+    """Correct the times in a file of cyclecloud-scalelib.
+
+    It stores UTC time that was read as if it were local time. Without the correction every booting
+    node at a site east of Greenwich would look hours old on the day of the upgrade.
+    """
     if _repaired(conn) >= _TRUE_TIMES:
         return
     for column in _TIMES:
@@ -230,7 +246,10 @@ def _true_time(stored: float) -> float:
 
 
 def _move_aside(path: str, version: str) -> str:
-    """Rename to `<path>.<version>`, with a number added when that is taken; SQLite's side files go along."""
+    """Rename a file to `<path>.<version>`, with a number added when that name is taken.
+
+    SQLite's side files are renamed along with it.
+    """
     safe = "".join(c if c.isalnum() or c in "._-" else "_" for c in version)[:40]
     base = aside = f"{path}.{safe}"
     number = 0

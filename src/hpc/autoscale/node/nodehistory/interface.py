@@ -19,19 +19,22 @@ class NodeHistory(ABC):
 
     @abstractmethod
     def update(self, nodes: Iterable[Node]) -> None:
-        """Learn from all nodes that exist now; those known from before and not among them are gone."""
+        """Learn from all nodes that exist now; known nodes that are not among them are gone."""
 
     @abstractmethod
     def find_unmatched(self, for_at_least: float = 300) -> NodeHistoryResult:
-        """Nodes not needed for more than so many seconds; -1 for every node."""
+        """The nodes that have not been needed for more than so many seconds; all with -1."""
 
     @abstractmethod
     def find_booting(self, for_at_least: float = 1800) -> NodeHistoryResult:
-        """Nodes first seen more than so many seconds ago that have never been ready; -1 for all never ready."""
+        """The nodes that were first seen more than so many seconds ago and have never been ready.
+
+        With -1 all nodes that have never been ready.
+        """
 
     @abstractmethod
     def find_ignored(self) -> NodeHistoryResult:
-        """Nodes marked by `mark_ignored`."""
+        """The nodes that `mark_ignored` was called with."""
 
     @abstractmethod
     def mark_ignored(self, nodes: Iterable[Node]) -> None:
@@ -44,7 +47,7 @@ class NodeHistory(ABC):
     def decorate(  # noqa: B027 - a history that knows no times has nothing to write
         self, nodes: Iterable[Node], config: Mapping[str, Any] | None = None
     ) -> None:
-        """Write what is known of each node into its time attributes. Here: nothing."""
+        """Write what is known of each node into its time attributes. This class writes nothing."""
 
     def now(self) -> float:
         """The current unix time. May be overridden."""
@@ -52,7 +55,10 @@ class NodeHistory(ABC):
 
 
 class NullNodeHistory(NodeHistory):
-    """Remembers nothing but the nodes of the last update; all of them count as idle and as booting since ever."""
+    """A history that only remembers the nodes of the last update.
+
+    All of them count as idle and as booting for ever.
+    """
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []

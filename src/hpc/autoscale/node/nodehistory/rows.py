@@ -1,4 +1,7 @@
-"""What is stored of each node, as rows of the table `nodes`: reading and writing many of them. Only `sqlite` calls this."""
+"""The rows of the table `nodes`, one for each node: reading and writing many of them.
+
+Only `sqlite` calls this.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,8 @@ _T = TypeVar("_T")
 
 
 class NodeRecord(NamedTuple):
-    """What is known of one node; times are unix seconds. `ready_time` is 0 while the node has never been ready,
-    `delete_time` None while it exists."""
+    """What is known of one node; times are unix seconds. `ready_time` is 0 while the node has never
+    been ready, `delete_time` None while it exists."""
 
     node_id: str
     hostname: str | None
@@ -32,7 +35,7 @@ class NodeRecord(NamedTuple):
 
     @property
     def was_ready(self) -> bool:
-        """True once the node has been ready, whatever became of it later."""
+        """Whether the node has ever been ready, whatever became of it later."""
         return self.ready_time > 0 and self.ready_time >= self.create_time
 
 
@@ -54,13 +57,16 @@ def _record(row: Sequence[Any]) -> NodeRecord:
 
 
 def _moment(value: object, missing: float) -> float:
-    """A stored time. One that is missing is never read as long ago: infinity becomes now where it is used."""
+    """A stored time. A missing one never counts as long ago.
+
+    It is read as infinity, which becomes now where it is used.
+    """
     return float(value) if isinstance(value, int | float) else missing
 
 
 @contextmanager
 def transaction(conn: sqlite3.Connection) -> Iterator[None]:
-    """All or nothing, and alone: what is read in it is still so when it is written."""
+    """A context in which all writes are done or none, and nobody else writes in between."""
     if not conn.in_transaction:
         conn.execute("BEGIN IMMEDIATE")
     with conn:
@@ -68,8 +74,10 @@ def transaction(conn: sqlite3.Connection) -> Iterator[None]:
 
 
 def find(conn: sqlite3.Connection, node_ids: Iterable[str]) -> dict[str, NodeRecord]:
-    """Records by the ids asked for. In a file that still has ids in lower case, such a record is found too, and then
-    has the lower-case id in it."""
+    """The records of these ids.
+
+    In a file that still has ids in lower case such a record is found, too, and has that id.
+    """
     wanted = set(node_ids)
     found = {record.node_id: record for record in _select(conn, wanted)}
     if has_old_ids(conn):
@@ -86,28 +94,28 @@ def _select(conn: sqlite3.Connection, node_ids: Iterable[str]) -> Iterator[NodeR
 
 
 def read_alive(conn: sqlite3.Connection) -> list[NodeRecord]:
-    """Records of the nodes that have not gone."""
+    """The records of the nodes that are not gone."""
     return [_record(row) for row in conn.execute(f"{_SELECT} WHERE delete_time IS NULL")]
 
 
 def alive(conn: sqlite3.Connection) -> list[str]:
-    """Ids of the nodes that have not gone."""
+    """The ids of the nodes that are not gone."""
     return [row[0] for row in conn.execute("SELECT node_id FROM nodes WHERE delete_time IS NULL")]
 
 
 def mark_deleted(conn: sqlite3.Connection, node_ids: Sequence[str], now: float) -> None:
-    """Note that nodes have gone."""
+    """Note that nodes are gone."""
     rows = [(now, node_id) for node_id in node_ids]
     _run_blocks(conn, "UPDATE nodes SET delete_time = ? WHERE node_id = ?", rows)
 
 
 def delete(conn: sqlite3.Connection, node_ids: Sequence[str]) -> None:
-    """Remove records."""
+    """Remove the records of nodes."""
     _run_blocks(conn, "DELETE FROM nodes WHERE node_id = ?", [(node_id,) for node_id in node_ids])
 
 
 def write(conn: sqlite3.Connection, records: Sequence[NodeRecord]) -> None:
-    """Add records, or put them in the place of those with the same id."""
+    """Add records; they replace those with the same ids."""
     _run_blocks(conn, _REPLACE, records)
 
 
@@ -121,7 +129,7 @@ def _blocks(items: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
 
 
 def _write_block() -> int:
-    """Rows to write at a time, from the environment."""
+    """How many rows to write at a time, from the environment."""
     text = os.environ.get("SCALELIB_SQLITE_INSERT_BLOCK", "")
     return (
         int(text) if text.isascii() and text.isdigit() and int(text) > 0 else _DEFAULT_WRITE_BLOCK

@@ -1,4 +1,5 @@
-"""The node history that is kept in an SQLite file: what is learnt from a pass, and what follows from it."""
+"""The node history that is kept in an SQLite file: what is learnt from a pass, and what follows
+from it."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ from hpc.autoscale.util import parse_boot_timeout, parse_idle_timeout
 DAY = 24 * 3600.0
 RETIRE_AFTER = 7 * DAY
 
-# A stored time further ahead than this comes from a clock that was wrong, and not from one that was set back a little.
+# A stored time further ahead than this comes from a clock that was wrong, and not from one that was
+# set back a little.
 _FAR_AHEAD = DAY
 
 _T = TypeVar("_T")
@@ -47,8 +49,9 @@ _T = TypeVar("_T")
 class SQLiteNodeHistory(NodeHistory):
     """A node history in an SQLite file, shared by processes and kept between passes.
 
-    Read-only histories are never written: updates do nothing, and a missing file reads as an empty one. A file that
-    turns out to be broken is moved aside and a new one begun. Everything else that fails raises NodeHistoryError.
+    Read-only histories are never written: updates do nothing, and a missing file reads as an empty
+    one. A file that turns out to be broken is moved aside and a new one begun. Everything else that
+    fails raises NodeHistoryError.
     """
 
     def __init__(self, path: str | os.PathLike[str] = "nodehistory.db", read_only: bool = False):
@@ -57,13 +60,13 @@ class SQLiteNodeHistory(NodeHistory):
         self.conn = self._open()
 
     def _open(self) -> sqlite3.Connection:
-        """A connection that is closed when this history is gone, or the program ends, if nobody did it before."""
+        """A connection, which is closed at the latest when this object or the program ends."""
         conn = initialize_db(self.path, self.read_only)
         weakref.finalize(self, _close_left_open, conn)
         return conn
 
     def close(self) -> None:
-        """Close the file. The history cannot be used after."""
+        """Close the file. After that the history cannot be used."""
         self.conn.close()
 
     def __enter__(self) -> Self:
@@ -75,9 +78,9 @@ class SQLiteNodeHistory(NodeHistory):
     def update(self, nodes: Iterable[Node]) -> None:
         """Learn from all nodes that exist now.
 
-        Required nodes and those that are not Ready count as needed now. A node is ready from the first time that it is
-        seen Ready, or running a job, and stays so. Nodes without a NodeId are passed over. One transaction; cost is
-        linear in the nodes.
+        Required nodes and those that are not Ready count as needed now. A node is ready from the
+        first time that it is seen Ready, or running a job, and stays so. Nodes without a NodeId are
+        passed over. One transaction; cost is linear in the nodes.
         """
         if self.read_only:
             return
@@ -102,12 +105,18 @@ class SQLiteNodeHistory(NodeHistory):
             self._retire(conn, now, RETIRE_AFTER)
 
     def find_unmatched(self, for_at_least: float = 300) -> NodeHistoryResult:
-        """Existing nodes not needed for more than so many seconds, longest first; below 0 for every node."""
+        """The existing nodes that have not been needed for more than so many seconds, longest
+        first.
+
+        With a number below 0, every node.
+        """
         return self._find_since("last_match_time", for_at_least)
 
     def find_booting(self, for_at_least: float = 1800) -> NodeHistoryResult:
-        """Existing nodes first seen more than so many seconds ago that have never been ready, oldest first; below 0
-        for all that have never been ready."""
+        """The existing nodes that have never been ready and were first seen so many seconds ago.
+
+        They are in order, oldest first. With a number below 0, all that have never been ready.
+        """
         return self._find_since(
             "create_time", for_at_least, "AND COALESCE(ready_time, 0) < create_time"
         )
@@ -117,14 +126,18 @@ class SQLiteNodeHistory(NodeHistory):
     ) -> NodeHistoryResult:
         now = self.now()
         query = (
-            f"SELECT node_id, hostname, COALESCE({column}, :now) FROM nodes WHERE delete_time IS NULL "
+            f"SELECT node_id, hostname, COALESCE({column}, :now) FROM nodes WHERE delete_time IS"
+            " NULL "
             f"AND (:any OR {column} < :before) {condition} ORDER BY {column}, node_id"
         )
         values = {"now": now, "any": for_at_least < 0, "before": now - for_at_least}
         return self._run(lambda conn: conn.execute(query, values).fetchall())
 
     def find_ignored(self) -> NodeHistoryResult:
-        """Nodes marked by `mark_ignored`, also those that are gone, with the time they were last needed."""
+        """The nodes that were marked by `mark_ignored`, with the time when they were last needed.
+
+        Nodes that are gone are among them.
+        """
         query = "SELECT node_id, hostname, last_match_time FROM nodes WHERE ignore ORDER BY node_id"
         return self._run(lambda conn: conn.execute(query).fetchall())
 
@@ -157,7 +170,10 @@ class SQLiteNodeHistory(NodeHistory):
             write(conn, records)
 
     def retire_records(self, timeout: float = RETIRE_AFTER, commit: bool = True) -> None:
-        """Forget nodes that have been gone for more than so many seconds. Without `commit` the caller commits."""
+        """Forget the nodes that have been gone for more than so many seconds.
+
+        Without `commit` the caller commits.
+        """
         if self.read_only:
             return
         now = self.now()
@@ -185,9 +201,9 @@ class SQLiteNodeHistory(NodeHistory):
         return {record.node_id: record for record in self._run(read_alive)}
 
     def decorate(self, nodes: Iterable[Node], config: Mapping[str, Any] | None = None) -> None:
-        """Write into each existing node when it was first seen, last needed and deleted, and how many seconds it has
-        left before the idle and boot timeouts of `config`. A node not known yet counts as first seen now; that it
-        cannot be idle is written only of one that is known.
+        """Write into each existing node when it was first seen, last needed and deleted, and how
+        many seconds it has left before the idle and boot timeouts of `config`. A node not known yet
+        counts as first seen now; that it cannot be idle is written only of one that is known.
         """
         present = [node for node in with_ids(nodes) if node.exists]
         stored = self._run(lambda conn: find(conn, [node_id_of(node) for node in present]))
@@ -200,7 +216,7 @@ class SQLiteNodeHistory(NodeHistory):
                 node.idle_time_remaining = -1
 
     def _run(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
-        """Do some work on the file; once more on a new one when the file proves to be broken."""
+        """Do some work on the file; when the file proves to be broken, do it again on a new one."""
         try:
             return work(self.conn)
         except sqlite3.Error as error:
@@ -222,11 +238,12 @@ def _close_left_open(conn: sqlite3.Connection) -> None:
 
 
 def _observed(node: Node, known: NodeRecord | None, now: float) -> NodeRecord:
-    """What is known of a node after seeing it now.
+    """The record of a node after seeing it now.
 
-    Times never go back with the clock, or a node needed before the clock was set back would look idle for longer once
-    the clock is right again. Only times far ahead, from a clock that was wrong then, are brought back to now. A node
-    whose metadata has `__ignore__` says itself whether it is to be left alone.
+    Times never go back with the clock, or a node needed before the clock was set back would look
+    idle for longer once the clock is right again. Only times far ahead, from a clock that was wrong
+    then, are brought back to now. A node whose metadata has `__ignore__` says itself whether it is
+    to be left alone.
     """
     record = known or NodeRecord(node_id_of(node), None, None, now, now)
     created = _plausible(record.create_time, now)

@@ -1,8 +1,9 @@
 """What is known of Azure's VM sizes: memory, cores, GPUs, RDMA, family and price, by location.
 
-The facts come with the package (`vm_sizes.json`, `vm_prices.json.gz` in the folder above) and are read when somebody
-first asks; a user's own file wins over them. Nodes and buckets ask here for what CycleCloud does not report, the
-command line for completions, the cost side for prices. Nothing here knows nodes, buckets or quotas.
+The facts come with the package (`vm_sizes.json`, `vm_prices.json.gz` in the folder above) and are
+read when somebody first asks; a user's own file wins over them. Nodes and buckets ask here for what
+CycleCloud does not report, the command line for completions, the cost side for prices. Nothing here
+knows nodes, buckets or quotas.
 """
 
 from hpc.autoscale.node.vm_sizes.catalogue import RESOURCE_FILE as RESOURCE_FILE

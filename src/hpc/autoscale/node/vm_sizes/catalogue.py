@@ -1,7 +1,8 @@
-"""The table of VM sizes: the package's own facts with the user's laid over them, read on first use.
+"""The table of VM sizes: the facts in the package, with the user's own over them.
 
-`VM_SIZES` is the one table of the process and reads as location -> size -> record. What a record means is in `info`,
-how an override file is written in `overrides`; prices are elsewhere.
+It is read on first use. `VM_SIZES` is the one table of the process and reads as location -> size ->
+record. What a record means is in `info`, how an override file is written in `overrides`; prices are
+in `prices`.
 """
 
 from __future__ import annotations
@@ -13,27 +14,36 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from hpc.autoscale import hpclogging as logging
-from hpc.autoscale.node.vm_sizes.records import UNKNOWN_FAMILY, Compact, Record, expand, shell
+from hpc.autoscale.node.vm_sizes.size_formats import (
+    UNKNOWN_FAMILY,
+    Compact,
+    SizeRecord,
+    expand,
+    shell,
+)
 
 RESOURCE_FILE: str = os.path.join(os.path.dirname(os.path.dirname(__file__)), "vm_sizes.json")
 """Path of the size table that comes with the package."""
 
 
 class Facts(NamedTuple):
-    """A size table as a file gives it. `sizes` hold in every location; `records` in one, and are in published form
-    but for what the file leaves out."""
+    """A size table as a file gives it.
+
+    `sizes` hold in every location. `records` hold in one location and have the published form, but
+    may leave things out.
+    """
 
     sizes: Mapping[str, Compact] = MappingProxyType({})
     locations: frozenset[str] = frozenset()
     proxies: Mapping[str, str] = MappingProxyType({})
-    records: Mapping[str, Mapping[str, Record]] = MappingProxyType({})
+    records: Mapping[str, Mapping[str, SizeRecord]] = MappingProxyType({})
 
 
 NOTHING = Facts()
 
 
 def read_packaged(path: str) -> Facts:
-    """The table in the package. One that cannot be read is logged and gives an empty table: sizes are then unknown."""
+    """The table in the package. When it cannot be read this is logged, and the table is empty."""
     import json
 
     try:
@@ -47,11 +57,11 @@ def read_packaged(path: str) -> Facts:
         return NOTHING
 
 
-class SizeTable(Mapping[str, Mapping[str, Record]]):
-    """location -> VM size -> record, read from `path` when first looked into.
+class SizeTable(Mapping[str, Mapping[str, SizeRecord]]):
+    """A mapping location -> VM size -> record, read from `path` when it is first looked into.
 
-    A record is made for each look-up and belongs to the caller. `on_change` callables are called whenever answers may
-    differ from earlier ones.
+    A record is made for each look-up and belongs to the caller. The functions in `on_change` are
+    called whenever answers may differ from earlier ones.
     """
 
     def __init__(self, path: str) -> None:
@@ -64,7 +74,7 @@ class SizeTable(Mapping[str, Mapping[str, Record]]):
         self._by_case: dict[str, str] = {}
 
     def load(self) -> Facts:
-        """Read the packaged table unless that was done; returns it."""
+        """The packaged table, which is read at the first call."""
         packaged = self._packaged
         if packaged is None:
             with self._lock:
@@ -74,7 +84,7 @@ class SizeTable(Mapping[str, Mapping[str, Record]]):
         return packaged
 
     def use(self, override: Facts) -> None:
-        """Lay the user's facts over the packaged ones, in place of those laid there before."""
+        """Let the user's facts win over the packaged ones, in place of an earlier call's."""
         packaged = self.load()
         with self._lock:
             self._override = override
@@ -92,30 +102,34 @@ class SizeTable(Mapping[str, Mapping[str, Record]]):
         self._sizes = sizes
         self._by_case = {}
 
-    def find(self, location: str, vm_size: str) -> Record | None:
-        """The record of a size, in the location or in the one that stands in for it; None when it is unknown.
+    def find(self, location: str, vm_size: str) -> SizeRecord | None:
+        """The record of a size in a location, or in the one that stands in for it; None when
+        unknown.
 
-        Sizes are found in any letter case, because Azure takes them so; locations only as written.
+        Letter case does not matter in sizes, as for Azure; locations are found only as written.
         """
         found = self.exactly(location, vm_size)
         if found is None and (usual := self.usual_name(vm_size)) != vm_size:
             found = self.exactly(location, usual)
         return found
 
-    def exactly(self, location: str, vm_size: str) -> Record | None:
-        """As `find`, with the size as written."""
+    def exactly(self, location: str, vm_size: str) -> SizeRecord | None:
+        """The record of a size in a location, with the letter case of the size as written."""
         base = self._made(location, vm_size) or self._borrowed(location, vm_size)
         return self._laid_over(base, location, vm_size)
 
-    def _borrowed(self, location: str, vm_size: str) -> Record | None:
+    def _borrowed(self, location: str, vm_size: str) -> SizeRecord | None:
         other = self.stand_in(location)
         if other is None:
             return None
         logging.debug("Using the VM sizes of %s for %s", other, location)
         return self._laid_over(self._made(other, vm_size), other, vm_size)
 
-    def _laid_over(self, base: Record | None, location: str, vm_size: str) -> Record | None:
-        """The user's record if there is one. Without a core count it describes no machine but corrects the base."""
+    def _laid_over(self, base: SizeRecord | None, location: str, vm_size: str) -> SizeRecord | None:
+        """The user's record over the base record, if there is one.
+
+        A user's record without a core count describes no machine: it only corrects the base record.
+        """
         given = self._override.records.get(location, {}).get(vm_size)
         if given is None:
             return base
@@ -123,7 +137,7 @@ class SizeTable(Mapping[str, Mapping[str, Record]]):
         inherited = {} if "vCPUs" in given["capabilities"] else base["capabilities"]
         return {**base, **given, "capabilities": {**inherited, **given["capabilities"]}}
 
-    def _made(self, location: str, vm_size: str) -> Record | None:
+    def _made(self, location: str, vm_size: str) -> SizeRecord | None:
         if not self._is_listed(location):
             return None
         compact = self._sizes.get(vm_size)
@@ -133,13 +147,19 @@ class SizeTable(Mapping[str, Mapping[str, Record]]):
         return location in self.load().locations or location in self._override.locations
 
     def stand_in(self, location: str) -> str | None:
-        """The location whose sizes hold in one that has none of its own; None when there is none or no need."""
+        """The location whose sizes hold in one that has no sizes of its own.
+
+        None when there is no such location, or the location has sizes.
+        """
         if self._is_listed(location):
             return None
         return self._override.proxies.get(location) or self.load().proxies.get(location)
 
     def usual_name(self, vm_size: str) -> str:
-        """The size as the table spells it, whatever its letter case; the argument itself when the table lacks it."""
+        """The size as the table spells it, whatever its letter case.
+
+        A size that the table lacks is returned as it is.
+        """
         self.load()
         if vm_size in self._sizes:
             return vm_size
@@ -160,7 +180,7 @@ class SizeTable(Mapping[str, Mapping[str, Record]]):
             families.update(record.get("family") for record in records.values())
         return {family for family in families if family and family != UNKNOWN_FAMILY}
 
-    def __getitem__(self, location: str) -> Mapping[str, Record]:
+    def __getitem__(self, location: str) -> Mapping[str, SizeRecord]:
         if location not in self:
             raise KeyError(location)
         return Region(self, location)
@@ -190,14 +210,14 @@ class SizeTable(Mapping[str, Mapping[str, Record]]):
         return f"SizeTable({self.path!r})"
 
 
-class Region(Mapping[str, Record]):
+class Region(Mapping[str, SizeRecord]):
     """The sizes of one location, as a mapping from size to record."""
 
     def __init__(self, table: SizeTable, location: str) -> None:
         self._table = table
         self._location = location
 
-    def __getitem__(self, vm_size: str) -> Record:
+    def __getitem__(self, vm_size: str) -> SizeRecord:
         found = self._table.exactly(self._location, vm_size)
         if found is None:
             raise KeyError(vm_size)

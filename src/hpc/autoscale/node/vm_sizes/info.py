@@ -1,7 +1,7 @@
 """Questions about VM sizes: what one size is, which there are, which one was probably meant.
 
-The published look-ups of `hpc.autoscale.node.vm_sizes`. They answer from the table in `catalogue` and never raise:
-what is not known is reported as unknown.
+These are the published look-ups of `hpc.autoscale.node.vm_sizes`. They answer from the table in
+`catalogue`. The look-ups never raise: what is not known is reported as unknown.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ from typing import Any
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.node.vm_sizes.catalogue import NOTHING, VM_SIZES
 from hpc.autoscale.node.vm_sizes.overrides import read_override
-from hpc.autoscale.node.vm_sizes.records import UNKNOWN_FAMILY, capability_value
+from hpc.autoscale.node.vm_sizes.size_formats import UNKNOWN_FAMILY, capability_value
 from hpc.autoscale.util import ShellDict
 
 
 class AuxVMSizeInfo:
-    """What one record says, in numbers. Unknown are: counts -1, memory -1g, family "unknown"; GPUs 0.
+    """The facts of one record, as numbers.
 
-    `vcpu_count` is what the machine offers, which for constrained sizes is less than its parent has; `pcpu_count` is
-    the physical cores behind them; `cores_per_socket` is Azure's number of vCPUs per core (its name is historical).
+    An unknown count is -1 (GPUs 0), unknown memory -1g, an unknown family "unknown". `vcpu_count`
+    is what the machine offers, which for constrained sizes is less than its parent has;
+    `pcpu_count` is the physical cores behind them; `cores_per_socket` is Azure's number of vCPUs
+    per core (its name is historical).
     """
 
     def __init__(self, record: Mapping[str, Any]) -> None:
@@ -42,17 +44,18 @@ class AuxVMSizeInfo:
 
     @cached_property
     def capabilities(self) -> ShellDict:
-        """Azure's capabilities of the size, name to value."""
+        """Azure's capabilities of the size, as name -> value."""
         return ShellDict(dict(self.__record.get("capabilities") or {}))
 
     def get(self, key: str, default: Any = None) -> Any:
-        """A capability, or failing that another key of the record; `default` when there is neither."""
+        """A capability, or else a key of the record; `default` when there is neither."""
         capabilities = self.__record.get("capabilities") or {}
         return capabilities.get(key, self.__record.get(key, default))
 
     def __repr__(self) -> str:
         return (
-            f"AuxVMSizeInfo({self.__record.get('name', UNKNOWN_FAMILY)}, vcpu_count={self.vcpu_count}, "
+            f"AuxVMSizeInfo({self.__record.get('name', UNKNOWN_FAMILY)},"
+            f" vcpu_count={self.vcpu_count}, "
             f"pcpu_count={self.pcpu_count}, memory={self.memory!r}, gpu_count={self.gpu_count}, "
             f"infiniband={self.infiniband})"
         )
@@ -72,7 +75,10 @@ _UNKNOWN = AuxVMSizeInfo({})
 
 
 def get_aux_vm_size_info(location: ht.Location | None, vm_size: ht.VMSize | None) -> AuxVMSizeInfo:
-    """What is known of a size in a location. Never raises; equal questions give the same object. Cost: a look-up."""
+    """What is known of a size in a location. Never raises.
+
+    Equal questions give the same object, at the cost of a look-up in a dict.
+    """
     if isinstance(location, str) and isinstance(vm_size, str):
         return _info(location, vm_size)
     return _UNKNOWN
@@ -89,7 +95,7 @@ VM_SIZES.on_change.append(_info.cache_clear)
 
 
 def quota_family(location: ht.Location, vm_size: ht.VMSize) -> str:
-    """The family whose quota a size draws on: where that is not known, the size is a family of its own."""
+    """The family whose quota a size draws on; where it is unknown, the name of the size."""
     family = get_aux_vm_size_info(location, vm_size).vm_family
     return VM_SIZES.usual_name(vm_size) if family == UNKNOWN_FAMILY else family
 
@@ -100,10 +106,12 @@ def _inititialize_impl() -> None:
 
 
 def use_override(source: str | PathLike[str] | Mapping[str, Any] | list[Any] | None) -> None:
-    """Let the user's facts win over the catalogue's from now on, in this process; None goes back to the catalogue.
+    """Let the user's facts win over the catalogue's from now on, in this process; None goes back to
+    the catalogue.
 
-    `source` is a JSON file or its contents: in the short form of `vm_sizes.json`, as location -> size -> record, or as
-    `az vm list-skus` prints it. Raises ConfigurationException, with one line on the first thing that is wrong.
+    `source` is a JSON file or its contents: in the short form of `vm_sizes.json`, as location ->
+    size -> record, or as `az vm list-skus` prints it. Raises ConfigurationException, with one line
+    on the first thing that is wrong.
     """
     VM_SIZES.use(NOTHING if source is None else read_override(source, VM_SIZES.load()))
 
@@ -124,8 +132,9 @@ def all_possible_locations() -> list[str]:
 
 
 def suggest_vm_size(name: str) -> str | None:
-    """The known size that was probably meant by a name that is none: letter case and a missing `Standard_` are
-    overlooked before spelling is. The name itself when it is known; None when nothing is close."""
+    """The known size that was probably meant by a name that is none: letter case and a missing
+    `Standard_` are overlooked before spelling is. The name itself when it is known; None when
+    nothing is close."""
     usual = VM_SIZES.usual_name(name)
     by_case = {known.lower(): known for known in VM_SIZES.size_names()}
     for candidate in (usual.lower(), f"standard_{usual.lower()}"):

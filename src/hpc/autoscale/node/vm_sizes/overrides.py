@@ -1,8 +1,8 @@
-"""Reading a user's own facts on VM sizes, in any of the three forms in which people have them.
+"""Reading a user's own facts on VM sizes, in any of three forms.
 
-The short form of the packaged table (for a correction by hand), location -> size -> record (as cyclecloud-scalelib's
-data file has it) and the output of `az vm list-skus`. All become `Facts` to lay over the catalogue. Every mistake is
-one line that says where.
+They are the short form of the packaged table (for a correction by hand), location -> size -> record
+(as cyclecloud-scalelib's data file has it), and the output of `az vm list-skus`. All become
+`Facts`, which `catalogue` lays over its own. Every mistake is one line that says where.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.errors import ConfigurationException, did_you_mean, unreadable
 from hpc.autoscale.node.vm_sizes.catalogue import Facts
-from hpc.autoscale.node.vm_sizes.records import FIELDS, Record, capability_value
+from hpc.autoscale.node.vm_sizes.size_formats import FIELDS, SizeRecord, capability_value
 
 _PROXIES = "proxied-locations"
 _SHORT_FORM_KEYS = ("sizes", "locations", _PROXIES)
@@ -33,7 +33,7 @@ class Wrong(Exception):
 
 
 def load_user_data(source: Any, what: str) -> tuple[Any, str]:
-    """The contents of a JSON file, or the given contents themselves, and what to call them in messages.
+    """The contents of a JSON file, or the given contents, and their name in messages.
 
     Raises ConfigurationException when the file cannot be read or is not JSON.
     """
@@ -54,7 +54,8 @@ def load_user_data(source: Any, what: str) -> tuple[Any, str]:
 
 
 def read_override(source: Any, packaged: Facts) -> Facts:
-    """The user's facts. `packaged` says which sizes and locations are known, so that a correction may be partial.
+    """The user's facts. `packaged` says which sizes and locations are known, so that a correction
+    may be partial.
 
     Raises ConfigurationException.
     """
@@ -94,7 +95,8 @@ def _from_short_form(data: Mapping[str, Any], packaged: Facts) -> Facts:
         if key not in _SHORT_FORM_KEYS:
             raise Wrong(
                 key,
-                f"expected one of {', '.join(_SHORT_FORM_KEYS)}{did_you_mean(key, _SHORT_FORM_KEYS)}",
+                "expected one of"
+                f" {', '.join(_SHORT_FORM_KEYS)}{did_you_mean(key, _SHORT_FORM_KEYS)}",
             )
     sizes: dict[str, dict[str, Any]] = {}
     for name, given in _without_comments(_object(data.get("sizes", {}), "sizes")):
@@ -142,7 +144,7 @@ def _short_record(given: Any, path: str) -> dict[str, Any]:
 
 
 def _from_records(data: Mapping[str, Any]) -> Facts:
-    records: dict[str, dict[str, Record]] = {}
+    records: dict[str, dict[str, SizeRecord]] = {}
     for location, sizes in _without_comments(data):
         if location == _PROXIES:
             continue
@@ -152,7 +154,7 @@ def _from_records(data: Mapping[str, Any]) -> Facts:
     return Facts(proxies=_proxies(data), records=records)
 
 
-def _record(given: Any, name: str, path: str) -> Record:
+def _record(given: Any, name: str, path: str) -> SizeRecord:
     given = _object(given, path)
     if "capabilities" not in given:
         raise Wrong(
@@ -179,9 +181,11 @@ def _capabilities(given: Any, path: str) -> dict[str, Any]:
 
 
 def _from_skus(skus: Sequence[Any]) -> Facts:
-    """SKU objects of Azure's API. Those that are no virtual machines are passed over. Region names are lower case
-    everywhere else, whatever case this API gives them."""
-    records: dict[str, dict[str, Record]] = {}
+    """The facts in SKU objects of Azure's API; those that are no virtual machines are left out.
+
+    This API gives names of regions in any letter case; everywhere else they are in lower case.
+    """
+    records: dict[str, dict[str, SizeRecord]] = {}
     for index, sku in enumerate(skus):
         path = f"[{index}]"
         sku = _object(sku, path)
@@ -192,7 +196,7 @@ def _from_skus(skus: Sequence[Any]) -> Facts:
             _expect(f"{path}.name", "the name of a VM size", name)
         capabilities = _capabilities(sku.get("capabilities") or [], f"{path}.capabilities")
         for location in _sku_locations(sku, f"{path}.locations"):
-            record: Record = {"name": name, "location": location, "capabilities": capabilities}
+            record: SizeRecord = {"name": name, "location": location, "capabilities": capabilities}
             record.update({k: sku[k] for k in ("family", "size", "tier") if sku.get(k)})
             records.setdefault(location, {})[name] = record
     if not records:
@@ -250,7 +254,7 @@ def _expect(path: str, expected: str, found: Any) -> NoReturn:
 
 
 def _kind(value: Any) -> str:
-    """How a message names a value: itself when it is short, else what it is."""
+    """A value as a message names it: the value when it is short, else the type of it."""
     if value is None or isinstance(value, bool):
         return {None: "nothing", True: "true", False: "false"}[value]
     if isinstance(value, int | float | str):

@@ -1,7 +1,8 @@
-"""What an hour of a VM size costs, in US dollars before any discount, from the package or from the user's own list.
+"""The price of an hour of a VM size in US dollars, before any discount.
 
-The packaged list (`vm_prices.json.gz`) is read when a price is first asked for. Spot prices in it are estimates: the
-on-demand price times the ratio seen for the series in that region. Asked by the cost side and by least-cost packing;
+Prices come from the package or from the user's own list. The packaged list (`vm_prices.json.gz`) is
+read when a price is first asked for. Its spot prices are estimates: the on-demand price times the
+ratio seen for the series in that region. Called by the cost reports and by least-cost packing;
 usage and bills are not looked at here.
 """
 
@@ -27,7 +28,7 @@ _KINDS = ("ondemand", "spot")
 
 
 class Price(NamedTuple):
-    """US dollars per hour; None is unknown."""
+    """US dollars per hour; None means unknown."""
 
     ondemand: float | None = None
     spot: float | None = None
@@ -38,7 +39,7 @@ Prices = Mapping[str, Mapping[str, Price]]
 
 
 class PriceList:
-    """The packaged prices under the user's own."""
+    """A list of prices; a user's own list comes before the packaged one."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -67,7 +68,9 @@ class PriceList:
         return self._columns
 
     def price(self, location: str, vm_size: str, spot: bool) -> float | None:
-        """Price of one hour. A user's on-demand price also is what the spot estimate starts from."""
+        """The price of one hour. A user's on-demand price is also what spot prices are estimated
+        from.
+        """
         own = self._own(location, vm_size)
         ondemand = own.ondemand if own.ondemand is not None else self._listed(location, vm_size)
         if not spot:
@@ -100,8 +103,9 @@ def price_per_hour(
 ) -> float | None:
     """US dollars for one hour of one machine; None when unknown, never 0.
 
-    Regions without public prices (government ones) are unknown. With `stand_in` they are answered from the region
-    whose sizes stand in for theirs, which is good enough to compare sizes with each other but not for a bill.
+    Regions without public prices (government ones) are unknown. With `stand_in` they are answered
+    from the region whose sizes stand in for theirs, which is good enough to compare sizes with each
+    other but not for a bill.
     """
     size = VM_SIZES.usual_name(vm_size)
     found = _PRICES.price(location, size, spot)
@@ -111,16 +115,19 @@ def price_per_hour(
 
 
 def use_price_override(source: str | PathLike[str] | Mapping[str, Any] | list[Any] | None) -> None:
-    """Let the user's prices win over the packaged ones from now on, in this process; None goes back to those.
+    """Let the user's prices win over the packaged ones from now on, in this process; None goes back
+    to those.
 
-    `source` is a JSON file or its contents: location (or `*` for all) -> VM size -> dollars per hour or
-    `{"ondemand": …, "spot": …}`, or the items of Azure's Retail Prices API. Raises ConfigurationException.
+    `source` is a JSON file or its contents: location (or `*` for all) -> VM size -> dollars per
+    hour or `{"ondemand": …, "spot": …}`, or the items of Azure's Retail Prices API. Raises
+    ConfigurationException.
     """
     _PRICES.override = {} if source is None else read_prices(source)
 
 
 def read_prices(source: Any) -> Prices:
-    """A user's price list. Raises ConfigurationException, with one line on the first thing that is wrong."""
+    """A user's price list. Raises ConfigurationException, with one line on the first thing that is
+    wrong."""
     data, name = load_user_data(source, "VM price override")
     try:
         if isinstance(data, Mapping) and not isinstance(data.get("Items"), list):
@@ -162,7 +169,10 @@ def _dollars(value: Any, path: str) -> float:
 
 
 def _from_retail_items(items: Any) -> Prices:
-    """Items of the Retail Prices API; other than hourly Linux prices on demand or spot, they are passed over."""
+    """The prices in items of the Retail Prices API.
+
+    Only hourly Linux prices, on demand or spot, are taken.
+    """
     if not isinstance(items, list):
         raise Wrong("", f"expected prices by location or a list of retail items, found {items!r}")
     prices: dict[str, dict[str, Price]] = {}

@@ -1,7 +1,7 @@
-"""From the `vm_sizes` section of autoscale.json to the tables of this process.
+"""The `vm_sizes` section of autoscale.json, put into effect for this process.
 
-Called once per pass by whoever builds a node manager from a configuration. A file is read again only when it has
-changed, so that a daemon picks up an edited file and a pass costs nothing.
+Called once per pass by whoever builds a node manager from a configuration. A file is read again
+only when it has changed, so that a daemon picks up an edited file and a pass costs nothing.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ _in_use: dict[str, object] = {}
 
 
 def configure(config: Mapping[str, Any]) -> None:
-    """Use the files that `vm_sizes.override` and `vm_sizes.prices` of the configuration name (or their contents).
+    """Use the files that `vm_sizes.override` and `vm_sizes.prices` of the configuration name.
 
-    A configuration without these keys undoes what an earlier one has set, and leaves alone what was set by calling
-    `use_override` or `use_price_override`. Raises ConfigurationException.
+    The keys may also have the contents of the files. A configuration without these keys undoes what
+    an earlier one has set, and leaves alone what was set by calling `use_override` or
+    `use_price_override`. Raises ConfigurationException.
     """
     section = config.get("vm_sizes") or {}
     if not isinstance(section, Mapping):
@@ -41,7 +42,7 @@ def configure(config: Mapping[str, Any]) -> None:
 
 
 def _state_of(source: Any) -> object:
-    """Something that differs whenever the source would have to be read again."""
+    """A value that differs whenever the source has to be read again."""
     if not isinstance(source, str):
         return source
     path = os.path.abspath(os.path.expanduser(source))

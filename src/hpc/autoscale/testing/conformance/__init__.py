@@ -1,4 +1,5 @@
-"""The promises of a driver, as a class of checks to inherit from. Needs pytest, the extra `testing`.
+"""The promises of a driver, as a class of checks to inherit from. Needs pytest, the extra
+`testing`.
 
     from hpc.autoscale.testing import SchedulerWorld
     from hpc.autoscale.testing.conformance import DriverConformance
@@ -7,8 +8,9 @@
         def new_world(self) -> SchedulerWorld:
             return MyWorld(self.directory)
 
-Every check is a method whose name and docstring say what the loop counts on. It runs the real loop, on a `Stage`.
-`growing`, `shrinking` and `trouble` hold the checks; docs/writing-an-integration.md tells how to read what they say.
+Every check is a method whose name and docstring say what the loop counts on. It runs the real loop,
+on a `Stage`. `growing`, `shrinking` and `trouble` hold the checks; docs/writing-an-integration.md
+tells how to read what they say.
 """
 
 from __future__ import annotations
@@ -26,13 +28,15 @@ try:
     import pytest
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
-        f"hpc.autoscale.testing.conformance: {error.name} is missing: pip install 'hpc-autoscale[testing]'",
+        f"hpc.autoscale.testing.conformance: {error.name} is missing: pip install"
+        " 'hpc-autoscale[testing]'",
         name=error.name,
     ) from None
 
 
 class DriverConformance(Growing, Shrinking, Trouble):
-    """All checks. A subclass says which driver they are for; it may override a check that its scheduler is exempt from.
+    """All checks. A subclass says which driver they are for; it may override a check that its
+    scheduler is exempt from.
 
     `directory` is an empty directory for the world of one check.
     """

@@ -1,4 +1,5 @@
-"""What a driver promises while a cluster grows: work is counted once, and exactly the nodes that are ready join."""
+"""What a driver promises while a cluster grows: work is counted once, and exactly the nodes that
+are ready join."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ class Growing:
         )
 
     def test_work_is_counted_once(self, stage: Stage) -> None:
-        """While nodes boot, when they have joined and when tasks have started: it is the same work, and needs no more."""
+        """While nodes boot, when they have joined and when tasks have started: it is the same work,
+        and needs no more."""
         tasks = stage.world.tasks_per_node
         stage.submit(2 * tasks)
         first = stage.run().created
@@ -35,7 +37,8 @@ class Growing:
         _nothing_new(stage, "when one more has started, and the others fit beside it")
 
     def test_busy_nodes_have_no_room(self, stage: Stage) -> None:
-        """What running tasks use of a node is not there for waiting ones: these get a node of their own."""
+        """What running tasks use of a node is not there for waiting ones: these get a node of their
+        own."""
         (host,) = stage.grow(1)
         stage.start(host, stage.world.tasks_per_node)
         stage.submit(1)
@@ -47,7 +50,8 @@ class Growing:
         )
 
     def test_a_dry_run_changes_nothing(self, stage: Stage) -> None:
-        """Idle nodes stay, ready ones do not join, lost ones are not removed, and what waits still waits."""
+        """Idle nodes stay, ready ones do not join, lost ones are not removed, and what waits still
+        waits."""
         (host,) = stage.grow_idle(1)
         _dry_run(stage, f"{host} is idle")
         stage.submit(2 * stage.world.tasks_per_node)
@@ -63,7 +67,8 @@ class Growing:
     # -- joining
 
     def test_ready_nodes_join_and_others_do_not(self, stage: Stage) -> None:
-        """A node that boots takes no work, with a host name or without; it joins in the pass after it is ready."""
+        """A node that boots takes no work, with a host name or without; it joins in the pass after
+        it is ready."""
         stage.submit(3 * stage.world.tasks_per_node)
         one, two, three = stage.run().created
         stage.run()
@@ -77,7 +82,8 @@ class Growing:
         _open(stage, ready, "all are ready")
 
     def test_joining_is_repeated_every_pass(self, stage: Stage) -> None:
-        """Nodes that have joined are handed over again in each pass; that changes nothing, whatever runs on them."""
+        """Nodes that have joined are handed over again in each pass; that changes nothing, whatever
+        runs on them."""
         hosts = stage.grow(2)
         stage.start(hosts[0])
         before = snapshot(stage)
@@ -86,7 +92,8 @@ class Growing:
             _unchanged(stage, before, "the nodes joined once more")
 
     def test_a_host_name_that_is_used_again_joins(self, stage: Stage) -> None:
-        """A new node may have the name and the host name of one that was deleted; it is a node like any other."""
+        """A new node may have the name and the host name of one that was deleted; it is a node like
+        any other."""
         (host,) = stage.grow_idle(1)
         (name,) = stage.run().deleted
         stage.submit(1)

@@ -1,4 +1,5 @@
-"""What a driver promises while a cluster shrinks: nothing is lost that runs, and drained comes before deleted."""
+"""What a driver promises while a cluster shrinks: nothing is lost that runs, and drained comes
+before deleted."""
 
 from __future__ import annotations
 
@@ -25,13 +26,15 @@ class Shrinking:
             summary = stage.run()
             expect(
                 not summary.deleted and not summary.idle,
-                f"expected {host} to count as busy while a task runs there: it must be in the node's"
+                f"expected {host} to count as busy while a task runs there: it must be in the"
+                " node's"
                 f" `assignments`. {summary}",
             )
         _takes_work(stage, host, "a task runs there, and there is room for more")
 
     def test_idle_nodes_drain_before_they_go(self, stage: Stage) -> None:
-        """The scheduler is told to start nothing there, and then the node is deleted; others stay."""
+        """The scheduler is told to start nothing there, and then the node is deleted; others
+        stay."""
         idle, busy = stage.grow(2)
         for host in (idle, busy):
             stage.start(host, stage.world.tasks_per_node)
@@ -43,12 +46,14 @@ class Shrinking:
         summary = stage.run()
         expect(
             summary.deleted == (name,),
-            f"expected {name} to be drained and deleted after {IDLE_TIMEOUT} s without work. {summary}",
+            f"expected {name} to be drained and deleted after {IDLE_TIMEOUT} s without work."
+            f" {summary}",
         )
         expect(kept in stage.nodes(), f"expected {kept}, where tasks run, to stay")
 
     def test_only_idle_nodes_are_drained(self, stage: Stage) -> None:
-        """A node with a task and room for more, and one that was idle for a moment only, take work as before."""
+        """A node with a task and room for more, and one that was idle for a moment only, take work
+        as before."""
         idle, *others = _three_of_which_one_is_idle(stage)
         name = stage.node_of(idle)
         stage.driver.before["handle_post_delete"] = lambda: _stay_open(stage, others, idle)
@@ -69,7 +74,8 @@ class Shrinking:
         )
 
     def test_an_idle_node_that_the_scheduler_does_not_know_goes(self, stage: Stage) -> None:
-        """It has never joined, so nothing runs there: it is deleted after a while, and not paid for for ever."""
+        """It has never joined, so nothing runs there: it is deleted after a while, and not paid for
+        for ever."""
         tasks = stage.world.tasks_per_node
         stage.submit(2 * tasks)
         known, unknown = stage.run().created
@@ -85,8 +91,10 @@ class Shrinking:
         stage.run()
         expect(
             unknown not in stage.nodes(),
-            f"expected {unknown} to be deleted: ready and idle for {4 * _SIX_HOURS // 3600} hours, and not known to"
-            " the scheduler. handle_draining must return such nodes, or validate_nodes call them failed."
+            f"expected {unknown} to be deleted: ready and idle for {4 * _SIX_HOURS // 3600} hours,"
+            " and not known to"
+            " the scheduler. handle_draining must return such nodes, or validate_nodes call them"
+            " failed."
             f" Nodes: {stage.nodes()}. Hosts: {stage.hosts()}",
         )
 
@@ -98,7 +106,8 @@ class Shrinking:
         expect(not left, f"expected handle_post_delete to remove deleted nodes, found {left} known")
 
     def test_work_that_starts_before_the_drain_keeps_its_node(self, stage: Stage) -> None:
-        """Between the look at the jobs and the drain a task has started: the node stays until the task has ended."""
+        """Between the look at the jobs and the drain a task has started: the node stays until the
+        task has ended."""
         (host,) = stage.grow_idle(1)
         name = stage.node_of(host)
         stage.driver.before["handle_draining"] = lambda: _one_starts(stage, host)
@@ -118,7 +127,8 @@ class Shrinking:
         )
 
     def test_a_drained_node_that_is_needed_comes_back(self, stage: Stage) -> None:
-        """It waits for its last task when work arrives that fits there: it takes work again, or another node comes."""
+        """It waits for its last task when work arrives that fits there: it takes work again, or
+        another node comes."""
         (host,) = stage.grow_idle(1)
         stage.driver.before["handle_draining"] = lambda: _one_starts(stage, host)
         stage.run()
@@ -126,12 +136,14 @@ class Shrinking:
         summary = stage.run()
         expect(
             summary.requested or short(host) in stage.open_hosts(),
-            f"expected {host} to be given back to the scheduler by add_nodes_to_cluster: it is drained,"
+            f"expected {host} to be given back to the scheduler by add_nodes_to_cluster: it is"
+            " drained,"
             f" and a waiting task was counted on it. Hosts: {stage.hosts()}. {summary}",
         )
 
     def test_a_drained_host_stays_closed_until_it_is_needed(self, stage: Stage) -> None:
-        """A task that started before the drain runs on, and nothing waits: nothing else starts there, until it is gone."""
+        """A task that started before the drain runs on, and nothing waits: nothing else starts
+        there, until it is gone."""
         (host,) = stage.grow_idle(1)
         name = stage.node_of(host)
         stage.driver.before["handle_draining"] = lambda: _one_starts(stage, host)
@@ -146,7 +158,8 @@ class Shrinking:
         stage.run_until(lambda: name not in stage.nodes(), f"{name} goes, drained long since")
 
     def test_a_drained_node_that_could_not_be_deleted_goes_later(self, stage: Stage) -> None:
-        """CycleCloud refuses for a while: the node, drained already, is drained once more and deleted then."""
+        """CycleCloud refuses for a while: the node, drained already, is drained once more and
+        deleted then."""
         (host,) = stage.grow_idle(1)
         name = stage.node_of(host)
         with patch.object(stage.cluster, "delete_nodes", side_effect=_refused):
@@ -161,14 +174,16 @@ class Shrinking:
         expect(not stage.knows(host), f"expected {host} to be removed from the scheduler")
 
     def test_hooks_may_be_repeated(self, stage: Stage) -> None:
-        """A pass may be cut short anywhere: every hook is called twice with the same nodes, to the same end."""
+        """A pass may be cut short anywhere: every hook is called twice with the same nodes, to the
+        same end."""
         stage.driver.repeats = True
         (host,) = stage.grow_idle(1)
         (name,) = stage.nodes()
         summary = stage.run()
         expect(
             summary.deleted == (name,),
-            f"expected {name} to be drained and deleted, also when hooks are called twice. {summary}",
+            f"expected {name} to be drained and deleted, also when hooks are called twice."
+            f" {summary}",
         )
         expect(not stage.knows(host), f"expected {host} to be removed from the scheduler")
         stage.submit(1)
@@ -200,7 +215,8 @@ class Shrinking:
 
 
 def _three_of_which_one_is_idle(stage: Stage) -> tuple[str, str, str]:
-    """Hosts: idle for longer than the timeout; with a task and room for more; and idle for half the timeout."""
+    """Hosts: idle for longer than the timeout; with a task and room for more; and idle for half the
+    timeout."""
     __tracebackhide__ = True
     tasks = stage.world.tasks_per_node
     idle, busy, resting = stage.grow(3)
@@ -221,8 +237,10 @@ def _stay_open(stage: Stage, others: list[str], idle: str) -> None:
     closed = [host for host in others if short(host) not in stage.open_hosts()]
     expect(
         not closed,
-        f"expected {' and '.join(others)} to take work as before while {idle} is drained; {' and '.join(closed)}"
-        f" takes none. handle_draining must close the nodes that it is given, and no others. Hosts: {stage.hosts()}",
+        f"expected {' and '.join(others)} to take work as before while {idle} is drained;"
+        f" {' and '.join(closed)}"
+        " takes none. handle_draining must close the nodes that it is given, and no others."
+        f" Hosts: {stage.hosts()}",
     )
 
 
@@ -230,8 +248,10 @@ def _stays_closed(stage: Stage, host: str) -> None:
     __tracebackhide__ = True
     expect(
         short(host) not in stage.open_hosts(),
-        f"expected {host} to take no work: it is drained, and nothing waits. add_nodes_to_cluster must open a"
-        f" closed host only when more is assigned to its node than runs there. Hosts: {stage.hosts()}",
+        f"expected {host} to take no work: it is drained, and nothing waits. add_nodes_to_cluster"
+        " must open a"
+        " closed host only when more is assigned to its node than runs there. Hosts:"
+        f" {stage.hosts()}",
     )
 
 
@@ -247,7 +267,8 @@ def _is_drained(stage: Stage, host: str) -> None:
     __tracebackhide__ = True
     expect(
         short(host) not in stage.open_hosts(),
-        f"expected {host} to be drained before it is deleted, and it takes work. Hosts: {stage.hosts()}",
+        f"expected {host} to be drained before it is deleted, and it takes work. Hosts:"
+        f" {stage.hosts()}",
     )
 
 

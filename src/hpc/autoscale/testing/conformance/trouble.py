@@ -1,4 +1,5 @@
-"""What a driver promises when things go wrong: nodes fail, vanish or do not come up, and the scheduler does not answer."""
+"""What a driver promises when things go wrong: nodes fail, vanish or do not come up, and the
+scheduler does not answer."""
 
 from __future__ import annotations
 
@@ -20,14 +21,16 @@ class Trouble:
     # -- nodes
 
     def test_nodes_that_fail_to_boot_are_replaced(self, stage: Stage) -> None:
-        """A failed node is given to handle_failed_nodes, deleted, and another one created for its work."""
+        """A failed node is given to handle_failed_nodes, deleted, and another one created for its
+        work."""
         stage.submit(1)
         (name,) = stage.run().created
         stage.fail(name)
         replaced(stage, name, "it has failed; handle_failed_nodes must return it")
 
     def test_nodes_that_fail_after_joining_are_forgotten(self, stage: Stage) -> None:
-        """The scheduler no longer knows the host, knows the others as before, and waiting work gets another node."""
+        """The scheduler no longer knows the host, knows the others as before, and waiting work gets
+        another node."""
         host, other = stage.grow(2)
         stage.start(other)
         before = stage.hosts()[short(other)]
@@ -49,7 +52,8 @@ class Trouble:
         others_are_as_before()
 
     def test_nodes_that_do_not_come_up_are_replaced(self, stage: Stage) -> None:
-        """After the boot timeout a node is given to handle_boot_timeout, deleted, and another one created."""
+        """After the boot timeout a node is given to handle_boot_timeout, deleted, and another one
+        created."""
         stage.submit(1)
         (name,) = stage.run().created
         stage.prepare(name)
@@ -61,20 +65,23 @@ class Trouble:
         )
 
     def test_nodes_that_vanish_are_forgotten(self, stage: Stage) -> None:
-        """CycleCloud lists a node no more, as after an eviction: no work is counted on its host, which is removed."""
+        """CycleCloud lists a node no more, as after an eviction: no work is counted on its host,
+        which is removed."""
         lost, other = stage.grow(2)
         name = stage.node_of(lost)
         stage.vanish(name)
         stage.resubmit()
         stage.run_until(
             lambda: not stage.knows(lost) and stage.has_nodes(2),
-            f"{lost} is removed from the scheduler and its work gets a node: {name} is not listed by"
+            f"{lost} is removed from the scheduler and its work gets a node: {name} is not listed"
+            " by"
             " CycleCloud any more. (Compare the two lists in validate_nodes.)",
         )
         expect(stage.knows(other), f"expected {other} to stay known to the scheduler")
 
     def test_hosts_that_were_never_nodes_stay(self, stage: Stage) -> None:
-        """The scheduler may have hosts of its own, on premises: they are neither drained nor removed."""
+        """The scheduler may have hosts of its own, on premises: they are neither drained nor
+        removed."""
         stage.world.add_own_host("on-premises-1")
         for _ in range(3):
             stage.run()
@@ -96,7 +103,8 @@ class Trouble:
             for _ in range(2):
                 expect(
                     stage.run_in_trouble() is None,
-                    "expected the driver to raise, in initialize or when jobs and nodes are read, because"
+                    "expected the driver to raise, in initialize or when jobs and nodes are read,"
+                    " because"
                     " the scheduler does not answer; it was read as if it had answered",
                 )
                 stage.wait(IDLE_TIMEOUT + 1)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpc.autoscale.ccbindings.creation import creation_set, partition_by_set
+from hpc.autoscale.ccbindings.creation_sets import creation_set, partition_by_set
 from hpc.autoscale.ccbindings.errors import InvalidModel
 from hpc.autoscale.hpctypes import Memory
 from hpc.autoscale.node.delayednodeid import DelayedNodeId

@@ -1,7 +1,8 @@
 """Nodes and nodearrays as CycleCloud shows them: maps with attributes in PascalCase.
 
-Everything a caller can see of a node is made here from the model's own `SimNode`; attributes without a value are left
-out. Attributes named in `MANAGED` say what the simulator knows and cannot be set by a request.
+Everything a caller can see of a node is made here from the model's own `SimNode`; attributes
+without a value are left out. Attributes named in `MANAGED` say what the simulator knows and cannot
+be set by a request.
 """
 
 from collections.abc import Mapping
@@ -103,7 +104,8 @@ def nodearray_record(cluster: ClusterDescription, array: Nodearray) -> Record:
 
 
 def merged(attributes: Mapping[str, Any], changes: Mapping[str, Any]) -> Record:
-    """Attributes with changes over them, also inside of maps; what the simulator manages is left as it is."""
+    """Attributes with changes over them, also inside of maps; what the simulator manages is left as
+    it is."""
     allowed = {key: value for key, value in changes.items() if key.lower() not in MANAGED}
     return _over(attributes, allowed)
 

@@ -1,7 +1,8 @@
-"""Adding nodes: checking what a request asks for, choosing machine types and names, and stopping at the limits.
+"""Adding nodes: checking what a request asks for, choosing machine types and names, and stopping at
+the limits.
 
-Two steps, so that one invalid set refuses a whole request before anything is done: `plan` raises or returns values,
-`carry_out` adds what there is room for and says which limit stopped the rest.
+Two steps, so that one invalid set refuses a whole request before anything is done: `plan` raises or
+returns values, `carry_out` adds what there is room for and says which limit stopped the rest.
 """
 
 import re
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale.ccbindings import models
 from hpc.autoscale.errors import did_you_mean
+from hpc.autoscale.simulator.attributes import merged
 from hpc.autoscale.simulator.description import MachineType, Nodearray
 from hpc.autoscale.simulator.errors import Conflict
 from hpc.autoscale.simulator.lifecycle import Event
@@ -22,11 +24,10 @@ from hpc.autoscale.simulator.limits import (
     quota_limits,
     room,
 )
-from hpc.autoscale.simulator.nodes import Cause, SimNode, flag
-from hpc.autoscale.simulator.records import merged
+from hpc.autoscale.simulator.nodes import EventCause, SimNode, flag
 
 if TYPE_CHECKING:
-    from hpc.autoscale.simulator.cluster import Cluster, Operation
+    from hpc.autoscale.simulator.cluster import Operation, SimCluster
 
 _NAME_FORMAT = re.compile(r"[A-Za-z0-9_.-]*%(?:0[1-9])?d[A-Za-z0-9_.-]*")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -51,8 +52,9 @@ class SetPlan:
     name_offset: int
 
 
-def plan(cluster: "Cluster", request: models.NodeCreationRequest) -> list[SetPlan]:
-    """What a request of the right form asks for. Raises Conflict for the first thing that is invalid."""
+def plan(cluster: "SimCluster", request: models.NodeCreationRequest) -> list[SetPlan]:
+    """What a request of the right form asks for. Raises Conflict for the first thing that is
+    invalid."""
     if not request.sets:
         raise Conflict("sets: expected at least one set, found none")
     plans = [
@@ -62,7 +64,7 @@ def plan(cluster: "Cluster", request: models.NodeCreationRequest) -> list[SetPla
     return plans
 
 
-def _plan_set(cluster: "Cluster", wanted: models.NodeCreationRequestSet, path: str) -> SetPlan:
+def _plan_set(cluster: "SimCluster", wanted: models.NodeCreationRequestSet, path: str) -> SetPlan:
     array = cluster.nodearray(wanted.nodearray)
     if wanted.count < 1:
         raise Conflict(f"{path}.count: expected 1 or more, found {wanted.count}")
@@ -103,7 +105,7 @@ def _check_form(form: str, count: int, path: str) -> None:
         )
 
 
-def _check_plain_names(cluster: "Cluster", plans: Sequence[SetPlan]) -> None:
+def _check_plain_names(cluster: "SimCluster", plans: Sequence[SetPlan]) -> None:
     """A name that is asked for as it is must be free, unlike one with a number to choose."""
     used = {node.name.lower() for node in cluster.nodes()}
     for index, wanted in enumerate(plans):
@@ -126,13 +128,14 @@ def _machine_type(array: Nodearray, name: str, path: str) -> MachineType:
 
 
 def preferred(array: Nodearray) -> MachineType:
-    """The machine type that is used when a request names none: the first that can be used at all."""
+    """The machine type that is used when a request names none: the first that can be used at
+    all."""
     types = list(array.machine_types.values())
     return next((size for size in types if not size.invalid_reason), types[0])
 
 
 def room_for(
-    cluster: "Cluster", array: Nodearray, size: MachineType, tally: Tally
+    cluster: "SimCluster", array: Nodearray, size: MachineType, tally: Tally
 ) -> tuple[int, str]:
     """How many nodes may be created now, and what allows no more."""
     if size.invalid_reason:
@@ -155,11 +158,12 @@ def _tightest(limits: Sequence[Limit], tally: Tally) -> tuple[int, str]:
 
 
 def carry_out(
-    cluster: "Cluster", plans: Sequence[SetPlan], operation: "Operation", cause: Cause
+    cluster: "SimCluster", plans: Sequence[SetPlan], operation: "Operation", cause: EventCause
 ) -> models.NodeCreationResult:
     """Add the nodes of each set, as far as there is room."""
     names = _Names(cluster, plans)
-    # records without a VM are held against the limits on nodes among themselves, but take nothing from started ones
+    # records without a VM are held against the limits on nodes among themselves, but take nothing
+    # from started ones
     started, parked = cluster.cloud.tally(), cluster.cloud.tally(with_parked=True)
     results = []
     for wanted in plans:
@@ -184,7 +188,7 @@ def carry_out(
 
 
 def _room_for_set(
-    cluster: "Cluster", wanted: SetPlan, starts: bool, tally: Tally
+    cluster: "SimCluster", wanted: SetPlan, starts: bool, tally: Tally
 ) -> tuple[int, str]:
     if starts:
         left, reason = room_for(cluster, wanted.array, wanted.size, tally)
@@ -200,7 +204,7 @@ def _room_for_set(
     return left, reason
 
 
-def _add(cluster: "Cluster", wanted: SetPlan, name: str, cause: Cause) -> SimNode:
+def _add(cluster: "SimCluster", wanted: SetPlan, name: str, cause: EventCause) -> SimNode:
     node = SimNode(
         node_id=cluster.cloud.orchestrator.new_id(),
         name=name,
@@ -217,16 +221,17 @@ def _add(cluster: "Cluster", wanted: SetPlan, name: str, cause: Cause) -> SimNod
 
 
 class _Names:
-    """Free node names; names that differ only in case would be the same host. `plans` reserve the names that they spell
-    out, whichever set comes first."""
+    """Free node names; names that differ only in case would be the same host. `plans` reserve the
+    names that they spell out, whichever set comes first."""
 
-    def __init__(self, cluster: "Cluster", plans: Sequence[SetPlan]) -> None:
+    def __init__(self, cluster: "SimCluster", plans: Sequence[SetPlan]) -> None:
         self._used = {node.name.lower() for node in cluster.nodes()}
         self._used |= {plan.name_format.lower() for plan in plans if "%" not in plan.name_format}
         self._tried: dict[tuple[str, int], int] = {}
 
     def next(self, wanted: SetPlan, count: int) -> Iterator[str]:
-        """The first `count` free names of a set's format, counting from its offset; a plain name is its set's own."""
+        """The first `count` free names of a set's format, counting from its offset; a plain name is
+        its set's own."""
         if "%" not in wanted.name_format:
             yield from [wanted.name_format][:count]
             return

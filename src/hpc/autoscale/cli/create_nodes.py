@@ -1,4 +1,4 @@
-"""The command create_nodes: start nodes by hand, through the same allocation that jobs go through."""
+"""The command create_nodes: start nodes by hand, through the allocation that jobs go through."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from typing import Any
 
 from hpc.autoscale.autoscaler.learning import stopping_limits
 from hpc.autoscale.cli.argtypes import json_type
+from hpc.autoscale.cli.base import CommandLine, Config, why_failed
 from hpc.autoscale.cli.cluster import check_cluster
 from hpc.autoscale.cli.completion import completed_by
-from hpc.autoscale.cli.hooks import Config, why_failed
-from hpc.autoscale.cli.options import CommandLine
-from hpc.autoscale.cli.sizes import check_vm_sizes
-from hpc.autoscale.cli.unknown import unknown_in_constraints
+from hpc.autoscale.cli.unknown import check_vm_sizes, unknown_in_constraints
 from hpc.autoscale.errors import AutoscaleError, did_you_mean
 from hpc.autoscale.job.demandprinter import OutputFormat
 from hpc.autoscale.node.constraints import get_constraints
@@ -23,7 +21,7 @@ from hpc.autoscale.results import BootupResult
 
 
 class CreationCommands(CommandLine):
-    """create_nodes."""
+    """The command create_nodes."""
 
     def create_nodes_parser(self, parser: ArgumentParser) -> None:
         """Options of create_nodes."""
@@ -129,7 +127,10 @@ def _check_numbers(nodes: int | None, slots: int | None) -> None:
 def _plan(
     node_mgr: NodeManager, constraints: list[dict[str, Any]], wanted: int, slots: int | None
 ) -> list[Node]:
-    """New nodes for so many slots, or else as many nodes as are wanted; AutoscaleError when there cannot be as many."""
+    """New nodes, planned: as many as have `slots` slots in all, or `wanted` nodes.
+
+    AutoscaleError when there cannot be as many.
+    """
     result = node_mgr.allocate(
         constraints,
         node_count=None if slots else wanted,
@@ -159,7 +160,9 @@ def _offer_placement_group(config: Config, nodearray: str | None, placement_grou
 
 
 def _check_offer(node_mgr: NodeManager, nodearray: str | None, vm_size: str | None) -> None:
-    """AutoscaleError when the nodearray or the VM size that the user named is not on offer, or nothing is."""
+    """AutoscaleError when the cluster does not offer the nodearray or the VM size, or offers
+    nothing.
+    """
     if not node_mgr.get_buckets():
         check_cluster(node_mgr)
     cluster = f"cluster {node_mgr.cluster_bindings.cluster_name}"

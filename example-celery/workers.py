@@ -1,8 +1,10 @@
-"""The workers as the driver sees them: who answered, who did so earlier and is silent now, and since when.
+"""The workers as the driver sees them: who answered, who did so earlier and is silent now, and
+since when.
 
-Silence is not idleness. A worker that does not answer may be running somebody's task, so it counts as busy until it
-has been silent for `patience` seconds; only then is it given up. This is remembered in the process: run the
-autoscaler as a service, not as a new process per pass, if lost workers are to be found.
+Silence is not idleness. A worker that does not answer may be running somebody's task, so it counts
+as busy until it has been silent for `patience` seconds; only then is it given up. This is
+remembered in the process: run the autoscaler as a service, not as a new process per pass, if lost
+workers are to be found.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -18,9 +20,11 @@ from hpc.autoscale.node.node import Node
 
 @dataclass(frozen=True)
 class Worker:
-    """What a worker said. `held` are the tasks that it fetched and has not finished; `queues` those it takes from.
+    """What a worker said. `held` are the tasks that it fetched and has not finished; `queues` those
+    it takes from.
 
-    `names` are Celery's, one each for the workers of a host where several run. `home_queues` are the queues that it was started for: it is draining when it has left them. A worker that is not
+    `names` are Celery's, one each for the workers of a host where several run. `home_queues` are
+    the queues that it was started for: it is draining when it has left them. A worker that is not
     `heard` answered an earlier call, and all of this is what it said then.
     """
 
@@ -39,8 +43,12 @@ class Worker:
         return not self.queues
 
 
-class Roster:
-    """All workers of an app."""
+class WorkerRegistry:
+    """The workers of one Celery app: what each said last, and which are silent.
+
+    `answer_time` is how long a call waits for answers, `patience` how long a silent worker is kept,
+    both in seconds.
+    """
 
     def __init__(self, app: Celery, answer_time: float = 1.0, patience: float = 300.0) -> None:
         self._app = app
@@ -52,7 +60,8 @@ class Roster:
         self._dismissed: dict[str, float] = {}
 
     def call(self, connection: Any) -> list[Worker]:
-        """Ask every worker for its census, waiting `answer_time` seconds; the silent ones are in the list as well."""
+        """Ask every worker for its census, waiting `answer_time` seconds; the silent ones are in
+        the list as well."""
         over = clock.time() - self.patience
         self._dismissed = {node: last for node, last in self._dismissed.items() if last > over}
         answers = self._ask(connection, None)
@@ -62,14 +71,15 @@ class Roster:
         for hostname, worker in answers.items():
             self._workers[hostname] = worker
             self._silent_since.pop(hostname, None)
-        return self.workers()
+        return self.all()
 
-    def workers(self) -> list[Worker]:
-        """All of them, as of the last call."""
+    def all(self) -> list[Worker]:
+        """All workers that are known, as of the last call, in the order of host names."""
         return sorted(self._workers.values(), key=lambda worker: worker.hostname)
 
     def of(self, nodes: Iterable[Node]) -> list[tuple[Node, Worker]]:
-        """Nodes with the worker that is known of each: by the node's id where the worker knows it, else by hostname."""
+        """Nodes with the worker that is known of each: by the node's id where the worker knows it,
+        else by hostname."""
         by_id = {worker.node_id: worker for worker in self._workers.values() if worker.node_id}
         found = []
         for node in nodes:
@@ -102,7 +112,8 @@ class Roster:
         self._silent_since.pop(worker.hostname, None)
 
     def dismiss(self, nodes: Iterable[Node]) -> None:
-        """Forget the workers of deleted nodes, and do not listen to what they say while they shut down."""
+        """Forget the workers of deleted nodes, and do not listen to what they say while they shut
+        down."""
         gone = list(nodes)
         for _, worker in self.of(gone):
             self.forget(worker)
@@ -117,7 +128,8 @@ class Roster:
         self.forget(known)
 
     def _ask(self, connection: Any, workers: Collection[Worker] | None) -> dict[str, Worker]:
-        """The census of all workers, or of some: then the wait ends as soon as these have answered."""
+        """The census of all workers, or of some: then the wait ends as soon as these have
+        answered."""
         names = None if workers is None else names_of(workers)
         replies = self._app.control.broadcast(
             "census",
@@ -160,7 +172,8 @@ def names_of(workers: Iterable[Worker]) -> list[str]:
 
 
 def read_census(name: str, said: Mapping[str, Any]) -> Worker | None:
-    """A worker from its answer; None when it is no census (a worker without the command says so with an error)."""
+    """A worker from its answer; None when it is no census (a worker without the command says so
+    with an error)."""
     try:
         return Worker(
             hostname=name.partition("@")[2].split(".")[0].lower(),

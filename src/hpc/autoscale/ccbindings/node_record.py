@@ -10,7 +10,10 @@ if TYPE_CHECKING:
 
 
 def record_of(node: "Node", request_id: str | None = None) -> dict[str, Any]:
-    """The record of a node; what it does not have is None. The values within Configuration are the node's own."""
+    """The record of a node; values that the node does not have are None.
+
+    The values within Configuration are the node's own.
+    """
     return {
         "Name": node.name,
         "Template": node.nodearray,

@@ -4,7 +4,7 @@ import pytest
 
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.cli import ScaleLibCLI
-from hpc.autoscale.cli.sizes import unknown_vm_sizes
+from hpc.autoscale.cli.unknown import unknown_vm_sizes
 
 
 def _resource(*sizes):

@@ -1,8 +1,8 @@
 """New nodes as a creation request: equal nodes become one set with a count.
 
-The server names the nodes of a set itself, filling the lowest free numbers, set by set. So sets go in the order of the
-lowest node that they hold: then the names that were worked out locally are most often those that the server gives. A set
-may also ask for one node by its name.
+The server names the nodes of a set itself, filling the lowest free numbers, set by set. So sets go
+in the order of the lowest node that they hold: then the names that were worked out locally are most
+often those that the server gives. A set may also ask for one node by its name.
 """
 
 import json
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
 
 def partition_by_set(nodes: Sequence["Node"]) -> list[list["Node"]]:
-    """The nodes grouped by everything that a set says of its nodes, groups in the order in which they are asked for.
+    """The nodes grouped by everything that a set says of its nodes.
 
-    Within a group nodes stay in the order given.
+    Groups are in the order in which they are asked for; within a group nodes stay in the order
+    given.
     """
     groups: dict[tuple[Any, ...], list[Node]] = {}
     for node in nodes:
@@ -49,7 +50,7 @@ def creation_set(group: Sequence["Node"]) -> NodeCreationRequestSet:
 
 
 def plain_name(name_format: str | None) -> str | None:
-    """The name that a name format spells out, None when it leaves a number to the server."""
+    """The name that a name format without a number stands for; None for one with a number."""
     return name_format if name_format and "%" not in name_format else None
 
 

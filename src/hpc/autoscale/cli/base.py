@@ -1,0 +1,485 @@
+"""What every command has: the hooks of an integration, access to nodes and demand, shared options.
+
+`CommandLine` is the base of all groups of commands; `common.CommonCLI` puts the groups together.
+What it uses stands beside it: `completion` (what the shell may offer), `finding` (which nodes a
+user means) and `unknown` (names that nothing has). Helpers begin with an underscore, because every
+public method of a command line object is a sub-command.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from abc import ABC, abstractmethod
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from hpc.autoscale import hpclogging as logging
+from hpc.autoscale import results
+from hpc.autoscale.autoscaler import learning
+from hpc.autoscale.autoscaler.faults import Faults, call_with_up_to
+from hpc.autoscale.autoscaler.summary import SetAsideJob, UnsatisfiedJob
+from hpc.autoscale.cli.argtypes import constraint_type, parse_format, str_list, warn
+from hpc.autoscale.cli.completion import (
+    CACHE_FILE,
+    CompletionCache,
+    completed_by,
+    default_completer,
+    fnmatch_validator,
+    note,
+    write_cache,
+)
+from hpc.autoscale.cli.finding import NodeWork, find_nodes, is_planned
+from hpc.autoscale.cli.unknown import unknown_columns
+from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.job.demand import DemandResult
+from hpc.autoscale.job.demandcalculator import DemandCalculator
+from hpc.autoscale.job.demandprinter import OutputFormat, print_demand
+from hpc.autoscale.job.driver import SchedulerDriver
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.nodehistory import NodeHistory
+from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
+from hpc.autoscale.results import DefaultContextHandler
+from hpc.autoscale.util import SingletonLock, load_config
+
+Config = dict[str, Any]
+
+
+class CommandLine(ABC):
+    """What the groups of commands share; each group derives from this and from nothing else."""
+
+    def __init__(self, project_name: str) -> None:
+        self.project_name = project_name
+        self._completion = CompletionCache()
+        self._work = NodeWork()
+        self._asked_columns: Sequence[str] = ()
+        self.__node_mgr: NodeManager | None = None
+        self.__lock: SingletonLock | None = None
+        self.__warned: set[str] = set()
+
+    @property
+    def autoscale_home(self) -> str:
+        """Where configuration, history and caches are.
+
+        It is AUTOSCALE_HOME of the environment, or `/opt/azurehpc/<project>`.
+        """
+        return os.getenv("AUTOSCALE_HOME") or os.path.join("/opt", "azurehpc", self.project_name)
+
+    # -- what an integration must write
+
+    @abstractmethod
+    def _driver(self, config: Config) -> SchedulerDriver:
+        """The driver of the scheduler."""
+
+    @abstractmethod
+    def _default_output_columns(self, config: Config, cmd: str | None = None) -> list[str]:
+        """The columns to print where neither the user nor the configuration names any."""
+
+    @abstractmethod
+    def _setup_shell_locals(self, config: Config) -> dict[str, Any]:
+        """Names to have at hand in the shell."""
+
+    @abstractmethod
+    def _initconfig_parser(self, parser: ArgumentParser) -> None:
+        """Add the integration's own options to `initconfig`.
+
+        The value of an option with the dest `a__b` becomes `{"a": {"b": value}}`.
+        """
+
+    @abstractmethod
+    def _initconfig(self, config: Config) -> None:
+        """Complete the configuration that `initconfig` is about to print."""
+
+    # -- what an integration may write
+
+    def _initialize(self, command: str, config: Config) -> None:  # noqa: B027 - optional
+        """Called before a command, with the loaded configuration."""
+
+    def _ctx_handler(self, config: Config) -> DefaultContextHandler:
+        """A new handler, which is told the results of a demand calculation."""
+        return DefaultContextHandler("[initialization]")
+
+    def _state_home(self, config: Config) -> str:
+        """The directory for files that commands write: the driver's, as for lock and history."""
+        return self._driver(config).autoscale_home
+
+    def _make_example_nodes(self, config: Config, node_mgr: NodeManager) -> list[Node]:
+        """The nodes whose values completion offers: one for each bucket."""
+        return [bucket.example_node for bucket in node_mgr.get_buckets()]
+
+    def _add_completion_data(self, completion_json: dict[str, Any]) -> None:  # noqa: B027
+        """Add to what is kept for completion, under keys of one's own."""
+
+    def _read_completion_data(self, completion_json: dict[str, Any]) -> None:  # noqa: B027
+        """Take back what `_add_completion_data` added."""
+
+    # -- nodes and demand
+
+    def _fresh_driver(self, config: Config) -> SchedulerDriver:
+        """The driver for another pass of the loop.
+
+        It may have to be another object, since drivers may keep what they read.
+        """
+        return self._driver(config)
+
+    def _prepared(self, config: Config) -> tuple[SchedulerDriver, Config]:
+        """The driver, and the configuration with what the driver adds to it."""
+        driver = self._driver(config)
+        return driver, learning.with_request_log(driver.preprocess_config(config), driver)
+
+    def _node_mgr(
+        self, config: Config, driver: SchedulerDriver | None = None, force: bool = False
+    ) -> NodeManager:
+        """The node manager, read from CycleCloud once per command unless forced."""
+        if self.__node_mgr is None or force:
+            node_mgr = new_node_manager(config)
+            (driver or self._driver(config)).preprocess_node_mgr(config, node_mgr)
+            self.__node_mgr = node_mgr
+            self._warn_once(*node_mgr.doubts)
+        return self.__node_mgr
+
+    def _warn_once(self, *doubts: str) -> None:
+        """Tell the user, on stderr, what this object has not told before."""
+        for doubt in doubts:
+            if doubt not in self.__warned:
+                self.__warned.add(doubt)
+                warn("%s", doubt)
+
+    def _forget_node_mgr(self) -> None:
+        """Let the next `_node_mgr` read the cluster anew."""
+        self.__node_mgr = None
+
+    def _node_history(self, config: Config) -> NodeHistory:
+        """The history of this integration's nodes."""
+        return self._driver(config).new_node_history(config)
+
+    def _demand_calc(
+        self, config: Config, driver: SchedulerDriver, node_mgr: NodeManager | None = None
+    ) -> tuple[DemandCalculator, list[Job]]:
+        """A demand calculator and the jobs, which it has not been given yet.
+
+        Takes the lock until the command ends, or until the next call.
+        """
+        self._unlock()
+        self.__lock = driver.new_singleton_lock(config)
+        node_mgr = node_mgr or self._node_mgr(config, driver)
+        return learning.new_calculator(config, driver, node_mgr, self.__lock)
+
+    def _unlock(self) -> None:
+        """Give back the lock that a command took."""
+        if self.__lock is not None:
+            self.__lock.unlock()
+            self.__lock = None
+
+    def _demand(
+        self,
+        config: Config,
+        driver: SchedulerDriver | None = None,
+        ctx_handler: DefaultContextHandler | None = None,
+        node_mgr: NodeManager | None = None,
+    ) -> DemandCalculator:
+        """A demand calculator that has been given all jobs."""
+        return self._demand_and_rest(config, driver, ctx_handler, node_mgr)[0]
+
+    def _demand_and_rest(
+        self,
+        config: Config,
+        driver: SchedulerDriver | None = None,
+        ctx_handler: DefaultContextHandler | None = None,
+        node_mgr: NodeManager | None = None,
+    ) -> tuple[DemandCalculator, list[UnsatisfiedJob], list[SetAsideJob]]:
+        """A demand calculator that has been given all jobs, and the jobs that did not get all.
+
+        The second list has the jobs that were not satisfied, the third those that could not be
+        looked at.
+        """
+        driver = driver or self._driver(config)
+        extra = () if node_mgr is None else (node_mgr,)
+        calculator, jobs = call_with_up_to(self._demand_calc, config, driver, *extra)
+        if ctx_handler is not None and ctx_handler not in results.HANDLERS:
+            results.register_result_handler(ctx_handler)
+        set_context = ctx_handler.set_context if ctx_handler else logging.set_context
+        return calculator, *learning.add_jobs(calculator, jobs, set_context)
+
+    def _find_nodes(
+        self, config: Config, hostnames: Sequence[str] | None, node_names: Sequence[str] | None
+    ) -> tuple[SchedulerDriver, DemandCalculator, list[Node]]:
+        """The nodes that are meant by host names and node names, by the rules of `find_nodes`.
+
+        The jobs have been placed on them, so that nodes that a queued job is about to get can be
+        told. Nodes that are only planned are not found.
+        """
+        driver, config = self._prepared(config)
+        calculator, jobs = call_with_up_to(self._demand_calc, config, driver)
+        _, hosts = driver.read_jobs_and_nodes(config)
+        self._work = NodeWork(jobs, hosts, calculator.node_mgr.get_nodes())
+        learning.add_jobs(calculator, jobs, logging.set_context)
+        nodes = [node for node in calculator.finish().compute_nodes if not is_planned(node)]
+        found = find_nodes(nodes, self._work, hostnames or (), node_names or ())
+        return driver, calculator, found
+
+    # -- constraints
+
+    def _constraints(self, exprs: Iterable[str]) -> list[dict[str, Any]]:
+        """Constraint expressions as JSON objects.
+
+        Neighbours that have no key in common are merged into one. AutoscaleError for JSON that is
+        no object.
+        """
+        merged: list[dict[str, Any]] = []
+        for expr in exprs or []:
+            parsed = json.loads(expr)
+            for item in parsed if isinstance(parsed, list) else [parsed]:
+                if not isinstance(item, dict):
+                    raise AutoscaleError(f"expected a constraint as a JSON object, found {expr}")
+                if merged and not merged[-1].keys() & item.keys():
+                    merged[-1].update(item)
+                else:
+                    merged.append(dict(item))
+        return merged
+
+    # -- output
+
+    def _get_default_output_columns(self, config: Config, cmd_name: str | None = None) -> list[str]:
+        """The columns of a command where the user names none.
+
+        They are those configured for the command, else those configured by default, else the
+        integration's.
+        """
+        configured = config.get("output-columns") or {}
+        return (
+            configured.get(cmd_name)
+            or configured.get("default")
+            or call_with_up_to(self._default_output_columns, config, cmd_name)
+            or self._default_output_columns(config)
+        )
+
+    def _columns_by_default_of(self, config: Config, command: str | None) -> list[str]:
+        """The columns that a command prints when the user does not say which."""
+        return call_with_up_to(self._get_default_output_columns, config, command)
+
+    def _columns(self, config: Config, columns: Sequence[str] | None, cmd: str) -> list[str]:
+        """The columns that the user asked for, or else the command's.
+
+        `all` gives an empty list, by which the printer prints every column.
+        """
+        self._asked_columns = list(columns or ())
+        if columns and "all" in columns:
+            return []
+        return list(columns or self._columns_by_default_of(config, cmd))
+
+    def _warn_of_columns(self, result: DemandResult) -> None:
+        """Warn of columns that the user asked for and that no node has."""
+        nodes = [*result.compute_nodes, *result.new_nodes]
+        self._warn_once(*unknown_columns(self._asked_columns, nodes, result.buckets))
+
+    def _print_nodes(
+        self,
+        nodes: Iterable[Node],
+        columns: Sequence[str],
+        output_format: OutputFormat | None,
+        long: bool = False,
+        node_mgr: NodeManager | None = None,
+    ) -> None:
+        """Print nodes on stdout, a row each."""
+        buckets = node_mgr.get_buckets() if node_mgr else []
+        result = DemandResult([], list(nodes), [], [], buckets)
+        self._warn_of_columns(result)
+        print_demand(list(columns), result, sys.stdout, output_format or "table", long=long)
+
+    # -- options that several commands share
+
+    def _add_output_columns(self, parser: ArgumentParser) -> None:
+        """Add -o/--output-columns and -l/--long."""
+        completed_by(
+            self._complete_output_columns,
+            parser.add_argument(
+                "--output-columns",
+                "-o",
+                type=str_list,
+                help="columns to print, separated by commas, or all",
+            ),
+        )
+        parser.add_argument(
+            "--long", "-l", action="store_true", help="print values whole where columns are cut"
+        )
+
+    def _add_output_format(self, parser: ArgumentParser, default: OutputFormat = "table") -> None:
+        """Add -F/--output-format."""
+        parser.add_argument(
+            "--output-format",
+            "-F",
+            type=parse_format,
+            default=default,
+            help=f"json, table or table_headerless (default {default})",
+        )
+
+    def _add_hostnames(self, parser: ArgumentParser) -> None:
+        """Add -H/--hostnames."""
+        help_text = "host names, separated by commas; * for all"
+        _add_names(parser, "--hostnames", "-H", help_text, self._complete_hostnames)
+
+    def _add_nodenames(self, parser: ArgumentParser) -> None:
+        """Add -N/--node-names."""
+        help_text = "node names, separated by commas; * for all"
+        _add_names(parser, "--node-names", "-N", help_text, self._complete_node_names)
+
+    def _add_constraint_expr(self, parser: ArgumentParser) -> None:
+        """Add -C/--constraint-expr."""
+        completed_by(
+            self._complete_constraints,
+            parser.add_argument(
+                "--constraint-expr",
+                "-C",
+                type=constraint_type,
+                action="append",
+                default=[],
+                help="a constraint, as JSON or as name=value[,value…]; may be given more than once",
+            ),
+        )
+
+    # -- completion
+
+    @property
+    def example_nodes(self) -> list[Node]:
+        """The nodes whose values completion offers, as far as they have been read."""
+        return self._completion.example_nodes
+
+    @example_nodes.setter
+    def example_nodes(self, nodes: list[Node]) -> None:
+        self._completion.example_nodes = nodes
+
+    @property
+    def node_names(self) -> list[str]:
+        """The names of nodes that completion offers, as far as they have been read."""
+        return self._completion.node_names
+
+    @node_names.setter
+    def node_names(self, names: list[str]) -> None:
+        self._completion.node_names = names
+
+    @property
+    def hostnames(self) -> list[str]:
+        """The host names that completion offers, as far as they have been read."""
+        return self._completion.hostnames
+
+    @hostnames.setter
+    def hostnames(self, names: list[str]) -> None:
+        self._completion.hostnames = names
+
+    def _invoke_autocomplete(self, parser: ArgumentParser) -> None:
+        """Answer the shell, when it is the shell that asks."""
+        if "_ARGCOMPLETE" not in os.environ:
+            return
+        import argcomplete
+
+        complete: Callable[..., None] = argcomplete.autocomplete
+        complete(parser, default_completer=default_completer, validator=fnmatch_validator)
+
+    def refresh_autocomplete(self, config: Config) -> None:
+        """Writes anew what completion knows about nodes."""
+        self._get_example_nodes(config, force=True)
+
+    def _refresh_in_passing(self, config: Config) -> None:
+        """Write anew what completion knows, where its directory exists; errors are only logged."""
+        if os.path.isdir(self._state_home(config)):
+            Faults().guard("refreshing completion", self.refresh_autocomplete, config)
+
+    def _get_example_nodes(self, config: Config, force: bool = False) -> list[Node]:
+        """The example nodes, from the cache where there is one.
+
+        With `force`, or without a cache, they are read from CycleCloud and the cache is written.
+        """
+        path = os.path.join(self._state_home(config), CACHE_FILE)
+        if not force and (self.example_nodes or self._read_cache(path)):
+            return self.example_nodes
+        driver, config = self._prepared(config)
+        node_mgr = self._node_mgr(config, driver)
+        examples = self._make_example_nodes(config, node_mgr)
+        read = Faults().guard("reading the scheduler's hosts", driver.read_jobs_and_nodes, config)
+        nodes = node_mgr.get_nodes()
+        known = {str(node.hostname).lower() for node in nodes if node.hostname}
+        own = [n for n in (read[1] if read else ()) if str(n.hostname).lower() not in known]
+        self._completion.fill(examples, [*nodes, *own])
+        content = self._completion.to_dict()
+        self._add_completion_data(content)
+        write_cache(path, content)
+        return self.example_nodes
+
+    def _read_cache(self, path: str) -> bool:
+        """Whether there was a cache that could be read."""
+        content = self._completion.read(path)
+        if content is not None:
+            self._read_completion_data(content)
+        return content is not None
+
+    def _known_to(self, parsed_args: Namespace | None) -> CompletionCache:
+        """What completion knows, from the cache of the configuration that the line names."""
+        if not self.example_nodes:
+            config = _config_at_hand(getattr(parsed_args, "config", None))
+            home = Faults().guard("completing", self._state_home, config) if config else None
+            self._read_cache(os.path.join(home or self.autoscale_home, CACHE_FILE))
+        return self._completion
+
+    def _complete_node_names(
+        self, prefix: str, parsed_args: Namespace | None = None, **kwargs: Any
+    ) -> list[str]:
+        return self._known_to(parsed_args).complete_node_names(prefix)
+
+    def _complete_hostnames(
+        self, prefix: str, parsed_args: Namespace | None = None, **kwargs: Any
+    ) -> list[str]:
+        return self._known_to(parsed_args).complete_hostnames(prefix)
+
+    def _complete_nodearrays(
+        self, prefix: str, parsed_args: Namespace | None = None, **kwargs: Any
+    ) -> list[str]:
+        return self._known_to(parsed_args).nodearrays()
+
+    def _complete_vm_sizes(
+        self, prefix: str, parsed_args: Namespace | None = None, **kwargs: Any
+    ) -> list[str]:
+        return self._known_to(parsed_args).vm_sizes(getattr(parsed_args, "nodearray", None))
+
+    def _complete_output_columns(
+        self, prefix: str, parsed_args: Namespace | None = None, **kwargs: Any
+    ) -> list[str]:
+        known = self._known_to(parsed_args)
+        config = _config_at_hand(getattr(parsed_args, "config", None))
+        command = getattr(parsed_args, "cmd", None)
+        by_default: list[str] = []
+        if config is not None:
+            by_default = call_with_up_to(self._default_output_columns, config, command)
+        return known.complete_columns(prefix, by_default)
+
+    def _complete_constraints(
+        self, prefix: str, parsed_args: Namespace | None = None, **kwargs: Any
+    ) -> list[str]:
+        return self._known_to(parsed_args).constraints(prefix)
+
+
+def why_failed(result: results.Result) -> str:
+    """The reasons of a result that is no success, for an error message."""
+    return "; ".join(result.reasons) or result.status
+
+
+def _add_names(
+    parser: ArgumentParser, name: str, short: str, help_text: str, completer: Callable[..., Any]
+) -> None:
+    option = parser.add_argument(name, short, type=str_list, default=[], help=help_text)
+    completed_by(completer, option)
+
+
+def _config_at_hand(path: str | None) -> Config | None:
+    """The configuration that a line being completed names; None when it cannot be used."""
+    if not path:
+        return None
+    try:
+        config: Config = load_config(path)
+        return config
+    except RuntimeError as problem:
+        note("%s: %s", path, problem)
+        return None
