@@ -51,7 +51,7 @@ class Work:
     @property
     def steps(self):
         """Lines executed where nodes with room are looked for."""
-        return self.lines["packing/room.py"]
+        return self.lines["packing/segment_tree.py"]
 
     @contextmanager
     def counted(self):

@@ -12,10 +12,9 @@ from typing import NamedTuple
 
 from hpc.autoscale.packing.expr import Expr, Fit
 from hpc.autoscale.packing.limits import Limit, Reservation, charge_one
-from hpc.autoscale.packing.maxima import Need
 from hpc.autoscale.packing.reading import Reading
 from hpc.autoscale.packing.reject import Reject
-from hpc.autoscale.packing.segment_tree import SegmentTrees
+from hpc.autoscale.packing.segment_tree import Need, SegmentTrees
 from hpc.autoscale.packing.shape import NodeShape
 
 

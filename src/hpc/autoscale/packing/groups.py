@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from hpc.autoscale.packing.candidate import Candidate, Journal
 from hpc.autoscale.packing.expr import Expr, InPlacementGroup, PropertyIs
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit
-from hpc.autoscale.packing.maxima import Row
 from hpc.autoscale.packing.pins import conditions
+from hpc.autoscale.packing.segment_tree import Row
 
 _GROUP = "placement_group"
 

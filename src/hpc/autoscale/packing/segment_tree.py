@@ -1,21 +1,163 @@
-"""Where in a bucket there may be room, found without looking at every node.
+"""Where in a candidate there may be room, found without looking at every node.
 
-A tree over the bucket's positions holds, for each resource that some demand asks a minimum of, the most that any node
-of a subtree has free. First-fit then skips whole subtrees that cannot hold the demand. The answer is a candidate: what
-it skips cannot fit, what it returns may.
+Three indexes over the positions of a list. A segment tree holds at each point the greatest of the
+numbers below it: item i is the greater of items 2i and 2i + 1, and the numbers themselves are its
+second half, a power of two of them. `SegmentTrees` keeps one for each resource that some request
+asks a minimum of, so that first fit skips whole subtrees that cannot hold the request; what is
+skipped cannot fit, what is returned may. `Row` is one for numbers that are set one by one.
+`Places` has the positions of each shape, or of each text of a resource, for expressions that a
+maximum does not help.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from bisect import bisect_left, insort
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Generic, TypeVar
 
-from hpc.autoscale.packing.maxima import Need, climb, first_meeting
-from hpc.autoscale.packing.places import Places, by_shape, by_text
 from hpc.autoscale.packing.reading import Reading
 from hpc.autoscale.packing.shape import NodeShape
 
+Number = TypeVar("Number", int, float)
+Key = TypeVar("Key")
+
 _FEW = 64
+
+Need = tuple[Sequence[float], float]
+"""A tree, and how much is needed."""
+
+
+def climb(tree: list[Number], node: int) -> None:
+    """Set right what is above a node that was written, as far as it changes. O(log n)."""
+    most = tree[node]
+    while node > 1:
+        beside = tree[node ^ 1]
+        most = most if most >= beside else beside
+        node >>= 1
+        if tree[node] == most:
+            return
+        tree[node] = most
+
+
+def first_meeting(needs: Sequence[Need], start: int, capacity: int) -> int:
+    """The first place from `start` on where every need may be met; -1 when there is none. The trees are of `capacity` numbers
+    each. With one need the answer is a place that meets it; O(log n) where places are alike in what they lack.
+
+    Each turn descends one level or leaves a subtree for the one to its right, so it ends.
+    """
+    if start >= capacity:
+        return -1
+    node = capacity + start
+    while node & 1 == 0:
+        node >>= 1
+    while True:
+        for tree, amount in needs:
+            if tree[node] < amount:
+                break
+        else:
+            if node >= capacity:
+                return node - capacity
+            node <<= 1
+            continue
+        while node & 1:
+            node >>= 1
+        if not node:
+            return -1
+        node += 1
+
+
+class Row:
+    """Numbers in places, -1 where nothing was set."""
+
+    __slots__ = ("_capacity", "_length", "_tree")
+
+    def __init__(self, length: int) -> None:
+        self._length = length
+        self._capacity = 1 << max(0, length - 1).bit_length()
+        self._tree = [-1] * (2 * self._capacity)
+
+    def all(self) -> list[int]:
+        """The numbers."""
+        return self._tree[self._capacity : self._capacity + self._length]
+
+    def set(self, place: int, number: int) -> None:
+        """Put a number in its place. O(log n)."""
+        leaf = self._capacity + place
+        if self._tree[leaf] != number:
+            self._tree[leaf] = number
+            climb(self._tree, leaf)
+
+    def first(self, least: int, start: int) -> int:
+        """The first place from `start` on with a number of at least `least`, which is above -1; -1 when there is none."""
+        return first_meeting([(self._tree, least)], start, self._capacity)
+
+
+class Places(Generic[Key]):
+    """Positions by a key of their shapes, of a list of shapes that is the caller's: it grows at its end, and where it is
+    changed the caller says so. Cost: a binary search for each key that is asked for, and for each position that is changed.
+    """
+
+    __slots__ = ("_entered", "_key", "_shapes", "_where")
+
+    def __init__(
+        self, shapes: Sequence[NodeShape | None], key: Callable[[NodeShape | None], Key]
+    ) -> None:
+        self._shapes = shapes
+        self._key = key
+        # the keys as they were when they were last looked at
+        self._entered: list[Key] = []
+        self._where: dict[Key, list[int]] = {}
+
+    def changed(self, positions: Iterable[int]) -> None:
+        """Nodes have other shapes now."""
+        entered = self._entered
+        for position in positions:
+            if position >= len(entered):
+                continue
+            was, key = entered[position], self._key(self._shapes[position])
+            if was == key:
+                continue
+            there = self._where[was]
+            del there[bisect_left(there, position)]
+            if not there:
+                del self._where[was]
+            entered[position] = key
+            insort(self._where.setdefault(key, []), position)
+
+    def first_of_each(self, start: int) -> Iterator[tuple[Key, int]]:
+        """Each key that is found from a position on, with its first position from there, in no order."""
+        self._catch_up()
+        for key, positions in self._where.items():
+            if positions[-1] >= start:
+                yield key, positions[bisect_left(positions, start) if start else 0]
+
+    def first(self, keys: Iterable[Key], start: int) -> int:
+        """The first position from `start` on that has one of some keys; -1 when there is none."""
+        self._catch_up()
+        found = [there for key in keys if (there := self._where.get(key)) and there[-1] >= start]
+        return min((there[bisect_left(there, start)] for there in found), default=-1)
+
+    def _catch_up(self) -> None:
+        size = len(self._entered)
+        for position, key in enumerate(map(self._key, self._shapes[size:]), size):
+            self._where.setdefault(key, []).append(position)
+            self._entered.append(key)
+
+
+def by_shape(shape: NodeShape | None) -> NodeShape | None:
+    """The key of nodes that look alike."""
+    return shape
+
+
+def by_text(name: str) -> Callable[[NodeShape | None], str | None]:
+    """The key of nodes that have the same text for a resource; None for those that have none."""
+
+    def text(shape: NodeShape | None) -> str | None:
+        found = None if shape is None else shape.free.get(name)
+        return found if isinstance(found, str) else None
+
+    return text
 
 
 class SegmentTrees:
