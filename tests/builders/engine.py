@@ -3,6 +3,7 @@
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.expr import Expr, MinResource, PropertyIs
 from hpc.autoscale.packing.limits import Limit
+from hpc.autoscale.packing.plan import Request
 from hpc.autoscale.packing.planner import Planner
 from hpc.autoscale.packing.shape import ShapeTable
 
@@ -63,25 +64,18 @@ class Bench:
         self.planner.add(candidate)
         return candidate
 
-    def place_on_one(self, expr, units):
-        """Place all units on one node in the short way; the plan as `said` has it, or why there is none."""
-        cursor = self.planner.cursor(expr)
-        if cursor is None:
-            return None
-        spot = cursor.fill_one(units)
-        opened = spot is False
-        if opened:
-            spot = cursor.open_one(units)
-        if not spot:
-            return spot
-        candidate, position, _, _ = spot
-        return [(candidate.name, position, position + 1, units, opened)]
+    def place_quietly(self, expr, units=1):
+        """Place units, and nobody is told why not; the plan as `said` has it."""
+        plan = self.planner.plan(self.planner.cursor(expr), Request(units), explain=False)
+        if plan:
+            self.planner.apply(plan)
+        return said(plan)
 
     def place(self, expr, wanted):
-        """Ask, commit what was answered, and return it."""
+        """Ask, apply what was answered, and return it."""
         plan = self.planner.ask(expr, wanted)
         if plan:
-            self.planner.commit(plan)
+            self.planner.apply(plan)
         return plan
 
 

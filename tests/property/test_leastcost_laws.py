@@ -215,7 +215,7 @@ def test_a_layout_can_be_carried_out(world):
     shares = [Share(i, i, item.units) for i, item in enumerate(problem.items)]
     layout = lay_out(problem, found.lots, shares)
     made.planner.adopt(layout.plan)
-    made.planner.commit(layout.plan)
+    made.planner.apply(layout.plan)
     for i, item in enumerate(problem.items):
         placed = sum(p.units for p in layout.placed.get(i, ()))
         assert placed == item.units - found.unplaced[i]

@@ -154,19 +154,17 @@ def test_a_node_that_one_limit_has_no_room_for_is_charged_to_none(short):
     bench = Bench()
     limits = [Limit(str(n), max_nodes=1 if n == short else 9, max_cores=99) for n in range(3)]
     candidate = bench.candidate("a", limits=limits)
-    shape = bench.shape("a", ncpus=0)
-    assert [candidate.open_one(shape) for _ in range(3)] == [True, False, False]
+    assert [bench.place_quietly(cores(4)) for _ in range(3)] == [[("a", 0, 1, 1, True)], [], []]
     assert [(a.used_nodes, a.used_cores) for a in limits] == [(1, 4)] * 3
-    assert candidate.shapes == [shape]
+    assert free_cores(candidate) == [0]
     assert candidate.is_still_full
 
 
 def test_reserved_nodes_leave_room_for_themselves():
     """What is promised elsewhere is not opened here."""
     bench = Bench()
-    candidate = bench.candidate("a", limit=2)
-    candidate.reserved = 1
-    assert [candidate.open_one(candidate.new_shape) for _ in range(2)] == [True, False]
+    bench.candidate("a", limit=2).reserved = 1
+    assert [bool(bench.place_quietly(cores(4))) for _ in range(2)] == [True, False]
 
 
 @given(
@@ -184,4 +182,4 @@ def test_memory_changes_no_answer(nodes, wants):
         plan = used.planner.ask(cores(amount), Request(units))
         assert units_by_position(plan) == expected
         if commit:
-            used.planner.commit(plan)
+            used.planner.apply(plan)

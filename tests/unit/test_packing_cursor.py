@@ -75,26 +75,8 @@ def test_a_shape_is_asked_once():
     bench.planner.ranking(anything)
     asked.clear()
     for _ in range(6):
-        assert bench.place_on_one(anything, 1)
+        assert bench.place_quietly(anything)
     assert 0 < len(asked) == len(set(map(id, asked)))
-
-
-def test_one_slot_goes_where_a_plan_would_put_it():
-    """In one step or in two, on nodes that are there and then on new ones, the answer is the same."""
-    quick, slow = Bench(), Bench()
-    for bench in (quick, slow):
-        bench.candidate("a", limit=2, nodes=[1, bench.shape("a", ncpus=4, dormant=True), 2])
-        bench.candidate("b", limit=1)
-    quickly = 0
-    for _ in range(20):
-        expected = said(slow.place(cores(1), Request(1)))
-        placed = quick.place_on_one(cores(1), 1)
-        if placed is None:
-            placed = said(quick.place(cores(1), Request(1)))
-        elif placed:
-            quickly += 1
-        assert (placed or []) == expected
-    assert quickly > 9
 
 
 AMOUNTS = st.one_of(

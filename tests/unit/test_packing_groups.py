@@ -10,10 +10,9 @@ from builders.engine import cores, free_cores, said
 from builders.gangs import NODES, Site, nodes
 from hpc.autoscale.packing.compound import AllOf, AnyOf, Negation
 from hpc.autoscale.packing.expr import InPlacementGroup, PropertyIs
-from hpc.autoscale.packing.groups import Groups, families
+from hpc.autoscale.packing.gangs import Groups, families, plan_whole
 from hpc.autoscale.packing.plan import Request, Trial
 from hpc.autoscale.packing.reject import Reject
-from hpc.autoscale.packing.strategy import plan
 
 # -- the index says what trying says
 
@@ -77,11 +76,13 @@ def test_the_index_says_what_trying_says(described, limit, existing_first, happe
             happen(site, what, first, second)
             continue
         ranked = site.planner.ranking(first).candidates
-        tried = plan(second, site.planner._cursor(first), existing_first)
+        cursor = site.planner.cursor(first)
+        cursor.catch_up()
+        tried = plan_whole(second, cursor, existing_first, None)
         found = site.planner.ask(first, second)
         assert said(found) == said(tried)
         if found:
-            site.planner.commit(found)
+            site.planner.apply(found)
             continue
         could = [[(s.name, r.facts[:3]) for s, r in each.rejects] for each in (found, tried)]
         if not any(candidate.reserved for candidate in ranked):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpc.autoscale.packing.limits import NO_LIMIT, Limit, LimitExceeded, Reservation
+from hpc.autoscale.packing.limits import NO_LIMIT, Limit, LimitExceeded, Reservation, charge_all
 
 LIMITS = st.one_of(st.just(NO_LIMIT), st.integers(0, 40))
 
@@ -14,7 +14,7 @@ def limits(draw):
     """A limit, some of it used."""
     cores, nodes = draw(LIMITS), draw(LIMITS)
     return Limit(
-        "Account(a)",
+        "Limit(a)",
         max_cores=cores,
         used_cores=draw(st.integers(0, min(cores, 40))),
         max_nodes=nodes,
@@ -64,37 +64,24 @@ def test_what_is_owed_leaves_less_room(limit, cores, owed_nodes, owed_cores):
     assert found == paid.room(cores) >= 0
 
 
-@given(
-    st.lists(limits(), min_size=1, max_size=4),
-    st.lists(
-        st.tuples(st.sets(st.integers(0, 3)), st.integers(0, 5), st.integers(1, 8)), max_size=6
-    ),
-)
-def test_settles_all_or_nothing(shared, orders):
-    """A tab charges every limit what is owed to it, or raises LimitExceeded and charges none."""
-    reservation = Reservation()
-    owed = {limit: [0, 0] for limit in shared}
-    for which, nodes, cores in orders:
-        chosen = [limit for i, limit in enumerate(shared) if i in which]
-        reservation.add(chosen, nodes, cores)
-        for limit in chosen:
-            owed[limit][0] += nodes
-            owed[limit][1] += nodes * cores
+@given(st.lists(limits(), min_size=1, max_size=4), st.integers(1, 5), st.integers(1, 8))
+def test_charges_all_or_nothing(shared, nodes, cores):
+    """Every limit is charged, or LimitExceeded is raised and none is."""
     before = {limit: state(limit) for limit in shared}
-    bearable = all(limit.bears(*owed[limit]) for limit in shared)
-    if bearable:
-        reservation.settle()
-        for limit, (nodes, cores) in owed.items():
-            assert state(limit) == (before[limit][0] + cores, before[limit][1] + nodes)
+    if all(limit.bears(nodes, nodes * cores) for limit in shared):
+        charge_all(shared, nodes, nodes * cores)
+        added = (nodes * cores, nodes)
     else:
         with pytest.raises(LimitExceeded):
-            reservation.settle()
-        assert {limit: state(limit) for limit in shared} == before
+            charge_all(shared, nodes, nodes * cores)
+        added = (0, 0)
+    for limit, (used_cores, used_nodes) in before.items():
+        assert state(limit) == (used_cores + added[0], used_nodes + added[1])
 
 
 @given(st.lists(limits(), max_size=4), st.integers(1, 8), st.integers(0, 3))
-def test_what_a_tab_has_room_for_it_can_settle(shared, cores, first):
-    """Asked before each step, a tab never fails to settle; and what is on it counts."""
+def test_what_a_reservation_has_room_for_can_be_charged(shared, cores, first):
+    """Asked before each step, a charge never fails; and what is reserved counts."""
     reservation = Reservation()
     total = 0
     for wanted in (first, 2, 50):
@@ -105,7 +92,8 @@ def test_what_a_tab_has_room_for_it_can_settle(shared, cores, first):
             (a.room(cores) for a in shared), default=NO_LIMIT
         )
     before = {limit: limit.used_nodes for limit in shared}
-    reservation.settle()
+    if total:
+        charge_all(shared, total, total * cores)
     for limit in shared:
         assert limit.used_nodes - before[limit] == total
         assert limit.used_cores <= limit.max_cores
@@ -125,7 +113,7 @@ def test_the_tightest_limit_is_the_one_that_stops():
 
 def test_refunds_stop_at_nothing_used():
     """More given back than was taken leaves nothing used, not less."""
-    limit = Limit("Account(a)", max_cores=8, used_cores=4, max_nodes=2, used_nodes=1)
+    limit = Limit("Limit(a)", max_cores=8, used_cores=4, max_nodes=2, used_nodes=1)
     limit.charge(-3, -12)
     assert state(limit) == (0, 0)
 

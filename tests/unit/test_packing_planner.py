@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders.engine import Bench, codes, cores, free_cores, named, said
+from builders.engine import Bench, codes, cores, free_cores, named, said, state_of
+from hpc.autoscale.packing import layers
 from hpc.autoscale.packing.compound import AllOf, AnyOf, ExactlyOne, Negation
 from hpc.autoscale.packing.expr import UNBOUNDED, AnyNode, Exclusive, PropertyIs
 from hpc.autoscale.packing.limits import Limit, LimitExceeded
@@ -223,10 +224,10 @@ class TestCommit:
         bench.candidate("a")
         old, new = (bench.planner.ask(cores(1), Request(1)) for _ in range(2))
         with pytest.raises(StalePlan):
-            bench.planner.commit(old)
-        bench.planner.commit(new)
+            bench.planner.apply(old)
+        bench.planner.apply(new)
         with pytest.raises(StalePlan):
-            bench.planner.commit(new)
+            bench.planner.apply(new)
 
     def test_a_plan_does_not_outlive_a_change_of_buckets(self):
         """Another bucket makes it stale."""
@@ -235,7 +236,20 @@ class TestCommit:
         plan = bench.planner.ask(cores(1), Request(1))
         bench.candidate("b")
         with pytest.raises(StalePlan):
-            bench.planner.commit(plan)
+            bench.planner.apply(plan)
+
+    @pytest.mark.parametrize("change", ["append", "reshape"])
+    def test_a_plan_does_not_outlive_a_change_of_nodes(self, change):
+        """Nodes that were added or written to from outside make it stale."""
+        bench = Bench()
+        candidate = bench.candidate("a", nodes=[4])
+        plan = bench.planner.ask(cores(1), Request(1))
+        if change == "append":
+            candidate.append(bench.shape("a", ncpus=4))
+        else:
+            candidate.reshape({0: bench.shape("a", ncpus=2)})
+        with pytest.raises(StalePlan):
+            bench.planner.apply(plan)
 
     def test_what_the_limits_can_no_longer_bear_is_not_begun(self):
         """Charged from outside between question and commit: LimitExceeded, and nothing has changed."""
@@ -244,7 +258,7 @@ class TestCommit:
         plan = bench.planner.ask(cores(4), Request(3))
         candidate.limits[0].charge(1, 4)
         with pytest.raises(LimitExceeded):
-            bench.planner.commit(plan)
+            bench.planner.apply(plan)
         assert (free_cores(candidate), candidate.limits[0].used_nodes) == ([4], 1)
 
 
@@ -288,23 +302,42 @@ def filled(candidates, existing_first):
         max_size=8,
     ),
 )
-def test_the_short_way_is_the_long_one(candidates, existing_first, demands):
-    """What goes on one node at once is what asking and committing would have done, or nothing is done."""
-    short, long = filled(candidates, existing_first), filled(candidates, existing_first)
+def test_reasons_and_fast_cases_change_no_plan(candidates, existing_first, demands):
+    """Whether somebody asks why not, and whether one slot is a case of its own: the plan is the same."""
+    benches = [filled(candidates, existing_first) for _ in range(3)]
+    layers.leave_out("one-slot")
+    plain = filled(candidates, existing_first)
+    layers.leave_out()
     for expr, *wanted in demands:
-        wanted = Request(*wanted)
-        expected = said(long.place(expr, wanted))
-        before = [free_cores(candidate) for candidate in short.planner.candidates]
-        fits_one = not wanted.whole and wanted.units <= wanted.per_node
-        placed = short.place_on_one(expr, wanted.units) if fits_one else None
-        if placed is not None:
-            assert (placed or []) == expected
-        else:
-            assert [free_cores(candidate) for candidate in short.planner.candidates] == before
-            assert said(short.place(expr, wanted)) == expected
-        for one, other in zip(short.planner.candidates, long.planner.candidates, strict=True):
-            assert free_cores(one) == free_cores(other)
-            assert one.limits[0].used_nodes == other.limits[0].used_nodes
+        request = Request(*wanted)
+        expected = said(plain.place(expr, request))
+        for bench, explain in zip(benches, (True, False, bool(request.units % 2)), strict=True):
+            plan = bench.planner.plan(bench.planner.cursor(expr), request, explain=explain)
+            assert said(plan) == expected
+            if plan:
+                bench.planner.apply(plan)
+            assert state_of(bench) == state_of(plain)
+
+
+@given(
+    CANDIDATES,
+    st.booleans(),
+    st.lists(
+        st.tuples(EXPRS, st.integers(1, 5), st.sampled_from([1, UNBOUNDED]), st.booleans()),
+        max_size=8,
+    ),
+)
+def test_asking_changes_nothing(candidates, existing_first, demands):
+    """However often is asked, and for whatever else: the answers and the state stay the same."""
+    bench, plain = (filled(candidates, existing_first) for _ in range(2))
+    for expr, *wanted in demands:
+        before = state_of(bench)
+        for other, *others in demands:
+            bench.planner.ask(other, Request(*others))
+        assert state_of(bench) == before
+        request = Request(*wanted)
+        assert said(bench.place(expr, request)) == said(plain.place(expr, request))
+        assert state_of(bench) == state_of(plain)
 
 
 def test_nothing_may_serve():

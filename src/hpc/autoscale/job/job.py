@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from hpc.autoscale.node.nodemanager import NodeManager
 
 _default_names = count(1)
+_ONE_SLOT = Request(1)
 
 
 class PackingStrategy:
@@ -193,43 +195,34 @@ class Job:
         """
         return self._allocate(node_mgr, allow_existing, all_or_nothing)
 
-    def _allocate_quietly(self, node_mgr: NodeManager) -> bool:
-        """What `_allocate` would do, in few steps; nobody is told why not. False: ask `_allocate` for what remains."""
-        compiled, units = self.__compiled, self.iterations_remaining
+    def _allocate_quietly(self, node_mgr: NodeManager) -> int | None:
+        """What `_allocate` would do, in few steps; nobody is told why not. How many units were
+        placed; None: nothing was done, `_allocate` must be asked."""
         whole = self.__colocated or self.__packing_strategy == PackingStrategy.SCATTER
-        if self.__parsed is not None or units <= 0 or (self.__node_count > 0 and not whole):
-            return False
+        if self.__parsed is not None or (self.__node_count <= 0 and self.iterations_remaining <= 0):
+            return None
+        compiled, request = self.__compiled, self._request(whole)
         try:
-            if whole:
-                return self._allocate_gang_quietly(node_mgr)
-            placed = node_mgr._place_on_one(compiled, units, self.__name)
+            plan = node_mgr._place_at_once(compiled, request, self.__name)
         except Strayed:
-            return False
-        if placed is None:
-            several = node_mgr._place_on_several(compiled, units, self.__name)
-            self.iterations_remaining -= several or 0
-            return several is not None
-        if placed:
-            self.iterations_remaining = 0
+            return None
+        if plan is None:
+            return None
+        if self.__node_count <= 0:
+            self.iterations_remaining -= plan.units
         if results.HANDLERS:
-            if placed:
-                bucket, position = placed
-                AllocationResult("success", lambda: [bucket._handle(position)], units)
+            if plan:
+                AllocationResult("success", partial(node_mgr._nodes_of, plan), plan.units)
             else:
-                node_mgr._tell_refused(compiled, units)
-        return True
-
-    def _allocate_gang_quietly(self, node_mgr: NodeManager) -> bool:
-        """`_allocate_quietly` for a job that is all or nothing."""
-        placed = node_mgr._place_whole(self.__compiled, self._request(whole=True), self.__name)
-        if placed and self.__node_count <= 0:
-            self.iterations_remaining = 0
-        return placed
+                node_mgr._tell_refused(compiled, request.units)
+        return plan.units
 
     def _request(self, whole: bool) -> Request:
         """What remains to be placed. A job of nodes asks for all of them again each time."""
         if self.node_count > 0:
             return Request(self.node_count, 1, whole)
+        if self.iterations_remaining == 1 and not whole:
+            return _ONE_SLOT
         each = 1 if self.packing_strategy == PackingStrategy.SCATTER else UNBOUNDED
         return Request(self.iterations_remaining, each, whole)
 

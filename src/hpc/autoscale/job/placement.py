@@ -126,15 +126,11 @@ class FirstFit:
             return Outcome(self._manager, job, 0, error=error)
 
     def _place(self, job: Job) -> Outcome:
-        manager, before, result = self._manager, job.iterations_remaining, None
-        if self._with_results or not job._allocate_quietly(manager):
+        manager, result = self._manager, None
+        units = None if self._with_results else job._allocate_quietly(manager)
+        if units is None:
             scatters = job.packing_strategy == PackingStrategy.SCATTER
             result = job._allocate(manager, True, scatters, _status_of_refusal(job))
-        if job.node_count <= 0:
-            units = before - job.iterations_remaining
-        elif result is None:
-            units = job.node_count
-        else:
             units = result.total_slots if result else 0
         return Outcome(manager, job, units, result)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from hpc.autoscale import hpclogging as logging
-from hpc.autoscale.packing.limits import NO_LIMIT, Limit, Reservation
+from hpc.autoscale.packing.limits import NO_LIMIT, Limit, charge_all
 
 
 class _SharedLimit(Limit):
@@ -222,13 +222,11 @@ class BucketLimits:
 
         RuntimeError (OutOfCapacity) when a limit does not have as many left.
         """
-        if nodes < 0:
+        if nodes > 0:
+            charge_all(tuple(self._charged), nodes, nodes * self._vcpu_count)
+        else:
             for limit in self.parts:
                 limit.charge(nodes, nodes * self._vcpu_count)
-            return
-        reservation = Reservation()
-        reservation.add(self.parts, nodes, self._vcpu_count)
-        reservation.settle()
 
     def increment(self, nodes: int = 1) -> None:
         """Give back `nodes` to every limit."""

@@ -1,6 +1,20 @@
-"""The engine: where jobs fit, and which nodes are missing.
+"""The engine: where requests fit, and which nodes are missing.
 
-Pure: frozen values in, frozen values out; no I/O, no clock, no logging, no `Node`. The classes that integrators hold are
-handles over what is here. Every question is answered without changing anything, and the answer holds all that is needed
-to act on it.
+It knows no `Node`, no clock, no network and no log. `planner.Planner` answers a `Request` with a
+`Plan` of `Step`s and changes nothing but what it remembers of questions; `Planner.apply` alone
+writes a plan to the `Candidate`s, their `Limit`s and the `Journal`, all of it or nothing. The
+classes that integrators hold (`Node`, `NodeBucket`, limits) are handles over what is here.
+
+| module | what |
+| --- | --- |
+| `expr`, `compound` | constraints, compiled: whether and how often something fits |
+| `shape`, `reading` | what decides about a node; how much it has of one resource |
+| `reject` | why something does not fit |
+| `candidate`, `limits` | a bucket as the engine sees it; what new nodes are charged to |
+| `segment_tree` | indexes over the nodes of a candidate |
+| `ranking`, `order` | which candidates are asked, and in which order |
+| `cursor` | what is remembered of the candidates for one expression |
+| `plan`, `planner`, `gangs` | requests, plans and steps; how they are made and applied |
+| `layers` | switches for what is there for speed alone |
+| `leastcost` | plans of whole queues for the least price |
 """

@@ -1,17 +1,17 @@
-"""What one bucket (and placement group) has to offer: its nodes, the shape of a new one, and the limits that a new one is
-charged to.
+"""A bucket as the engine sees it: its nodes, the shape of a new one, and the limits of new ones.
 
-Nodes go by position: they are added at the end, and one that goes away leaves a position without a shape. So a position is
-a node's identity in the engine, and first-fit order is position order.
+Nodes go by position: they are added at the end, and one that goes away leaves a position without a
+shape. So a position is a node's identity in the engine, and first-fit order is position order.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from hpc.autoscale.packing.expr import Expr, Fit
-from hpc.autoscale.packing.limits import Limit, Reservation, charge_one
+from hpc.autoscale.packing.limits import Limit, Reservation, charge_all
 from hpc.autoscale.packing.reading import Reading
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.segment_tree import Need, SegmentTrees
@@ -19,35 +19,42 @@ from hpc.autoscale.packing.shape import NodeShape
 
 
 class Journal:
-    """What happened to the candidates of one planner that may let them take what they refused before: candidates that nodes were
-    added to, and nodes that got another shape by other means than placing work; and which limits were charged, of those that
-    somebody wants to hear of. `is_planned`: nothing has happened since the last plan was made."""
+    """What happened to the candidates of a planner since it was made, for whoever remembers them.
 
-    __slots__ = ("added", "charged", "is_planned", "reshaped")
+    `added`: candidates that nodes were added to. `reshaped`: candidates with nodes that got another
+    shape by other means than placing work, and the first position of those. Either may let them
+    take what they refused before. `charged`: limits that were charged, of those that somebody
+    wants to hear of.
+    """
+
+    __slots__ = ("added", "charged", "plan", "reshaped")
 
     def __init__(self) -> None:
         self.added: list[Candidate] = []
-        # with the first of those nodes
         self.reshaped: list[tuple[Candidate, int]] = []
         self.charged: list[Limit] = []
-        self.is_planned = False
+        self.plan: object = None
 
     def clear(self) -> None:
         """Forget everything; whoever read it must be forgotten too."""
         self.added.clear()
         self.reshaped.clear()
         self.charged.clear()
+        self.plan = None
 
 
 class Candidate:
-    """State of one bucket; changed by `Planner` alone, and by `reshape` when a node was written to from outside.
+    """State of one bucket (and placement group).
 
-    `bucket_shape` is what ranking looks at, `new_shape` what a new node would be. `cores`: vCPUs of one node.
-    `artificial`: stands for machines that cannot be ordered; ranked first. `reserved`: nodes promised elsewhere.
-    `since_failure`: seconds since capacity last failed; None for never.
+    Changed by `Planner.apply`, and through `extend` and `reshape` where nodes were added or written
+    to from outside. `shapes`: of the nodes, by position; None for one that is gone. `bucket_shape`
+    is what ranking looks at, `new_shape` what a new node would be. `cores`: vCPUs of one node.
+    `artificial`: stands for machines that cannot be ordered; ranked first. `reserved`: nodes
+    promised elsewhere. `since_failure`: seconds since capacity last failed; None for never.
     """
 
     __slots__ = (
+        "_census",
         "_charged",
         "_in_want",
         "_no_capacity",
@@ -94,6 +101,7 @@ class Candidate:
         self._tight: Limit | None = None
         self._no_capacity: tuple[object, Reject] | None = None
         self._nodes_full: Reject | None = None
+        self._census: dict[NodeShape | None, int] | None = None
         self.journal = Journal()
 
     @property
@@ -103,13 +111,15 @@ class Candidate:
         return tight is not None and tight.room(self.cores) <= self.reserved
 
     def has_room_for(self, nodes: int) -> bool:
-        """Whether the limits allow so many more nodes. Cost: one limit, where it is the one that was short before."""
+        """Whether the limits allow so many more nodes."""
         nodes += self.reserved
-        tight, cores = self._tight, self.cores
-        if tight is not None and tight.room(cores) < nodes:
-            return False
-        for limit in self.limits:
-            if limit is not tight and limit.room(cores) < nodes:
+        cores = nodes * self.cores
+        for limit in self._charged:
+            # each new node is asked about, so this is written out
+            if (
+                limit.used_nodes + nodes > limit.max_nodes
+                or limit.used_cores + cores > limit.max_cores
+            ):
                 self._tight = limit
                 return False
         return True
@@ -131,40 +141,14 @@ class Candidate:
         fit = self._in_want[1].fit(expr)
         return fit if isinstance(fit, Reject) and isinstance(shape.fit(expr), Fit) else None
 
-    def open_one(self, shape: NodeShape) -> bool:
-        """Add a new node that is used at once, charged to all limits; False, and nothing is done, where one of them has
-        no room for it."""
-        if self.reserved and not self.has_room_for(1):
-            return False
-        tight = charge_one(self._charged, self.cores)
-        if tight is not None:
-            self._tight = tight
-            return False
-        self.shapes.append(shape)
-        self.journal.added.append(self)
-        return True
+    def charge(self, nodes: int) -> None:
+        """Charge so many new nodes to the limits; LimitExceeded, and nothing is charged, where one
+        has no room for them."""
+        charge_all(self._charged, nodes, nodes * self.cores)
 
-    def charge_all(self, nodes: int) -> bool:
-        """Charge so many new nodes, which the caller adds; False, and nothing is done, where the limits have no room for
-        them."""
-        if not self.has_room_for(nodes):
-            return False
-        for limit in self._charged:
-            limit.charge(nodes, nodes * self.cores)
-        return True
-
-    def charge_some(self, nodes: int) -> int:
-        """Charge as many new nodes, up to so many, as all limits have room for; how many. The caller adds them."""
-        room, cores = nodes, self.cores
-        for limit in self.limits:
-            left = limit.room(cores) - self.reserved
-            if left < room:
-                room, self._tight = left, limit
-        if room <= 0:
-            return 0
-        for limit in self._charged:
-            limit.charge(room, room * cores)
-        return room
+    def room(self, reservation: Reservation) -> int:
+        """How many new nodes the limits allow beside what is reserved; may be below 0."""
+        return reservation.room(self.limits, self.cores) - self.reserved
 
     def nodes_full(self) -> Reject:
         """That no node has room."""
@@ -183,6 +167,18 @@ class Candidate:
             reject = Reject("NoCapacity", reservation.tightest(self.limits, self.cores))
             self._no_capacity = (state, reject)
         return self._no_capacity[1]
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether it has a node, existing or planned; nodes that are gone do not count."""
+        shapes = self.shapes
+        return bool(shapes) and (shapes[0] is not None or any(s is not None for s in shapes))
+
+    def census(self) -> Mapping[NodeShape | None, int]:
+        """How many nodes have each shape; counted once after each change."""
+        if self._census is None:
+            self._census = Counter(self.shapes)
+        return self._census
 
     def alike(self, position: int, most: int) -> int:
         """Where the nodes end that look like the one at a position; no more than `most` of them are looked at."""
@@ -221,13 +217,6 @@ class Candidate:
                 return False
         return True
 
-    def most(self, name: str, sized: bool) -> float:
-        """The most that a node has of a resource: in bytes (`sized`), or in the unit in which new nodes have it; infinite
-        where only the node can tell."""
-        reading = self._readings.get(name) or self._read(name)
-        self._room.catch_up()
-        return reading.tree[1] if sized else reading.tree[1] / reading.factor
-
     def needs(self, expr: Expr) -> Needs:
         """What an expression takes at least, for `next_meeting`; stays right whatever happens to the candidate."""
         needs = Needs([], [])
@@ -250,16 +239,20 @@ class Candidate:
     def extend(self, shapes: Sequence[NodeShape | None]) -> None:
         """`append` for nodes that differ."""
         self.shapes.extend(shapes)
+        self._census = None
+        self.journal.plan = None
         self.journal.added.append(self)
 
     def fill(self, lo: int, hi: int, shape: NodeShape) -> None:
         """Work was placed on nodes: they look like this now, and have less room than before."""
         self.shapes[lo:hi] = [shape] * (hi - lo)
+        self._census = None
         self._room.changed(lo, hi)
 
     def fill_one(self, position: int, shape: NodeShape) -> None:
         """`fill` for one node."""
         self.shapes[position] = shape
+        self._census = None
         self._room.late.add(position)
 
     def reshape(self, changed: Mapping[int, NodeShape | None]) -> None:
@@ -267,7 +260,9 @@ class Candidate:
         longer count."""
         for position, shape in changed.items():
             self.shapes[position] = shape
+        self._census = None
         self._room.late.update(changed)
+        self.journal.plan = None
         self.journal.reshaped.append((self, min(changed)))
 
     def __repr__(self) -> str:

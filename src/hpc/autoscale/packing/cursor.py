@@ -1,8 +1,9 @@
-"""What is known in advance about the candidates that one expression is to be placed on.
+"""What is remembered of the candidates for one expression, from one request to the next.
 
-Thousands of demands with the same expression ask the same candidates. A cursor remembers from which node on each candidate may
-have room for it, how it fits the shapes it has met, and how it fits a new node of each candidate, so that nothing is asked
-again before something changes. Used by `strategy`; `Direct` is the cursor that `Planner` keeps for each expression.
+Thousands of requests with the same expression ask the same candidates. A `Cursor` remembers from
+which node of each candidate on there may be room, how the expression fits the shapes it has met,
+and how it fits a new node of each, so that nothing is asked again before something changes. It
+reads candidates and never writes to them. Used by `planner`, `search` and `gangs`.
 """
 
 from __future__ import annotations
@@ -11,35 +12,42 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 from hpc.autoscale.packing.candidate import Candidate, Journal, Needs
+from hpc.autoscale.packing.compound import Amounts, whole_amounts
 from hpc.autoscale.packing.expr import UNBOUNDED, Expr, Fit
 from hpc.autoscale.packing.pins import pinned_resource
+from hpc.autoscale.packing.plan import Step
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.shape import NodeShape
 
 NEAR = 24
-"""So many nodes are looked at one by one before the tree is asked: most often it is one of the next few."""
+"""So many nodes are looked at one by one before the tree is asked: most often it is one of them."""
 
+_NEAR_WHILE_NEW = 2
+"""As `NEAR`, as long as most shapes are new."""
 
 ByNeed = Callable[[Sequence[Candidate], Sequence[int]], Sequence[int]]
-"""The positions of some candidates in the order in which they are asked for new nodes, by how many a demand needs of each."""
+"""The positions of some candidates in the order in which they are asked for new nodes, by how many
+new nodes of each a request needs."""
 
 _MOST_ORDERS = 1_000
 
 
 class Cursor:
-    """Candidates in the order in which they are asked for an expression, and which of their nodes are worth asking.
+    """Candidates in the order in which they are asked for an expression, and which of their nodes
+    are worth asking. Candidates go by their numbers here.
 
-    `journal`: the nodes that are new or have more room; read by `catch_up`. `may_meet` false: no node that is there has the
-    room. `by_need`: in which order new nodes are opened, where that depends on how many are needed. Cost of a demand:
-    what is in the journal since the last one, or the number of candidates where that is less, and the nodes that may still
-    take it.
+    `journal`: what has happened to the candidates; read by `catch_up`. `by_need`: in which order
+    new nodes are opened, where that depends on how many are needed. Cost of a request: what is in
+    the journal since the last one, or the number of candidates where that is less, and the nodes
+    that may still take it.
     """
 
     __slots__ = (
+        "_after_one",
         "_alive",
+        "_amounts",
         "_by_need",
         "_first",
-        "_fits",
         "_full",
         "_journal",
         "_needs",
@@ -52,6 +60,7 @@ class Cursor:
         "_where",
         "candidates",
         "expr",
+        "fits",
         "monotone",
     )
 
@@ -60,7 +69,6 @@ class Cursor:
         expr: Expr,
         candidates: Sequence[Candidate],
         journal: Journal,
-        may_meet: bool = True,
         by_need: ByNeed | None = None,
     ) -> None:
         self.candidates = tuple(candidates)
@@ -70,18 +78,20 @@ class Cursor:
         self.monotone = expr.monotone
         self.expr = expr
         # False where there is not enough of something; that is no reason to be told
-        self._fits: dict[NodeShape | None, Fit | Reject | Literal[False]] = {}
-        # what shapes look like when they are full
+        self.fits: dict[NodeShape | None, Fit | Reject | Literal[False]] = {}
+        # what shapes look like when they are full, and after one unit
         self._full: dict[NodeShape, NodeShape] = {}
-        # those that do not take a slot
+        self._after_one: dict[NodeShape | None, NodeShape] = {}
+        # those that do not take a unit
         self._refused: set[NodeShape | None] = {None}
         self._journal = journal
         self._read_added, self._read_reshaped = len(journal.added), len(journal.reshaped)
-        # by candidate: whether a node may have room, and the first that may; all before it have refused, and refuse still
+        # by candidate: whether a node may have room, and the first that may; all before it have
+        # refused, and refuse still
         self._alive = bytearray(len(self.candidates))
         self._first = [len(candidate.shapes) for candidate in self.candidates]
-        for index, candidate in enumerate(self.candidates if may_meet else ()):
-            if candidate.may_meet(expr):
+        for index, candidate in enumerate(self.candidates):
+            if candidate.shapes and candidate.may_meet(expr):
                 self._alive[index] = 1
                 self._first[index] = 0
         self._new: list[Fit | Reject | None] = [None] * len(self.candidates)
@@ -89,6 +99,7 @@ class Cursor:
         self._where: dict[Candidate, int] | None = None
         # False: not looked at yet
         self._pin: tuple[str, tuple[str, ...]] | Literal[False] | None = False
+        self._amounts: Amounts | Literal[False] | None = False
 
     def catch_up(self) -> None:
         """Take into limit what has happened to the candidates since the last time."""
@@ -116,8 +127,8 @@ class Cursor:
         return self._where
 
     def _revive(self, index: int) -> None:
-        """Ask a candidate again that had refused on all its nodes, if it has a new one that may fit. Most nodes are opened for
-        somebody else, who fills them."""
+        """Ask a candidate again that had refused on all its nodes, if it has a new one that may
+        fit. Most nodes are opened for another request, which fills them."""
         shapes, refused, first = self.candidates[index].shapes, self._refused, self._first[index]
         size = len(shapes)
         if self.monotone:
@@ -130,7 +141,7 @@ class Cursor:
         self._alive[index] = first < size
 
     def in_use(self) -> Iterator[tuple[int, Candidate]]:
-        """The candidates that may have a node with room, each with its number here."""
+        """The candidates that may have a node with room, each with its number."""
         index = self._alive.find(1)
         while index >= 0:
             yield index, self.candidates[index]
@@ -142,9 +153,9 @@ class Cursor:
 
     def fit(self, shape: NodeShape) -> Fit | Reject:
         """How the expression fits a shape."""
-        found = self._fits.get(shape)
+        found = self.fits.get(shape)
         if not found:
-            found = self._fits[shape] = shape.fit(self.expr)
+            found = self.fits[shape] = shape.fit(self.expr)
         return found
 
     def after(self, shape: NodeShape, fit: Fit, times: int) -> NodeShape:
@@ -154,33 +165,141 @@ class Cursor:
         found = self._full.get(shape)
         if found is None:
             found = self._full[shape] = shape.after(fit, times)
+            if found not in self.fits and (found.closed or self._whole_amounts()):
+                # an amount does not fit once more
+                self._refused.add(found)
+                self.fits[found] = False
         return found
 
+    def slot(self) -> Step | None:
+        """One unit on the first node that takes it, in the first candidate that has one; None
+        where no node that is there has room."""
+        alive, known, refused = self._alive, self._after_one, self._refused
+        if not self.monotone:
+            return self._slot_by_shape()
+        if self._read_reshaped != len(self._journal.reshaped):
+            self.catch_up()
+        index = alive.find(1)
+        if index and self._read_added != len(self._journal.added):
+            # as long as the first candidate has room, nodes that were added to others do not matter
+            self.catch_up()
+            index = alive.find(1)
+        while index >= 0:
+            candidate, position = self.candidates[index], self._first[index]
+            shape = candidate.shapes[position]
+            if shape in refused or (shape not in known and self._one_more(shape) is None):
+                position = self._next_slot(index, position)
+                if position < 0:
+                    self.catch_up()
+                    index = alive.find(1, index + 1)
+                    continue
+                shape = candidate.shapes[position]
+            if shape is not None:
+                return Step(candidate, position, position + 1, 1, shape, known[shape], False)
+        return None
+
+    def _slot_by_shape(self) -> Step | None:
+        """`slot` for an expression that may fit where it did not fit before."""
+        self.catch_up()
+        for index, candidate in self.in_use():
+            position, _ = self.find(index)
+            shape = candidate.shapes[position] if position >= 0 else None
+            after = self._after_one.get(shape) or self._one_more(shape)
+            if shape is not None and after is not None:
+                return Step(candidate, position, position + 1, 1, shape, after, False)
+        return None
+
+    def _next_slot(self, index: int, position: int) -> int:
+        """The first position of a candidate behind one that refuses that takes a unit.
+
+        -1, and the candidate need not be asked again, when there is none.
+        """
+        shapes, known, refused = self.candidates[index].shapes, self._after_one, self._refused
+        size, start = len(shapes), position + 1
+        # most often it is one of the next few, and then the tree need not be brought up to date
+        few = NEAR if len(refused) > NEAR else _NEAR_WHILE_NEW
+        while 0 <= start < size:
+            near = min(size, start + few)
+            for position in range(start, near):
+                shape = shapes[position]
+                if shape not in refused and (shape in known or self._one_more(shape) is not None):
+                    self._first[index] = position
+                    return position
+            start = self._next_with_room(index, near)
+        self.exhaust(index)
+        return -1
+
+    def _one_more(self, shape: NodeShape | None) -> NodeShape | None:
+        """What a node looks like after one unit; None where none fits."""
+        after: NodeShape | None = None
+        if shape is not None:
+            amounts, frame = self._whole_amounts(), shape.frame
+            less = frame.less(shape, amounts) if amounts and frame is not None else False
+            if less is not False:
+                after = less
+            elif isinstance(fit := self.fit(shape), Fit):
+                after = shape.after(fit, 1)
+        if shape is None or after is None:
+            self._refused.add(shape)
+            return None
+        self._after_one[shape] = after
+        return after
+
+    def _whole_amounts(self) -> Amounts | None:
+        if self._amounts is False:
+            self._amounts = whole_amounts(self.expr)
+        return self._amounts
+
+    def new_slot(self) -> Step | None:
+        """One unit on a new node of the first candidate that may have one."""
+        for index in self.openings(1):
+            candidate = self.candidates[index]
+            if candidate.is_still_full:
+                continue
+            new = self.opening(index)
+            if isinstance(new, Fit) and candidate.has_room_for(1):
+                shape = candidate.new_shape
+                after = self._after_one.get(shape)
+                if after is None:
+                    after = self._after_one[shape] = shape.after(new, 1)
+                size = len(candidate.shapes)
+                return Step(candidate, size, size + 1, 1, shape, after, True)
+        return None
+
+    def exhaust(self, index: int) -> None:
+        """No node of a candidate that is there now takes a unit."""
+        self._alive[index] = 0
+        self._first[index] = len(self.candidates[index].shapes)
+
     def find(self, index: int) -> tuple[int, Reject | None]:
-        """The position of the first node of a candidate that fits, -1 when there is none; and why the first of those that
-        had room before it did not. Nodes before it need not be asked again, if the expression is monotone.
+        """The position of the first node of a candidate that fits, -1 when there is none; and why
+        the first of those that had room before it did not fit.
+
+        Nodes before it need not be asked again, if the expression is monotone.
         """
         if not self.monotone:
             return self.find_next(index, 0)
         if not self._alive[index]:
             return -1, None
         position, why = self.find_next(index, self._first[index])
-        self._alive[index] = position >= 0
-        self._first[index] = position if position >= 0 else len(self.candidates[index].shapes)
+        if position >= 0:
+            self._first[index] = position
+        else:
+            self.exhaust(index)
         return position, why
 
     def find_next(self, index: int, start: int) -> tuple[int, Reject | None]:
         """`find`, from a position on."""
         if not self.monotone:
             return self._find_by_shape(index, start)
-        shapes, fits = self.candidates[index].shapes, self._fits
+        shapes, fits = self.candidates[index].shapes, self.fits
         size = len(shapes)
         why: Reject | None = None
         while 0 <= start < size:
             near = min(size, start + NEAR)
             for position, fit in enumerate(map(fits.get, shapes[start:near]), start):
                 if fit is None:
-                    fit = self._meet(index, shapes[position])
+                    fit = self.meet(index, shapes[position])
                 if fit is not False:
                     if isinstance(fit, Fit):
                         return position, why
@@ -193,9 +312,9 @@ class Cursor:
         found = refused = len(self.candidates[index].shapes)
         why: Reject | None = None
         for shape, position in self.candidates[index].first_of_each(start):
-            fit = self._fits.get(shape)
+            fit = self.fits.get(shape)
             if fit is None:
-                fit = self._meet(index, shape)
+                fit = self.meet(index, shape)
             if isinstance(fit, Fit):
                 found = min(found, position)
             elif fit is not False and position < refused:
@@ -204,13 +323,13 @@ class Cursor:
             return -1, why
         return found, why if refused < found else None
 
-    def _meet(self, index: int, shape: NodeShape | None) -> Fit | Reject | Literal[False]:
+    def meet(self, index: int, shape: NodeShape | None) -> Fit | Reject | Literal[False]:
         """How the expression fits the shape of a node of a candidate; False where it has not the room."""
-        if shape in self._fits:
-            return self._fits[shape]
+        if shape in self.fits:
+            return self.fits[shape]
         if shape is None or not self._needs_of(index).are_met_by(shape):
             self._refused.add(shape)
-            self._fits[shape] = False
+            self.fits[shape] = False
             return False
         fit = self.fit(shape)
         if isinstance(fit, Reject):
@@ -249,8 +368,10 @@ class Cursor:
         return self._by_need is not None
 
     def openings(self, units: int, per_node: int = UNBOUNDED) -> Sequence[int]:
-        """The candidates in the order in which they are asked for new nodes for so many units; those that can have none,
-        and so cost nothing, are first."""
+        """The candidates in the order in which they are asked for new nodes for so many units.
+
+        Those that can have no new node, and so cost nothing, are first.
+        """
         if self._by_need is None:
             return range(len(self.candidates))
         found = self._openings.get((units, per_node))

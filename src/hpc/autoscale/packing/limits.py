@@ -1,12 +1,12 @@
-"""Limits that several buckets share, as limits that can never be overdrawn.
+"""Limits that several candidates share, which can never be exceeded by planning.
 
-A `Limit` counts nodes, cores, or both. A `Reservation` gathers what one plan would charge, so that a question sees its own
-tentative charges and nothing is written until it is settled. Settling checks every limit before it charges the first.
+A `Limit` counts nodes, cores, or both. A `Reservation` gathers what one plan would charge, so that
+a question sees its own tentative charges while nothing is written. `charge_all` writes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from hpc.autoscale.errors import counted
@@ -16,16 +16,18 @@ _NOTHING = (0, 0)
 
 
 class LimitExceeded(RuntimeError):
-    """A charge that a limit cannot bear; nothing was charged."""
+    """A charge that a limit has no room for; nothing was charged."""
 
 
 class Limit:
-    """One limit. `max_cores` and `max_nodes` bound `used_cores` and `used_nodes`; NO_LIMIT where there is no bound.
+    """One limit. `max_cores` and `max_nodes` bound `used_cores` and `used_nodes`.
 
-    `beyond_nodes`, `beyond_cores`: what is there and not in these figures, because the limit had no room left for it or because
-    whoever said what is used had not counted it; it is what goes first. What was used when the limit was `opened` is in use,
-    what was charged since is only planned, and `describe` says the two apart. `told`: where the limit writes itself down when
-    it was charged. Cost of every method: constant.
+    A bound of NO_LIMIT is none. `beyond_nodes`, `beyond_cores`: what is there and not in these
+    figures, because the limit had no room left for it or because whoever said what is used had not
+    counted it; it is what goes first. What was used when the limit was `opened` is in use, what
+    was charged since is only planned, and `describe` tells the two apart. `told`: a list to which
+    the limit adds itself when it was charged; None where nobody listens. Each method takes
+    constant time.
     """
 
     __slots__ = (
@@ -116,8 +118,10 @@ class Limit:
         self.beyond_cores = max(self.beyond_cores, cores - self.used_cores)
 
     def describe(self, owed_nodes: int = 0, owed_cores: int = 0) -> str:
-        """The limit with its figures, what is owed included, as in `NodeArray(htc) has 100 of 100 cores in use`; what is
-        only planned is said apart."""
+        """The limit with its figures, what is owed included.
+
+        As in `NodeArray(htc) has 100 of 100 cores in use`; what is only planned is said apart.
+        """
         taken, planned = [], []
         for unit, most, total, before in (
             ("node", self.max_nodes, self.used_nodes + owed_nodes, self._nodes_in_use),
@@ -131,25 +135,30 @@ class Limit:
         return f"{said} or planned ({' and '.join(planned)} planned)" if planned else said
 
     def __repr__(self) -> str:
-        return f"Account({self.describe()})"
+        return f"Limit({self.describe()})"
 
 
-def charge_one(limits: Sequence[Limit], cores: int) -> Limit | None:
-    """Charge one node of so many cores to all of them, or to none when one has no room for it: the one returned."""
+def charge_all(limits: Sequence[Limit], nodes: int, cores: int) -> None:
+    """Charge `nodes`, above 0, with `cores` in all to each limit, all of which are charged.
+    LimitExceeded when one has no room for them; then nothing is charged."""
     for index, limit in enumerate(limits):
-        used_nodes, used_cores = limit.used_nodes + 1, limit.used_cores + cores
+        used_nodes, used_cores = limit.used_nodes + nodes, limit.used_cores + cores
         if used_nodes > limit.max_nodes or used_cores > limit.max_cores:
             for charged in limits[:index]:
-                charged.charge(-1, -cores)
-            return limit
+                charged.charge(-nodes, -cores)
+            limit.charge(nodes, cores)  # says what it is short of
         limit.used_nodes, limit.used_cores = used_nodes, used_cores
         if limit.told is not None:
             limit.told.append(limit)
-    return None
+
+
+def room_under(limits: Iterable[Limit], cores: int) -> int:
+    """How many more nodes of `cores` each all limits have room for."""
+    return min((limit.room(cores) for limit in limits), default=NO_LIMIT)
 
 
 class Reservation:
-    """What one plan would charge to which limits. Nothing reaches them before `settle`."""
+    """What one plan would charge to which limits. It never writes to them."""
 
     __slots__ = ("_owed",)
 
@@ -157,22 +166,18 @@ class Reservation:
         self._owed: dict[Limit, tuple[int, int]] = {}
 
     def __bool__(self) -> bool:
-        """Whether anything is on it."""
+        """Whether anything is reserved."""
         return bool(self._owed)
 
     def room(self, limits: Sequence[Limit], cores: int) -> int:
-        """How many more nodes of `cores` each all the limits can bear, beside what is on the reservation."""
+        """How many more nodes of `cores` each all limits have room for, beside what is reserved."""
+        if not self._owed:
+            return room_under(limits, cores)
         owed = self._owed
-        least = NO_LIMIT
-        for limit in limits:
-            nodes, their_cores = owed.get(limit, _NOTHING) if owed else _NOTHING
-            room = limit.room(cores, nodes, their_cores)
-            if room < least:
-                least = room
-        return least
+        return min((a.room(cores, *owed.get(a, _NOTHING)) for a in limits), default=NO_LIMIT)
 
     def tightest(self, limits: Sequence[Limit], cores: int) -> str:
-        """The limit that leaves the least room, in words, what is on the reservation included."""
+        """The limit that leaves the least room, in words, what is reserved included."""
         owed = self._owed
         limit = min(limits, key=lambda a: a.room(cores, *owed.get(a, _NOTHING)), default=None)
         if limit is None:
@@ -180,15 +185,7 @@ class Reservation:
         return limit.describe(*owed.get(limit, _NOTHING))
 
     def add(self, limits: Sequence[Limit], nodes: int, cores: int) -> None:
-        """Put `nodes` of `cores` each on the reservation; the caller has asked `room` first."""
+        """Reserve `nodes` of `cores` each; the caller has asked `room` first."""
         for limit in limits:
             owed_nodes, owed_cores = self._owed.get(limit, _NOTHING)
             self._owed[limit] = (owed_nodes + nodes, owed_cores + nodes * cores)
-
-    def settle(self) -> None:
-        """Charge everything, or raise LimitExceeded and charge nothing."""
-        for limit, (nodes, cores) in self._owed.items():
-            if not limit.bears(nodes, cores):
-                limit.charge(nodes, cores)
-        for limit, (nodes, cores) in self._owed.items():
-            limit.charge(nodes, cores)

@@ -1,55 +1,48 @@
-"""The owner of the engine's state: which candidates there are, and the one place where a plan becomes true."""
+"""The owner of the engine's state: answers requests with plans, and makes plans true.
+
+`plan` reads alone. `apply` is the one place where work that was placed is written to candidates
+and limits.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from hpc.autoscale.packing import layers
 from hpc.autoscale.packing.candidate import Candidate, Journal
 from hpc.autoscale.packing.cursor import ByNeed, Cursor
-from hpc.autoscale.packing.direct import Direct, Run
 from hpc.autoscale.packing.expr import AnyNode, Expr
-from hpc.autoscale.packing.gang import open_whole
-from hpc.autoscale.packing.groups import Groups
-from hpc.autoscale.packing.plan import Plan, Probe, Request
+from hpc.autoscale.packing.gangs import Groups, plan_whole
+from hpc.autoscale.packing.limits import LimitExceeded
+from hpc.autoscale.packing.plan import NOTHING, Plan, Probe, Request, Step
 from hpc.autoscale.packing.ranking import Ranking, Survey
-from hpc.autoscale.packing.reach import Reach
+from hpc.autoscale.packing.search import Search
 from hpc.autoscale.packing.shape import ShapeTable
-from hpc.autoscale.packing.strategy import plan as find_plan
 
 
 class StalePlan(RuntimeError):
-    """A plan was committed after the state it was made from had changed."""
-
-
-class Lane:
-    """What belongs to a demand of a caller's: `cursor` is None where the engine alone cannot answer, or where it `is_nowhere`:
-    no candidate serves it. `still` says whether the engine still can answer, where that may change, and `told` is whatever was
-    made of it for people.
-    """
-
-    __slots__ = ("cursor", "is_nowhere", "still", "told")
-
-    def __init__(self, cursor: Direct | None, still: Callable[[], bool] | None = None) -> None:
-        self.is_nowhere = cursor is not None and not cursor.candidates
-        self.cursor = None if self.is_nowhere else cursor
-        self.still = still
-        self.told: object = None
+    """A plan was to be applied after the state it was made from had changed."""
 
 
 class Arrangement(NamedTuple):
-    """Candidates in the order in which they are asked before what a demand prefers, and (`by_need`) how that depends on
-    what a demand needs when new nodes are opened for it; None where it does not."""
+    """Candidates in the order in which they are asked before what a request prefers.
+
+    `by_need`: how that depends on what a request needs when new nodes are opened for it; None where
+    it does not.
+    """
 
     candidates: Sequence[Candidate]
     by_need: ByNeed | None = None
 
 
 class Planner:
-    """Asks and commits. Rankings are remembered for each expression until `forget_rankings`.
+    """Plans and applies. Rankings and cursors are kept for each expression until
+    `forget_rankings`.
 
-    `arrange`: puts candidates in order; None leaves them as declared.
-    Not safe for use by several threads at once.
+    `existing_first`: nodes with room in any candidate come before new nodes in the first; otherwise
+    it goes candidate by candidate. `arrange`: puts candidates in order; None leaves them as
+    declared. Not safe for use by several threads at once.
     """
 
     def __init__(self, existing_first: bool = True) -> None:
@@ -60,18 +53,18 @@ class Planner:
         self._arrangement: Arrangement | None = None
         self._rankings: dict[Expr, Ranking] = {}
         self._survey: Survey | None = None
-        self._cursors: dict[Expr, Direct] = {}
-        # by what a caller will find them again, as long as the cursors are kept
-        self.lanes: dict[object, Lane] = {}
-        # and what was made for people of demands that nothing was found for
+        self._cursors: dict[Expr, Cursor] = {}
+        # what callers note of their demands: the cursor of each, None where the engine alone cannot
+        # answer, what was made for people of those that nothing was found for, and of cursors
+        self.by_demand: dict[object, Cursor | None] = {}
         self.refused: dict[object, object] = {}
+        self.told: dict[Cursor, object] = {}
         self._groups: dict[int, Groups] = {}
         self._journal = Journal()
-        # where an expression has no candidate to be asked, whatever it is
-        self._nowhere = Direct(AnyNode(), (), self._journal)
-        self.nowhere = Lane(self._nowhere)
-        self._reach = Reach(self.candidates, self._journal)
-        self._plan: Plan | None = None
+        # for any expression that no candidate is to be asked for
+        self.nowhere = Cursor(AnyNode(), (), self._journal)
+        self._has_fast_slots = existing_first and layers.is_on("one-slot")
+        self._has_groups = layers.is_on("groups")
 
     def add(self, candidate: Candidate) -> None:
         """Another bucket, last in declared order."""
@@ -85,28 +78,26 @@ class Planner:
         self._arrangement = None
         self._rankings.clear()
         self._cursors.clear()
-        self.forget_lanes()
+        self.forget_demands()
         self._groups.clear()
         self._journal.clear()
-        self._reach = Reach(self.candidates, self._journal)
-        self._plan = None
 
-    def forget_lanes(self) -> None:
-        """What is known of callers' demands may be another now."""
-        self.lanes.clear()
+    def forget_demands(self) -> None:
+        """What callers' demands ask of nodes may be another now."""
+        self.by_demand.clear()
         self.refused.clear()
+        self.told.clear()
 
     def arranged(
         self, expr: Expr | None = None, request: Request | None = None
     ) -> Sequence[Candidate]:
-        """All candidates, in the order in which they are asked before what a demand prefers; of a demand, where one is given."""
+        """All candidates, in the order in which they are asked before what a request prefers; of a
+        request, where one is given."""
         candidates, by_need = self._arranged()
         if expr is None or request is None or by_need is None:
             return candidates
-        cursor = Cursor(expr, candidates, Journal(), False, by_need)
-        return [
-            cursor.candidates[index] for index in cursor.openings(request.units, request.per_node)
-        ]
+        cursor = Cursor(expr, candidates, Journal(), by_need)
+        return [cursor.candidates[i] for i in cursor.openings(request.units, request.per_node)]
 
     def _arranged(self) -> Arrangement:
         if self._arrangement is None:
@@ -127,6 +118,25 @@ class Planner:
             self._survey = Survey(self.arranged())
         return self._survey
 
+    def who_serves(self, parts: Sequence[Expr]) -> int:
+        """Which candidates are to be asked for parts that must all hold, as `Survey.who_serves` has
+        it; 0: none."""
+        return self._surveyed().who_serves(parts)
+
+    def cursor(self, expr: Expr, meeting: int | None = None) -> Cursor:
+        """What is remembered for an expression. `meeting`: what `who_serves` said, where it was
+        asked."""
+        found = self._cursors.get(expr)
+        if found is None:
+            candidates = self._surveyed().serving(expr, meeting)
+            found = self.nowhere
+            if candidates:
+                found = Cursor(expr, candidates, self._journal, self._arranged().by_need)
+            self._cursors[expr] = found
+        return found
+
+    # -- asking
+
     def ask(
         self,
         expr: Expr,
@@ -135,78 +145,115 @@ class Planner:
         probe: Probe | None = None,
         as_given: bool = True,
     ) -> Plan:
-        """What placing `request` would change; nothing has changed yet. Only the newest answer can be committed. `as_given`: new
-        nodes are opened in the order of `candidates`, where these are given."""
+        """`plan` for an expression. `candidates`: asked in place of those of its ranking;
+        `as_given`: new nodes are opened in their order."""
         if candidates is None:
-            cursor: Cursor = self._cursor(expr)
-        else:
-            by_need = None if as_given else self._arranged().by_need
-            cursor = Cursor(expr, candidates, Journal(), by_need=by_need)
-        groups = (
-            self._groups_of(expr, cursor.candidates)
-            if request.whole and candidates is None
-            else None
-        )
-        plan = find_plan(request, cursor, self.existing_first, probe, groups)
-        self.adopt(plan)
+            return self.plan(self.cursor(expr), request, probe)
+        by_need = None if as_given else self._arranged().by_need
+        return self.plan(Cursor(expr, candidates, Journal(), by_need), request, probe)
+
+    def plan(
+        self, cursor: Cursor, request: Request, probe: Probe | None = None, explain: bool = True
+    ) -> Plan:
+        """What placing a request would change; nothing has changed yet.
+
+        Only the newest plan can be applied. `explain`: say what keeps out what finds no place. A
+        plan of no units is the answer when nothing fits.
+        """
+        plan: Plan | None = None
+        units, _, whole = request
+        if units == 1 and self._has_fast_slots and probe is None and not whole:
+            step = cursor.slot() or cursor.new_slot()
+            if step is None:
+                plan = None if explain else NOTHING
+            elif step.opened or not step.before.dormant:
+                plan = Plan((step,), 1)
+        if plan is None:
+            cursor.catch_up()
+            if whole:
+                groups = self._groups_of(cursor) if probe is None else None
+                plan = plan_whole(request, cursor, self.existing_first, probe, groups, explain)
+            else:
+                plan = self._plan_spread(Search(request, cursor, probe), explain)
+        self._journal.plan = plan
         return plan
 
-    def _groups_of(self, expr: Expr, candidates: tuple[Candidate, ...]) -> Groups | None:
-        """The placement groups among the candidates of an expression; None where it does not ask the same of nodes in each."""
+    def _plan_spread(self, search: Search, explain: bool) -> Plan:
+        """A plan of what may lie on any candidates."""
+        cursor, request, existing_first = search.cursor, search.request, self.existing_first
+        if existing_first:
+            for index, _ in cursor.in_use():
+                search.use(index)
+                if not search.left:
+                    return search.plan()
+        for index in cursor.openings(search.left, request.per_node):
+            if not existing_first:
+                search.use(index)
+            search.open(index)
+            if not search.left:
+                return search.plan()
+        return search.plan(search.rejects(existing_first) if explain else ())
+
+    def _groups_of(self, cursor: Cursor) -> Groups | None:
+        """The placement groups among the candidates of a cursor that is kept; None where its
+        expression does not ask the same of nodes in each."""
+        if not self._has_groups or self._cursors.get(cursor.expr) is not cursor:
+            return None
         # most expressions have one tuple of candidates, which takes long to hash
-        found = self._groups.get(id(candidates))
+        found = self._groups.get(id(cursor.candidates))
         if found is None:
-            found = self._groups[id(candidates)] = Groups(candidates, self._journal)
-        if not found.treats_alike(expr):
+            found = Groups(cursor.candidates, self._journal)
+            self._groups[id(cursor.candidates)] = found
+        if not found.treats_alike(cursor.expr):
             return None
         found.catch_up()
         return found
 
-    def _cursor(self, expr: Expr, meeting: int | None = None) -> Direct:
-        found = self._cursors.get(expr)
-        if found is None:
-            candidates = self._surveyed().serving(expr, meeting)
-            found = self._nowhere
-            if candidates:
-                by_need = self._arranged().by_need
-                found = Direct(expr, candidates, self._journal, self._reach.has(expr), by_need)
-            self._cursors[expr] = found
-        else:
-            found.catch_up()
-        return found
-
-    def who_serves(self, parts: Sequence[Expr]) -> int:
-        """Which candidates are to be asked for parts that must all hold, as `Survey.who_serves` has it; 0: none."""
-        return self._surveyed().who_serves(parts)
-
-    def cursor(self, expr: Expr, meeting: int | None = None) -> Direct | None:
-        """What places an expression at once; `meeting` is what `who_serves` said, where it was asked. None where only a plan
-        will do."""
-        return self._cursor(expr, meeting) if self.existing_first else None
-
-    def open_whole(self, cursor: Direct, request: Request) -> list[Run]:
-        """Place a gang at once, where that takes no plan; see `gang.open_whole`."""
-        cursor.catch_up()
-        groups = self._groups_of(cursor.expr, cursor.candidates)
-        return open_whole(request, cursor, groups) if groups is not None else []
+    # -- acting
 
     def adopt(self, plan: Plan) -> None:
-        """Take a plan that was made from the state as it is by other means than `ask`; it can be committed now."""
-        self._plan = plan
-        self._journal.is_planned = True
+        """Take a plan that was made from the state as it is by other means than `plan`; it can be
+        applied now."""
+        self._journal.plan = plan
 
-    def commit(self, plan: Plan) -> None:
-        """Make a plan true: all of it, or StalePlan or LimitExceeded and nothing of it. The plan's `effects` are the
-        caller's to carry out, once it has made its own part true."""
-        if plan is not self._plan or not self._journal.is_planned:
+    def apply(self, plan: Plan) -> None:
+        """Make a plan true: all of it, or StalePlan or LimitExceeded and nothing of it.
+
+        Its `effects` are the caller's to carry out, once it has made its own part true.
+        """
+        journal = self._journal
+        if plan is not journal.plan:
             raise StalePlan("the plan was made before something else changed; ask again")
-        self._plan = None
-        plan.reservation.settle()
-        for placed in plan.steps:
-            candidate, lo, hi, _, _, after, opened = placed
+        journal.plan = None
+        steps = plan.steps
+        for step in steps:
+            if step.opened or step.before.dormant:
+                self._charge(steps)
+                break
+        for candidate, lo, hi, _, _, after, opened in steps:
             if opened:
                 candidate.append(after, hi - lo)
             elif hi - lo == 1:
                 candidate.fill_one(lo, after)
             else:
                 candidate.fill(lo, hi, after)
+
+    @staticmethod
+    def _charge(steps: Sequence[Step]) -> None:
+        """Charge the limits for all new nodes, or LimitExceeded and for none."""
+        if len(steps) == 1:
+            steps[0].candidate.charge(steps[0].hi - steps[0].lo)
+            return
+        nodes: dict[Candidate, int] = {}
+        for candidate, lo, hi, _, before, _, opened in steps:
+            if opened or before.dormant:
+                nodes[candidate] = nodes.get(candidate, 0) + hi - lo
+        charged: list[Candidate] = []
+        for candidate, count in nodes.items():
+            try:
+                candidate.charge(count)
+            except LimitExceeded:
+                for other in charged:
+                    other.charge(-nodes[other])
+                raise
+            charged.append(candidate)

@@ -313,17 +313,19 @@ class NodeBucket(BucketFacts):
             # `steps` may be none of them, when nobody is there so far
             self._opened(names, *([assignment_id] if placed.lo < placed.hi else []))
             return
-        for position in range(placed.lo, placed.hi):
-            self._took_one(position, placed.before, placed.after, assignment_id)
+        _, lo, hi, _, before, after, _ = placed
+        links = self._links
+        for position in range(lo, hi):
+            # a planned node, which nobody has looked at
+            if position in links:
+                self._link(position, assignment_id)
+            else:
+                self._took_one(position, before, after, assignment_id)
 
     def _took_one(
         self, position: int, before: NodeShape, after: NodeShape, assignment_id: str
     ) -> None:
-        """The engine has placed something on one node that was there."""
-        # a planned node, which nobody has looked at
-        if position in self._links:
-            self._link(position, assignment_id)
-            return
+        """The engine has placed something on one node that exists."""
         node = self._slots[position]
         if not isinstance(node, Node):
             node = self._handle(position)
@@ -350,7 +352,7 @@ class NodeBucket(BucketFacts):
         self._slots.append(name)
 
     def _opened(self, names: Sequence[str], *assignment_ids: str) -> None:
-        """`_opened_one` for several, on which there may be nobody yet."""
+        """The engine has opened new nodes, on which there may be nobody yet."""
         size = len(self._slots)
         self._slots.extend(names)
         # they share it; see `_link`

@@ -26,7 +26,6 @@ from hpc.autoscale.packing.leastcost import Effort, is_plain
 from hpc.autoscale.packing.leastcost.layout import Layout, lay_out, opened_of
 from hpc.autoscale.packing.leastcost.queue import Cut, Wanted, plan_queue, room_for_all
 from hpc.autoscale.packing.leastcost.solution import COLUMNS, gap_of
-from hpc.autoscale.packing.limits import Reservation
 from hpc.autoscale.packing.plan import Plan, Request, Step
 from hpc.autoscale.results import AllocationResult
 
@@ -303,7 +302,7 @@ def _carry_out(manager: NodeManager, layout: Layout, demands: Sequence[Demand]) 
         for p in layout.plan.steps
     ]
     manager._planner.adopt(layout.plan)
-    manager._planner.commit(layout.plan)
+    manager._planner.apply(layout.plan)
     proposal.accept()
     for placed, fresh in zip(layout.plan.steps, names, strict=True):
         if placed.opened:
@@ -329,7 +328,7 @@ def _tell(
         begins(number)
         units = sum(placed.units for placed in steps)
         ranking = manager._planner.ranking(manager._sorted(demand.compiled).common)
-        plan = Plan(tuple(steps), units, Reservation(), ())
+        plan = Plan(steps, units)
         verdict = Verdict("success", ranking, [], plan, list)
         report(manager, demand.compiled, Request(units), verdict)
         AllocationResult("success", _nodes(manager, steps), units)

@@ -28,9 +28,8 @@ from hpc.autoscale.node.nodemanager.apart import Apart, Sizes, sizes_of
 from hpc.autoscale.node.nodemanager.capacity import Capacity
 from hpc.autoscale.node.nodemanager.commanding import Commands
 from hpc.autoscale.node.nodemanager.directory import Directory
-from hpc.autoscale.node.nodemanager.engine import EngineSide
 from hpc.autoscale.node.nodemanager.naming import NameHook, Names
-from hpc.autoscale.node.nodemanager.placing import Ask, place, why_not
+from hpc.autoscale.node.nodemanager.placing import Ask, EngineSide, place, why_not
 from hpc.autoscale.node.nodemanager.policies import DEFAULT, Ordered
 from hpc.autoscale.node.nodemanager.probing import Sorted
 from hpc.autoscale.node.nodemanager.unmanaged import IdleMachines, artificial_bucket, unmanaged_key
@@ -247,7 +246,7 @@ class NodeManager(EngineSide, Ordered, Capacity, Commands):
         for definition in added:
             self._defaults.add(definition)
         self._sortings.clear()  # what differs from node to node may be another now
-        self._planner.forget_lanes()
+        self._planner.forget_demands()
         self._apply_defaults(self._buckets)
 
     def _apply_defaults(self, buckets: Iterable[NodeBucket]) -> None:

@@ -10,30 +10,177 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from hpc.autoscale import results
-from hpc.autoscale.node.bucket import sift
+from hpc.autoscale.node.bucket import NodeBucket, sift
 from hpc.autoscale.node.constraints import Compiled, SharedConstraint, Strayed, toll_room
+from hpc.autoscale.node.default_resources import Defaults
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.nodemanager.probing import HandleProbe, Sorted
+from hpc.autoscale.node.nodemanager.directory import Directory
+from hpc.autoscale.node.nodemanager.naming import Names
+from hpc.autoscale.node.nodemanager.probing import HandleProbe, Sorted, sort_out
 from hpc.autoscale.node.nodemanager.reporting import (
     Said,
     criteria,
     report,
+    report_placed,
     sentences,
     unpayable,
 )
+from hpc.autoscale.node.nodemanager.unmanaged import IdleMachines
 from hpc.autoscale.packing.candidate import Candidate
+from hpc.autoscale.packing.compound import any_reads
+from hpc.autoscale.packing.cursor import Cursor
 from hpc.autoscale.packing.plan import Plan, Request
+from hpc.autoscale.packing.planner import Planner
 from hpc.autoscale.packing.ranking import Ranking
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.results import AllocationResult, Result, SatisfiedResult
+
+_MOST_SORTINGS = 10_000
 
 if TYPE_CHECKING:
     from hpc.autoscale.node.nodemanager.manager import NodeManager
 
 
+class EngineSide:
+    """The side of a `NodeManager` that faces the engine: what was written through handles is told to
+    it, and what it plans is made true on them."""
+
+    _planner: Planner
+    _names: Names
+    _defaults: Defaults
+    _by_candidate: dict[Candidate, NodeBucket]
+    _written: dict[NodeBucket, None]
+    _undefaulted: dict[NodeBucket, None]
+    _directories: dict[NodeBucket, Directory]
+    _sortings: dict[int, tuple[Compiled, Sorted]]
+    _idle_machines: IdleMachines
+
+    def _bucket_written(self, bucket: NodeBucket) -> None:
+        self._written[bucket] = self._undefaulted[bucket] = None
+
+    def _bucket_of(self, candidate: Candidate) -> NodeBucket:
+        return self._by_candidate[candidate]
+
+    def _directory_of(self, candidate: Candidate) -> Directory:
+        bucket = self._by_candidate[candidate]
+        return self._directories.setdefault(bucket, Directory(bucket))
+
+    def _sync(self) -> None:
+        """Let the engine know what was written through handles since it was last asked."""
+        if self._written:
+            self._idle_machines.forget()
+        while self._written:
+            bucket, _ = self._written.popitem()
+            if bucket in self._directories:
+                self._directories[bucket].renew(bucket._dirty)
+            if bucket._sync(self._planner.table):
+                self._planner.forget_rankings()
+
+    def _carry_out(self, plan: Plan, assignment_id: str) -> None:
+        """Make a plan of the engine true: all of it, or, when naming the new nodes fails, nothing."""
+        if self._names.hook is None:
+            self._planner.apply(plan)
+            for step in plan.steps:
+                bucket = self._by_candidate[step.candidate]
+                if not step.opened:
+                    bucket._took(step, (), assignment_id)
+                elif (nodes := step.hi - step.lo) == 1:
+                    bucket._opened_one(self._names.take_one(bucket), assignment_id)
+                else:
+                    bucket._opened(self._names.take(bucket, nodes), assignment_id)
+        else:
+            self._carry_out_by_hook(plan, assignment_id)
+        for effect in plan.effects:
+            effect()
+
+    def _carry_out_by_hook(self, plan: Plan, assignment_id: str) -> None:
+        """`_carry_out` where new nodes are named by a hook. It may raise, and must be asked before
+        anything is done."""
+        proposal = self._names.propose()
+        buckets = [self._by_candidate[step.candidate] for step in plan.steps]
+        names = [
+            proposal.names(bucket, step.hi - step.lo) if step.opened else ()
+            for bucket, step in zip(buckets, plan.steps, strict=True)
+        ]
+        self._planner.apply(plan)
+        proposal.accept()
+        for bucket, step, fresh in zip(buckets, plan.steps, names, strict=True):
+            bucket._took(step, fresh, assignment_id)
+
+    def _sorted(self, compiled: Compiled) -> Sorted:
+        """The constraints by who can answer for them. Worked out once for each list, while that is in use."""
+        known = self._sortings.get(id(compiled))
+        if known is None or known[0] is not compiled or not known[1].may_be_believed():
+            if len(self._sortings) > _MOST_SORTINGS:
+                self._sortings.clear()
+            known = (compiled, sort_out(compiled, self._defaults))
+            self._sortings[id(compiled)] = known
+        return known[1]
+
+    # -- by the engine alone
+
+    def _cursor(self, compiled: Compiled) -> Cursor | None:
+        """What is remembered of some constraints, up to date with what was written; None where the
+        engine alone cannot answer for them."""
+        if self._written:
+            self._sync()
+        planner = self._planner
+        if compiled.opaque:
+            demand = self._sorted(compiled)
+            return planner.cursor(demand.common) if demand.by_shape else None
+        found = planner.by_demand.get(compiled)
+        if found is None and compiled not in planner.by_demand:
+            if not (compiled.tolls or any_reads(compiled.parts, self._defaults.personal)):
+                meeting = planner.who_serves(compiled.parts)
+                found = planner.cursor(compiled.expr, meeting) if meeting else planner.nowhere
+            planner.by_demand[compiled] = found
+        return found
+
+    def _place_at_once(
+        self, compiled: Compiled, request: Request, assignment_id: str, partly: bool = True
+    ) -> Plan | None:
+        """Place a request where that takes the engine alone and nobody must be told why not; what
+        was done. None: nothing was done, and `place` must be asked.
+
+        `partly`: nobody wants to know now what keeps the rest out. Strayed, before anything is
+        done, where a constraint turned out to be another than it declared.
+        """
+        cursor = self._cursor(compiled)
+        if cursor is None:
+            return None
+        plan = self._planner.plan(cursor, request, explain=False)
+        if plan.units < request.units:
+            listened = bool(results.HANDLERS)
+            was_said = not (plan.units or request.whole) and compiled in self._planner.refused
+            if not (partly and (was_said or not listened)):
+                return None
+        if plan.units:
+            self._carry_out(plan, assignment_id)
+            if results.HANDLERS:
+                report_placed(self, cursor, plan)
+        return plan
+
+    def _tell_refused(self, compiled: Compiled, units: int) -> None:
+        """Tell handlers of a request for which nothing was found, as it was said before."""
+        said = self._planner.refused[compiled]
+        if isinstance(said, Said):
+            said.again(units)
+
+    def _nodes_of(self, plan: Plan) -> list[Node]:
+        """The nodes that a plan placed something on, in its order."""
+        return [
+            self._by_candidate[step.candidate]._handle(position)
+            for step in plan.steps
+            for position in range(step.lo, step.hi)
+        ]
+
+
 class Ask(NamedTuple):
-    """One demand: what it needs, how many units, and who will be assigned. `failed_as`: the status of a refusal, where
-    it is not to say what kind of refusal it was; None when it is not a calculator that asks."""
+    """One demand: what it needs, how many units, and who will be assigned.
+
+    `failed_as`: the status of a refusal, where it is not to say what kind of refusal it was; None
+    when it is not a calculator that asks.
+    """
 
     compiled: Compiled
     request: Request
@@ -42,9 +189,11 @@ class Ask(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What became of a demand: a status word, the buckets asked and not asked, what was placed, and why not all.
+    """What became of a demand: a status word, the buckets asked and not asked, the plan, and why not
+    all was placed.
 
-    `refusals` are answers of constraints that the engine does not understand, `tolls` the pools that are to pay for it.
+    `refusals` are answers of constraints that the engine does not understand, `tolls` the pools
+    that are to pay for it.
     """
 
     status: str
@@ -57,53 +206,37 @@ class Verdict(NamedTuple):
 
 def place(manager: NodeManager, ask: Ask) -> AllocationResult:
     """Place a demand, or say why not. Nothing is changed on failure."""
-    request = ask.request
-    if not request.whole and request.units <= request.per_node:
-        try:
-            placed = manager._place_on_one(ask.compiled, request.units, ask.assignment_id)
-        except Strayed:
-            placed = None
-        if placed:
-            bucket, position = placed
-            if ask.failed_as is None:
-                manager._apart.note(bucket, position, position + 1, {ask.assignment_id})
-            return AllocationResult("success", lambda: [bucket._handle(position)], request.units)
+    try:
+        plan = manager._place_at_once(ask.compiled, ask.request, ask.assignment_id, partly=False)
+    except Strayed:
+        plan = None
+    if plan is not None:
+        _note_apart(manager, ask, plan)
+        return AllocationResult("success", partial(manager._nodes_of, plan), plan.units)
     manager._sync()
     verdict = _decide(manager, ask)
     if verdict.plan:
-        _act(manager, ask, verdict, verdict.plan)
+        manager._carry_out(verdict.plan, ask.assignment_id)
+        for toll in verdict.tolls:
+            toll.pay(verdict.plan.units)
+        _note_apart(manager, ask, verdict.plan)
     if results.HANDLERS:
         told = report(manager, ask.compiled, ask.request, verdict)
-        if not (verdict.plan or request.whole):
+        if not (verdict.plan or ask.request.whole):
             manager._planner.refused[ask.compiled] = Said(told, cache(verdict.reasons))
     if verdict.plan:
-        return AllocationResult(
-            "success",
-            partial(_nodes_of, manager, verdict.plan),
-            verdict.plan.units,
-            reasons=verdict.reasons,
-        )
+        nodes, units = partial(manager._nodes_of, verdict.plan), verdict.plan.units
+        return AllocationResult("success", nodes, units, reasons=verdict.reasons)
     slots = ask.request.units if ask.failed_as else None
     status = ask.failed_as or verdict.status
     return AllocationResult(status, slots_allocated=slots, reasons=verdict.reasons)
 
 
-def _act(manager: NodeManager, ask: Ask, verdict: Verdict, plan: Plan) -> None:
-    """Make a decision true."""
-    manager._carry_out(plan, ask.assignment_id)
-    for toll in verdict.tolls:
-        toll.pay(plan.units)
-    for run in plan.steps if ask.failed_as is None else ():
-        bucket = manager._bucket_of(run.candidate)
-        manager._apart.note(bucket, run.lo, run.hi, {ask.assignment_id})
-
-
-def _nodes_of(manager: NodeManager, plan: Plan) -> list[Node]:
-    found: list[Node] = []
-    for placed in plan.steps:
-        bucket = manager._bucket_of(placed.candidate)
-        found.extend(bucket._handle(i) for i in range(placed.lo, placed.hi))
-    return found
+def _note_apart(manager: NodeManager, ask: Ask, plan: Plan) -> None:
+    """Remember what was placed beside all calculators."""
+    for step in plan.steps if ask.failed_as is None else ():
+        bucket = manager._bucket_of(step.candidate)
+        manager._apart.note(bucket, step.lo, step.hi, {ask.assignment_id})
 
 
 def why_not(manager: NodeManager, ask: Ask) -> list[str]:

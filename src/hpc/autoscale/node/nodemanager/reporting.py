@@ -17,8 +17,8 @@ from hpc.autoscale.node.constraints import Compiled, NodeConstraint, SharedConst
 from hpc.autoscale.node.node.shaping import NodeView
 from hpc.autoscale.node.nodemanager.probing import Sorted
 from hpc.autoscale.packing.candidate import Candidate
-from hpc.autoscale.packing.plan import Request
-from hpc.autoscale.packing.planner import Lane
+from hpc.autoscale.packing.cursor import Cursor
+from hpc.autoscale.packing.plan import Plan, Request
 from hpc.autoscale.packing.reject import Reject, summarise
 from hpc.autoscale.results import (
     AllocationResult,
@@ -31,9 +31,8 @@ from hpc.autoscale.results import (
 )
 
 if TYPE_CHECKING:
-    from hpc.autoscale.node.nodemanager.engine import EngineSide
     from hpc.autoscale.node.nodemanager.manager import NodeManager
-    from hpc.autoscale.node.nodemanager.placing import Verdict
+    from hpc.autoscale.node.nodemanager.placing import EngineSide, Verdict
 
 Rejects = Sequence[tuple[Candidate, Reject]]
 
@@ -66,22 +65,26 @@ def report(
         if not candidates:
             status = "CompoundFailure" if manager.get_buckets() else "NoBucketsDefined"
             told.append(CandidatesResult(status, child_results=refusals))
-    for placed in plan.steps if plan is not None else ():
-        bucket = manager._bucket_of(placed.candidate)
-        for position in range(placed.lo, placed.hi):
-            MatchResult("success", partial(bucket._handle, position), placed.times)
+    if plan is not None:
+        _tell_matches(manager, plan)
     return told
 
 
-def report_placed(
-    manager: EngineSide, lane: Lane, bucket: NodeBucket, position: int, units: int
-) -> None:
-    """Tell the handlers of a demand that one node took."""
-    if lane.told is None and lane.cursor is not None:
-        lane.told = [manager._bucket_of(candidate) for candidate in lane.cursor.candidates]
-    candidates = lane.told if isinstance(lane.told, list) else []
+def report_placed(manager: EngineSide, cursor: Cursor, plan: Plan) -> None:
+    """Tell the handlers of a request that was placed as a whole."""
+    told = manager._planner.told
+    candidates = told.get(cursor)
+    if not isinstance(candidates, list):
+        candidates = told[cursor] = [manager._bucket_of(each) for each in cursor.candidates]
     CandidatesResult("success", candidates=candidates[:])
-    MatchResult("success", partial(bucket._handle, position), units)
+    _tell_matches(manager, plan)
+
+
+def _tell_matches(manager: EngineSide, plan: Plan) -> None:
+    for step in plan.steps:
+        bucket = manager._bucket_of(step.candidate)
+        for position in range(step.lo, step.hi):
+            MatchResult("success", partial(bucket._handle, position), step.times)
 
 
 def _refusals(manager: NodeManager, compiled: Compiled, verdict: Verdict) -> list[Result]:

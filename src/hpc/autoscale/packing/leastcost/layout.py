@@ -14,7 +14,6 @@ from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.expr import Fit
 from hpc.autoscale.packing.leastcost.plan import Load, Lot
 from hpc.autoscale.packing.leastcost.problem import Bin, Problem
-from hpc.autoscale.packing.limits import Reservation
 from hpc.autoscale.packing.plan import Plan, Step
 from hpc.autoscale.packing.shape import NodeShape
 
@@ -56,7 +55,6 @@ class _Work:
         self._opened: dict[Candidate, int] = {}
         self._steps: dict[int, list[Step]] = {}
         self._nodes: list[Step] = []
-        self._reservation = Reservation()
         self._taken: dict[tuple[NodeShape, int, int], tuple[int, NodeShape] | None] = {}
 
     def lot(self, lot: Lot) -> None:
@@ -125,8 +123,6 @@ class _Work:
         candidate = bin_.candidate
         if bin_.opened:
             self._opened[candidate] = self._opened.get(candidate, 0) + 1
-        if bin_.opened or bin_.shape.dormant:
-            self._reservation.add(candidate.limits, 1, candidate.cores)
         _extend(
             self._nodes, Step(candidate, position, position + 1, 1, bin_.shape, shape, bin_.opened)
         )
@@ -135,7 +131,7 @@ class _Work:
         units = sum(placed.units for steps in self._steps.values() for placed in steps)
         # every node is filled in the order of items, and with each in the order of the queue
         ordered = dict(sorted(self._steps.items(), key=lambda pair: self._rank[pair[0]]))
-        return Layout(Plan(tuple(self._nodes), units, self._reservation, ()), ordered)
+        return Layout(Plan(self._nodes, units), ordered)
 
 
 def _extend(steps: list[Step], placed: Step) -> None:

@@ -1,0 +1,482 @@
+"""Where requests go that are all or nothing: all of it in one candidate.
+
+Nodes that are there come first: the first candidate that takes everything on them gets it.
+Otherwise families are asked in order. A *family* is the placement groups of one nodearray and VM
+size: a node in one group of it is as good as in another. In a family, groups in use come before
+those that would have to be opened, so that as few as possible are: of groups in use, the one that
+needs the fewest new nodes, and of equals the first. Any other candidate is a family of its own, and
+simply gets what it can take whole. A request that fits nowhere is told how close each candidate
+came, the closest first. Where candidates are filled bucket by bucket, the first that takes
+everything gets it, and they are told of in their order.
+
+With hundreds of groups, to try each for every gang takes longer than all else. `Groups` keeps an
+index of the room that each has for new nodes, and what its nodes can take is counted by shape.
+Called by `planner`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, overload
+
+from hpc.autoscale.packing import layers
+from hpc.autoscale.packing.candidate import Candidate, Journal
+from hpc.autoscale.packing.cursor import Cursor
+from hpc.autoscale.packing.expr import Expr, Fit, InPlacementGroup, PropertyIs
+from hpc.autoscale.packing.limits import NO_LIMIT, Limit, room_under
+from hpc.autoscale.packing.pins import conditions
+from hpc.autoscale.packing.plan import NOTHING, Plan, Probe, Request
+from hpc.autoscale.packing.reject import Reject
+from hpc.autoscale.packing.search import Search
+from hpc.autoscale.packing.segment_tree import Row
+
+_GROUP = "placement_group"
+
+
+def plan_whole(
+    request: Request,
+    cursor: Cursor,
+    existing_first: bool,
+    probe: Probe | None,
+    groups: Groups | None = None,
+    explain: bool = True,
+) -> Plan:
+    """Place all that is wanted in one candidate, or nothing and (`explain`) say of each how much of
+    it fits.
+
+    `groups`: an index of the cursor's candidates, where the expression asks the same of nodes in
+    any group; without it, that is found out by trying.
+    """
+    gang = _Gang(request, cursor, probe, groups if probe is None else None)
+    if existing_first:
+        found = gang.fewest_opened()
+    else:
+        found = gang.first(cursor.openings(request.units, request.per_node))
+    if found is not None:
+        return found.plan()
+    return Plan((), 0, gang.misses(existing_first)) if explain else NOTHING
+
+
+class _Gang:
+    """One request on its way to a candidate."""
+
+    def __init__(
+        self, request: Request, cursor: Cursor, probe: Probe | None, groups: Groups | None
+    ) -> None:
+        self.request = request
+        self.cursor = cursor
+        self.probe = probe
+        self.groups = groups
+        # by number of the candidate: how many units it takes, and searches that took those
+        self.takes: dict[int, int] = {}
+        self.tried: dict[int, Search] = {}
+        # by number of the family, and of the candidate: units that nodes take that are there; None
+        # where only trying can tell
+        self.partly: dict[int, dict[int, int | None]] = {}
+
+    def fewest_opened(self) -> Search | None:
+        """On nodes that are there; else in a group in use; else in the first group."""
+        units = self.request.units
+        for index, _ in self.cursor.in_use():
+            there = self._units_there(index)
+            if there is not None and there < units:
+                self._note(index, there)
+            elif self.probe is not None or there or self.cursor.find(index)[0] >= 0:
+                search = self._new_search()
+                search.use(index)
+                if not search.left:
+                    return search
+                search.abandon()
+                self._note(index, None if search.units else 0)
+        if self.groups is not None:
+            alike = [family.members for family in self.groups.families]
+        else:
+            alike = families(self.cursor.candidates)
+        for number in self._in_order(alike):
+            members = alike[number]
+            if len(members) == 1:
+                found = self.first(members)
+            elif self.groups is not None and self.groups.families[number].even:
+                found = self._by_room(self.groups.families[number], self.partly.get(number, {}))
+            else:
+                found = self._by_trying(members)
+            if found is not None:
+                return found
+        return None
+
+    def _note(self, index: int, there: int | None) -> None:
+        """So many units, and not all, are taken by nodes of a candidate that are there."""
+        if there != 0 and self.groups is not None:
+            self.partly.setdefault(self.groups.number[index], {})[index] = there
+
+    def _units_there(self, index: int) -> int | None:
+        """How many units the nodes of a placement group take that are there; None where only
+        trying can tell."""
+        groups, cursor, per_node = self.groups, self.cursor, self.request.per_node
+        if groups is None or not groups.is_counted(index):
+            return None
+        units, seen = 0, cursor.fits
+        for shape, nodes in cursor.candidates[index].census().items():
+            fit = seen.get(shape)
+            if fit is None:
+                fit = cursor.meet(index, shape)
+            if isinstance(fit, Fit):
+                if shape is None or shape.dormant:
+                    return None  # whether it can be used is for the limits to say
+                units += nodes * (fit.count if fit.count < per_node else per_node)
+        if not units and cursor.monotone:
+            cursor.exhaust(index)
+        return units
+
+    def _in_order(self, members: Sequence[Sequence[int]]) -> Sequence[int]:
+        """The numbers of families in the order in which they are asked for new nodes."""
+        if not self.cursor.orders_by_need:
+            return range(len(members))
+        order = self.cursor.openings(self.request.units, self.request.per_node)
+        place = {index: i for i, index in enumerate(order)}
+        return sorted(range(len(members)), key=lambda number: place[members[number][0]])
+
+    def _each(self, index: int) -> int:
+        """How many units a new node of a candidate takes."""
+        fit = self.cursor.opening(index)
+        return min(fit.count, self.request.per_node) if isinstance(fit, Fit) else 0
+
+    def _new_search(self) -> Search:
+        return Search(self.request, self.cursor, self.probe)
+
+    def first(self, indices: Sequence[int]) -> Search | None:
+        """The first of some candidates that takes all."""
+        for index in indices:
+            if self.probe is None and not self._may_hold(index):
+                continue
+            search = self._try(index)
+            if not search.left:
+                return search
+            search.abandon()
+        return None
+
+    def _may_hold(self, index: int) -> bool:
+        """Whether a candidate may hold all that is wanted: it has nodes with room, or the limits
+        allow enough new ones."""
+        if self.cursor.may_use(index):
+            return True
+        each = self._each(index)
+        nodes = -(-self.request.units // each) if each else NO_LIMIT
+        return each > 0 and self.cursor.candidates[index].has_room_for(nodes)
+
+    def _try(self, index: int) -> Search:
+        """As much as one candidate takes."""
+        search = self.tried[index] = self._new_search()
+        search.use(index)
+        search.open(index)
+        self.takes[index] = search.units
+        return search
+
+    def _by_trying(self, members: Sequence[int]) -> Search | None:
+        """The group of a family to take, each of them tried."""
+        candidates = self.cursor.candidates
+        best: tuple[int, int] | None = None
+        for index in members:
+            if candidates[index].is_in_use:
+                search = self._try(index)
+                search.abandon()
+                if not search.left and (best is None or search.opened < best[0]):
+                    best = (search.opened, index)
+        if best is not None:
+            search = self._try(best[1])
+            if not search.left:
+                return search
+            search.abandon()  # a custom constraint changed its mind
+        return self.first([index for index in members if not candidates[index].is_in_use])
+
+    def _by_room(self, family: Family, partly: dict[int, int | None]) -> Search | None:
+        """The group of a family to take, found in the index, but for those with nodes that have
+        room."""
+        units, each = self.request.units, self._each(family.members[0])
+        nodes = -(-units // each) if each else NO_LIMIT
+        best: tuple[int, int] | None = None
+        for index, there in partly.items():
+            if there is None:
+                search = self._try(index)
+                needed, has_room = search.opened, not search.left
+            else:
+                needed = -(-(units - there) // each) if each else NO_LIMIT
+                has_room = each > 0 and self.cursor.candidates[index].has_room_for(needed)
+            if has_room and (best is None or (needed, index) < best):
+                best = (needed, index)
+        vacant = family.first_with_room(nodes, in_use=True)
+        if best is not None and (vacant is None or best <= (nodes, vacant)):
+            return self._try(best[1])
+        if vacant is None:
+            vacant = family.first_with_room(nodes, in_use=False)
+        if vacant is None:
+            return None
+        # nodes with room were looked for before, and the limits allow this
+        search = self._new_search()
+        search.open_so_many(vacant, nodes)
+        return search
+
+    # -- how close it came
+
+    def misses(self, existing_first: bool) -> Sequence[tuple[Candidate, Reject]]:
+        """Every candidate with how much of the request fits, those that take most first, or (bucket
+        by bucket) in their order.
+
+        Of each family the closest says what kept the rest out; the others are worked out when
+        somebody reads them, from what they were.
+        """
+        found: list[_Miss] = []
+        later: list[Callable[[], list[_Miss]]] = []
+        groups = self.groups
+        if groups is None:
+            every = range(len(self.cursor.candidates))
+            found = [self._miss(index, existing_first) for index in every]
+        else:
+            for number, family in enumerate(groups.families):
+                if len(family.members) == 1 or not family.even:
+                    found.extend(self._miss(index, existing_first) for index in family.members)
+                    continue
+                closest, others = self._closest_by_room(family, self.partly.get(number, {}))
+                found.append(self._miss(closest, existing_first))
+                later.append(others)
+        candidates, request = self.cursor.candidates, self.request
+        unit = "nodes" if request.per_node == 1 else "slots"
+
+        def said() -> list[tuple[Candidate, Reject]]:
+            misses = [*found, *(miss for others in later for miss in others())]
+            misses.sort(key=lambda miss: (-miss.units if existing_first else 0, miss.number))
+            return [
+                (
+                    candidates[miss.number],
+                    Reject("GangTooLarge", request.units, miss.units, unit, miss.why),
+                )
+                for miss in misses
+            ]
+
+        return _Later(said)
+
+    def _miss(self, index: int, existing_first: bool) -> _Miss:
+        # what needed no trying to find a place is tried to say how close it came
+        search = self.tried.get(index)
+        if search is None:
+            search = self._try(index)
+            search.abandon()
+        said = search.rejects(existing_first, (index,))
+        return _Miss(search.units, index, f": {said[-1][1].explain()}" if said else "")
+
+    def _closest_by_room(
+        self, family: Family, partly: dict[int, int | None]
+    ) -> tuple[int, Callable[[], list[_Miss]]]:
+        """The member of a family that takes most, and the others. `partly`: what their nodes take
+        that are there."""
+        members, units, rooms = family.members, self.request.units, family.rooms()
+        each = self._each(members[0])
+        counted = {
+            index: min(units, (partly.get(index) or 0) + room * each)
+            for index, room in zip(members, rooms, strict=True)
+        }
+        counted.update({index: self.takes[index] for index in members if index in self.takes})
+        closest = max(members, key=lambda index: (counted[index], -index))
+
+        def others() -> list[_Miss]:
+            return [_Miss(counted[index], index, "") for index in members if index != closest]
+
+        return closest, others
+
+
+class _Miss(NamedTuple):
+    """How many units a candidate takes, its number, and what keeps the rest out."""
+
+    units: int
+    number: int
+    why: str
+
+
+class _Later(Sequence[tuple[Candidate, Reject]]):
+    """Refusals that are made when they are first read."""
+
+    __slots__ = ("_made", "_make")
+
+    def __init__(self, make: Callable[[], list[tuple[Candidate, Reject]]]) -> None:
+        self._make = make
+        self._made: list[tuple[Candidate, Reject]] | None = None
+
+    def _all(self) -> list[tuple[Candidate, Reject]]:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[Candidate, Reject]: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[tuple[Candidate, Reject]]: ...
+
+    def __getitem__(self, index: int | slice) -> object:
+        return self._all()[index]
+
+
+def families(candidates: Sequence[Candidate]) -> list[tuple[int, ...]]:
+    """The numbers of candidates by family, families in the order of their first members. A candidate that is in no placement
+    group, or stands for machines that cannot be ordered, is alone."""
+    found: dict[object, list[int]] = {}
+    for index, candidate in enumerate(candidates):
+        found.setdefault(_family_of(candidate), []).append(index)
+    return [tuple(members) for members in found.values()]
+
+
+def _family_of(candidate: Candidate) -> object:
+    properties = candidate.bucket_shape.template.properties
+    if candidate.artificial or not properties.get(_GROUP):
+        return candidate
+    return properties.get("nodearray"), properties.get("vm_size")
+
+
+class Family:
+    """Candidates that differ in placement group alone, with the room that each has under the limits that are its own.
+
+    `members`: their numbers, in the order in which they are asked. `even`: a new node of one is like a new node of any
+    other, but for the group.
+    """
+
+    __slots__ = ("_candidates", "_own", "_rooms", "_unused", "_used", "even", "members", "shared")
+
+    def __init__(self, members: tuple[int, ...], candidates: Sequence[Candidate]) -> None:
+        self.members = members
+        self._candidates = [candidates[index] for index in members]
+        common = set(self._candidates[0].limits).intersection(*(s.limits for s in self._candidates))
+        self.shared = tuple(a for a in self._candidates[0].limits if a in common)
+        self._own = [tuple(a for a in s.limits if a not in common) for s in self._candidates]
+        self.even = _are_alike(self._candidates)
+        self._used, self._unused = Row(len(members)), Row(len(members))
+        # with the room that they share
+        self._rooms: tuple[int, Sequence[int]] | None = None
+        for place in range(len(members)):
+            self.look(place)
+
+    def own_limits(self, place: int) -> tuple[Limit, ...]:
+        """The limits of one member alone."""
+        return self._own[place]
+
+    def look(self, place: int) -> None:
+        """A member, or one of its limits, has changed. Cost: its limits, and the logarithm of the members."""
+        candidate = self._candidates[place]
+        room = room_under(self._own[place], candidate.cores)
+        in_use = candidate.is_in_use
+        self._rooms = None
+        self._used.set(place, room if in_use else -1)
+        self._unused.set(place, -1 if in_use else room)
+
+    def first_with_room(self, nodes: int, in_use: bool) -> int | None:
+        """The number of the first member, in use or not, whose limits allow so many more nodes."""
+        cores = self._candidates[0].cores
+        if room_under(self.shared, cores) < nodes:
+            return None
+        rooms = self._used if in_use else self._unused
+        place = rooms.first(nodes, 0)
+        # nodes promised elsewhere are not in the index
+        while place >= 0 and self._candidates[place].reserved:
+            if self._candidates[place].has_room_for(nodes):
+                break
+            place = rooms.first(nodes, place + 1)
+        return self.members[place] if place >= 0 else None
+
+    def rooms(self) -> Sequence[int]:
+        """How many more nodes the limits allow each member, in order, counting those promised elsewhere as free. Cost: none
+        where nothing has changed since the last time."""
+        cores = self._candidates[0].cores
+        shared = room_under(self.shared, cores)
+        if self._rooms is None or self._rooms[0] != shared:
+            own = map(max, self._used.all(), self._unused.all())
+            self._rooms = shared, [room if room < shared else shared for room in own]
+        return self._rooms[1]
+
+
+def _are_alike(candidates: Sequence[Candidate]) -> bool:
+    first = candidates[0].new_shape
+    expected = {**first.template.properties, _GROUP: None}
+    return all(
+        (candidate.cores, candidate.since_failure)
+        == (candidates[0].cores, candidates[0].since_failure)
+        and candidate.new_shape.free == first.free
+        and candidate.new_shape.units == first.units
+        and (candidate.new_shape.vacant, candidate.new_shape.closed) == (first.vacant, first.closed)
+        and {**candidate.new_shape.template.properties, _GROUP: None} == expected
+        for candidate in candidates
+    )
+
+
+class Groups:
+    """The families of some candidates, kept up with what happens to them. Cost of `catch_up`: what is new in the journal."""
+
+    __slots__ = (
+        "_counts",
+        "_even",
+        "_holders",
+        "_journal",
+        "_places",
+        "_read",
+        "candidates",
+        "families",
+        "number",
+    )
+
+    def __init__(self, candidates: Sequence[Candidate], journal: Journal) -> None:
+        self.candidates = candidates
+        self.families: list[Family] = []
+        # by number of a candidate: that of its family
+        self.number = [0] * len(candidates)
+        self._journal = journal
+        self._places: dict[Candidate, tuple[Family, int]] = {}
+        self._holders: dict[Limit, list[tuple[Family, int]]] = {}
+        self._even: dict[Expr, bool] = {}
+        for members in families(candidates):
+            family = Family(members, candidates)
+            for index in members:
+                self.number[index] = len(self.families)
+            # who is alone is tried, and needs no index
+            for place, index in enumerate(members if len(members) > 1 else ()):
+                self._places[candidates[index]] = (family, place)
+                for limit in family.own_limits(place):
+                    self._holders.setdefault(limit, []).append((family, place))
+                    limit.told = journal.charged
+            self.families.append(family)
+        self._read = (len(journal.added), len(journal.reshaped), len(journal.charged))
+        self._counts = layers.is_on("census")
+
+    def catch_up(self) -> None:
+        """Take into limit what has happened to the candidates since the last time."""
+        journal, (added, reshaped, charged) = self._journal, self._read
+        now = (len(journal.added), len(journal.reshaped), len(journal.charged))
+        if now == self._read:
+            return
+        self._read = now
+        changed: set[tuple[Family, int]] = set()
+        for limit in journal.charged[charged:]:
+            changed.update(self._holders.get(limit, ()))
+        written = [candidate for candidate, _ in journal.reshaped[reshaped:]]
+        for candidate in (*journal.added[added:], *written):
+            found = self._places.get(candidate)
+            if found is not None:
+                changed.add(found)
+        for family, place in changed:
+            family.look(place)
+
+    def is_counted(self, index: int) -> bool:
+        """Whether the nodes of a candidate, by its number, are counted by shape: it is one of
+        several placement groups, which are small."""
+        return self._counts and len(self.families[self.number[index]].members) > 1
+
+    def treats_alike(self, expr: Expr) -> bool:
+        """Whether an expression that the candidates meet asks the same of nodes in any placement group."""
+        found = self._even.get(expr)
+        if found is None:
+            found = self._even[expr] = all(
+                isinstance(part, (InPlacementGroup, PropertyIs))
+                or f"node.{_GROUP}" not in part.reads
+                for part in conditions(expr)
+            )
+        return found

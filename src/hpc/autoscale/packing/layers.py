@@ -1,0 +1,31 @@
+"""Switches for what the engine has for speed alone, so that each can be measured by leaving it out.
+
+A plan is the same with and without. `make bench BENCH_ARGS="--without LAYER"` sets them; nothing
+else does. They are read when a planner is made, or a constraint is compiled.
+"""
+
+from __future__ import annotations
+
+LAYERS = {
+    "one-slot": "a request for one slot is planned by its cursor, in few steps",
+    "groups": "the placement group of a gang is found in an index of their rooms",
+    "census": "how much of a gang existing nodes take is counted by shape, group by group",
+    "quick": "constraints of one resource each are compiled without constraint objects",
+}
+"""The layers, with what each does."""
+
+_off: set[str] = set()
+
+
+def is_on(layer: str) -> bool:
+    """Whether a layer is in use; KeyError for what is none."""
+    return bool(LAYERS[layer]) and layer not in _off
+
+
+def leave_out(*layers: str) -> None:
+    """Leave some layers out from now on, and use all others. KeyError for what is none."""
+    unknown = [layer for layer in layers if layer not in LAYERS]
+    if unknown:
+        raise KeyError(f"expected some of {', '.join(LAYERS)}, found {', '.join(unknown)}")
+    _off.clear()
+    _off.update(layers)
