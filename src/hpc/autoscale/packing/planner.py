@@ -54,6 +54,8 @@ class Planner:
         self._rankings: dict[Expr, Ranking] = {}
         self._survey: Survey | None = None
         self._cursors: dict[Expr, Cursor] = {}
+        # one tuple for equal ones, so that whatever is kept for them is found without hashing them
+        self._tuples: dict[tuple[Candidate, ...], tuple[Candidate, ...]] = {}
         # what callers note of their demands: the cursor of each, None where the engine alone cannot
         # answer, what was made for people of those that nothing was found for, and of cursors
         self.by_demand: dict[object, Cursor | None] = {}
@@ -78,6 +80,7 @@ class Planner:
         self._arrangement = None
         self._rankings.clear()
         self._cursors.clear()
+        self._tuples.clear()
         self.forget_demands()
         self._groups.clear()
         self._journal.clear()
@@ -131,6 +134,7 @@ class Planner:
             candidates = self._surveyed().serving(expr, meeting)
             found = self.nowhere
             if candidates:
+                candidates = self._tuples.setdefault(candidates, candidates)
                 found = Cursor(expr, candidates, self._journal, self._arranged().by_need)
             self._cursors[expr] = found
         return found
@@ -199,7 +203,6 @@ class Planner:
         expression does not ask the same of nodes in each."""
         if not self._has_groups or self._cursors.get(cursor.expr) is not cursor:
             return None
-        # most expressions have one tuple of candidates, which takes long to hash
         found = self._groups.get(id(cursor.candidates))
         if found is None:
             found = Groups(cursor.candidates, self._journal)
