@@ -39,7 +39,7 @@ class Task(TypedDict):
     that knows the jobs' texts by then. `scheduler_nodes`: the calculator is also given the nodes as the scheduler sees
     them. `config`: added to the configuration. `check`: the plan is checked from first principles, see `check_plan`.
     `prices`: those of the workload are the user's own, and what the plan costs is reported. `turns`: of the calibration
-    loop.
+    loop. `without`: layers of speed that are left out, see `hpc.autoscale.packing.layers`.
     """
 
     kind: str
@@ -54,6 +54,7 @@ class Task(TypedDict):
     check: NotRequired[bool]
     prices: NotRequired[bool]
     turns: NotRequired[int]
+    without: NotRequired[Sequence[str]]
 
 
 Seconds = dict[str, float]
@@ -195,6 +196,11 @@ def measure(task: Task) -> dict[str, Any]:
     kept: list[Result] = []
     if task.get("keep_results"):
         register_result_handler(kept.append)
+    if task.get("without"):
+        # a checkout to compare with may have none
+        from hpc.autoscale.packing import layers
+
+        layers.leave_out(*task["without"])
     workload = make(task["workload"], **task.get("scale", {}))
     current = Pass(workload, task)
     before = _megabytes("VmRSS")

@@ -7,11 +7,13 @@ falls on all alike.
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from figures import CALCULATOR, Figure, all_figures, chosen
 from fresh import HERE, ROOT, MeasurementFailed, library_of, measured
+from hpc.autoscale.packing.layers import LAYERS
 from report import as_json, text, write_json
 from summary import Measured, verdicts
 
@@ -27,6 +29,9 @@ def parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[Figure]]:
     )
     parser.add_argument("--runs", type=int, help="how often each figure is measured (3; quick: 1)")
     parser.add_argument("--seed", type=int, help="of the workloads, in place of their own")
+    parser.add_argument(
+        "--without", default="", metavar="LAYERS", help=f"leave out some of {', '.join(LAYERS)}"
+    )
     parser.add_argument("--out", type=Path, help="JSON file (benchmarks/out/bench-<time>.json)")
     parser.add_argument(
         "--check", action="store_true", help="exit 1 when a target is not met or a plan is wrong"
@@ -38,6 +43,11 @@ def parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[Figure]]:
         figures = chosen(all_figures(options.quick, options.seed), names_in(options.only))
     except ValueError as error:
         parser.error(f"--only: {error}")
+    without = names_in(options.without)
+    if not set(without) <= set(LAYERS):
+        parser.error(f"--without: expected some of {', '.join(LAYERS)}, found {options.without}")
+    if without:
+        figures = [replace(each, task={**each.task, "without": without}) for each in figures]
     return options, figures
 
 

@@ -178,11 +178,11 @@ class Planner:
                 groups = self._groups_of(cursor) if probe is None else None
                 plan = plan_whole(request, cursor, self.existing_first, probe, groups, explain)
             else:
-                plan = self._plan_spread(Search(request, cursor, probe), explain)
+                plan = self._plan_spread(Search(request, cursor, probe, explain))
         self._journal.plan = plan
         return plan
 
-    def _plan_spread(self, search: Search, explain: bool) -> Plan:
+    def _plan_spread(self, search: Search) -> Plan:
         """A plan of what may lie on any candidates."""
         cursor, request, existing_first = search.cursor, search.request, self.existing_first
         if existing_first:
@@ -196,7 +196,7 @@ class Planner:
             search.open(index)
             if not search.left:
                 return search.plan()
-        return search.plan(search.rejects(existing_first) if explain else ())
+        return search.plan(search.rejects(existing_first))
 
     def _groups_of(self, cursor: Cursor) -> Groups | None:
         """The placement groups among the candidates of a cursor that is kept; None where its

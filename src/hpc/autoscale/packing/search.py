@@ -18,14 +18,20 @@ from hpc.autoscale.packing.shape import NodeShape
 
 
 class Search:
-    """The steps found so far for one request. Candidates go by their numbers in the cursor."""
+    """The steps found so far for one request. Candidates go by their numbers in the cursor.
 
-    __slots__ = ("_said", "cursor", "left", "probe", "request", "reservation", "steps")
+    `explain`: what keeps units out is noted, for `rejects`.
+    """
 
-    def __init__(self, request: Request, cursor: Cursor, probe: Probe | None) -> None:
+    __slots__ = ("_said", "cursor", "explain", "left", "probe", "request", "reservation", "steps")
+
+    def __init__(
+        self, request: Request, cursor: Cursor, probe: Probe | None = None, explain: bool = True
+    ) -> None:
         self.request = request
         self.cursor = cursor
         self.probe = probe
+        self.explain = explain
         self.left = request.units
         self.reservation = Reservation()
         self.steps: list[Step] = []
@@ -54,8 +60,8 @@ class Search:
 
     def rejects(self, existing_first: bool, indices: Sequence[int] | None = None) -> Refusals:
         """What keeps the rest out, in the order in which it was asked; nothing where there is no
-        rest. `indices`: of these candidates only."""
-        if not self.left:
+        rest, or nobody asked. `indices`: of these candidates only."""
+        if not self.left or not self.explain:
             return []
         asked = range(len(self.cursor.candidates)) if indices is None else indices
         if existing_first:
@@ -107,7 +113,8 @@ class Search:
                 return
             position, reject = cursor.find_next(index, end)
             why = why or reject
-        self._say(index, False, why or candidate.nodes_full())
+        if self.explain:
+            self._say(index, False, why or candidate.nodes_full())
 
     def _use_only(self, index: int, positions: Sequence[int] | Reject) -> None:
         """`use` for what only some nodes may take."""
@@ -140,17 +147,14 @@ class Search:
         candidate = self.cursor.candidates[index]
         if not self.left or candidate.artificial:
             return
-        if not self.reservation and candidate.is_still_full:
-            self._say(index, True, candidate.no_capacity(self.reservation))
-            return
         fit = self.cursor.opening(index)
         if not isinstance(fit, Fit):
             return
-        room = candidate.room(self.reservation)
+        room = 0 if candidate.is_still_full else candidate.room(self.reservation)
         needed = self._most_nodes(fit)
         if room > 0:
             self.open_so_many(index, min(room, needed))
-        if self.left and room < needed:
+        if self.left and room < needed and self.explain:
             self._say(index, True, candidate.no_capacity(self.reservation))
 
     def open_so_many(self, index: int, nodes: int) -> None:
