@@ -95,8 +95,7 @@ class CeleryDriver(SchedulerDriver):
         """Nothing to prepare: Celery needs no knowledge of nodes."""
 
     def preprocess_config(self, config: dict[str, Any]) -> dict[str, Any]:
-        """Check the section `celery`; a node has a slot per vCPU where the configuration says
-        nothing else."""
+        """Check the section `celery`; give nodes a slot per vCPU unless the configuration does."""
         settings = Settings.read(config.get("celery"))
         self._registry.answer_time = settings.answer_time
         self._registry.patience = settings.worker_timeout
@@ -104,8 +103,10 @@ class CeleryDriver(SchedulerDriver):
         return {**config, "default_resources": [*config.get("default_resources", []), slots]}
 
     def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
-        """Workers first, then queues: a task that is fetched in between is missed once, rather than
-        counted twice."""
+        """Read workers first, then queues.
+
+        So a task that is fetched in between is missed once, and not counted twice.
+        """
         needs = Settings.read(config.get("celery")).queues
         with messages.connected(self._app) as connection:
             workers = self._registry.call(connection)
@@ -146,8 +147,10 @@ class CeleryDriver(SchedulerDriver):
         self._listed = listed | (self._listed & known)
 
     def _everybody_answers(self, workers: Iterable[Worker]) -> bool:
-        """Whether nobody can hold a task without our knowing: neither a silent worker nor one that
-        is still to come."""
+        """Whether every worker that may hold a task has answered.
+
+        False while a worker is silent, and while a ready node has no worker yet.
+        """
         over = clock.time() - self._registry.patience
         awaited = any(since > over for since in self._unanswered.values())
         return not awaited and all(worker.heard for worker in workers)
@@ -157,8 +160,7 @@ class CeleryDriver(SchedulerDriver):
     def add_nodes_to_cluster(
         self, nodes: list[Node], include_permanent: bool = False
     ) -> list[Node]:
-        """A worker joins by itself; one that was drained, and whose node got work now, is called
-        back."""
+        """Call back drained workers whose nodes have got work; other workers join by themselves."""
         found = [(node, worker) for node, worker in self._registry.of(nodes) if worker.heard]
         wanted = [w for node, w in found if w.draining and node.assignments - w.held]
         if wanted:
@@ -171,8 +173,10 @@ class CeleryDriver(SchedulerDriver):
         return nodes
 
     def handle_draining(self, nodes: list[Node]) -> list[Node]:
-        """Stop these workers from fetching; a node may go when its worker answers that it has
-        nothing left."""
+        """Stop these workers from fetching tasks.
+
+        A node may be deleted when its worker answers that it has no task left.
+        """
         found = [(node, worker) for node, worker in self._registry.of(nodes) if worker.heard]
         if not found:
             return []
@@ -182,14 +186,14 @@ class CeleryDriver(SchedulerDriver):
         return [node for node, worker in found if worker.hostname in empty]
 
     def handle_boot_timeout(self, nodes: list[Node]) -> list[Node]:
-        """All may go but those whose worker is at work already."""
+        """All nodes given may be deleted but those whose worker is at work already."""
         return self._without_tasks(nodes)
 
     def handle_failed_nodes(self, nodes: list[Node]) -> list[Node]:
-        """All may go but those whose worker is at work all the same.
+        """All nodes given may be deleted but those whose worker is at work all the same.
 
-        A worker that is silent on a node that failed is gone. It is forgotten, so from the next
-        pass on its tasks no longer speak for the node.
+        A worker that is silent on a failed node is gone. It is forgotten, so from the next pass on
+        its tasks no longer count as work of the node.
         """
         for _, worker in self._registry.of(nodes):
             if not worker.heard:
@@ -197,8 +201,9 @@ class CeleryDriver(SchedulerDriver):
         return self._without_tasks(nodes)
 
     def handle_post_delete(self, nodes: list[Node]) -> list[Node]:
-        """Listen no more to the workers of these nodes, which may still answer while they shut
-        down."""
+        """Ignore from now on the workers of these nodes, which may still answer while they shut
+        down.
+        """
         self._registry.dismiss(nodes)
         return nodes
 
@@ -209,7 +214,7 @@ class CeleryDriver(SchedulerDriver):
 
 @cache
 def lasting_driver() -> CeleryDriver:
-    """The driver of this process, in every pass the same one: its registry must outlive a pass.
+    """The driver of this process, the same one in every pass, so that it keeps its workers.
 
     autoscale.json names this function, because `azscale` makes a driver for each pass where a class
     is named.
@@ -225,7 +230,7 @@ def new_job(queue: str, needs: Any, waiting: int) -> Job:
 
 
 def new_scheduler_node(worker: Worker) -> SchedulerNode:
-    """A worker as a node: what it holds is assigned to it and takes its slots."""
+    """A worker as a node: its tasks are assigned to it and take its slots."""
     resources: dict[str, Any] = {"slots": worker.slots}
     if worker.node_id:
         resources["ccnodeid"] = worker.node_id

@@ -27,14 +27,15 @@ _TRANSPORT_OPTIONS = {
 
 
 class BrokerError(AutoscaleError):
-    """The broker did not answer, or not as expected. How much work there is, is then unknown: not
-    none."""
+    """The broker did not answer, or not as expected, so it is unknown how much work there is."""
 
 
 @contextmanager
 def connected(app: Celery) -> Iterator[Any]:
-    """A connection to the app's broker that does not retry for ever; whatever goes wrong on it is a
-    BrokerError."""
+    """A connection to the app's broker that does not retry for ever.
+
+    Everything that goes wrong on it is a BrokerError.
+    """
     connection = app.connection_for_read(connect_timeout=_CONNECT_TIMEOUT)
     limits = _TRANSPORT_OPTIONS.get(connection.transport.driver_type, {})
     connection.transport_options = {**limits, **connection.transport_options}

@@ -50,7 +50,7 @@ class NodeTask(Task):  # type: ignore[misc]
         return bool((self.request.delivery_info or {}).get("redelivered"))
 
     def receipt(self, value: int) -> Receipt:
-        """What the task returns."""
+        """The return value of the task, with where it ran."""
         return {
             "task_id": self.request.id,
             "node_id": node_id(),

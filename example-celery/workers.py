@@ -1,5 +1,4 @@
-"""The workers as the driver sees them: who answered, who did so earlier and is silent now, and
-since when.
+"""The workers as the driver knows them: which answered, and which have been silent since when.
 
 Silence is not idleness. A worker that does not answer may be running somebody's task, so it counts
 as busy until it has been silent for `patience` seconds; only then is it given up. This is
@@ -20,12 +19,12 @@ from hpc.autoscale.node.node import Node
 
 @dataclass(frozen=True)
 class Worker:
-    """What a worker said. `held` are the tasks that it fetched and has not finished; `queues` those
-    it takes from.
+    """What a worker said of itself.
 
-    `names` are Celery's, one each for the workers of a host where several run. `home_queues` are
-    the queues that it was started for: it is draining when it has left them. A worker that is not
-    `heard` answered an earlier call, and all of this is what it said then.
+    `held` are the tasks that it fetched and has not finished; `queues` those that it takes tasks
+    from. `names` are Celery's, one each for the workers of a host where several run. `home_queues`
+    are the queues that it was started for: it is draining when it has left them. With `heard` False
+    it did not answer the last call, and all of this is what it said before.
     """
 
     hostname: str
@@ -60,8 +59,10 @@ class WorkerRegistry:
         self._dismissed: dict[str, float] = {}
 
     def call(self, connection: Any) -> list[Worker]:
-        """Ask every worker for its census, waiting `answer_time` seconds; the silent ones are in
-        the list as well."""
+        """Ask every worker for its census, for `answer_time` seconds; returns all workers.
+
+        Those that did not answer are among them.
+        """
         over = clock.time() - self.patience
         self._dismissed = {node: last for node, last in self._dismissed.items() if last > over}
         answers = self._ask(connection, None)
@@ -78,8 +79,11 @@ class WorkerRegistry:
         return sorted(self._workers.values(), key=lambda worker: worker.hostname)
 
     def of(self, nodes: Iterable[Node]) -> list[tuple[Node, Worker]]:
-        """Nodes with the worker that is known of each: by the node's id where the worker knows it,
-        else by hostname."""
+        """Nodes with their workers: by the id of the node where the worker knows it, or by host
+        name.
+
+        Nodes without a known worker are left out.
+        """
         by_id = {worker.node_id: worker for worker in self._workers.values() if worker.node_id}
         found = []
         for node in nodes:
@@ -89,7 +93,7 @@ class WorkerRegistry:
         return found
 
     def drain(self, connection: Any, workers: Collection[Worker]) -> list[Worker]:
-        """Tell workers to fetch no more; what those that answered then say about themselves."""
+        """Tell workers to fetch no more tasks; returns the census of those that answered then."""
         for queue in sorted({queue for worker in workers for queue in worker.queues}):
             self._tell(
                 connection, "cancel_consumer", queue, [w for w in workers if queue in w.queues]
@@ -107,13 +111,12 @@ class WorkerRegistry:
             self._workers[worker.hostname] = replace(worker, queues=worker.home_queues)
 
     def forget(self, worker: Worker) -> None:
-        """No longer count on a worker; should it answer again, it is back."""
+        """Forget a worker. When it answers again it is known again."""
         self._workers.pop(worker.hostname, None)
         self._silent_since.pop(worker.hostname, None)
 
     def dismiss(self, nodes: Iterable[Node]) -> None:
-        """Forget the workers of deleted nodes, and do not listen to what they say while they shut
-        down."""
+        """Forget the workers of deleted nodes, and ignore what they say while they shut down."""
         gone = list(nodes)
         for _, worker in self.of(gone):
             self.forget(worker)
@@ -128,8 +131,10 @@ class WorkerRegistry:
         self.forget(known)
 
     def _ask(self, connection: Any, workers: Collection[Worker] | None) -> dict[str, Worker]:
-        """The census of all workers, or of some: then the wait ends as soon as these have
-        answered."""
+        """The census of all workers, or of some.
+
+        Of some workers, waiting ends as soon as these have answered.
+        """
         names = None if workers is None else names_of(workers)
         replies = self._app.control.broadcast(
             "census",
@@ -146,7 +151,7 @@ class WorkerRegistry:
         return {worker.hostname: worker for worker in found}
 
     def _is_wanted(self, worker: Worker) -> bool:
-        """Whether this is not from a node that was deleted."""
+        """Whether the worker is not on a node that was deleted."""
         if worker.node_id not in self._dismissed:
             return True
         self._dismissed[worker.node_id] = clock.time()
@@ -162,7 +167,7 @@ class WorkerRegistry:
 
 
 def node_id(node: Node) -> str:
-    """CycleCloud's id of a node; empty for a node of somebody else."""
+    """CycleCloud's id of a node; empty for a node that is not CycleCloud's."""
     return node.delayed_node_id.node_id or ""
 
 
@@ -172,8 +177,10 @@ def names_of(workers: Iterable[Worker]) -> list[str]:
 
 
 def read_census(name: str, said: Mapping[str, Any]) -> Worker | None:
-    """A worker from its answer; None when it is no census (a worker without the command says so
-    with an error)."""
+    """A worker made of its answer; None when the answer is no census.
+
+    A worker without the command answers with an error.
+    """
     try:
         return Worker(
             hostname=name.partition("@")[2].split(".")[0].lower(),
@@ -190,7 +197,7 @@ def read_census(name: str, said: Mapping[str, Any]) -> Worker | None:
 
 
 def merged(workers: Iterable[Worker]) -> list[Worker]:
-    """One per host, which holds what any of its workers holds.
+    """One worker for each host, which holds the tasks of all workers of that host.
 
     The same name twice is a worker that takes over from another one; its slots count once.
     """

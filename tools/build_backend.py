@@ -51,7 +51,7 @@ LEFT_OUT = (".*", "__pycache__", "*.egg-info", "*.py[cod]", "*.db", "build", "di
 
 @dataclass(frozen=True)
 class Project:
-    """A source tree, and what its pyproject.toml says or is to say."""
+    """A source tree, with what its pyproject.toml says, or is to say."""
 
     root: Path = ROOT
     pyproject: str = field(default_factory=lambda: (ROOT / "pyproject.toml").read_text("utf-8"))
@@ -76,7 +76,7 @@ class Project:
 
     @property
     def stem(self) -> str:
-        """How the names of its files begin."""
+        """The beginning of the names of the files that are built."""
         return f"{self.name.replace('-', '_')}-{self.version}"
 
     def sources(self) -> Iterator[tuple[str, bytes, int]]:
@@ -134,8 +134,10 @@ class Project:
 
 
 def files_below(root: Path, names: tuple[str, ...]) -> Iterator[Path]:
-    """The files of these names and below them, in order. FileNotFoundError when one is not
-    there."""
+    """The files of these names, and the files below directories of these names, in order.
+
+    FileNotFoundError when one does not exist.
+    """
     for name in sorted(names):
         path = root / name
         if path.is_dir():
@@ -186,7 +188,7 @@ def write_wheel(project: Project, directory: Path, contents: Mapping[str, bytes]
 
 @contextmanager
 def writing(target: Path) -> Iterator[BinaryIO]:
-    """A file to write to, which gets its name once it is whole."""
+    """A context with a file to write to, which gets its name when it is complete."""
     target.parent.mkdir(parents=True, exist_ok=True)
     unfinished = target.with_name(f".{target.name}.{os.getpid()}")
     try:
@@ -198,24 +200,22 @@ def writing(target: Path) -> Iterator[BinaryIO]:
 
 
 def digest(contents: bytes) -> str:
-    """As lists of installed files have it."""
+    """The digest of contents, as lists of installed files have it."""
     found = hashlib.sha256(contents).digest()
     return base64.urlsafe_b64encode(found).decode().rstrip("=")
 
 
 def built_at() -> int:
-    """The time that built files bear: SOURCE_DATE_EPOCH, for builds that can be repeated, or
-    now."""
+    """The time that built files have: SOURCE_DATE_EPOCH, or now."""
     said = os.environ.get("SOURCE_DATE_EPOCH")
     return int(time.time()) if said is None else max(int(said), 315_532_800)  # zip begins in 1980
 
 
 def refuse_both(project: Project) -> None:
-    """End with a message when the library is there under its other name, in the environment that
-    pip installs into.
+    """End with a message when the library is installed under its other name where pip installs.
 
     pip builds with the interpreter of that environment, and hides its packages but not its paths. A
-    wheel runs nothing when it is installed; of that, the first import tells
+    wheel runs nothing when it is installed; there the first import finds out
     (`hpc.autoscale.installation`).
     """
     if (
@@ -254,7 +254,7 @@ def build_wheel(
 def build_editable(
     wheel_directory: str, config_settings: object = None, metadata_directory: str | None = None
 ) -> str:
-    """Make a wheel that has Python import from this tree."""
+    """Make a wheel through which Python imports from this tree."""
     project = Project()
     refuse_both(project)
     link = {f"__editable__.{project.stem}.pth": f"{project.root / 'src'}\n".encode()}
@@ -264,7 +264,7 @@ def build_editable(
 def prepare_metadata_for_build_wheel(
     metadata_directory: str, config_settings: object = None
 ) -> str:
-    """Write what a resolver needs to know, without building."""
+    """Write the metadata that a resolver needs, without building."""
     project = Project()
     for name, contents in project.dist_info().items():
         path = Path(metadata_directory, name)
@@ -277,8 +277,10 @@ prepare_metadata_for_build_editable = prepare_metadata_for_build_wheel
 
 
 def main(kinds: list[str]) -> int:
-    """Build what the arguments name, `sdist` and `wheel`, in dist/, and say what was built; the
-    exit code."""
+    """Build the kinds of distribution that the arguments name, `sdist` and `wheel`, in dist/.
+
+    The names of the files are printed. The result is the exit code.
+    """
     project = Project()
     directory = project.root / "dist"
     for kind in kinds:

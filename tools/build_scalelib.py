@@ -25,7 +25,7 @@ ALSO_NEEDED = ("chardet>=3.0.2,<6", "six>=1.16")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Build and say what was built; the exit code."""
+    """Build, and print what was built; the result is the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("directory", nargs="?", default="dist", type=Path)
     directory = parser.parse_args(argv).directory
@@ -39,10 +39,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def renamed(pyproject: str) -> str:
-    """pyproject.toml with the other name, also in the extras that are made of other extras, and
-    with what else it needs.
+    """pyproject.toml with the other name, and with the other things that this needs.
 
-    ValueError when a line that is to be changed is not there.
+    The name is changed also in the extras that are made of other extras. ValueError when a line
+    that is to be changed is not there.
     """
     also = "".join(f'    "{need}",\n' for need in ALSO_NEEDED)
     for before, after in (

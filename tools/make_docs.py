@@ -1,9 +1,8 @@
-"""Writes the tables of README.md and docs/ anew from the code: `python tools/make_docs.py`, or
-`--check` to compare.
+"""Write the tables of README.md and docs/ anew from the code: `python tools/make_docs.py`.
 
-A table stands between `<!-- begin: NAME -->` and `<!-- end: NAME -->`; everything else in those
-files is written by hand. Each function of `TABLES` returns the text of one table. Called by people,
-by `make docs`, and by a test.
+With `--check` they are only compared. A table stands between `<!-- begin: NAME -->` and `<!-- end:
+NAME -->`; everything else in those files is written by hand. Each function of `TABLES` returns the
+text of one table. Called by people, by `make docs`, and by a test.
 """
 
 import argparse
@@ -93,8 +92,10 @@ def configuration_keys() -> str:
 def schema_keys(
     schema: Mapping[str, Any], path: str = ""
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Dotted paths and definitions of the keys that a JSON Schema describes, `*` for any name, `[]`
-    for any item."""
+    """The keys that a JSON Schema describes, as dotted paths with their definitions.
+
+    In a path `*` stands for any name and `[]` for any item.
+    """
     for part in (schema, schema.get("then") or {}):
         for key, section in part.get("properties", {}).items():
             yield f"{path}{key}", section
@@ -105,7 +106,7 @@ def schema_keys(
 
 
 def _meaning(section: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
-    """What a key is for, or at least what is expected there."""
+    """What a key is for, or else what type of value is expected."""
     kind = definitions.get(str(section.get("$ref", "")).rpartition("/")[2], {})
     expected = section.get("expected") or kind.get("expected", "")
     return str(section.get("description") or expected[:1].upper() + expected[1:]).replace(
@@ -162,23 +163,23 @@ def _differences(kept: bool) -> str:
 
 
 def _tests(paths: list[str]) -> str:
-    """The first test that pins a difference, and how many more do."""
+    """The first test that pins a difference, and the number of the others."""
     more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
     return f"`{paths[0]}`{more}"
 
 
 def differences() -> str:
-    """Where this library behaves otherwise than upstream on purpose."""
+    """The table of deliberate differences from upstream."""
     return _differences(kept=False)
 
 
 def kept_behaviour() -> str:
-    """What of upstream was looked at and kept."""
+    """The table of upstream behaviour that was examined and kept."""
     return _differences(kept=True)
 
 
 def figures() -> str:
-    """What the benchmarks measured last, as kept by `--figures`."""
+    """The table of what the benchmarks measured last; `--figures` keeps it."""
     kept = json.loads(FIGURES.read_text(encoding="utf-8"))
     rows = [
         (
@@ -223,7 +224,7 @@ def _amount(value: float | None) -> str:
 
 
 def keep_figures(path: Path) -> None:
-    """Keep what a JSON file of the benchmarks says, for `figures`. The single runs are left out."""
+    """Keep the figures in a JSON file of the benchmarks, without the single runs."""
     measured = json.loads(path.read_text(encoding="utf-8"))
     names = ("name", "cpu_ms", "scaled_ms", "at_most_ms", "peak_mb")
     done = [f for f in measured["figures"] if "cpu_ms" in f and not f["sweep"]]
@@ -283,7 +284,7 @@ def rendered(text: str, where: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write, or with --check only compare; exit code 1 when something differs."""
+    """Write, or with --check only compare; the exit code is 1 when something differs."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="change nothing, fail on differences")
     parser.add_argument(

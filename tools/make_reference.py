@@ -1,9 +1,9 @@
-"""Writes the reference of the published interface as HTML: `python tools/make_reference.py
-[DIRECTORY]`, build/api by default.
+"""Write the reference of the published interface as HTML.
 
-pdoc reads docstrings and types; what is public is said here: the modules of `MODULES`, and of each
-what it defines or hands out under its own name. Called by people, by `make docs`, and by a test.
-Exit code 1 when pdoc warns of anything.
+`python tools/make_reference.py [DIRECTORY]` writes to build/api by default. pdoc reads docstrings
+and types. What is public is said here: the modules of `MODULES`, and of each the names that it
+defines or exports. Called by people, by `make docs`, and by a test. The exit code is 1 when pdoc
+warns of anything.
 """
 
 import argparse
@@ -80,8 +80,7 @@ _OF_NO_INTEREST = r"Cannot determine where hpc\.autoscale\.[\w.]+\._[A-Z]\w*__\w
 
 @contextmanager
 def prepared() -> Iterator[list[ModuleType]]:
-    """The modules, for the time of a `with` block with an `__all__` that says what each hands out
-    and which are below it."""
+    """A context with the modules, each with an `__all__` of what it exports and has below it."""
     modules = [importlib.import_module(name) for name in MODULES]
     before = [vars(module).get("__all__") for module in modules]
     try:
@@ -112,15 +111,14 @@ def _below(module: ModuleType) -> list[str]:
 
 
 def _is_ours(thing: object) -> bool:
-    """Whether it is not merely handed on, as `hpclogging` does with what `logging` has."""
+    """Whether a thing is the library's, and not passed on from elsewhere, as in `hpclogging`."""
     if not (inspect.isclass(thing) or inspect.isroutine(thing)):
         return True
     return thing.__module__.startswith("hpc.")
 
 
 def _names_in(body: list[ast.stmt]) -> Iterator[str]:
-    """What a module defines, and what it imports under its own name for others (`from … import X as
-    X`)."""
+    """The names that a module defines, and those that it exports with `from … import X as X`."""
     for statement in body:
         if isinstance(statement, ast.If):
             yield from _names_in(statement.body)
@@ -148,7 +146,7 @@ def _makes_a_type_variable(statement: ast.Assign) -> bool:
 
 
 def build(directory: Path) -> list[str]:
-    """Write the reference; what pdoc had to say against it."""
+    """Write the reference; the result is pdoc's warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         warnings.filterwarnings("ignore", _OF_NO_INTEREST)
@@ -159,7 +157,7 @@ def build(directory: Path) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Build, and say where it is; exit code 1 when there was a warning."""
+    """Build, and print where the reference is; the exit code is 1 when there was a warning."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("directory", metavar="DIRECTORY", nargs="?", type=Path)
     directory = parser.parse_args(arguments).directory or USUAL_PLACE

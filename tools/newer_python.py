@@ -1,7 +1,7 @@
-"""Find an interpreter that is newer than the one that runs this, for the tests that depend on it.
+"""Find a newer interpreter than the one that runs this, for the tests that depend on it.
 
-Prints the path of the newest that has been released and can make virtual environments, or nothing.
-It is looked for on PATH, and among those that pyenv has and does not put there. Called by the
+It prints the path of the newest one that has been released and can make virtual environments, or
+nothing. It looks on PATH, and among those that pyenv has and does not put there. Called by the
 Makefile.
 """
 
@@ -36,7 +36,7 @@ def newer_than(minor: int) -> str | None:
 
 
 def found(name: str) -> Iterator[str]:
-    """Where a program of this name may be."""
+    """The paths where a program of this name may be."""
     for directory in os.get_exec_path():
         path = shutil.which(name, path=directory or os.curdir)
         if path is not None:
@@ -49,7 +49,7 @@ def found(name: str) -> Iterator[str]:
 
 @cache
 def pyenv(*command: str) -> tuple[str, ...]:
-    """The lines with which pyenv answers; none where there is no pyenv."""
+    """The lines that pyenv prints; none where there is no pyenv."""
     try:
         done = subprocess.run(["pyenv", *command], capture_output=True, text=True, check=False)
     except OSError:
@@ -58,8 +58,10 @@ def pyenv(*command: str) -> tuple[str, ...]:
 
 
 def runs(path: str) -> bool:
-    """Whether it is a release that makes virtual environments; a version manager's shim may exist
-    and yet not run."""
+    """Whether an interpreter is a release that can make virtual environments.
+
+    The shim of a version manager may exist and yet not run.
+    """
     try:
         return subprocess.run([path, "-c", PROBE], capture_output=True, check=False).returncode == 0
     except OSError:

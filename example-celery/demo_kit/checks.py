@@ -1,5 +1,4 @@
-"""What must have been true of a demo run: from what was recorded to the faults found, one line
-each. Pure."""
+"""Checks of the records of a demo run, which give a line for each fault. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -11,8 +10,10 @@ from demo_kit.scene import TaskRecord
 
 @dataclass(frozen=True)
 class Life:
-    """What the simulator's journal tells of one node. `created` holds for nodes that a REST call
-    made, no others."""
+    """What the simulator's journal tells of one node.
+
+    `created` is True only for a node that a REST call made.
+    """
 
     name: str
     created: bool = False
@@ -20,8 +21,7 @@ class Life:
 
 
 def task_faults(tasks: Iterable[TaskRecord], lives: Mapping[str, Life]) -> list[str]:
-    """Every task must have succeeded on a node that was created by a REST call and has been
-    terminated since.
+    """Tasks that did not succeed on a node that a REST call created and that was terminated since.
 
     `lives` is by NodeId.
     """
@@ -44,13 +44,15 @@ def task_faults(tasks: Iterable[TaskRecord], lives: Mapping[str, Life]) -> list[
 
 
 def node_faults(lives: Iterable[Life]) -> list[str]:
-    """Every node must have been terminated."""
+    """Nodes that were not terminated."""
     return [f"node {life.name} was never terminated" for life in lives if not life.terminated]
 
 
 def redelivery_faults(deliveries: Iterable[Mapping[str, Any]], killed: str) -> list[str]:
-    """A task of the worker that was killed, on the node with this id, must have been delivered once
-    more elsewhere."""
+    """A fault when no task of the worker that was killed was delivered again elsewhere.
+
+    `killed` is the id of the worker's node.
+    """
     times: Counter[str] = Counter()
     lost = set()
     for delivery in deliveries:

@@ -38,7 +38,7 @@ class Show:
         self._scene = Scene()
 
     def open(self) -> None:
-        """Start the simulator and the loop, and submit the tasks. Nodes: none yet."""
+        """Start the simulator and the loop, and submit the tasks. There are no nodes yet."""
         password = secrets.token_hex(16)
         description = clusters(self._broker, self._deliveries)
         self._cloud = Cloud(self._processes, self._work, description, "demo", password)

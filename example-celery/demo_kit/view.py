@@ -23,7 +23,7 @@ class View(Protocol):
 
 @contextmanager
 def open_view(live: bool) -> Iterator[View]:
-    """A picture that is redrawn, or lines."""
+    """A view: a picture that is redrawn when `live`, else lines."""
     if not live:
         yield Lines()
         return

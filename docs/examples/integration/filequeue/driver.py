@@ -12,7 +12,7 @@ from hpc.autoscale.node.node import Node
 
 
 class FileQueueDriver(SchedulerDriver):
-    """A task takes a slot; a node has as many as it has vCPUs."""
+    """The driver of a FileQueue. A task takes one slot; a node has as many slots as vCPUs."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__("filequeue")
@@ -28,13 +28,13 @@ class FileQueueDriver(SchedulerDriver):
         """Nothing to prepare: the queue has slots, and needs nothing else."""
 
     def preprocess_config(self, config: dict[str, Any]) -> dict[str, Any]:
-        """A node that does not exist yet has slots, too."""
+        """Say that a node that does not exist yet has slots, too."""
         self._read_only = bool(config.get("read_only"))
         slots = {"select": {}, "name": "slots", "value": "node.vcpu_count"}
         return {**config, "default_resources": [*config.get("default_resources", []), slots]}
 
     def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
-        """Hosts first: a task that starts in between is missed once, rather than counted twice."""
+        """Read hosts first: a task that starts in between is missed once, and not counted twice."""
         hosts = self._queue.hosts()
         waiting = len(self._queue.waiting())
         jobs = [Job("waiting tasks", {"slots": 1}, iterations=waiting)] if waiting else []
@@ -60,8 +60,10 @@ class FileQueueDriver(SchedulerDriver):
         return nodes
 
     def handle_draining(self, nodes: list[Node]) -> list[Node]:
-        """Close the hosts first and look afterwards what runs there: the other way round, a task
-        may start between."""
+        """Close the hosts first, and see afterwards what runs there.
+
+        The other way round, a task may start in between.
+        """
         known = self._queue.hosts()
         for node in nodes:
             if node.hostname in known:
@@ -77,16 +79,18 @@ class FileQueueDriver(SchedulerDriver):
         return nodes
 
     def handle_failed_nodes(self, nodes: list[Node]) -> list[Node]:
-        """They may all go, and what ran there runs elsewhere."""
+        """All nodes given may be deleted, and what ran there runs elsewhere."""
         return self.handle_post_delete(nodes)
 
     def handle_boot_timeout(self, nodes: list[Node]) -> list[Node]:
-        """They may all go: nothing runs on a node that never joined."""
+        """All nodes given may be deleted: nothing runs on a node that never joined."""
         return nodes
 
     def validate_nodes(self, scheduler_nodes: list[SchedulerNode], cc_nodes: list[Node]) -> None:
-        """Forget hosts whose node CycleCloud no longer lists, and count no work on them. Hosts that
-        were never a node stay."""
+        """Forget hosts whose node CycleCloud no longer lists, and count no work on them.
+
+        Hosts that never were nodes stay.
+        """
         listed = {node.delayed_node_id.node_id for node in cc_nodes}
         lost = [
             node for node in scheduler_nodes if node.resources["ccnodeid"] not in {None, *listed}
@@ -97,8 +101,7 @@ class FileQueueDriver(SchedulerDriver):
 
 
 def as_node(hostname: str, host: QueueHost) -> SchedulerNode:
-    """A host as the library is told of it: what it has, what is left of that, and what runs
-    there."""
+    """A host as the library is told of it: what it has, what is free, and what runs there."""
     node = SchedulerNode(hostname, {"slots": host.slots, "ccnodeid": host.node_id})
     node.available["slots"] = max(0, host.slots - len(host.running))
     for task in host.running:

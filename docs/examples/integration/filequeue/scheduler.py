@@ -1,5 +1,4 @@
-"""FileQueue: a scheduler that is a file. In your integration, what stands here is qstat, qsub and
-qconf.
+"""FileQueue: a scheduler that is a file. In your integration this would be qstat, qsub and qconf.
 
 The file has the tasks that wait, and the hosts with what they are and what runs on them. When it
 cannot be read every command raises OSError.
@@ -16,8 +15,10 @@ from typing import Any
 
 @dataclass
 class QueueHost:
-    """A host: how many tasks it can run, whether it starts new ones, which run, and whose node it
-    is, if anybody's."""
+    """A host: how many tasks it can run, whether it starts new ones, and which run.
+
+    `node_id` is the id of the node that it is, None when it is not CycleCloud's.
+    """
 
     slots: int
     node_id: str | None = None
@@ -49,8 +50,10 @@ class FileQueue:
             state["waiting"] += tasks
 
     def start(self, hostname: str) -> bool:
-        """Start the task that waits longest on a host; False when there is no such host, task or
-        room."""
+        """Start the task that waits longest on a host.
+
+        False when there is no such host, no task, or no room.
+        """
         host = self.hosts().get(hostname)
         if not host or not host.open or len(host.running) >= host.slots or not self.waiting():
             return False

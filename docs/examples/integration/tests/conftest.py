@@ -1,5 +1,4 @@
-"""What tests of kinds of jobs begin with: a cluster, and a pass of the loop over the jobs that a
-test makes."""
+"""Fixtures for tests of kinds of jobs: a cluster, and a pass of the loop over some jobs."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -27,8 +26,7 @@ class DriverOfTheseJobs(FileQueueDriver):
 
 @pytest.fixture
 def cluster() -> MockClusterBinding:
-    """Ten nodes of four cores, and eight of 120 that can be placed close together, four in a
-    group."""
+    """A cluster of ten nodes of four cores, and eight of 120 in groups of at most four."""
     hpc = Nodearray({"Standard_HB120rs_v3": 8}, max_placement_group_size=4)
     return a_cluster(htc={"Standard_F4s_v2": 10}, hpc=hpc)
 

@@ -44,8 +44,7 @@ def test_a_gang_gets_all_its_nodes_or_none(run_pass: RunPass) -> None:
 def test_a_colocated_gang_is_in_one_placement_group(
     run_pass: RunPass, cluster: MockClusterBinding
 ) -> None:
-    """Whichever group has room for all of it, so another gang gets another group; five do not fit
-    in any."""
+    """It has room for all of it; another gang gets another group, and five nodes fit in none."""
     needs = {"ncpus": 120, "in-a-placement-group": True}
     summary = run_pass(
         Job("mpi-1", needs, node_count=3, colocated=True),
@@ -60,8 +59,7 @@ def test_a_colocated_gang_is_in_one_placement_group(
 
 
 def test_jobs_that_share_licences(run_pass: RunPass) -> None:
-    """Eight licences, of which running jobs hold five: one waiting job that needs two gets a node,
-    and one waits on."""
+    """Of eight licences running jobs hold five: of two jobs that need two, one gets a node."""
     licences = SharedConsumableResource("licences", "licence server", 8, 8 - 5)
 
     def job(name: str) -> Job:
@@ -87,8 +85,7 @@ def test_an_array_that_takes_its_licences_once(run_pass: RunPass) -> None:
 
 
 def test_a_queue_that_has_a_limit(run_pass: RunPass) -> None:
-    """Its jobs may use eight cores, and two run there: six more, whatever there is room for; other
-    queues go on."""
+    """Its jobs may use eight cores, and two run: six more get nodes, and other queues go on."""
     limit = SharedConsumableResource("cores", "queue night", 8, 8 - 2)
     needs = {"node.nodearray": "htc", "ncpus": 1}
     night = Job("night", [needs, SharedConsumableConstraint(limit, 1)], iterations=20)
@@ -108,8 +105,7 @@ def test_a_held_job_waits_and_says_why(run_pass: RunPass) -> None:
 
 
 def as_jobs(entries: Iterable[Mapping[str, Any]]) -> list[Job]:
-    """The jobs of a queue. One that cannot be read is there as well, and says why it gets no
-    node."""
+    """The jobs of a queue. One that cannot be read is among them and says why it gets no node."""
     jobs = []
     for entry in entries:
         try:

@@ -34,7 +34,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Failure:
+class FailedAttempt:
     """One attempt that brought no result.
 
     `in_doubt` is True when the server may have carried it out all the same, `lingers` when it may
@@ -73,7 +73,7 @@ class Mutation(Generic[T]):
         for attempt in range(pacing.attempts):
             left = pacing.attempts - 1 - attempt
             outcome = self._attempt(lingers, left)
-            if not isinstance(outcome, Failure):
+            if not isinstance(outcome, FailedAttempt):
                 return outcome
             lingers = lingers or outcome.lingers
             if not outcome.will_wait:
@@ -87,7 +87,7 @@ class Mutation(Generic[T]):
                 pacing.back_off(attempt, getattr(outcome.error, "waited", 0.0))
         raise AssertionError("unreachable: the last attempt returns or raises")
 
-    def _attempt(self, lingers: bool, left: int) -> tuple[ResponseStatus, T] | Failure:
+    def _attempt(self, lingers: bool, left: int) -> tuple[ResponseStatus, T] | FailedAttempt:
         """Send the request once. Raises what makes another attempt pointless.
 
         `lingers` says that the server may yet carry out an earlier attempt.
@@ -101,22 +101,22 @@ class Mutation(Generic[T]):
         except errors.CertificateError:
             raise
         except errors.CycleCloudUnreachable as error:
-            return Failure(error, in_doubt=error.sent, lingers=error.sent)
+            return FailedAttempt(error, in_doubt=error.sent, lingers=error.sent)
         except errors.BadReply as error:
-            return Failure(error, in_doubt=True)
+            return FailedAttempt(error, in_doubt=True)
         return self._refused(reply, lingers, left)
 
     def _refused(
         self, reply: Reply, lingers: bool, left: int
-    ) -> tuple[ResponseStatus, T] | Failure:
+    ) -> tuple[ResponseStatus, T] | FailedAttempt:
         """What follows from a reply that reports an error."""
         error = self.session.refusal(reply)
         if reply.status_code == 409:
             return self._duplicate(error, lingers, left)
         if isinstance(error, errors.Throttled):
-            return Failure(error, in_doubt=False, will_wait=error.retry_after is not None)
+            return FailedAttempt(error, in_doubt=False, will_wait=error.retry_after is not None)
         if isinstance(error, errors.ServerError):
-            return Failure(error, in_doubt=True, lingers=reply.status_code in TRANSIENT)
+            return FailedAttempt(error, in_doubt=True, lingers=reply.status_code in TRANSIENT)
         raise self._unconfirmed(str(error)) if lingers else error
 
     def _duplicate(

@@ -26,7 +26,7 @@ DEFAULT_USER = "simulator"
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options."""
+    """The parser of the command line."""
     made = argparse.ArgumentParser(
         prog="python -m hpc.autoscale.simulator",
         description="A simulated CycleCloud server. The package documentation describes the JSON"
@@ -106,7 +106,7 @@ def _run(options: argparse.Namespace, told_to_end: threading.Event) -> None:
 
 @contextmanager
 def _ready_file(path: str | None, url: str) -> Iterator[None]:
-    """A file that exists while the simulator can be reached; it appears complete or not at all."""
+    """A context in which a file with the URL exists; it appears complete or not at all."""
     if path is None:
         yield
         return

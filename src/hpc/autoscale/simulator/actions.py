@@ -1,8 +1,7 @@
-"""The management actions: what each may do to a node in which phase, and what it says when it may
-not.
+"""The management actions: what each does to a node in which phase, and when it is refused.
 
 `SimCluster.manage` calls `act` for each selected node; it returns the reason why the action is
-refused for that node, or nothing. Whatever follows from an action over time is the orchestrator's.
+refused for that node, or nothing. What follows from an action over time is in `orchestrator`.
 """
 
 from collections.abc import Callable, Mapping

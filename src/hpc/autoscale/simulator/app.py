@@ -1,8 +1,7 @@
-"""The protocol over HTTP: routes, credentials, JSON in and out, and the faults that were ordered. A
-thin skin.
+"""The protocol over HTTP: routes, credentials, JSON in and out, and the faults that were ordered.
 
-Knows werkzeug and is imported when a server starts. What requests mean is the model's business; the
-simulator's own endpoints below `/simulator/` are in `control`.
+It knows werkzeug and is imported when a server starts. What requests mean is decided by the model;
+the simulator's own endpoints below `/simulator/` are in `control`.
 """
 
 import contextlib
@@ -49,14 +48,15 @@ _PAGE = (
 
 @dataclass(frozen=True)
 class Credentials:
-    """The one user of a simulator."""
+    """User name and password of the one user of a simulator."""
 
     username: str
     password: str
 
     def admit(self, username: str | None, password: str | None) -> bool:
-        """Whether this is the user; takes the same time for every wrong answer of the same
-        length."""
+        """Whether these are the user's; comparing takes as long for every wrong answer of one
+        length.
+        """
         given = f"{username or ''}:{password or ''}".encode(errors="replace")
         return hmac.compare_digest(given, f"{self.username}:{self.password}".encode())
 
@@ -177,7 +177,10 @@ def _operations(runtime: Runtime, request: Request, arguments: Mapping[str, str]
 def _change(
     runtime: Runtime, request: Request, endpoint: str, arguments: Mapping[str, str]
 ) -> Response:
-    """A request that adds nodes or acts on them: 202, with the operation's URL as its Location."""
+    """The response to a request that adds nodes or acts on them.
+
+    It has status 202 and the operation's URL as its Location.
+    """
     name = arguments["cluster"]
     result: models.NodeCreationResult | models.NodeManagementResult
     if endpoint == "scale":
@@ -207,7 +210,7 @@ def _error(fault: Fault) -> Response:
 
 
 def _spoil(fault: Fault, request: Request, response: Response) -> Response:
-    """What the caller gets in the place of the right response."""
+    """The response that a caller gets in place of the right one, as the fault says."""
     data = response.get_data()
     if fault.kind in ("lost_reply", "no_reply"):
         _hang_up(request)
@@ -232,8 +235,10 @@ def _half(data: bytes, request: Request) -> Iterator[bytes]:
 
 
 def _hang_up(request: Request) -> None:
-    """Close the connection without another word; the server takes the exception for a caller that
-    went away."""
+    """Close the connection without a response.
+
+    It raises an exception that the server takes for a caller that went away.
+    """
     connection = request.environ["werkzeug.socket"]
     with contextlib.suppress(OSError):  # the caller was faster
         connection.shutdown(socket.SHUT_RDWR)

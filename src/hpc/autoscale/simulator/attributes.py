@@ -104,8 +104,10 @@ def nodearray_record(cluster: ClusterDescription, array: Nodearray) -> Record:
 
 
 def merged(attributes: Mapping[str, Any], changes: Mapping[str, Any]) -> Record:
-    """Attributes with changes over them, also inside of maps; what the simulator manages is left as
-    it is."""
+    """Attributes with changes over them, also inside of maps.
+
+    Attributes that the simulator manages stay as they are.
+    """
     allowed = {key: value for key, value in changes.items() if key.lower() not in MANAGED}
     return _over(attributes, allowed)
 
@@ -124,6 +126,6 @@ def _inside(below: Any, above: Any) -> Any:
 
 
 def _shown(attributes: Mapping[str, Any], managed: Mapping[str, Any]) -> Record:
-    """The record of both; what has no value is not shown."""
+    """The record made of both; attributes without a value are left out."""
     record = _over(attributes, {key: value for key, value in managed.items() if value is not None})
     return Record({key: value for key, value in record.items() if value is not None})

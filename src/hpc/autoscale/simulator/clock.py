@@ -1,8 +1,7 @@
-"""The simulator's clocks: one that runs with the real time, or faster, and one that only moves when
-it is told to.
+"""The simulator's clocks: one follows the real time, the other only moves when it is told to.
 
-Both give seconds since 1970 of the simulated world. The real one is measured by the machine's
-monotonic clock, so that a change of the system time moves nothing.
+Both give seconds since 1970 of the simulated world. The real one may run faster; it is measured by
+the machine's monotonic clock, so that a change of the system time moves nothing.
 """
 
 import time
@@ -16,7 +15,7 @@ _LAST = 200_000_000_000.0  # some time in the year 8307, which a timestamp can s
 
 
 class RealClock:
-    """A clock that runs `speed` times as fast as the real time, from the present time on."""
+    """A clock that runs `speed` times as fast as the real time, starting at the present time."""
 
     driven = False
 
@@ -30,12 +29,11 @@ class RealClock:
         return self._start + (time.monotonic() - self._origin) * self.speed
 
     def move_to(self, when: float) -> None:
-        """Raises Conflict: the real time cannot be moved."""
+        """Raises Conflict: a real clock cannot be moved."""
         raise Conflict("the clock of this simulator is real; start it with --clock driven")
 
     def real_seconds_until(self, due: float) -> float:
-        """How long to wait in the real world until it is `due` in the simulated one; never
-        negative."""
+        """How many real seconds pass until it is `due` in the simulated world; never below 0."""
         return max(0.0, (due - self.now()) / self.speed)
 
 
@@ -52,7 +50,10 @@ class DrivenClock:
         return self._now
 
     def move_to(self, when: float) -> None:
-        """Make it later. Raises Conflict when that is backwards, or more than ten years forward."""
+        """Set the clock to a later time.
+
+        Raises Conflict when the time is earlier, or more than ten years later.
+        """
         if not self._now <= when <= min(self._now + _LONGEST_STEP, _LAST):
             raise Conflict(
                 f"cannot move the clock by {when - self._now:g} seconds: expected 0 to 10 years"
@@ -60,7 +61,7 @@ class DrivenClock:
         self._now = when
 
     def real_seconds_until(self, due: float) -> float | None:
-        """None: no real time brings a driven clock forward."""
+        """None: a driven clock does not move with real time."""
         return None
 
 

@@ -1,5 +1,4 @@
-"""The simulated CycleCloud as a pure model: its clusters, its operations and the request ids it has
-seen.
+"""The simulated CycleCloud as a pure model: clusters, operations and the request ids it has seen.
 
 Every endpoint of the protocol is a method here that takes and returns protocol models, or raises a
 `Refusal`. Clock, randomness and ids are injected and nothing does I/O: the same calls at the same
@@ -38,7 +37,7 @@ _LONGEST_ID = 256
 
 @dataclass
 class Operation:
-    """What one request set in motion; `node_ids` are the nodes that it touched."""
+    """Everything that one request has done; `node_ids` are the nodes that it touched."""
 
     operation_id: str
     action: str
@@ -48,11 +47,11 @@ class Operation:
     node_ids: list[str] = field(default_factory=list)
 
     def cause(self, action: str = "") -> EventCause:
-        """This operation as the reason why something happens to a node."""
+        """This operation as the cause of what happens to a node."""
         return EventCause("rest", action or self.action, self.operation_id, self.request_id or "")
 
     def status(self) -> models.OperationStatus:
-        """What the protocol shows of it."""
+        """The operation as the protocol shows it."""
         return models.OperationStatus(action=self.action, start_time=timestamp(self.start_time))
 
 
@@ -87,11 +86,11 @@ class Cloud:
         return self.clusters[name]
 
     def tally(self, with_parked: bool = False) -> Tally:
-        """What all nodes of all clusters take from every limit."""
+        """What the nodes of all clusters take from every limit."""
         return Tally(self.orchestrator.nodes.values(), with_parked)
 
     def check_unused(self, request_id: str | None) -> None:
-        """Raise Conflict when a request id was used before, whatever for."""
+        """Raise Conflict when the request id was used before, for any request."""
         if request_id is None:
             return
         if not request_id.strip() or len(request_id) > _LONGEST_ID:
@@ -100,7 +99,7 @@ class Cloud:
             raise Conflict(f"The request id {request_id} was used before; the request is ignored")
 
     def begin(self, cluster: str, action: str, request_id: str | None) -> Operation:
-        """A new operation, which uses up its request id."""
+        """A new operation. Its request id counts as used from then on."""
         orchestrator = self.orchestrator
         operation = Operation(orchestrator.new_id(), action, orchestrator.now, cluster, request_id)
         self._operations[operation.operation_id] = operation
@@ -115,8 +114,10 @@ class Cloud:
         return self._operations[operation_id]
 
     def operation_of_request(self, request_id: str) -> Operation:
-        """The operation that a request id was used for. Raises NotFound with the words that callers
-        look for."""
+        """The operation that a request id was used for.
+
+        Raises NotFound with the text that clients look for.
+        """
         if request_id not in self._by_request:
             raise NotFound(f"No operation found for request id {request_id}")
         return self._by_request[request_id]
@@ -137,7 +138,7 @@ class Cloud:
 
 
 class SimCluster:
-    """One cluster: what the endpoints below `/clusters/{cluster}` do."""
+    """One cluster; its methods are the endpoints below `/clusters/{cluster}`."""
 
     def __init__(self, description: ClusterDescription, cloud: Cloud) -> None:
         self.name = description.name
@@ -153,7 +154,7 @@ class SimCluster:
             self._set_up(array)
 
     def _set_up(self, alone: Nodearray) -> None:
-        """A node outside of nodearrays, which is there from the start."""
+        """Add a node outside of nodearrays, which exists from the start."""
         orchestrator = self.cloud.orchestrator
         (size,) = alone.machine_types.values()
         node = SimNode(
@@ -177,7 +178,7 @@ class SimCluster:
         return [node for node in every if node.cluster == self.name]
 
     def nodearray(self, name: str) -> Nodearray:
-        """The nodearray of that name. Raises Conflict."""
+        """The nodearray of that name. Raises Conflict when there is none."""
         known = self.description.nodearrays
         if name not in known:
             raise Conflict(
@@ -187,7 +188,7 @@ class SimCluster:
         return known[name]
 
     def seconds_since_capacity_failure(self, array: Nodearray, size: MachineType) -> float:
-        """How long ago a node of this machine type last got no VM; -1 for never."""
+        """How long ago a node of this machine type last got no VM, in seconds; -1 for never."""
         orchestrator = self.cloud.orchestrator
         when = orchestrator.capacity_failures.get((self.name, array.name, size.name.lower()))
         return -1.0 if when is None else orchestrator.now - when
@@ -245,8 +246,11 @@ class SimCluster:
     # ---------------------------------------------------------------- changing
 
     def report_health(self, name: str, category: str | None, description: str | None) -> None:
-        """POST ghr: report that the host of a node is not well. Raises BadRequest, NotFound, and
-        Conflict for a second report; nothing else follows from it here."""
+        """POST ghr: report that the host of a node is not well.
+
+        Raises BadRequest, NotFound, and Conflict for a second report. A report has no other effect
+        in the simulation.
+        """
         node = self._named_or_id(name)
         if not category:
             raise BadRequest("category: expected a value, found nothing")
@@ -272,7 +276,9 @@ class SimCluster:
     def scale(
         self, nodearray: str, total_cores: int | None, total_nodes: int | None
     ) -> models.NodeCreationResult:
-        """POST scale: add what is missing to a total of nodes or cores; never removes any."""
+        """POST scale: add nodes to a nodearray until it has a total of nodes or cores; removes
+        none.
+        """
         if (total_cores is None) == (total_nodes is None):
             raise Conflict("expected exactly one of totalCoreCount and totalNodeCount")
         if (total_cores or 0) < 0 or (total_nodes or 0) < 0:
@@ -320,7 +326,7 @@ class SimCluster:
         return models.NodeManagementResult(operation_id=operation.operation_id, nodes=results)
 
     def retry_failed(self) -> list[str]:
-        """POST retry: let every failed node try again; their names."""
+        """POST retry: let every failed node try again; returns their names."""
         failed = [node for node in self.nodes() if node.phase is Phase.FAILED]
         if failed:
             operation = self.cloud.begin(self.name, "retry", None)
@@ -332,8 +338,10 @@ class SimCluster:
     # ---------------------------------------------------------------- control
 
     def evict(self, names: Collection[str]) -> list[str]:
-        """Give spot nodes notice of their eviction. Raises Conflict unless all can be evicted;
-        NotFound."""
+        """Give spot nodes notice of their eviction.
+
+        Raises NotFound, and Conflict unless all of them can be evicted.
+        """
         nodes = self._named(names)
         for node in nodes:
             if not node.nodearray.spot or not node.vm_running:
@@ -341,13 +349,17 @@ class SimCluster:
         return [node.name for node in nodes if self.cloud.orchestrator.evict(node)]
 
     def fail(self, names: Collection[str], why: str) -> list[str]:
-        """Let nodes fail now, wherever they are in their boot or work; the names of those that
-        could. Raises NotFound."""
+        """Let nodes fail now, in whatever phase of booting or working they are.
+
+        The result is the names of those that could. Raises NotFound.
+        """
         return self.cloud.orchestrator.fail(self._named(names), why)
 
     def edit(self, names: Collection[str], attributes: Mapping[str, Any]) -> list[str]:
-        """Change attributes of nodes, as a person does in CycleCloud's pages. Raises NotFound,
-        Conflict."""
+        """Change attributes of nodes, as a person does on CycleCloud's pages.
+
+        Raises NotFound and Conflict.
+        """
         for key in attributes:
             if key.lower() in MANAGED:
                 raise Conflict(f"{key}: this attribute is set by the simulator itself")

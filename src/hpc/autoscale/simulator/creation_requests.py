@@ -1,8 +1,8 @@
-"""Adding nodes: checking what a request asks for, choosing machine types and names, and stopping at
-the limits.
+"""Adding nodes: checking a request, choosing machine types and names, and keeping the limits.
 
-Two steps, so that one invalid set refuses a whole request before anything is done: `plan` raises or
-returns values, `carry_out` adds what there is room for and says which limit stopped the rest.
+There are two steps, so that one invalid set refuses a whole request before anything is done: `plan`
+raises or returns values, `carry_out` adds what there is room for and says which limit stopped the
+rest.
 """
 
 import re
@@ -38,9 +38,9 @@ _LONGEST_GROUP = 100
 
 @dataclass(frozen=True)
 class SetPlan:
-    """One set of a valid request, with everything decided but how many there is room for.
+    """One set of a valid request; everything is decided but how many nodes there is room for.
 
-    `name_format` has one `%d`, or is the name of its only node.
+    `name_format` has one `%d`, or is the name of the only node.
     """
 
     array: Nodearray
@@ -53,8 +53,7 @@ class SetPlan:
 
 
 def plan(cluster: "SimCluster", request: models.NodeCreationRequest) -> list[SetPlan]:
-    """What a request of the right form asks for. Raises Conflict for the first thing that is
-    invalid."""
+    """The sets that a well-formed request asks for. Raises Conflict for the first invalid thing."""
     if not request.sets:
         raise Conflict("sets: expected at least one set, found none")
     plans = [
@@ -106,7 +105,7 @@ def _check_form(form: str, count: int, path: str) -> None:
 
 
 def _check_plain_names(cluster: "SimCluster", plans: Sequence[SetPlan]) -> None:
-    """A name that is asked for as it is must be free, unlike one with a number to choose."""
+    """Raise Conflict when a name without a number is taken; numbers are chosen freely."""
     used = {node.name.lower() for node in cluster.nodes()}
     for index, wanted in enumerate(plans):
         name = wanted.name_format
@@ -128,8 +127,7 @@ def _machine_type(array: Nodearray, name: str, path: str) -> MachineType:
 
 
 def preferred(array: Nodearray) -> MachineType:
-    """The machine type that is used when a request names none: the first that can be used at
-    all."""
+    """The machine type for a request that names none: the first that can be used."""
     types = list(array.machine_types.values())
     return next((size for size in types if not size.invalid_reason), types[0])
 
@@ -137,7 +135,7 @@ def preferred(array: Nodearray) -> MachineType:
 def room_for(
     cluster: "SimCluster", array: Nodearray, size: MachineType, tally: Tally
 ) -> tuple[int, str]:
-    """How many nodes may be created now, and what allows no more."""
+    """How many nodes may be created now, and which limit allows no more."""
     if size.invalid_reason:
         return 0, f"{size.name} cannot be used: {size.invalid_reason}"
     since = cluster.seconds_since_capacity_failure(array, size)
@@ -160,7 +158,7 @@ def _tightest(limits: Sequence[Limit], tally: Tally) -> tuple[int, str]:
 def carry_out(
     cluster: "SimCluster", plans: Sequence[SetPlan], operation: "Operation", cause: EventCause
 ) -> models.NodeCreationResult:
-    """Add the nodes of each set, as far as there is room."""
+    """Add the nodes of each set, as many as there is room for."""
     names = _Names(cluster, plans)
     # records without a VM are held against the limits on nodes among themselves, but take nothing
     # from started ones
@@ -221,8 +219,11 @@ def _add(cluster: "SimCluster", wanted: SetPlan, name: str, cause: EventCause) -
 
 
 class _Names:
-    """Free node names; names that differ only in case would be the same host. `plans` reserve the
-    names that they spell out, whichever set comes first."""
+    """The names that are free for new nodes.
+
+    Names that differ only in case would be the same host. Names without a number are reserved for
+    their sets, in whatever order the sets are.
+    """
 
     def __init__(self, cluster: "SimCluster", plans: Sequence[SetPlan]) -> None:
         self._used = {node.name.lower() for node in cluster.nodes()}
@@ -230,8 +231,10 @@ class _Names:
         self._tried: dict[tuple[str, int], int] = {}
 
     def next(self, wanted: SetPlan, count: int) -> Iterator[str]:
-        """The first `count` free names of a set's format, counting from its offset; a plain name is
-        its set's own."""
+        """The first `count` free names of a set's format, counting from its offset.
+
+        For a format without a number it is that name.
+        """
         if "%" not in wanted.name_format:
             yield from [wanted.name_format][:count]
             return

@@ -1,8 +1,8 @@
-"""What a simulated CycleCloud consists of, as values: regions with their quotas, clusters,
-nodearrays, machine types.
+"""The parts of a simulated CycleCloud, as values.
 
-Frozen data only. `loading` makes them from a JSON file; what happens to nodes over time is in
-`cluster` and `orchestrator`.
+They are regions with their quotas, clusters, nodearrays and machine types; all are frozen data.
+`loading` makes them from a JSON file; what happens to nodes over time is in `cluster` and
+`orchestrator`.
 """
 
 from collections.abc import Mapping
@@ -79,12 +79,12 @@ class MachineTemplate:
 
 @dataclass(frozen=True)
 class Nodearray:
-    """A nodearray; `machine_types` by lower-case name and in order of preference. A node outside of
-    nodearrays is one of its own that nobody can add to: `is_array` is false then, and there is one
-    machine type.
+    """A nodearray; `machine_types` has its sizes by lower-case name, in order of preference.
 
-    `hostnames` says whether nodes register under their "name" or their "address"; `attributes` are
-    further attributes of its record, in CycleCloud's own names.
+    A node outside of nodearrays has one of its own, to which nothing can be added: `is_array` is
+    false then, and there is one machine type. `hostnames` says whether nodes register under their
+    "name" or their "address"; `attributes` are further attributes of its record, in CycleCloud's
+    own names.
     """
 
     name: str
@@ -108,8 +108,7 @@ class Nodearray:
 
 @dataclass(frozen=True)
 class ClusterDescription:
-    """A cluster and its limits, which count over all of its nodes. `nodes` are those outside of
-    nodearrays."""
+    """A cluster and the limits on all of its nodes. `nodes` are those outside of nodearrays."""
 
     name: str
     max_count: int
@@ -120,8 +119,10 @@ class ClusterDescription:
 
 @dataclass(frozen=True)
 class Region:
-    """Quotas in vCPUs, shared by all clusters in the region; `capacity` is how many VMs of a size
-    it can run at a time."""
+    """The quotas of a region in vCPUs, which all clusters in it share.
+
+    `capacity` is how many VMs of a size the region can run at a time.
+    """
 
     name: str
     quota: int = UNLIMITED_CORES
@@ -131,7 +132,7 @@ class Region:
     capacity: Mapping[str, int] = field(default_factory=dict)
 
     def family_quota(self, family: str) -> int:
-        """The quota of one VM family, in whatever case its name is written."""
+        """The quota of one VM family; letter case does not matter."""
         given = (
             cores for name, cores in self.family_quotas.items() if name.lower() == family.lower()
         )

@@ -1,7 +1,7 @@
-"""Everything that the simulator refuses, as errors.
+"""The errors for everything that the simulator refuses.
 
-`Refusal` and its kinds are answers to a caller over HTTP, with the status code that the protocol
-gives them; the others end up on the terminal of whoever starts the simulator, as one line.
+`Refusal` and its subclasses are answers to a caller over HTTP, with the status code that the
+protocol gives them; the others are printed, as one line, for whoever starts the simulator.
 """
 
 from hpc.autoscale.errors import AutoscaleError
@@ -13,7 +13,7 @@ class DescriptionError(AutoscaleError):
 
 
 class StartError(AutoscaleError):
-    """The simulator cannot start: the address is taken, a certificate cannot be read, …"""
+    """The simulator cannot start, for example because the address is taken."""
 
 
 class Refusal(AutoscaleError):
@@ -25,7 +25,7 @@ class Refusal(AutoscaleError):
 
 
 class BadRequest(Refusal):
-    """What was sent is no valid request at all."""
+    """The request is malformed (400)."""
 
     status_code = 400
     code = "BadRequest"
@@ -39,7 +39,7 @@ class NotFound(Refusal):
 
 
 class Conflict(Refusal):
-    """A request that is understood and invalid, or one whose request id was used before."""
+    """The request is invalid, or its request id was used before (409)."""
 
     status_code = 409
     code = "Conflict"

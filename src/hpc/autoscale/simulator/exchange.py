@@ -1,7 +1,7 @@
-"""HTTP requests read and JSON responses written, for the protocol's endpoints and the simulator's
-own alike.
+"""Reading HTTP requests and writing JSON responses.
 
-Used by `app` and `control`; which endpoint means what is theirs.
+`app` uses it for the protocol's endpoints, `control` for the simulator's own. Nothing here knows an
+endpoint.
 """
 
 import json
@@ -17,7 +17,10 @@ LARGEST_BODY = 16 * 1024 * 1024
 
 
 def json_body(request: Request) -> dict[str, Any]:
-    """The JSON object that a request brings, whatever content type it claims. Raises BadRequest."""
+    """The JSON object in the body of a request, whatever content type it claims.
+
+    Raises BadRequest.
+    """
     data = request.get_data(cache=False)
     try:
         value = parse_json(data)
@@ -63,20 +66,22 @@ def reply(value: object, status: int = 200) -> Response:
 
 
 def message(status: int, code: str, explanation: str) -> Response:
-    """An error in the form that CycleCloud's callers parse."""
+    """A response with an error, in the form that CycleCloud's clients parse."""
     return reply({"Code": code, "Message": explanation, "Detail": "", "StatusCode": status}, status)
 
 
 def unauthorized() -> Response:
-    """The answer to wrong or missing credentials."""
+    """The response to wrong or missing credentials."""
     response = message(401, "Unauthorized", "The user name or the password is wrong or missing")
     response.headers["WWW-Authenticate"] = 'Basic realm="CycleCloud simulator"'
     return response
 
 
 def http_error(request: Request, error: HTTPException) -> Response:
-    """What werkzeug refuses: no such path, wrong verb, a body that is too large or does not
-    arrive."""
+    """The response to what werkzeug refuses.
+
+    That is an unknown path, a wrong verb, or a body that is too large or does not arrive.
+    """
     status = error.code or 500
     explanation = {
         404: f"There is no {request.method} {request.path} here",

@@ -61,7 +61,7 @@ KINDS: Mapping[str, bool] = {
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault, as the module describes it."""
+    """One fault, with the keys that the docstring of the module describes."""
 
     kind: str
     endpoint: str = "*"
@@ -76,7 +76,7 @@ class Fault:
     seconds: float = 0.0
 
     def concerns(self, endpoint: str, verb: str, cluster: str | None) -> bool:
-        """Whether a call counts for this fault."""
+        """Whether the fault counts this call."""
         return self.endpoint in ("*", verb, endpoint) and self.cluster in (None, cluster)
 
 
@@ -96,7 +96,7 @@ def read_faults(
     clusters: Collection[str],
     error: MakeError = DescriptionError,
 ) -> tuple[Fault, ...]:
-    """The faults in decoded JSON; `error` is raised for the first that cannot be understood."""
+    """The faults in decoded JSON; `error` makes the exception for the first that is wrong."""
     return tuple(
         _read(Section(value, f"{path}[{index}]", _KEYS, error), clusters)
         for index, value in enumerate(values)
@@ -150,9 +150,10 @@ class _Installed:
 
 
 class FaultBook:
-    """The faults that are installed now. Not thread-safe: the server asks under its lock.
+    """The faults that are installed now.
 
-    The same `rng` and the same calls give the same faults.
+    It is not thread-safe: the server uses it under its lock. The same `rng` and the same calls give
+    the same faults.
     """
 
     def __init__(self, faults: Sequence[Fault], clusters: Collection[str], rng: random.Random):
@@ -161,8 +162,10 @@ class FaultBook:
         self._rng = rng
 
     def add(self, *values: object, error: MakeError = DescriptionError) -> None:
-        """Install faults given in their JSON form, all or none; `error` is raised for the first
-        that is wrong."""
+        """Install faults given in their JSON form, all or none.
+
+        `error` makes the exception for the first that is wrong.
+        """
         faults = read_faults(values, "faults", self._clusters, error)
         self._installed += [_Installed(fault) for fault in faults]
 
@@ -183,7 +186,9 @@ class FaultBook:
         ]
 
     def next(self, endpoint: str, cluster: str | None) -> Fault | None:
-        """What happens to this call: the first installed fault whose turn it is, or None."""
+        """The first installed fault whose turn it is at this call; None when the call is to go
+        well.
+        """
         verb = ENDPOINTS[endpoint][0]
         due = [item for item in self._installed if item.fault.concerns(endpoint, verb, cluster)]
         due = [item for item in due if self._turn(item)]

@@ -40,7 +40,7 @@ def _loosely(left: Any, right: Any) -> bool:
 
 
 def _ordered(left: Any, right: Any) -> int | None:
-    """-1, 0 or 1, or None for values that have no order."""
+    """-1, 0 or 1 as the left value is less, equal or greater; None for values without an order."""
     if isinstance(left, str) and isinstance(right, str):
         left, right = left.lower(), right.lower()
     elif not (_numeric(left) and _numeric(right)):
@@ -72,8 +72,10 @@ def compile_filter(text: str) -> Callable[[Mapping[str, Any]], bool]:
 
 
 class _Parser:
-    """Recursive descent; each method takes one level of precedence and returns what evaluates
-    it."""
+    """A recursive-descent parser.
+
+    Each method reads one level of precedence and returns a function that evaluates it.
+    """
 
     def __init__(self, text: str) -> None:
         self._tokens = _tokens(text)

@@ -1,5 +1,4 @@
-"""The simulator for Python programs, tests above all: `serve` runs one in this process and hands
-out what steers it."""
+"""The simulator for Python programs, above all for tests: `serve` runs one in this process."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ T = TypeVar("T")
 
 
 class ClusterHandle:
-    """One cluster of a running simulator: what is in it, and accidents to order. Thread-safe."""
+    """One cluster of a running simulator, to look at and to order accidents for. Thread-safe."""
 
     def __init__(self, runtime: Runtime, name: str) -> None:
         self.name = name
@@ -33,7 +32,7 @@ class ClusterHandle:
         return self._call(lambda cluster: [node_record(node) for node in cluster.nodes()])
 
     def status(self) -> models.ClusterStatus:
-        """What GET status?nodes=true answers."""
+        """The answer to GET status?nodes=true."""
         return self._call(lambda cluster: cluster.status(True))
 
     def evict(self, *names: str) -> list[str]:
@@ -41,7 +40,7 @@ class ClusterHandle:
         return self._call(lambda cluster: cluster.evict(names))
 
     def fail(self, *names: str, message: str = "Failed on request") -> list[str]:
-        """Let nodes fail; the names of those that could. Raises NotFound."""
+        """Let nodes fail; returns the names of those that could. Raises NotFound."""
         return self._call(lambda cluster: cluster.fail(names, message))
 
     def edit(self, *names: str, **attributes: Any) -> list[str]:
@@ -51,7 +50,9 @@ class ClusterHandle:
 
 
 class ClockHandle:
-    """The simulated time, which `serve` drives by hand unless told otherwise."""
+    """The clock of the simulator, which `serve` makes one that is driven by hand unless told
+    otherwise.
+    """
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -71,7 +72,7 @@ class ClockHandle:
 
 
 class FaultsHandle:
-    """The faults that are ordered."""
+    """The faults of the simulator, to be ordered and taken back."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -82,7 +83,7 @@ class FaultsHandle:
         self._runtime.call(lambda cloud: self._runtime.faults.add({"kind": kind, **fault}))
 
     def clear(self) -> None:
-        """Take all of them back."""
+        """Take back all faults."""
         self._runtime.call(lambda cloud: self._runtime.faults.clear())
 
     def report(self) -> list[dict[str, Any]]:
@@ -91,7 +92,7 @@ class FaultsHandle:
 
 
 class Simulator:
-    """A simulator that runs in this process: where it is and what steers it."""
+    """A simulator that runs in this process, with its address and the handles that control it."""
 
     def __init__(self, runtime: Runtime, server: SimulatorServer) -> None:
         self._runtime = runtime
@@ -107,7 +108,7 @@ class Simulator:
         return ClusterHandle(self._runtime, name)
 
     def connection(self, cluster_name: str) -> dict[str, Any]:
-        """The part of an autoscale.json that connects to a cluster here."""
+        """The keys of an autoscale.json that connect to a cluster of this simulator."""
         return {
             "cluster_name": cluster_name,
             "url": self.url,

@@ -1,6 +1,6 @@
-"""The journal: what happened to every node, when and why, in the order in which it happened.
+"""The journal: what happened to every node, when and why, in order.
 
-Kept in memory for readers and, when there is a path, appended to a file as JSON lines that are
+It is kept in memory for readers. With a path it is also appended to a file, as JSON lines that are
 complete as soon as the request that caused them is answered. The model decides what is worth an
 entry.
 """

@@ -1,5 +1,4 @@
-"""The life of a node as a table: which phase follows which event, and what each phase means to the
-outside.
+"""The life of a node as a table: which phase follows which event, and what each phase means.
 
 `TRANSITIONS` is the only place that says what may happen to a node; the orchestrator looks it up
 and the table in docs/lifecycle.md is rendered from it. When something happens, and what it costs,
@@ -12,7 +11,7 @@ from enum import StrEnum
 
 
 class Phase(StrEnum):
-    """Where a node is in its life; the value is what its record shows as `Status`."""
+    """The phase of a node's life; the value is what its record shows as `Status`."""
 
     OFF = "Off"
     ALLOCATION = "Allocation"
@@ -31,7 +30,7 @@ class Phase(StrEnum):
 
 
 class Event(StrEnum):
-    """What can happen to a node."""
+    """An event that can happen to a node."""
 
     START = "start"
     ALLOCATED = "allocated"
@@ -150,11 +149,12 @@ TRANSITIONS: Mapping[Phase, Mapping[Event, Phase]] = {
 
 @dataclass(frozen=True)
 class PhaseFacts:
-    """What a phase means to the outside.
+    """What a phase means for callers of the protocol.
 
     `state` and `target_state` are what the record shows; a node whose target is Started takes a
     place in its bucket, nodearray and cluster. `duration` names the entry of the description's
-    `lifecycle` after which the phase ends by itself; empty when only a request ends it.
+    `lifecycle` after which the phase ends by itself; it is empty when only a request ends the
+    phase.
     """
 
     state: str

@@ -38,7 +38,7 @@ def _kill_group(pid: int, number: int) -> None:
 
 
 class Lifeline:
-    """One machine: started, watched, ended, and everything that it left behind ended too."""
+    """Starts one machine, watches it, and ends it together with everything that it started."""
 
     def __init__(self, spec: dict[str, Any], report_to: int, wake: int) -> None:
         self._spec = spec
@@ -49,7 +49,7 @@ class Lifeline:
         self._probe_since = 0.0
 
     def run(self) -> None:
-        """The whole life of the machine."""
+        """Run the machine from its start to its end."""
         try:
             machine = self._start()
         except (OSError, ValueError) as error:
@@ -93,7 +93,7 @@ class Lifeline:
             )
 
     def _watch(self, machine: subprocess.Popen[bytes]) -> str | None:
-        """Until the machine ends by itself (None) or is to be ended ("end" or "kill")."""
+        """Wait until the machine ends by itself (None) or is to be ended ("end" or "kill")."""
         while True:
             timeout = None if self._ready else _TICK
             readable, _, _ = select.select([0, self._wake], [], [], timeout)

@@ -1,5 +1,4 @@
-"""The arithmetic of limits: how many more nodes of a machine type there is room for, and what
-stands in the way.
+"""The arithmetic of limits: for how many more nodes of a machine type there is room, and why.
 
 Pure. A `Tally` counts what nodes take from every limit that exists; `place_limits`, `group_limit`
 and `quota_limits` say which limits one machine type is under. The status of a bucket and the
@@ -17,17 +16,17 @@ Scope = tuple[str, ...]
 
 @dataclass
 class Taken:
-    """What is in use of one limit."""
+    """What is in use of one limit: nodes and cores."""
 
     nodes: int = 0
     cores: int = 0
 
 
 class Tally:
-    """What a set of nodes takes from each limit; `taken` of an unused one is nothing.
+    """What a set of nodes takes from each limit; 0 of a limit that none of them is under.
 
-    `parked` nodes take places as if they were started when `with_parked` is set: that is how
-    records that exist without a VM are kept within the limits on nodes.
+    With `with_parked`, nodes without a VM (`parked`) take places as if they were started: that
+    keeps their records within the limits on nodes.
     """
 
     def __init__(self, nodes: Iterable[SimNode] = (), with_parked: bool = False) -> None:
@@ -57,20 +56,22 @@ class Tally:
 
 
 def bucket_scope(cluster: str, array: Nodearray, size: MachineType) -> Scope:
-    """Where the nodes of one machine type of a nodearray are counted."""
+    """The scope in which the nodes of one machine type of a nodearray are counted."""
     return ("machine type", cluster, array.name, size.name)
 
 
 def group_scope(cluster: str, array: Nodearray, size: MachineType, group: str) -> Scope:
-    """Where the nodes of a placement group are counted; groups of the same name elsewhere are
-    others."""
+    """The scope in which the nodes of a placement group are counted.
+
+    Groups of the same name in other buckets have scopes of their own.
+    """
     return ("placement group", cluster, array.name, size.name, group)
 
 
 def place_scopes(
     cluster: str, array: Nodearray, size: MachineType, group: str | None
 ) -> Iterator[Scope]:
-    """Where the places that a node takes are counted."""
+    """The scopes in which the place that a node takes is counted."""
     yield bucket_scope(cluster, array, size)
     yield ("nodearray", cluster, array.name)
     yield ("cluster", cluster)
@@ -79,8 +80,7 @@ def place_scopes(
 
 
 def quota_scopes(array: Nodearray, size: MachineType) -> Iterator[Scope]:
-    """Where the cores that a node is charged with are counted. There is no family quota for
-    spot."""
+    """The scopes in which the cores of a node are counted. For spot there is no family quota."""
     if array.spot:
         yield ("spot quota", array.region)
     else:
@@ -90,8 +90,10 @@ def quota_scopes(array: Nodearray, size: MachineType) -> Iterator[Scope]:
 
 @dataclass(frozen=True)
 class Limit:
-    """One limit as it concerns a machine type: at most `most` nodes, or cores of which each node
-    takes `cores`."""
+    """One limit as it concerns a machine type.
+
+    It allows `most` nodes, or `most` cores of which each node takes `cores`.
+    """
 
     scope: Scope
     name: str
@@ -99,15 +101,15 @@ class Limit:
     cores: int = 0
 
     def size(self) -> int:
-        """How many nodes it allows in all."""
+        """How many nodes the limit allows in all."""
         return self.most // (self.cores or 1)
 
     def room(self, taken: Taken) -> int:
-        """How many more nodes it allows."""
+        """How many more nodes the limit allows."""
         return max(0, self.most - self._used(taken)) // (self.cores or 1)
 
     def sentence(self, taken: Taken) -> str:
-        """What it is and how much of it is in use."""
+        """The name of the limit and how much of it is in use, as a sentence."""
         unit = "cores" if self.cores else "nodes"
         return f"{self.name} ({self._used(taken)} of {self.most} {unit} in use)"
 

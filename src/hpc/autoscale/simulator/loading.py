@@ -1,5 +1,4 @@
-"""From a JSON file to a `Description`, with one clear line for the first thing in it that cannot
-work.
+"""Reading a JSON file as a `Description`, with one clear line for the first mistake in it.
 
 The form of the file is documented in the package itself. Everything is checked here, before
 anything runs: typos in keys, VM sizes and regions that do not exist, quotas that nothing uses,
@@ -119,7 +118,10 @@ def _check_names(
     pattern: re.Pattern[str] = _NAME,
     others: str = "'-', '_' and '.'",
 ) -> None:
-    """Names end up in URLs and host names; two that differ only in case would be one there."""
+    """Raise DescriptionError for names that cannot be part of URLs and host names.
+
+    Two names that differ only in case would be one host.
+    """
     seen: dict[str, str] = {}
     for name in names:
         if not pattern.fullmatch(name):
@@ -143,8 +145,10 @@ def _region(name: str, section: Section) -> Region:
 
 
 def _check_regions(regions: Mapping[str, Region], arrays: list[Nodearray]) -> None:
-    """A region, family or size that no nodearray uses is a typo: its quota would silently never
-    apply."""
+    """Raise DescriptionError for regions, families and sizes that no nodearray uses.
+
+    They are typos: their quotas would silently never apply.
+    """
     for region in regions.values():
         path = f"regions.{region.name}"
         _check_used(region.name, (array.region for array in arrays), path)
@@ -214,8 +218,10 @@ def _node(name: str, section: Section, cluster: Section, defaults: Lifecycle) ->
 
 
 def _nodearray(name: str, section: Section, cluster: Section, defaults: Lifecycle) -> Nodearray:
-    """`cluster` is the section around it, whose region, subnet and limits hold where the nodearray
-    gives none."""
+    """A nodearray; `cluster` is the section around it.
+
+    Region, subnet and limits of the cluster hold where the nodearray gives none.
+    """
     region = section.maybe_text("region") or cluster.text("region")
     subnet = cluster.text("subnet_id", f"simulated/{region}/default")
     return Nodearray(
@@ -253,7 +259,7 @@ def _attributes(section: Section) -> Mapping[str, Any]:
 
 
 def _lifecycle(section: Section, defaults: Lifecycle) -> Lifecycle:
-    """The durations and rates of a section over those that hold around it."""
+    """The durations and rates of a section; those that it does not give are as in `defaults`."""
     given = section.section("lifecycle", _LIFECYCLE_KEYS)
     parts = ("jitter", "boot_failure_rate")
     changes: dict[str, Any] = {
@@ -281,7 +287,7 @@ def _machine_types(section: Section, region: str) -> Mapping[str, MachineType]:
 
 
 def _machine_type(section: Section, region: str) -> MachineType:
-    """A VM size as the catalogue knows it, with the numbers that the section gives instead."""
+    """A VM size as the catalogue knows it, or with the numbers that the section gives."""
     name = section.text("name")
     known = get_aux_vm_size_info(ht.Location(region), ht.VMSize(name))
     if known.vcpu_count < 0 and not (section.has("vcpus") and section.has("memory_gb")):
@@ -315,7 +321,7 @@ def _unknown_size(section: Section, name: str, region: str) -> Exception:
 
 
 def _charged_vcpus(known: AuxVMSizeInfo) -> int:
-    """Azure charges a constrained size with all the cores of its parent."""
+    """The vCPUs that Azure charges: a constrained size is charged with all those of its parent."""
     charged = known.get("vCPUs")
     return max(known.vcpu_count, charged) if isinstance(charged, int) else known.vcpu_count
 

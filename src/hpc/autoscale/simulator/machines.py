@@ -1,9 +1,8 @@
-"""Local machines: real processes that stand in for the VMs of nodes whose nodearray has a command
-template.
+"""Local machines: real processes that stand in for the VMs of nodes.
 
-One supervisor thread starts, watches and ends them and reports to the model; orders come in through
-`submit`, which never waits. Each machine hangs on a `lifeline` process of its own, so that it ends
-with the simulator however that ends.
+They run for nodes whose nodearray has a command template. One supervisor thread starts, watches and
+ends them and reports to the model; orders come in through `submit`, which never waits. Each machine
+is started by a `lifeline` process of its own, so that it ends with the simulator however that ends.
 """
 
 import contextlib
@@ -35,22 +34,21 @@ _REAP_SECONDS = 10.0
 
 
 class Reports(Protocol):
-    """Who is told what becomes of machines; called from the supervisor's thread."""
+    """The receiver of what becomes of machines. The supervisor's thread calls it."""
 
     def machine_up(self, node_id: str, pid: int) -> None:
-        """Started and ready."""
+        """A machine was started and is ready."""
 
     def machine_restarts(self, node_id: str, message: str) -> None:
-        """Ended by itself; it is started again."""
+        """A machine ended by itself and is being started again."""
 
     def machine_gone(self, node_id: str, message: str) -> None:
-        """Ended and reaped, and will not be started again."""
+        """A machine ended, was reaped, and will not be started again."""
 
 
 @dataclass(eq=False)
 class _LocalMachine:
-    """One machine: its template filled with the facts of its node, and its process while there is
-    one."""
+    """One machine: its template, filled in for its node, and its process while it runs."""
 
     node_id: str
     template: MachineTemplate
@@ -102,8 +100,9 @@ class LocalMachines:
         self._nudge()
 
     def report(self) -> list[dict[str, Any]]:
-        """The machines there are: node id, name, pid, whether ready, how often started, where their
-        files are."""
+        """The machines: node id, name, pid, whether ready, how often started, and their
+        directories.
+        """
         with self._lock:
             machines = list(self._machines.values())
         return [
@@ -323,8 +322,9 @@ class LocalMachines:
                 machine.keeper.stdin.close()
 
     def _end_all(self) -> None:
-        """Part of closing: end what runs; whatever is still there long after its grace is
-        killed."""
+        """End all machines that run, as part of closing; kill those that are there long after their
+        grace.
+        """
         if not self._deadline:
             grace = max((m.template.grace for m in self._machines.values()), default=0.0)
             self._deadline = time.monotonic() + grace + _REAP_SECONDS

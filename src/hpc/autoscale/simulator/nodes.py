@@ -1,4 +1,4 @@
-"""One simulated node: what the model remembers about it, and nothing of how it changes.
+"""One simulated node: what the model remembers about it.
 
 `orchestrator` moves nodes through their phases; `attributes` shows them to callers.
 """
@@ -14,10 +14,10 @@ from hpc.autoscale.simulator.lifecycle import FACTS, Phase
 
 @dataclass(frozen=True)
 class EventCause:
-    """Why something happens to a node.
+    """The cause of something that happens to a node.
 
     `kind` is "rest" for a request of the protocol (`action`, `operation_id` and `request_id` then
-    say which), "control" for one of the simulator's own, "description" for what is there from the
+    say which), "control" for one of the simulator's own, "description" for what exists from the
     start, or "evicted", "allocation_failed", "boot_failed", "machine_exited".
     """
 
@@ -27,7 +27,7 @@ class EventCause:
     request_id: str = ""
 
     def facts(self) -> dict[str, str]:
-        """The cause as the journal has it."""
+        """The cause in the form of the journal."""
         return {
             "cause": self.kind,
             "action": self.action,
@@ -37,7 +37,7 @@ class EventCause:
 
 
 class MachineState(Enum):
-    """The local process that stands in for a node's VM, as far as the model knows."""
+    """The state of the local process that stands in for a node's VM, as far as the model knows."""
 
     NONE = "none"
     STARTING = "starting"
@@ -47,11 +47,11 @@ class MachineState(Enum):
 
 @dataclass(eq=False)
 class SimNode:
-    """A node.
+    """One node.
 
     `entered` counts the phases so far, so that a timer of an earlier phase can be told from a valid
-    one; `elapsed` says that the time of this phase is over and it waits for its machine.
-    `registered`: it has told its host name.
+    one. `elapsed` says that the time of this phase is over and the node waits for its machine.
+    `registered` says that its host name is known.
     """
 
     node_id: str
@@ -79,18 +79,17 @@ class SimNode:
 
     @property
     def counts(self) -> bool:
-        """Whether it takes a place in its bucket, nodearray and cluster."""
+        """Whether the node takes a place in its bucket, nodearray and cluster."""
         return FACTS[self.phase].target_state == "Started"
 
     @property
     def holds_quota(self) -> bool:
-        """Whether its cores are charged to the quotas: from when it is to run until its VM is
-        gone."""
+        """Whether the node's cores are charged to quotas: while it is to run or has a VM."""
         return self.counts or self.vm_running
 
     @property
     def parked(self) -> bool:
-        """Whether there is a record and nothing behind it."""
+        """Whether the node has a record, and no VM that runs or is to run."""
         return self.phase in (Phase.OFF, Phase.TERMINATED)
 
     def is_set(self, attribute: str) -> bool:
@@ -99,18 +98,18 @@ class SimNode:
 
     @property
     def keeps_record(self) -> bool:
-        """Whether there is still a record of it when it is terminated."""
+        """Whether its record stays when the node is terminated."""
         return self.is_set("Fixed") or not self.nodearray.is_array
 
     @property
     def shutdown_action(self) -> str:
-        """What the shutdown action does with it: "terminate" or "deallocate"."""
+        """The action that the shutdown action stands for: "terminate" or "deallocate"."""
         policy = str(self.attributes.get("ShutdownPolicy") or "").lower()
         return "deallocate" if policy == "deallocate" else "terminate"
 
 
 def flag(attributes: Mapping[str, Any], name: str, default: bool) -> bool:
-    """A boolean attribute; CycleCloud takes the words true and false as well."""
+    """A boolean attribute; as for CycleCloud, the words true and false will do."""
     value = attributes.get(name)
     if isinstance(value, str):
         return value.strip().lower() == "true"

@@ -1,9 +1,9 @@
-"""What happens to nodes over time: phases end, VMs come up or are refused, spot VMs are evicted,
-machines report.
+"""What happens to nodes over time.
 
-The only place that changes a node's phase, always through `fire` and the table in `lifecycle`.
-Pure: the time is told to `advance`, randomness and ids come in from outside, journal entries and
-orders to local machines go out as values. Which requests are allowed is not decided here.
+Phases end, VMs come up or are refused, spot VMs are evicted, machines report. This is the only
+place that changes a node's phase, always through `fire` and the table in `lifecycle`. It is pure:
+the time is told to `advance`, randomness and ids are arguments, journal entries and orders to local
+machines are handed out as values. Which requests are allowed is not decided here.
 """
 
 import heapq
@@ -23,8 +23,10 @@ Entry = dict[str, Any]
 
 @dataclass(frozen=True)
 class MachineOrder:
-    """Start (`template` given) or end the local machine of a node; `hard` ends it as a power
-    failure would."""
+    """An order to start (`template` given) or to end the local machine of a node.
+
+    `hard` ends it as a power failure would.
+    """
 
     node_id: str
     template: MachineTemplate | None = None
@@ -76,7 +78,7 @@ class Orchestrator:
         self.now = max(self.now, now)
 
     def next_due(self) -> float | None:
-        """When the next phase ends, or None when nothing ends by itself."""
+        """The time when the next phase ends; None when nothing ends by itself."""
         while self._timers and self._timers[0][2].entered != self._timers[0][3]:
             heapq.heappop(self._timers)
         return self._timers[0][0] if self._timers else None
@@ -84,15 +86,17 @@ class Orchestrator:
     # ---------------------------------------------------------------- nodes
 
     def add(self, node: SimNode) -> None:
-        """Take in a new node; it is Off until it is started."""
+        """Take in a new node, which is Off until it is started."""
         self.nodes[node.node_id] = node
         self.record("created", node)
 
     def fire(
         self, node: SimNode, event: Event, cause: EventCause | None = None, why: str = ""
     ) -> bool:
-        """Let `event` happen to a node, if it can in its phase; whether it did. `why` is for its
-        StatusMessage."""
+        """Let `event` happen to a node; False when it cannot happen in the node's phase.
+
+        `why` is for the node's StatusMessage.
+        """
         target = after(node.phase, event)
         if target is None:
             return False
@@ -121,8 +125,7 @@ class Orchestrator:
         )
 
     def note(self, event: str, **facts: Any) -> None:
-        """Write an event into the journal, at the time that it is now; facts without a value are
-        left out."""
+        """Write an event into the journal at the present time, without facts that are None."""
         when = datetime.fromtimestamp(self.now, UTC).isoformat(timespec="milliseconds")
         entry = {"time": when.replace("+00:00", "Z"), "event": event, **facts}
         self._note({key: value for key, value in entry.items() if value != ""})
@@ -139,8 +142,10 @@ class Orchestrator:
                 self._end_phase(node)
 
     def machine_gone(self, node_id: str, message: str) -> None:
-        """The local machine of a node has ended and been reaped, as ordered or (then the node
-        fails) by itself."""
+        """The local machine of a node has ended and been reaped.
+
+        When that was not ordered, the node fails.
+        """
         node = self.nodes.get(node_id)
         if node is None or node.machine is MachineState.NONE:
             return
@@ -174,7 +179,7 @@ class Orchestrator:
             self.orders.append(MachineOrder(node.node_id, hard=hard))
 
     def _facts(self, node: SimNode) -> dict[str, object]:
-        """What a machine template may ask for."""
+        """The values for the placeholders of a machine template."""
         size = node.machine_type
         return {
             "node_id": node.node_id,
@@ -193,7 +198,7 @@ class Orchestrator:
     # ---------------------------------------------------------------- phases
 
     def _enter(self, node: SimNode) -> None:
-        """What a phase does when it begins."""
+        """Do what a phase does when it begins."""
         phase = node.phase
         if phase is Phase.PREPARING:
             self._vm_comes_up(node)
@@ -248,7 +253,7 @@ class Orchestrator:
             heapq.heappush(self._timers, (self.now + seconds, self._set_timers, node, node.entered))
 
     def _duration(self, node: SimNode) -> float | None:
-        """How long this phase lasts this time; None when it does not end by itself."""
+        """How many seconds this phase lasts this time; None when it does not end by itself."""
         lifecycle = node.nodearray.lifecycle
         if node.phase is Phase.READY:
             mean = lifecycle.time_to_eviction
@@ -266,8 +271,7 @@ class Orchestrator:
         return seconds * (1.0 + lifecycle.jitter * self._rng.uniform(-1.0, 1.0))
 
     def _end_phase(self, node: SimNode) -> None:
-        """The time of a phase is over: what happens next, unless it has to wait for the node's
-        machine."""
+        """Do what follows when the time of a phase is over, or wait for the node's machine."""
         phase = node.phase
         if phase is Phase.ALLOCATION:
             self.fire(node, Event.ALLOCATED)
@@ -315,18 +319,17 @@ class Orchestrator:
     # ---------------------------------------------------------------- accidents
 
     def evict(self, node: SimNode) -> bool:
-        """Give a spot node notice of its eviction; whether it could be given."""
+        """Give a spot node notice of its eviction; False when that is impossible."""
         return self.fire(node, Event.EVICT, EventCause("evicted"), "Waiting for eviction (Preempt)")
 
     def fail(self, nodes: Iterable[SimNode], why: str) -> list[str]:
-        """Let nodes fail now; the names of those that could."""
+        """Let nodes fail now; returns the names of those that could."""
         cause = EventCause("control", "fail")
         return [node.name for node in nodes if self.fire(node, Event.FAIL, cause, why)]
 
 
 def _hostname(node: SimNode) -> str:
-    """The name under which a node registers: made of its name, or of its address as CycleCloud's
-    own DNS does."""
+    """The host name of a node, made of its name, or of its address as CycleCloud's own DNS does."""
     if node.nodearray.hostnames == "address" and node.private_ip:
         return "ip-" + "".join(f"{int(part):02X}" for part in node.private_ip.split("."))
     return "".join(c if c.isalnum() else "-" for c in node.name.lower())

@@ -1,9 +1,8 @@
-"""Checked reading of JSON objects: every value is taken out by key, with the kind that is expected
-there.
+"""Checked reading of JSON objects: each value is taken out by its key, with the expected type.
 
 The cluster description, the faults and the control calls are read through `Section`, so that one
 implementation decides what a wrong value is and how it is reported. What a key means belongs to the
-callers; the bodies of REST calls are the business of the protocol models.
+callers; the bodies of REST calls are read by the protocol models.
 """
 
 import json
@@ -31,10 +30,10 @@ def shown(value: object) -> str:
 
 
 class Section:
-    """One JSON object at `path`, of which only `keys` are known.
+    """One JSON object at `path`, which may have the keys in `keys`.
 
-    An unknown key raises at once, with a guess at the typo. A null counts as absent. Everything
-    raised is made by `error` from one line of text.
+    An unknown key raises at once, with a guess at the typo. A null counts as absent. Every
+    exception is made by `error` from one line of text.
     """
 
     def __init__(
@@ -62,7 +61,7 @@ class Section:
         return self._values.get(key) is not None
 
     def raw(self, key: str) -> object:
-        """The value as it is, None when absent."""
+        """The value as it is; None when absent."""
         return self._values.get(key)
 
     def text(self, key: str, default: str | None = None) -> str:
@@ -86,7 +85,7 @@ class Section:
         return self.text(key) if self.has(key) else None
 
     def choice(self, key: str, options: Sequence[str], default: str) -> str:
-        """One of a few words; `default`, which need not be one of them, when absent."""
+        """One of a few words; when absent `default`, which need not be one of them."""
         if not self.has(key):
             return default
         value = self.text(key)
@@ -126,7 +125,7 @@ class Section:
         return float(value)
 
     def flag(self, key: str, default: bool = False) -> bool:
-        """true or false."""
+        """A boolean value, true or false."""
         value = self._values.get(key)
         if value is None:
             return default
@@ -188,8 +187,11 @@ def _object(value: object, path: str, error: MakeError) -> dict[str, Any]:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The value in a JSON text. Raises ValueError with one line for anything that is not strictly
-    JSON, for a key that an object has twice, and for text that is nested too deeply."""
+    """The value in a JSON text.
+
+    Raises ValueError with one line for anything that is not strictly JSON, for a key that an object
+    has twice, and for text that is nested too deeply.
+    """
     try:
         return json.loads(
             text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite

@@ -1,9 +1,8 @@
-"""The running simulator without its HTTP: model, clock, journal, faults and machines behind one
-lock.
+"""The running simulator without HTTP: model, clock, journal, faults and machines under one lock.
 
 Everything that looks at the model or changes it goes through `Runtime.call`, which first lets the
-time catch up. The HTTP application, the machines' supervisor and the Python handles are its
-callers.
+model catch up with the time. The HTTP application, the machines' supervisor and the Python handles
+call it.
 """
 
 import random
@@ -29,10 +28,10 @@ _LONGEST_WAIT = 3600.0
 
 
 class Runtime:
-    """A model that lives: its time passes and its machines run between `start` and `stop`.
+    """A model whose time passes and whose machines run, between `start` and `stop`.
 
-    `work_dir` is where local machines have their files; None: a temporary directory that goes with
-    the simulator. Raises StartError when journal or work directory cannot be used.
+    `work_dir` is where local machines have their files; with None it is a temporary directory that
+    goes with the simulator. Raises StartError when journal or work directory cannot be used.
     """
 
     def __init__(
@@ -64,8 +63,10 @@ class Runtime:
             self._ticker.start()
 
     def stop(self) -> None:
-        """End every machine and wait for it; then close the journal. May be called twice, and
-        without a start."""
+        """End every machine and wait for it; then close the journal.
+
+        It may be called twice, and without a start.
+        """
         with self._changed:
             was_running, self._running = self._running, False
             self._changed.notify_all()
@@ -82,8 +83,11 @@ class Runtime:
     # ---------------------------------------------------------------- the one way to the model
 
     def call(self, act: Callable[[Cloud], T]) -> T:
-        """What `act` returns or raises, called at the present time with nobody else inside the
-        model."""
+        """The result of `act`, which is called at the present time while nobody else uses the
+        model.
+
+        Its exceptions are raised.
+        """
         with self._changed:
             self.cloud.orchestrator.advance(self.clock.now())
             try:
@@ -93,7 +97,7 @@ class Runtime:
                 self._changed.notify_all()
 
     def next_fault(self, endpoint: str, cluster: str | None) -> Fault | None:
-        """What goes wrong with a call; noted in the journal."""
+        """The fault for a call, which is noted in the journal; None when the call is to go well."""
 
         def look(cloud: Cloud) -> Fault | None:
             fault = self.faults.next(endpoint, cluster)
@@ -104,15 +108,19 @@ class Runtime:
         return self.call(look)
 
     def advance(self, seconds: float) -> None:
-        """Move a driven clock forward. Raises Conflict for a real one, and for a step beyond all
-        measure."""
+        """Move a driven clock forward.
+
+        Raises Conflict for a real clock, and for a step that is too large.
+        """
         with self._changed:
             self.clock.move_to(self.clock.now() + seconds)
             self.call(lambda cloud: None)
 
     def settle(self, limit: float = _LONGEST_SETTLE) -> None:
-        """Move a driven clock until nothing is due any more, at most `limit` seconds. Waits for no
-        machine."""
+        """Move a driven clock until nothing is due any more, at most `limit` seconds.
+
+        Machines are not waited for.
+        """
         with self._changed:
             last = self.clock.now() + limit
             while (due := self.cloud.orchestrator.next_due()) is not None and due <= last:
@@ -126,7 +134,7 @@ class Runtime:
             orders.clear()
 
     def _tick(self) -> None:
-        """Let things happen when they are due, also when nobody asks."""
+        """Let things happen when they are due, even while no request comes."""
         with self._changed:
             while self._running:
                 self.cloud.orchestrator.advance(self.clock.now())
@@ -151,12 +159,15 @@ class Runtime:
 
 
 def new_clock(kind: str, speed: float = 1.0) -> Clock:
-    """The clock for `--clock`: "real" or "driven"."""
+    """The clock for the option `--clock`: "real" or "driven"."""
     return DrivenClock() if kind == "driven" else RealClock(speed)
 
 
 def _random(seed: int | None, purpose: str) -> random.Random:
-    """A stream of its own for each purpose, so that more of one does not change the others."""
+    """A source of random numbers for one purpose.
+
+    How many are taken for another purpose does not change them.
+    """
     return random.Random(None if seed is None else f"{seed} {purpose}")
 
 

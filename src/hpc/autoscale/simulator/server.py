@@ -60,7 +60,7 @@ class SimulatorServer:
             ) from None
 
         class Handler(WSGIRequestHandler):
-            """Requests are worth a line only to those who debug."""
+            """A request handler that logs requests at the level DEBUG."""
 
             def log(self, type: str, message: str, *args: Any) -> None:
                 _log.debug("%s %s", self.address_string(), message % args)

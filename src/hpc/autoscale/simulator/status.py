@@ -1,7 +1,6 @@
-"""The answer to GET status: every bucket of every nodearray with its limits, what is in use and
-what may be added.
+"""The answer to GET status: every bucket with its limits, what is in use, and what may be added.
 
-Computed afresh from the node records and the limits each time; nothing here is remembered.
+It is computed from the node records and the limits each time; nothing is remembered.
 """
 
 from collections import defaultdict
@@ -28,8 +27,10 @@ _Members = Mapping[tuple[str, str], list[SimNode]]
 
 
 def cluster_status(cluster: "SimCluster", with_nodes: bool) -> models.ClusterStatus:
-    """The status of a cluster; `with_nodes` adds the records of the nodes that are not off, and the
-    names in buckets."""
+    """The status of a cluster.
+
+    `with_nodes` adds the records of the nodes that are not off, and their names in the buckets.
+    """
     nodes = cluster.nodes()
     tally = cluster.cloud.tally()
     members: dict[tuple[str, str], list[SimNode]] = defaultdict(list)
@@ -124,7 +125,10 @@ def _fill_quotas(
     size: MachineType,
     tally: Tally,
 ) -> None:
-    """Quotas and what is consumed of them. For spot there is no family quota: its numbers are 0."""
+    """Write the quotas, and what is used of them, into a bucket.
+
+    For spot there is no family quota: its numbers are 0.
+    """
     limits = quota_limits(cluster.cloud.regions[array.region], array, size)
     regional, family = limits[0], limits[-1]
     smallest = min(limits, key=lambda limit: limit.most)

@@ -1,7 +1,7 @@
 """Templates of local machines: texts with `{placeholders}` for facts of the node.
 
-Only plain names are replaced, so that a template cannot reach into anything; `{{` and `}}` stand
-for braces. The description checks templates when it is read, the machines fill them when a node
+Only plain names are replaced, so that a template cannot reach into objects; write `{{` and `}}` for
+braces. The description checks templates when it is read, the machines fill them in when a node
 boots.
 """
 
@@ -32,7 +32,10 @@ def placeholders(text: str) -> Iterator[str]:
 
 
 def fill(text: str, values: Mapping[str, object]) -> str:
-    """The template with its placeholders replaced. Raises KeyError for one that `values` lacks."""
+    """The template with its placeholders replaced.
+
+    Raises KeyError for a placeholder that `values` does not have.
+    """
 
     def replacement(match: re.Match[str]) -> str:
         return match[0][0] if match[1] is None else str(values[match[1]])

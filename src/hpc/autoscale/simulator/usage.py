@@ -1,4 +1,4 @@
-"""How long the VMs of clusters ran, and the answer to GET usage that is made of it.
+"""How long the VMs of clusters ran, and the answer to GET usage.
 
 The orchestrator tells a `UsageLog` when a VM begins and ends; `SimCluster.usage` asks it. A VM is
 counted from when it is up to when it is gone, as it is billed. There are no prices here: a report
@@ -28,7 +28,7 @@ _Share = tuple[str, str, str, int, str, str]
 
 @dataclass(frozen=True)
 class UsageQuery:
-    """What a report is to be about. Raises BadRequest for what cannot be understood."""
+    """The question that a report answers. Raises BadRequest for what cannot be understood."""
 
     timeframe: str | None = None
     start: str | None = None
@@ -37,8 +37,10 @@ class UsageQuery:
     details: bool = False
 
     def bounds(self, now: float) -> tuple[float, float, float]:
-        """From when, to when, and how long one interval is; in whole hours, or days where the
-        report is by days."""
+        """The start and the end of the report, and how long one interval is.
+
+        They are whole hours, or whole days where the report is by days.
+        """
         granularity = _choice("granularity", self.granularity, GRANULARITIES)
         timeframe = _choice("timeframe", self.timeframe, TIMEFRAMES)
         start, end = self._custom() if timeframe == "custom" else _frame(timeframe, now)
@@ -58,7 +60,7 @@ class UsageQuery:
 
 @dataclass
 class _Run:
-    """A VM, from when it was up; `end` is None while it is."""
+    """The run of one VM, from when it was up; `end` is None while it is up."""
 
     cluster: str
     category: str
@@ -72,15 +74,17 @@ class _Run:
 
 
 class UsageLog:
-    """Every VM that ran, by the clock that is handed in. Cost of a report: VMs, and the intervals
-    that each ran in."""
+    """Every VM that ran.
+
+    A report costs the number of VMs times the number of intervals that each ran in.
+    """
 
     def __init__(self) -> None:
         self._runs: list[_Run] = []
         self._running: dict[str, _Run] = {}
 
     def vm_up(self, node: SimNode, now: float) -> None:
-        """The VM of a node is up; it may have been before."""
+        """Note that the VM of a node is up; nothing happens when it was up before."""
         if node.node_id in self._running:
             return
         array = node.nodearray
@@ -98,7 +102,7 @@ class UsageLog:
         self._runs.append(run)
 
     def vm_gone(self, node: SimNode, now: float) -> None:
-        """The VM of a node is gone, if it had one."""
+        """Note that the VM of a node is gone, if it had one."""
         run = self._running.pop(node.node_id, None)
         if run is not None:
             run.end = now
@@ -124,7 +128,7 @@ class UsageLog:
 def _spread(
     run: _Run, start: float, end: float, step: float, now: float
 ) -> Iterator[tuple[int, float]]:
-    """The intervals in which a VM ran, and for how many seconds in each."""
+    """The intervals in which a VM ran, and how many seconds it ran in each."""
     first, last = max(run.start, start), min(now if run.end is None else run.end, end)
     while first < last:
         index = int((first - start) // step)
@@ -183,7 +187,7 @@ def _choice(name: str, value: str | None, options: tuple[str, ...]) -> str:
 
 
 def _frame(timeframe: str, now: float) -> tuple[float, float]:
-    """A timeframe that goes by the calendar, in UTC."""
+    """The start and the end of a timeframe that goes by the calendar, in UTC."""
     midnight = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     if timeframe == "weekToDate":
         days_since_sunday = (midnight.weekday() + 1) % 7

@@ -183,7 +183,7 @@ class SizeTable(Mapping[str, Mapping[str, SizeRecord]]):
     def __getitem__(self, location: str) -> Mapping[str, SizeRecord]:
         if location not in self:
             raise KeyError(location)
-        return Region(self, location)
+        return LocationSizes(self, location)
 
     def __contains__(self, location: object) -> bool:
         return location in self._locations()
@@ -210,7 +210,7 @@ class SizeTable(Mapping[str, Mapping[str, SizeRecord]]):
         return f"SizeTable({self.path!r})"
 
 
-class Region(Mapping[str, SizeRecord]):
+class LocationSizes(Mapping[str, SizeRecord]):
     """The sizes of one location, as a mapping from size to record."""
 
     def __init__(self, table: SizeTable, location: str) -> None:
