@@ -13,6 +13,7 @@ from operator import not_
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpclogging as logging
+from hpc.autoscale import results
 from hpc.autoscale.collector import collecting_seldom
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.job import Job
@@ -100,7 +101,10 @@ class DemandCalculator:
     ) -> list[Outcome]:
         """The one way to the node manager for jobs."""
         with_results = with_results or self._is_as_declared
-        outcomes = self._strategy(with_results).place(jobs, listener)
+        try:
+            outcomes = self._strategy(with_results).place(jobs, listener)
+        finally:
+            results.settle()
         if self._is_as_declared:
             for outcome in outcomes:
                 if outcome.units and outcome.was_told:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -210,11 +209,8 @@ class Job:
             return None
         if self.__node_count <= 0:
             self.iterations_remaining -= plan.units
-        if results.HANDLERS:
-            if plan:
-                AllocationResult("success", partial(node_mgr._nodes_of, plan), plan.units)
-            else:
-                node_mgr._tell_refused(compiled, request.units)
+        if results.HANDLERS and not plan:
+            node_mgr._tell_refused(compiled, request)
         return plan.units
 
     def _request(self, whole: bool) -> Request:

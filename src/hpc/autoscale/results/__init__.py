@@ -16,12 +16,14 @@ from hpc.autoscale.results.answers import SatisfiedResult as SatisfiedResult
 from hpc.autoscale.results.base import HANDLERS as HANDLERS
 from hpc.autoscale.results.base import InvalidResultError as InvalidResultError
 from hpc.autoscale.results.base import Later as Later
+from hpc.autoscale.results.base import Report as Report
 from hpc.autoscale.results.base import Result as Result
 from hpc.autoscale.results.base import ResultHandler as ResultHandler
 from hpc.autoscale.results.base import fire_result_handlers as fire_result_handlers
 from hpc.autoscale.results.base import muted as muted
 from hpc.autoscale.results.base import register_result_handler as register_result_handler
-from hpc.autoscale.results.base import tell_all as tell_all
+from hpc.autoscale.results.base import settle as settle
+from hpc.autoscale.results.base import tell as tell
 from hpc.autoscale.results.base import (
     unregister_all_result_handlers as unregister_all_result_handlers,
 )

@@ -3,9 +3,12 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hpc.autoscale.errors import AutoscaleError
+
+if TYPE_CHECKING:
+    from hpc.autoscale.node.node import Node
 
 T = TypeVar("T")
 Later = list[T] | Callable[[], list[T]] | None
@@ -67,15 +70,52 @@ def made(later: Later[T]) -> list[T]:
     return made if isinstance(made, list) else list(made)
 
 
-def tell_all(results: "Sequence[Result]") -> None:
-    """Call each handler with each of the results, in order; one that has a method `hear_all` is given them together."""
+class Report(ABC):
+    """What handlers are told of one demand: results that are made when somebody reads them."""
+
+    __slots__ = ("_results",)
+
+    def __init__(self) -> None:
+        self._results: Sequence[Result] | None = None
+
+    @property
+    def results(self) -> "Sequence[Result]":
+        """The results, in the order in which handlers hear them. Making them is told to nobody."""
+        if self._results is None:
+            with muted():
+                self._results = self._make()
+        return self._results
+
+    @abstractmethod
+    def _make(self) -> "Sequence[Result]":
+        """The results; called once at most."""
+
+    def nodes(self) -> "Sequence[Node]":
+        """The nodes that took the demand, where a result of the report has them."""
+        return ()
+
+    def __bool__(self) -> bool:
+        """False where something was refused."""
+        return False
+
+
+def tell(report: Report) -> None:
+    """Call each handler with each result of a report; one with a method `hear_report` is given the report as it is."""
     for handler in tuple(HANDLERS):
-        hear_all = getattr(handler, "hear_all", None)
-        if hear_all is not None:
-            hear_all(results)
+        hear_report = getattr(type(handler), "hear_report", None)
+        if hear_report is not None:
+            hear_report(handler, report)
             continue
-        for result in results:
+        for result in report.results:
             handler(result)
+
+
+def settle() -> None:
+    """Jobs have been placed, and whoever asked for that goes on: handlers with a method `settle` do what they put off."""
+    for handler in tuple(HANDLERS):
+        settle_it = getattr(type(handler), "settle", None)
+        if settle_it is not None:
+            settle_it(handler)
 
 
 class Result(ABC):

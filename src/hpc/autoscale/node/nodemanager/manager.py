@@ -29,7 +29,7 @@ from hpc.autoscale.node.nodemanager.capacity import Capacity
 from hpc.autoscale.node.nodemanager.commanding import Commands
 from hpc.autoscale.node.nodemanager.directory import Directory
 from hpc.autoscale.node.nodemanager.naming import NameHook, Names
-from hpc.autoscale.node.nodemanager.placing import Ask, EngineSide, place, why_not
+from hpc.autoscale.node.nodemanager.placing import Ask, EngineSide, place, tell_refused, why_not
 from hpc.autoscale.node.nodemanager.policies import DEFAULT, Ordered
 from hpc.autoscale.node.nodemanager.probing import Sorted
 from hpc.autoscale.node.nodemanager.unmanaged import IdleMachines, artificial_bucket, unmanaged_key
@@ -201,6 +201,9 @@ class NodeManager(EngineSide, Ordered, Capacity, Commands):
 
     def _why_not(self, compiled: Compiled, request: Request, assignment_id: str) -> list[str]:
         return why_not(self, Ask(compiled, request, assignment_id))
+
+    def _tell_refused(self, compiled: Compiled, request: Request) -> None:
+        tell_refused(self, compiled, request)
 
     def allocate_at_least(self, *args: Any, **kwargs: Any) -> AllocationResult:
         """Published, and never implemented upstream either."""

@@ -6,7 +6,7 @@ What the engine cannot judge alone goes through `probing`; what registered handl
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from hpc.autoscale import results
@@ -18,10 +18,11 @@ from hpc.autoscale.node.nodemanager.directory import Directory
 from hpc.autoscale.node.nodemanager.naming import Names
 from hpc.autoscale.node.nodemanager.probing import HandleProbe, Sorted, sort_out
 from hpc.autoscale.node.nodemanager.reporting import (
-    Said,
+    PlacementReport,
+    Refusal,
+    RefusalReport,
     criteria,
     report,
-    report_placed,
     sentences,
     unpayable,
 )
@@ -150,21 +151,14 @@ class EngineSide:
             return None
         plan = self._planner.plan(cursor, request, explain=False)
         if plan.units < request.units:
-            listened = bool(results.HANDLERS)
-            was_said = not (plan.units or request.whole) and compiled in self._planner.refused
-            if not (partly and (was_said or not listened)):
+            is_refused = not (plan.units or request.whole)
+            if not partly or (results.HANDLERS and not is_refused):
                 return None
         if plan.units:
             self._carry_out(plan, assignment_id)
             if results.HANDLERS:
-                report_placed(self, cursor, plan)
+                results.tell(PlacementReport(self, cursor, plan))
         return plan
-
-    def _tell_refused(self, compiled: Compiled, units: int) -> None:
-        """Tell handlers of a request for which nothing was found, as it was said before."""
-        said = self._planner.refused[compiled]
-        if isinstance(said, Said):
-            said.again(units)
 
     def _nodes_of(self, plan: Plan) -> list[Node]:
         """The nodes that a plan placed something on, in its order."""
@@ -179,13 +173,14 @@ class Ask(NamedTuple):
     """One demand: what it needs, how many units, and who will be assigned.
 
     `failed_as`: the status of a refusal, where it is not to say what kind of refusal it was; None
-    when it is not a calculator that asks.
+    when it is not a calculator that asks. `is_heard`: somebody reads why not.
     """
 
     compiled: Compiled
     request: Request
     assignment_id: str
     failed_as: str | None = None
+    is_heard: bool = False
 
 
 class Verdict(NamedTuple):
@@ -212,7 +207,9 @@ def place(manager: NodeManager, ask: Ask) -> AllocationResult:
         plan = None
     if plan is not None:
         _note_apart(manager, ask, plan)
-        return AllocationResult("success", partial(manager._nodes_of, plan), plan.units)
+        results.settle()
+        with results.muted():  # the handlers have heard it
+            return AllocationResult("success", partial(manager._nodes_of, plan), plan.units)
     manager._sync()
     verdict = _decide(manager, ask)
     if verdict.plan:
@@ -221,9 +218,7 @@ def place(manager: NodeManager, ask: Ask) -> AllocationResult:
             toll.pay(verdict.plan.units)
         _note_apart(manager, ask, verdict.plan)
     if results.HANDLERS:
-        told = report(manager, ask.compiled, ask.request, verdict)
-        if not (verdict.plan or ask.request.whole):
-            manager._planner.refused[ask.compiled] = Said(told, cache(verdict.reasons))
+        report(manager, ask.compiled, ask.request, verdict)
     if verdict.plan:
         nodes, units = partial(manager._nodes_of, verdict.plan), verdict.plan.units
         return AllocationResult("success", nodes, units, reasons=verdict.reasons)
@@ -248,6 +243,22 @@ def why_not(manager: NodeManager, ask: Ask) -> list[str]:
         if plan and plan.units >= ask.request.units:
             return ["there is room for it by now"]
         return verdict.reasons()
+
+
+def tell_refused(manager: NodeManager, compiled: Compiled, request: Request) -> None:
+    """Tell handlers of a request for which the engine found nothing. Those that ask for the same
+    share what is said."""
+    key = compiled, request
+    refusal = manager._planner.refused.get(key)
+    if not isinstance(refusal, Refusal):
+        ask = Ask(compiled, request, "", "Failed", is_heard=True)
+
+        def decide() -> Verdict:
+            manager._sync()
+            return _decide(manager, ask)
+
+        refusal = manager._planner.refused[key] = Refusal(decide, manager, compiled, request)
+    results.tell(RefusalReport(refusal))
 
 
 def _decide(manager: NodeManager, ask: Ask) -> Verdict:
@@ -281,7 +292,7 @@ def _decide_now(manager: NodeManager, ask: Ask) -> Verdict:
     payable = request._replace(units=min(room, request.units))
     plan = _ask(manager, demand, payable, ranking, ask.assignment_id)
     if not plan:
-        if ask.failed_as is None or results.HANDLERS:
+        if ask.failed_as is None or ask.is_heard or results.HANDLERS:
             said = _no_candidate(manager, ask.compiled, demand, ranking)
             if said is not None:
                 return _nowhere(Ranking((), lambda: ranking.rejects), [*refusals, *said])

@@ -8,12 +8,13 @@ but for the sentences, and those only when somebody reads them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 from hpc.autoscale.errors import counted
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints import Compiled, NodeConstraint, SharedConstraint
+from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.shaping import NodeView
 from hpc.autoscale.node.nodemanager.probing import Sorted
 from hpc.autoscale.packing.candidate import Candidate
@@ -24,10 +25,10 @@ from hpc.autoscale.results import (
     AllocationResult,
     CandidatesResult,
     MatchResult,
+    Report,
     Result,
     SatisfiedResult,
-    fire_result_handlers,
-    tell_all,
+    tell,
 )
 
 if TYPE_CHECKING:
@@ -37,60 +38,137 @@ if TYPE_CHECKING:
 Rejects = Sequence[tuple[Candidate, Reject]]
 
 
-class Said(NamedTuple):
-    """What handlers were told of a demand that nothing was found for, and why. Thousands of jobs may ask for the same, and what
-    is exhausted stays so: it is said again as it was first said."""
+class Refusal:
+    """What is said of demands that ask for the same and find nothing. It is worked out when somebody reads it, once."""
 
-    results: Sequence[Result]
-    reasons: Callable[[], list[str]]
+    def __init__(
+        self,
+        decide: Callable[[], Verdict],
+        manager: NodeManager,
+        compiled: Compiled,
+        request: Request,
+    ) -> None:
+        self._decide = decide
+        self._manager = manager
+        self._compiled = compiled
+        self._request = request
 
-    def again(self, units: int) -> None:
-        """Tell handlers of another demand of so many slots."""
-        tell_all(self.results)
-        AllocationResult("Failed", slots_allocated=units, reasons=lambda: [*self.reasons()])
+    @cached_property
+    def _verdict(self) -> Verdict:
+        return self._decide()
+
+    @cached_property
+    def _shared(self) -> Sequence[Result]:
+        return _results(self._manager, self._compiled, self._request, self._verdict)
+
+    @cached_property
+    def _reasons(self) -> Sequence[str]:
+        return self._verdict.reasons() or ["there is room for it by now"]
+
+    def results(self) -> Sequence[Result]:
+        """The results of one of the demands; that of the demand itself, the last, belongs to it alone."""
+        whole = AllocationResult(
+            "Failed", slots_allocated=self._request.units, reasons=lambda: [*self._reasons]
+        )
+        return [*self._shared, whole]
 
 
-def report(
+class RefusalReport(Report):
+    """What handlers are told of one demand that finds nothing."""
+
+    __slots__ = ("_refusal",)
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__()
+        self._refusal = refusal
+
+    def _make(self) -> Sequence[Result]:
+        return self._refusal.results()
+
+
+class PlanReport(Report):
+    """What handlers are told of a demand beside the result of the demand itself."""
+
+    __slots__ = ("_arguments",)
+
+    def __init__(
+        self, manager: NodeManager, compiled: Compiled, request: Request, verdict: Verdict
+    ) -> None:
+        super().__init__()
+        self._arguments = (manager, compiled, request, verdict)
+
+    def _make(self) -> Sequence[Result]:
+        return _results(*self._arguments)
+
+
+class PlacementReport(Report):
+    """What handlers are told of a request that was placed as a whole."""
+
+    __slots__ = ("_cursor", "_manager", "_plan")
+
+    def __init__(self, manager: EngineSide, cursor: Cursor, plan: Plan) -> None:
+        super().__init__()
+        self._manager = manager
+        self._cursor = cursor
+        self._plan = plan
+
+    def nodes(self) -> list[Node]:
+        """The nodes that took it."""
+        return self._manager._nodes_of(self._plan)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def _make(self) -> Sequence[Result]:
+        manager, cursor, plan = self._manager, self._cursor, self._plan
+        told = manager._planner.told
+        candidates = told.get(cursor)
+        if not isinstance(candidates, list):
+            candidates = told[cursor] = [manager._bucket_of(each) for each in cursor.candidates]
+        return [
+            CandidatesResult("success", candidates=candidates[:]),
+            *_matches(manager, plan),
+            AllocationResult("success", self.nodes, plan.units),
+        ]
+
+
+def report(manager: NodeManager, compiled: Compiled, request: Request, verdict: Verdict) -> None:
+    """Tell the handlers what became of a demand, but for the result of the demand itself."""
+    tell(PlanReport(manager, compiled, request, verdict))
+
+
+def _results(
     manager: NodeManager, compiled: Compiled, request: Request, verdict: Verdict
 ) -> Sequence[Result]:
-    """Tell the handlers what became of a demand; what they were told of buckets."""
     plan = verdict.plan
     candidates = [manager._bucket_of(candidate) for candidate in verdict.ranking.candidates]
-    told: list[Result] = []
+    made: list[Result] = []
     if candidates:
-        told.append(CandidatesResult("success", candidates=candidates))
+        made.append(CandidatesResult("success", candidates=candidates))
     if plan is None or plan.units < request.units:
         refusals = _refusals(manager, compiled, verdict)
-        told += refusals
+        made += refusals
         if not candidates:
             status = "CompoundFailure" if manager.get_buckets() else "NoBucketsDefined"
-            told.append(CandidatesResult(status, child_results=refusals))
+            made.append(CandidatesResult(status, child_results=refusals))
     if plan is not None:
-        _tell_matches(manager, plan)
-    return told
+        made += _matches(manager, plan)
+    return made
 
 
-def report_placed(manager: EngineSide, cursor: Cursor, plan: Plan) -> None:
-    """Tell the handlers of a request that was placed as a whole."""
-    told = manager._planner.told
-    candidates = told.get(cursor)
-    if not isinstance(candidates, list):
-        candidates = told[cursor] = [manager._bucket_of(each) for each in cursor.candidates]
-    CandidatesResult("success", candidates=candidates[:])
-    _tell_matches(manager, plan)
-
-
-def _tell_matches(manager: EngineSide, plan: Plan) -> None:
-    for step in plan.steps:
-        bucket = manager._bucket_of(step.candidate)
-        for position in range(step.lo, step.hi):
-            MatchResult("success", partial(bucket._handle, position), step.times)
+def _matches(manager: EngineSide, plan: Plan) -> list[Result]:
+    """A result for each node that a plan uses."""
+    return [
+        MatchResult(
+            "success", partial(manager._bucket_of(step.candidate)._handle, position), step.times
+        )
+        for step in plan.steps
+        for position in range(step.lo, step.hi)
+    ]
 
 
 def _refusals(manager: NodeManager, compiled: Compiled, verdict: Verdict) -> list[Result]:
     told: list[Result] = list(verdict.refusals)
-    for refusal in told:
-        fire_result_handlers(refusal)
     rejects = (
         *verdict.ranking.rejects,
         *(verdict.plan.rejects if verdict.plan is not None else ()),
