@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from importlib import resources
 
 import pytest
 
@@ -225,6 +226,27 @@ def test_exactly_as_many_as_the_quota_allows(site, simulator):
     out = site("analyze", "-j", "big")
     assert "35 slots short" in out
     assert "standardFSv2Family" in out
+
+
+def test_the_shipped_logging_says_once_why_jobs_wait(bare_site):
+    """One entry for all jobs that wait for the same, however many they are, and none for each of their results."""
+    clusters = {"demo": {"region": "westus2", "nodearrays": {"htc": {"machine_types": [SIZE]}}}}
+    regions = {"westus2": {"family_quotas": {"standardFSv2Family": 8}}}
+    shipped = resources.files("hpc.autoscale") / "logging.conf"
+    with serve({"clusters": clusters, "regions": regions}) as running:
+        site = bare_site(running, logging={"config_file": str(shipped)})
+        site.jobs(**{f"job{number}": 1 for number in range(300)})
+        # in a process of its own, which sets up its log
+        process = site.start("autoscale")
+        process.communicate(timeout=60)
+    assert process.returncode == 0
+    written = (site.home / "autoscale.log").read_text().splitlines()
+    said = [line for line in written if "[hpc.autoscale.results:" in line]
+    assert len(said) == 1
+    assert "INFO" in said[0]
+    assert "job job2 lacks 1 slot: " in said[0]
+    assert "NodesFull" in said[0]
+    assert "(and 297 more jobs)" in said[0]
 
 
 def test_a_create_whose_reply_is_lost(site, simulator):

@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler.faults import one_line, try_each
 from hpc.autoscale.autoscaler.summary import Cause, SetAsideJob, UnsatisfiedJob
+from hpc.autoscale.errors import counted
 from hpc.autoscale.job.demandcalculator import DemandCalculator, new_demand_calculator
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
@@ -26,6 +28,10 @@ from hpc.autoscale.results import muted
 from hpc.autoscale.util import SingletonLock, partition
 
 REQUESTS_FILE = "requests.json"
+CAUSES_LOGGED = 50
+"""Reasons why jobs wait that one pass writes to the log at most."""
+
+_log = logging.getLogger("hpc.autoscale.results")
 
 SetContext = Callable[[str], None]
 NewCalculator = Callable[[dict[str, Any], SchedulerDriver], tuple[DemandCalculator, Sequence[Job]]]
@@ -111,7 +117,9 @@ def add_jobs(
     set_context("[unsatisfied]")
     short = [outcome for outcome in outcomes if outcome.error is None and outcome.missing]
     set_aside = [listener.found[id(job)] for job in queue if id(job) in listener.found]
-    return _explain(short, calculator.node_mgr.get_buckets()), set_aside
+    unsatisfied = _explain(short, calculator.node_mgr.get_buckets())
+    _log_causes(unsatisfied)
+    return unsatisfied, set_aside
 
 
 class _Listener:
@@ -155,6 +163,24 @@ def _explain(short: Iterable[Outcome], buckets: list[NodeBucket]) -> list[Unsati
         unit = "nodes" if job.node_count > 0 else "slots"
         explained.append(UnsatisfiedJob(job.name, outcome.missing, cause, unit=unit))
     return explained
+
+
+def _log_causes(unsatisfied: Sequence[UnsatisfiedJob]) -> None:
+    """Write why jobs wait, at INFO: an entry for each cause that names one of the jobs and counts the others.
+
+    Nothing is worked out where nobody reads it, nor for more than `CAUSES_LOGGED` causes.
+    """
+    if not _log.isEnabledFor(logging.INFO):
+        return
+    alike = partition(unsatisfied, lambda job: id(job.cause))
+    for jobs in islice(alike.values(), CAUSES_LOGGED):
+        first, others = jobs[0], len(jobs) - 1
+        more = f" (and {counted(others, 'more job')})" if others else ""
+        _log.info("job %s lacks %s: %s%s", first.name, first.lacking, first.reason, more)
+    rest = sum(len(jobs) for jobs in islice(alike.values(), CAUSES_LOGGED, None))
+    if rest:
+        causes = counted(len(alike) - CAUSES_LOGGED, "other reason")
+        _log.info("and %s, for %s", counted(rest, "more job"), causes)
 
 
 def _cause(

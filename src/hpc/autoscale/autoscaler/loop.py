@@ -190,6 +190,8 @@ class Autoscaler:
     def _listen(self, run: Callable[[], None]) -> None:
         """Run with the result handler registered, and leave the handlers as they were found."""
         handler = self._result_handler
+        if isinstance(handler, results.DefaultContextHandler):
+            handler.forget_unread()
         if handler is None or handler in results.HANDLERS:
             run()
             return

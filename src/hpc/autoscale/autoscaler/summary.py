@@ -34,10 +34,12 @@ class Cause:
 
 
 class UnsatisfiedJob:
-    """A job that did not get all it wants: `missing` slots, or nodes where the job asks for nodes (`unit`). `reason` may be given
-    as the cause that it shares with other jobs, which knows the limit then."""
+    """A job that did not get all it wants: `missing` slots, or nodes where the job asks for nodes (`unit`).
 
-    __slots__ = ("_cause", "missing", "name", "unit")
+    `reason` may be given as the cause that it shares with other jobs, which knows the limit then.
+    """
+
+    __slots__ = ("cause", "missing", "name", "unit")
 
     def __init__(
         self,
@@ -50,17 +52,17 @@ class UnsatisfiedJob:
         self.name = name
         self.missing = missing
         self.unit = unit
-        self._cause = reason if isinstance(reason, Cause) else Cause(lambda: (reason, limit))
+        self.cause = reason if isinstance(reason, Cause) else Cause(lambda: (reason, limit))
 
     @property
     def reason(self) -> str:
         """All that is known."""
-        return self._cause.said[0]
+        return self.cause.said[0]
 
     @property
     def limit(self) -> str | None:
         """The limits that stopped it (quotas, maxima); None when nothing but the job's own constraints did."""
-        return self._cause.said[1]
+        return self.cause.said[1]
 
     @property
     def lacking(self) -> str:
