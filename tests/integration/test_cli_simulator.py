@@ -286,7 +286,7 @@ def test_a_server_that_never_answers(site, simulator):
         assert (process.returncode, out, len(silent.requests)) == (1, "", 2)
     first, second, error = said.splitlines()
     for line, number in ((first, 1), (second, 2)):
-        assert line.startswith(f"{silent.url}/clusters/demo/status?nodes=true: no answer")
+        assert line.startswith(f"{silent.url}/clusters/demo/status?nodes=false: no answer")
         assert line.endswith(f" s; try {number} of 2)")
     assert error.startswith(f"Error '{silent.url}")
 

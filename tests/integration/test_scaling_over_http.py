@@ -3,6 +3,7 @@
 import pytest
 
 from hpc.autoscale.autoscaler import Autoscaler
+from hpc.autoscale.ccbindings.session import Session
 from hpc.autoscale.cli import GenericDriver
 from hpc.autoscale.errors import CycleCloudError
 from hpc.autoscale.job.job import Job
@@ -122,6 +123,47 @@ def test_a_listing_without_its_nodes_changes_nothing(scaled):
         simulator.faults.clear()
         assert scaled(simulator, 5).created == ()
         assert len(simulator.cluster("c").nodes()) == 5
+
+
+@pytest.mark.parametrize("fault", [{"kind": "empty_nodes"}, {"kind": "status", "status": 500}])
+def test_nothing_is_deleted_without_another_look_at_the_cluster(tmp_path, fault):
+    """The node list is fetched once in a pass; before nodes go, the status must list them too."""
+    with serve(a_cloud()) as simulator:
+        config = {
+            **simulator.connection("c"),
+            "lock_file": None,
+            "nodehistorydb": str(tmp_path / "nodehistory.db"),
+            "retry": {"attempts": 1},
+            "idle_timeout": 0,
+        }
+        Autoscaler(config, Queue(2)).run_once()
+        simulator.clock.settle()
+        Autoscaler(config, Queue(2)).run_once()
+        # the first status of the pass is asked for without nodes
+        simulator.faults.add(**fault, endpoint="get_cluster_status", calls=[2])
+        summary = Autoscaler(config, Queue(0)).run_once()
+        assert summary.deleted == ()
+        assert [error.phase for error in summary.errors] == [
+            "reading the cluster again before deleting"
+        ]
+        simulator.faults.clear()
+        assert len(Autoscaler(config, Queue(0)).run_once().deleted) == 2
+
+
+def test_the_node_list_is_fetched_once_in_a_pass(scaled, monkeypatch):
+    """With 5,000 nodes it has megabytes."""
+    asked = []
+    original = Session.read
+
+    def noted(self, path, query=None, *args, **kwargs):
+        asked.append((path, dict(query or {})))
+        return original(self, path, query, *args, **kwargs)
+
+    monkeypatch.setattr(Session, "read", noted)
+    with serve(a_cloud()) as simulator:
+        scaled(simulator, 0)
+    listings = [path for path, query in asked if path.endswith("/nodes") or query.get("nodes")]
+    assert listings == ["/clusters/c/nodes"]
 
 
 def test_a_node_outside_of_nodearrays_is_left_alone(tmp_path):

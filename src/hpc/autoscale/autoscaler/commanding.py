@@ -17,6 +17,7 @@ from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.nodemanager.creation import look_again
 
 Names = tuple[str, ...]
 
@@ -120,6 +121,25 @@ def spare_the_needed(
     if spared:
         logging.warning("not deleted, because they are needed: %s", ", ".join(node_names(spared)))
     return free, node_names(spared)
+
+
+def still_there(
+    calculator: DemandCalculator, leaving: Sequence[Node], faults: Faults
+) -> tuple[list[Node], Names]:
+    """Who may still be deleted now that the cluster was read again, and the names of those that are to be kept alive.
+
+    When it cannot be read, or contradicts itself, nothing may be deleted.
+    """
+    if not leaving:
+        return [], ()
+    binding = calculator.node_mgr.cluster_bindings
+    records = faults.guard("reading the cluster again before deleting", look_again, binding)
+    if records is None:
+        return [], node_names(leaving)
+    kept = {record.get("NodeId") for record in records if record.get("KeepAlive")}
+    kept.discard(None)
+    spared = [node for node in leaving if node.delayed_node_id.node_id in kept]
+    return [node for node in leaving if node not in spared], node_names(spared)
 
 
 def delete(

@@ -194,8 +194,9 @@ class Pass:
         if not leaving:
             return
         nodes = calculator.node_mgr.get_nodes()
-        free, spared = commanding.spare_the_needed(self._look_again, nodes, leaving, self.faults)
-        self.outcome["spared"] = spared
+        free, needed = commanding.spare_the_needed(self._look_again, nodes, leaving, self.faults)
+        free, kept = commanding.still_there(calculator, free, self.faults)
+        self.outcome["spared"] = (*needed, *kept)
         self.outcome["deleted"] = commanding.delete(calculator, self.driver, free, self.faults)
 
     def _look_again(self) -> Reading:

@@ -21,12 +21,14 @@ def check_listing(
     """Raise InconsistentStatus, naming what disagrees, unless the listings account for the nodes in
     use.
 
-    `status` is one asked for with its nodes; `node_list` is all nodes of the cluster, fetched after
-    it. Neither may list fewer nodes of a nodearray than its buckets count, and `status` must list
-    every node that a bucket names.
+    `node_list` is all nodes of the cluster, fetched after `status`. Without it, `status` must be
+    one asked for with its nodes. Neither may list fewer nodes of a nodearray than its buckets
+    count, and `status`, where it has a list, must list every node that a bucket names.
     """
-    disagreements = list(_disagreements("status", status, status.nodes))
-    disagreements.extend(_unlisted_names(status))
+    disagreements: list[str] = []
+    if status.nodes is not None or node_list is None:
+        disagreements.extend(_disagreements("status", status, status.nodes))
+        disagreements.extend(_unlisted_names(status))
     if node_list is not None:
         disagreements.extend(_disagreements("nodes", status, node_list.nodes))
     if disagreements:

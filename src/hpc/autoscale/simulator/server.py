@@ -1,7 +1,7 @@
 """A simulator that listens: a runtime behind an HTTP server, with or without TLS.
 
-Only this module and `app`, which it loads when a server starts, know werkzeug. The command line and
-`serve` use it.
+Only this module, `app` and `connections`, which it loads when a server starts, know werkzeug. The
+command line and `serve` use it.
 """
 
 import logging
@@ -51,16 +51,21 @@ class SimulatorServer:
 
     def _listen(self, host: str, port: int, tls: tuple[str, str] | None) -> "BaseWSGIServer":
         try:
-            from werkzeug.serving import WSGIRequestHandler, make_server
+            from werkzeug.serving import make_server
 
             from hpc.autoscale.simulator.app import Application, Credentials
+            from hpc.autoscale.simulator.connections import OpenConnections, PersistentHandler
         except ModuleNotFoundError as error:
             raise StartError(
                 f"{error.name} is missing: pip install 'hpc-autoscale[simulator]'"
             ) from None
 
-        class Handler(WSGIRequestHandler):
-            """A request handler that logs requests at the level DEBUG."""
+        self._connections = OpenConnections()
+
+        class Handler(PersistentHandler):
+            """Requests are worth a line only to those who debug."""
+
+            connections = self._connections
 
             def log(self, type: str, message: str, *args: Any) -> None:
                 _log.debug("%s %s", self.address_string(), message % args)
@@ -95,6 +100,7 @@ class SimulatorServer:
         if self._thread.is_alive():
             self._http.shutdown()
             self._thread.join()
+        self._connections.close()
         self._http.server_close()
         self.runtime.stop()
 

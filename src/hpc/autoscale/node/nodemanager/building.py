@@ -66,9 +66,9 @@ class _Builder:
         self.arrays = [a for a in status.nodearrays or () if hasattr(a, "buckets")]
         self.problems: list[str] = []
         self.quotas = Quotas()
-        self.records = NodeRecords(config, _records(records, on_prem))
+        listed = _records(records, on_prem)
+        self.records = NodeRecords(config, listed)
         self.vcpus = self._vcpus_by_size()
-        listed = _records(status.nodes or (), on_prem)
         self.cluster = _SharedLimit(
             "Cluster",
             self._in_use(_alike(listed))[0],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hpc.autoscale import ccbindings, hpclogging
@@ -65,11 +65,29 @@ def _warn_once(doubt: str) -> None:
 
 
 def read_cluster(config: Mapping[str, Any], binding: ClusterBindingInterface) -> Built:
-    """Status and nodes of the cluster, held against each other before anything is made of them."""
+    """Status and nodes of the cluster, held against each other before anything is made of them.
+
+    The status is asked for without its nodes, which would be most of them once more.
+    """
     # a binding written for another client answers in that client's objects
-    status = ClusterStatus.adopt(binding.get_cluster_status(nodes=True))
+    status = ClusterStatus.adopt(binding.get_cluster_status(nodes=False))
     listing = NodeList.adopt(binding.get_nodes())
+    _check(binding, status, listing)
+    return build(config, status, listing.nodes or [])
+
+
+def look_again(binding: ClusterBindingInterface) -> Sequence[Mapping[str, Any]]:
+    """The nodes in use as the status lists them now: to be read before nodes are deleted.
+
+    This is another reply than the listing that a manager is made of. CycleCloudError when it cannot be read, or when it
+    contradicts itself.
+    """
+    status = ClusterStatus.adopt(binding.get_cluster_status(nodes=True))
+    _check(binding, status)
+    return status.nodes or []
+
+
+def _check(binding: ClusterBindingInterface, *replies: Any) -> None:
     check = getattr(binding, "check_listing", None)
     if check is not None:
-        check(status, listing)
-    return build(config, status, listing.nodes or [])
+        check(*replies)
