@@ -46,6 +46,7 @@ def test_many_requests_on_one_connection(simulator, connection):
     assert asked(connection, simulator) == 200
     assert asked(connection, simulator, path="/nowhere") == 404
     assert asked(connection, simulator, "POST", "/nowhere", b"x" * 100_000) == 404
+    assert asked(connection, simulator, "POST", "/nowhere", iter([b"in", b"chunks"])) == 404
     assert asked(connection, simulator, "HEAD") in (200, 405)
     connection.request("GET", "/clusters/c/status")
     reply = connection.getresponse()
@@ -79,7 +80,7 @@ def test_a_caller_that_wants_no_other_request(simulator, connection):
 
 def test_a_body_without_an_end_is_refused(simulator, connection):
     """And the connection with it: where the next request begins cannot be told."""
-    head = "POST /nowhere HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    head = "POST /nowhere HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n"
     connection.sock.sendall(head.encode())
     said = b"".join(iter(lambda: connection.sock.recv(4096), b""))
     assert said.startswith(b"HTTP/1.1 411 ")

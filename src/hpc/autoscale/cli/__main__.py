@@ -1,6 +1,6 @@
 """`python -m hpc.autoscale.cli` is `azscale`."""
 
-from hpc.autoscale.cli.scalelib import console_main
+from hpc.autoscale.cli.console import console_main
 
 if __name__ == "__main__":
     console_main()

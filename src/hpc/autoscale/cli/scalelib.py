@@ -12,11 +12,11 @@ from argparse import SUPPRESS, ArgumentError, ArgumentParser, ArgumentTypeError
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from hpc.autoscale._version import __version__
 from hpc.autoscale.autoscaler import PassSummary
 from hpc.autoscale.cli.autoscaling import SummaryReporter, stop_on_signals
 from hpc.autoscale.cli.base import Config
 from hpc.autoscale.cli.common import CommonCLI
+from hpc.autoscale.cli.console import version_line
 from hpc.autoscale.cli.costs import CostCommands
 from hpc.autoscale.cli.drivers import GenericDriver, load_driver
 from hpc.autoscale.cli.parsing import (
@@ -80,7 +80,7 @@ class _AzScaleCLI(CommonCLI, CostCommands):
         return "the scheduler"
 
     def _top_level_options(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--version", action="version", version=f"azscale {__version__}")
+        parser.add_argument("--version", action="version", version=version_line())
         parser.add_argument(
             "--debug",
             action="store_true",
@@ -282,19 +282,6 @@ def _seconds(text: str) -> float:
     if not 0 < seconds < float("inf"):
         raise ArgumentTypeError(f"expected a number of seconds above 0, found {text!r}")
     return seconds
-
-
-def console_main() -> None:
-    """The program `azscale`: runs the command of this process, and exits."""
-    try:
-        main()
-        sys.stdout.flush()
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
-    except BrokenPipeError:
-        # the reader has seen enough; nothing more is to be written, not even at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(1) from None
 
 
 def main(argv: Iterable[str] | None = None, default_config: str | None = None) -> None:

@@ -9,9 +9,9 @@ import logging
 import socket
 import threading
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
-from werkzeug.serving import WSGIRequestHandler
+from werkzeug.serving import DechunkedInput, WSGIRequestHandler
 
 _log = logging.getLogger(__name__)
 
@@ -82,6 +82,7 @@ class PersistentHandler(WSGIRequestHandler):
         incoming, self.rfile = self.rfile, io.BytesIO(body)
         try:
             self.environ = environ = self.make_environ()
+            environ.update({"wsgi.input": self.rfile, "CONTENT_LENGTH": str(len(body))})
         finally:
             self.rfile = incoming
         begun: list[tuple[str, list[tuple[str, str]]]] = []
@@ -110,6 +111,9 @@ class PersistentHandler(WSGIRequestHandler):
 
     def _body(self) -> bytes | None:
         """The body of the request; None when it cannot be told where it ends, and the caller has been told so."""
+        if self.headers.get("Transfer-Encoding", "").strip().lower() == "chunked":
+            chunks: Any = DechunkedInput(cast(Any, self.rfile))
+            return io.BufferedReader(chunks).read()
         length = self.headers.get("Content-Length", "0")
         if "Transfer-Encoding" in self.headers or not length.isdecimal():
             self.close_connection = True
