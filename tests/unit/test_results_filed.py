@@ -3,8 +3,8 @@
 import copy
 
 import pytest
-from node_kit import a_cluster, a_manager
 
+from builders.nodes import a_manager, an_htc_cluster
 from hpc.autoscale import results
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.job.demandcalculator import DemandCalculator, new_demand_calculator
@@ -46,7 +46,7 @@ def handler():
 
 def a_calculator():
     """Over an empty cluster."""
-    return DemandCalculator({}, a_manager(a_cluster()))
+    return DemandCalculator({}, a_manager(an_htc_cluster()))
 
 
 def a_queue():
