@@ -28,7 +28,9 @@ def mock_cluster(
     binding = MockClusterBinding()
     binding.max_core_count = MANY_CORES
     binding.max_count = MANY_NODES
+    families = workload.get("quotas", {}).get("family_cores", {})
     for bucket in workload["buckets"]:
+        quota = families.get(bucket["family"], MANY_CORES)
         if bucket["nodearray"] not in binding.nodearrays:
             binding.add_nodearray(
                 bucket["nodearray"],
@@ -43,8 +45,8 @@ def mock_cluster(
             bucket["vm_size"],
             bucket["max_count"],
             bucket["max_count"],
-            family_quota_core_count=MANY_CORES,
-            family_quota_count=MANY_NODES,
+            family_quota_core_count=quota,
+            family_quota_count=quota // bucket["vcpus"],
             regional_quota_core_count=MANY_CORES,
             regional_quota_count=MANY_NODES,
             placement_groups=bucket["pgs"] or None,

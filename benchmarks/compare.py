@@ -12,7 +12,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from calibration import REFERENCE_SECONDS
 from figures import Figure, all_figures, chosen
 from fresh import MeasurementFailed, library_of, measured
 from report import as_json, commit_of, table, write_json
@@ -82,9 +81,9 @@ def text(pairs: Sequence[Pairs]) -> str:
             continue
         ratios = pair.ratios
         spread = (median(ratios), ratios[0], ratios[-1])
-        times = (f"{each.scaled_ms:,.1f}" for each in (pair.old, pair.new))
+        times = (f"{each.cpu_ms:,.1f}" for each in (pair.old, pair.new))
         rows.append([pair.figure.name, *times, *(f"{r:.2f}" for r in spread), pair.same_plan])
-    parts = [f"Milliseconds are scaled to a calibration loop of {REFERENCE_SECONDS} s."]
+    parts = ["CPU milliseconds are as measured; ratios are of figures in calibration loops."]
     if rows:
         parts.append(table(heads, rows))
     failed = [f"{pair.figure.name}: {pair.failure}" for pair in pairs if pair.failure]

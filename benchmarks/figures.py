@@ -67,6 +67,9 @@ EXPLAINED_RATIO = 2.0
 # a dry pass of the loop, without and with a handler of results: so many times what a pass may take, but for these
 LOOP_RATIO, LOOP_MS = 1.3, {"W6": 60.0}
 HANDLER_RATIO, HANDLER_MS = 1.6, {"W6": 80.0}
+# queues of which most is refused, through the loop with a handler: milliseconds and megabytes
+REFUSED = {"drain": (1_000.0, 250.0), "full300": (1_500.0, 300.0)}
+OR10_MS, OR10_MB = 1_600.0, 200.0
 EXPONENT = 1.1
 # least-cost mode: by seconds of search, how far above the lower bound a plan may be
 GAPS: Mapping[float, Mapping[str, float | None]] = {
@@ -85,6 +88,7 @@ SWEEPS: tuple[Sweep, ...] = (
     ("W5", "n", 2_500, {}),
     ("W6", "n", 1_000, {}),
     ("W6b", "n", 1_000, {}),
+    ("or10", "n", 1_000, {}),
     ("W4", "nodes", 2_500, {"n": 100}),
     ("W6", "nodes", 2_500, {"n": 500}),
     ("W6b", "nodes", 2_500, {"n": 500}),
@@ -126,6 +130,7 @@ def _figures(part: int) -> Iterator[Figure]:
     yield from _imports()
     yield from _explaining()
     yield from _loops()
+    yield from _hard()
     yield from _custom()
     yield from _costs()
     nodes, jobs = 20_000 // part, 100_000 // part
@@ -187,6 +192,15 @@ def _loops() -> Iterator[Figure]:
         yield Figure(f"{workload}, the loop", "loop", task, at_most)
         at_most = HANDLER_MS.get(workload, HANDLER_RATIO * of_pass)
         yield Figure(f"{workload}, the loop, told", "loop", {**task, "handler": True}, at_most)
+
+
+def _hard() -> Iterator[Figure]:
+    """Queues of which most is refused, with a handler of results, and queues with many alternatives."""
+    for workload, targets in REFUSED.items():
+        task = {"kind": "loop", "workload": workload, "handler": True, "check": True}
+        yield Figure(f"{workload}, the loop, told", "hard", task, *targets)
+    task = {"kind": "pass", "workload": "or10", "check": True}
+    yield Figure("or10", "hard", task, OR10_MS, OR10_MB)
 
 
 def _custom() -> Iterator[Figure]:

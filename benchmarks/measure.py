@@ -205,11 +205,13 @@ def measure(task: Task) -> dict[str, Any]:
     current = Pass(workload, task)
     before = _megabytes("VmRSS")
     turns = task.get("turns", TURNS)
-    loop = loop_seconds(turns)
+    loops = [loop_seconds(turns)]
     cpu = current.run()
+    loops.append(loop_seconds(turns))
     figures = {
         "cpu": cpu,
-        "loop": (loop + loop_seconds(turns)) / 2,
+        "loop": sum(loops) / len(loops),
+        "loops": loops,
         "memory_mb": {"before": before, "peak": _megabytes("VmHWM")},
         "workload": digest(workload),
         **current.outcome(),

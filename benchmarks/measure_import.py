@@ -17,9 +17,10 @@ def main() -> None:
     start = time.process_time()
     __import__(module)
     seconds = time.process_time() - start
-    loop = (before + loop_seconds(turns)) / 2
+    after = loop_seconds(turns)
+    loops = f'"loop": {(before + after) / 2}, "loops": [{before}, {after}]'
     counts = f'{{"modules": {len(sys.modules)}}}'
-    print(f'{{"cpu": {{"total": {seconds}}}, "loop": {loop}, "counts": {counts}}}')
+    print(f'{{"cpu": {{"total": {seconds}}}, {loops}, "counts": {counts}}}')
 
 
 if __name__ == "__main__":

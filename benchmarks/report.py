@@ -14,7 +14,7 @@ from typing import Any
 from calibration import REFERENCE_SECONDS
 from figures import DOUBLINGS
 from fresh import ROOT
-from summary import Growth, Measured, growths, times, verdicts
+from summary import STRAYS_AT_MOST, Growth, Measured, growths, times, verdicts, withheld
 
 TITLES = {
     "pass": "CPU of one whole pass, the first of a fresh process: manager, Job(...), add_jobs, get_demand",
@@ -22,6 +22,7 @@ TITLES = {
     "import": "CPU of an import in a fresh process",
     "explain": "With a handler registered that keeps every result",
     "loop": "CPU of a whole dry pass of the loop; told: a handler hears every result, as the command line has one",
+    "hard": "Queues of which most is refused, through the loop with a handler; an `or` of ten alternatives with amounts",
     "custom": "Two site rules as built-in constraints, as expressions, as methods that declare what they read, as methods",
     "cost": "Least-cost mode: dollars per hour of new nodes, the lower bound, and the seconds of search allowed",
     "big": "Very many jobs against very many nodes",
@@ -55,7 +56,9 @@ def text(measured: Sequence[Measured]) -> str:
     """The whole report."""
     others = {each.figure.name: each for each in measured}
     parts = [
-        f"Milliseconds are scaled to a machine on which the calibration loop takes {REFERENCE_SECONDS} s; so are targets."
+        "CPU ms are as measured. Scaled ms are for a machine on which the calibration loop takes "
+        f"{REFERENCE_SECONDS} s, and so are targets; they are withheld where the loops right before and after a "
+        f"run differ by more than {STRAYS_AT_MOST:.0%}."
     ]
     for group, title in TITLES.items():
         of_group = [each for each in measured if each.figure.group == group]
@@ -82,7 +85,7 @@ def _row(measured: Measured, others: Mapping[str, Measured]) -> list[str]:
         figure.name,
         _number(measured.cpu_ms),
         f"{measured.loop_s:.3f}",
-        _number(measured.scaled_ms),
+        _scaled(measured.scaled_ms),
         _number(figure.at_most_ms),
         _mark(measured.scaled_ms, figure.at_most_ms),
         _number(measured.again_ms),
@@ -106,7 +109,7 @@ def _cost_row(measured: Measured) -> list[str]:
         "" if gap is None else _mark(gap, at_most),
         cost["method"],
         _number(measured.cpu_ms),
-        _number(measured.scaled_ms),
+        _scaled(measured.scaled_ms),
         _number(1000 * measured.run["wall"]),
         str(counts["new"]),
         str(counts["unplaced"]),
@@ -135,8 +138,12 @@ def _number(value: float | None) -> str:
     return f"{value:.1f}" if value < 1000 else f"{value:,.0f}"
 
 
-def _mark(value: float, at_most: float | None) -> str:
-    if at_most is None:
+def _scaled(value: float | None) -> str:
+    return "withheld" if value is None else _number(value)
+
+
+def _mark(value: float | None, at_most: float | None) -> str:
+    if at_most is None or value is None:
         return ""
     return "ok" if value <= at_most else "OVER"
 
@@ -150,6 +157,9 @@ def _limited(value: float | None, at_most: float | None) -> str:
 
 def _problems(measured: Sequence[Measured]) -> Iterator[str]:
     """What was not measured, what is not as it must be, and what did not come out the same each time."""
+    unjudged = withheld(measured)
+    if unjudged:
+        yield "Withheld, because the machine was not steady: " + "; ".join(unjudged)
     failed = [f"{each.figure.name}: {each.failure}" for each in measured if each.failure]
     if failed:
         yield "Not measured\n" + "\n".join(failed)

@@ -15,7 +15,7 @@ from figures import CALCULATOR, Figure, all_figures, chosen
 from fresh import HERE, ROOT, MeasurementFailed, library_of, measured
 from hpc.autoscale.packing.layers import LAYERS
 from report import as_json, text, write_json
-from summary import Measured, verdicts
+from summary import Measured, verdicts, withheld
 
 
 def parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[Figure]]:
@@ -34,7 +34,9 @@ def parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[Figure]]:
     )
     parser.add_argument("--out", type=Path, help="JSON file (benchmarks/out/bench-<time>.json)")
     parser.add_argument(
-        "--check", action="store_true", help="exit 1 when a target is not met or a plan is wrong"
+        "--check",
+        action="store_true",
+        help="exit 1 when a target is not met, a plan is wrong or a figure is withheld",
     )
     options = parser.parse_args(arguments)
     if options.runs is not None and options.runs < 1:
@@ -89,7 +91,8 @@ def try_import(library: Path) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print, write; 1 when --check finds a target missed or a plan wrong, or something could not be measured."""
+    """Measure, print, write. 1 when something could not be measured, or --check finds a target missed, a plan wrong or a
+    figure withheld."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     options, figures = parse(given)
     runs = options.runs or (1 if options.quick else 3)
@@ -101,8 +104,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"\nWritten to {out}")
     missed = options.check and not all(verdict.holds for verdict in verdicts(found))
     wrong = options.check and any(each.violations for each in found)
+    unjudged = options.check and bool(withheld(found))
     failed = any(each.failure for each in found)
-    return int(missed or wrong or failed)
+    return int(missed or wrong or unjudged or failed)
 
 
 if __name__ == "__main__":

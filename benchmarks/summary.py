@@ -1,7 +1,8 @@
 """From the runs of a figure to numbers that can be compared, and whether they are what they must be. No printing.
 
-A run's CPU seconds are divided by those that the calibration loop took right before and after it. Of several runs the
-one in the middle counts: on a shared machine the best may be as much of an accident as the worst.
+A run's CPU seconds are divided by those that the calibration loop took right before and after it. A run beside which
+the loop strays says nothing about another machine. Of several runs that say something the one in the middle counts: on a
+shared machine the best may be as much of an accident as the worst.
 """
 
 import math
@@ -11,6 +12,9 @@ from typing import Any
 
 from calibration import REFERENCE_SECONDS
 from figures import Figure
+
+STRAYS_AT_MOST = 0.1
+"""By how much the slower of the calibration loops before and after a run may exceed the faster, as a part of that."""
 
 
 @dataclass
@@ -22,9 +26,14 @@ class Measured:
     failure: str = ""
 
     @property
+    def steady_runs(self) -> list[dict[str, Any]]:
+        """The runs beside which the calibration loop took the same time before and after."""
+        return [run for run in self.runs if _strays_by(run) <= STRAYS_AT_MOST]
+
+    @property
     def run(self) -> dict[str, Any]:
-        """The run in the middle."""
-        by_ratio = sorted(self.runs, key=_ratio)
+        """The run in the middle, of the steady ones if there are any."""
+        by_ratio = sorted(self.steady_runs or self.runs, key=_ratio)
         return by_ratio[(len(by_ratio) - 1) // 2]
 
     @property
@@ -43,15 +52,19 @@ class Measured:
         return float(self.run["loop"])
 
     @property
-    def scaled_ms(self) -> float:
-        """CPU milliseconds of a machine on which the loop takes `REFERENCE_SECONDS`."""
+    def scaled_ms(self) -> float | None:
+        """CPU milliseconds of a machine on which the loop takes `REFERENCE_SECONDS`; None where no run was steady."""
+        if not self.steady_runs:
+            return None
         return 1000 * REFERENCE_SECONDS * _ratio(self.run)
 
     @property
     def again_ms(self) -> float | None:
         """The same of the next pass in the same process, where that was measured."""
         seconds = [
-            run["cpu_again"]["total"] / run["loop"] for run in self.runs if "cpu_again" in run
+            run["cpu_again"]["total"] / run["loop"]
+            for run in self.steady_runs
+            if "cpu_again" in run
         ]
         return (
             1000 * REFERENCE_SECONDS * sorted(seconds)[(len(seconds) - 1) // 2] if seconds else None
@@ -95,6 +108,17 @@ def _ratio(run: Mapping[str, Any]) -> float:
     return float(run["cpu"]["total"]) / float(run["loop"])
 
 
+def _strays_by(run: Mapping[str, Any]) -> float:
+    """By how much the calibration loops beside a run differ, as a part of the fastest."""
+    loops = run.get("loops") or [run["loop"]]
+    return float(max(loops) / min(loops) - 1)
+
+
+def withheld(measured: Iterable[Measured]) -> list[str]:
+    """The figures that were measured and cannot be scaled."""
+    return [each.figure.name for each in measured if each.runs and each.scaled_ms is None]
+
+
 @dataclass(frozen=True)
 class Verdict:
     """Whether a figure is at most what it must be."""
@@ -132,16 +156,16 @@ def exponent(sizes: Sequence[float], costs: Sequence[float]) -> float:
 
 
 def growths(measured: Iterable[Measured]) -> list[Growth]:
-    """The sweeps of which every size was measured."""
+    """The sweeps of which every size was measured and could be scaled."""
     sweeps: dict[str, list[Measured]] = {}
     for each in measured:
         if each.figure.sweep:
             sweeps.setdefault(each.figure.sweep, []).append(each)
     found = []
     for name, points in sweeps.items():
-        if all(point.runs for point in points):
+        costs = tuple(ms for point in points if point.runs and (ms := point.scaled_ms) is not None)
+        if len(costs) == len(points):
             sizes = tuple(point.figure.size for point in points)
-            costs = tuple(point.scaled_ms for point in points)
             at_most = points[0].figure.at_most_exponent
             found.append(Growth(name, sizes, costs, exponent(sizes, costs), at_most))
     return found
@@ -151,6 +175,8 @@ def times(measured: Measured, others: Mapping[str, Measured]) -> float | None:
     """How many times what it is compared to it costs; None where there is nothing to compare to."""
     than = others.get(measured.figure.than)
     if than is None or not than.runs or not measured.runs:
+        return None
+    if measured.scaled_ms is None or than.scaled_ms is None:
         return None
     return measured.scaled_ms / than.scaled_ms
 

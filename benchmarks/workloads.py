@@ -1,4 +1,4 @@
-"""The queues and clusters that are measured: W1 to W6b, and the big case. Data only, the same for the same seed.
+"""The queues and clusters that are measured: W1 to W6b, the big case, and queues that hurt. Data only, by seed.
 
 A workload is plain JSON. `buckets`: what can be ordered, with a made-up price per hour that is good for comparing costs
 with each other and nothing else. `nodes`: what is there already, each with the index of its bucket and its free amounts.
@@ -260,6 +260,42 @@ def big(n: int = 100_000, nodes: int = 20_000, seed: int = 7) -> Workload:
     return _workload(buckets, used, [_mixed(draw, f"j{i}") for i in range(n)])
 
 
+def drain(n: int = 20_000, seed: int = 8, quota: int = 8_000) -> Workload:
+    """Jobs of 24 shapes until the quota of every family (`quota` cores) is used up, and nine times as many after that."""
+    draw = random.Random(seed)
+    made = _workload(general_buckets(), [], [_mixed(draw, f"d{i}") for i in range(n)])
+    return {**made, "quotas": {"family_cores": {b["family"]: quota for b in made["buckets"]}}}
+
+
+def full_arrays(n: int = 10_000, seed: int = 9, arrays: int = 300) -> Workload:
+    """So many nodearrays of one size with room for three nodes each, and jobs of which most find them full."""
+    draw = random.Random(seed)
+    sizes = general_buckets()
+    buckets = [
+        {**sizes[i % len(sizes)], "nodearray": f"array{i}", "max_count": 3} for i in range(arrays)
+    ]
+    return _workload(buckets, [], [_mixed(draw, f"t{i}") for i in range(n)])
+
+
+def or10(n: int = 8_000, seed: int = 10, nodes: int = 500) -> Workload:
+    """Jobs with ten alternatives, each a size with amounts of its own, and nodes that are used in part."""
+    draw = random.Random(seed)
+    buckets = general_buckets()
+    used = _used_nodes(draw, buckets, nodes)
+    jobs = []
+    for i in range(n):
+        asked = _mixed(draw, f"o{i}", amounts_in_constraints=False)
+        either = [_alternative(draw, each, asked["req"]) for each in draw.sample(buckets, k=10)]
+        jobs.append({**asked, "constraints": [{"or": either}]})
+    return _workload(buckets, used, jobs)
+
+
+def _alternative(draw: random.Random, of: Record, asked: Record) -> Record:
+    """A size, and all or half of the cores that a job asks for."""
+    cores = max(1, asked["ncpus"] // draw.choice((1, 1, 2)))
+    return {"node.vm_size": of["vm_size"], "ncpus": cores, "memgb": f"memory::{asked['memgb']}g"}
+
+
 MAKERS: dict[str, Callable[..., Workload]] = {
     "W1": w1,
     "W2": w2,
@@ -270,6 +306,9 @@ MAKERS: dict[str, Callable[..., Workload]] = {
     "W6": w6,
     "W6b": w6b,
     "big": big,
+    "drain": drain,
+    "full300": full_arrays,
+    "or10": or10,
 }
 
 

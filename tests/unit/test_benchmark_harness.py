@@ -147,6 +147,40 @@ def test_run_in_the_middle_counts():
     assert found.cpu_ms == pytest.approx(1000)
 
 
+def test_a_run_beside_an_unsteady_loop_does_not_count():
+    """As long as another one does; the loop may be a tenth slower after the run than before it, or before than after."""
+    found = measured(figures.Figure("f", "pass", {}, at_most_ms=1), 1.0, 9.0, loops=[0.5, 0.54])
+    found.runs[0]["loops"] = [0.5, 0.56]
+    found.runs.append({**found.runs[0], "loops": [0.56, 0.5]})
+    assert found.scaled_ms == pytest.approx(9000 * calibration.REFERENCE_SECONDS)
+    assert found.cpu_ms == pytest.approx(4500)
+    assert summary.withheld([found]) == []
+
+
+def test_a_figure_without_a_steady_run_is_withheld():
+    """Its raw figures are told, and nothing is judged by it: no target, no ratio, no growth."""
+    targets = {"at_most_ms": 1, "than": "base", "at_most_ratio": 2}
+    unsteady = measured(figures.Figure("f", "pass", {}, **targets), 1.0, loops=[0.5, 0.6])
+    base = measured(figures.Figure("base", "pass", {}), 1.0)
+    point = figures.Figure("s1", "growth", {}, sweep="s", size=1, at_most_exponent=1.1)
+    other = figures.Figure("s2", "growth", {}, sweep="s", size=2, at_most_exponent=1.1)
+    found = [base, unsteady, measured(point, 1.0), measured(other, 9.0, loops=[0.5, 0.6])]
+    assert summary.verdicts(found) == []
+    assert summary.withheld(found) == ["f", "s2"]
+    said = report.text(found)
+    assert "500.0" in said
+    assert "withheld" in said
+    assert "not steady: f; s2" in said
+
+
+def test_calibration_stands_on_both_sides_of_a_run():
+    """In every kind of measurement."""
+    for task in (a_task(), {"kind": "import", "module": figures.CALCULATOR, "turns": 10_000}):
+        told = fresh.measured(task, LIBRARY)
+        assert len(told["loops"]) == 2
+        assert told["loop"] == pytest.approx(sum(told["loops"]) / 2)
+
+
 def test_targets_are_judged():
     """Times, memory, ratios and exponents, each against its own target."""
     slow = figures.Figure(
@@ -195,6 +229,7 @@ def test_plan_of_every_workload_is_checked():
         "pass",
         "explain",
         "loop",
+        "hard",
         "custom",
         "cost",
         "big",

@@ -38,6 +38,17 @@ DIGESTS = [
         {"n": 100, "nodes": 50},
         "e0836b9f61e09f7fcd6066b979ec901cb2c8c23390786c1b45ff6af02156c4af",
     ),
+    ("drain", {"n": 200}, "8a26049aa91ff6526c1bd650262e52cfc5bfc58bf1d2ce897a73e5dc190b5abe"),
+    (
+        "full300",
+        {"n": 100, "arrays": 20},
+        "d60c37f8964a56234e87a4e1a07bfc03af7bd48fe3a3f25726c3e1d2dcb2bca0",
+    ),
+    (
+        "or10",
+        {"n": 40, "nodes": 30},
+        "d983d96109211021ddbcf484e5f93311b4d9f4c92266077cea4c41f7cb64bdb5",
+    ),
 ]
 
 
