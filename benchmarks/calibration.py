@@ -1,4 +1,5 @@
-"""How fast the machine is just now, so that figures of different machines and moments can be read together.
+"""How fast the machine is just now, so that figures of different machines and moments can be read
+together.
 
 Imports nothing but the clock, so that it disturbs no measurement it stands beside.
 """
@@ -17,8 +18,9 @@ asked = TURNS
 def loop_seconds(turns: int = TURNS) -> float:
     """CPU seconds of a fixed loop; fewer turns are extrapolated.
 
-    The loop runs as a script does, outside of any function (see `loop`): so the 0.23 s agree with what is quoted beside them
-    for the same machine (10,000 plain objects in 2.7 ms, 5,000 larger ones in 2.1 ms), and in a function they do not.
+    The loop runs as a script does, outside of any function (see `loop`): so the 0.23 s agree with
+    what is quoted beside them for the same machine (10,000 plain objects in 2.7 ms, 5,000 larger
+    ones in 2.1 ms), and in a function they do not.
     """
     global asked
     asked = turns

@@ -1,8 +1,10 @@
-"""What a workload's constraints mean, worked out from their JSON alone: for the checker of plans, which trusts nobody.
+"""What a workload's constraints mean, worked out from their JSON alone: for the checker of plans,
+which trusts nobody.
 
-It imports nothing of the library. Amounts are floats in base units (memory in GiB), compared to within `EPSILON`. A node is
-judged after the pass, when nobody remembers what was free while it was filled: an amount then lay between what is left
-now and what there was at first, and a constraint is only called broken when it is broken for all of these.
+It imports nothing of the library. Amounts are floats in base units (memory in GiB), compared to
+within `EPSILON`. A node is judged after the pass, when nobody remembers what was free while it was
+filled: an amount then lay between what is left now and what there was at first, and a constraint is
+only called broken when it is broken for all of these.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,15 +25,17 @@ class Unjudged(ValueError):
 
 
 class Choice(NamedTuple):
-    """One way in which an iteration of a job can be on a node: what it takes, and whether it keeps the node to itself."""
+    """One way in which an iteration of a job can be on a node: what it takes, and whether it keeps
+    the node to itself."""
 
     takes: Amounts
     closes: bool = False
 
 
 class Site(NamedTuple):
-    """What is known of a node. `props`: by name without "node."; `texts`: resources that are not amounts. `most`: the
-    amounts there were at first, `least`: those that are left now. `occupied`: somebody is on it, or has it to himself.
+    """What is known of a node. `props`: by name without "node."; `texts`: resources that are not
+    amounts. `most`: the amounts there were at first, `least`: those that are left now. `occupied`:
+    somebody is on it, or has it to himself.
     """
 
     props: Mapping[str, Any]
@@ -45,7 +49,8 @@ NOTHING = Choice({})
 
 
 def choices(constraints: Iterable[Constraint], site: Site) -> list[Choice]:
-    """Every way in which constraints may all have held, the one that is documented to be taken first; [] for none."""
+    """Every way in which constraints may all have held, the one that is documented to be taken
+    first; [] for none."""
     found: list[Choice] = []
     for combination in product(*[_of_mapping(each, site) for each in constraints]):
         takes: dict[str, float] = {}
@@ -113,7 +118,8 @@ def _of_composite(word: str, value: Any, site: Site) -> list[Choice]:
 
 
 def _certain(constraint: Constraint, site: Site) -> bool:
-    """Whether a constraint held whatever was free by then; one on who else is there cannot be told afterwards."""
+    """Whether a constraint held whatever was free by then; one on who else is there cannot be told
+    afterwards."""
     if any(key.startswith("exclusive") for key in _keys(constraint)):
         raise Unjudged(f"expected no exclusive inside not or xor, found {constraint!r}")
     least = site._replace(most=site.least)
@@ -151,7 +157,8 @@ def _is_amount(value: Any) -> bool:
 
 
 def _amount(key: str, value: Any) -> float:
-    """An amount in base units: `memory::4g`, or a number in the unit that the resource is named after."""
+    """An amount in base units: `memory::4g`, or a number in the unit that the resource is named
+    after."""
     if isinstance(value, str):
         number = value.split("::", 1)[1]
         return float(number[:-1]) * UNITS[number[-1].lower()]

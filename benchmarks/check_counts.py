@@ -1,9 +1,10 @@
 """How many iterations of each job are on each node, found again from what is left of both.
 
-A node says which jobs it has, and not how often. From what the nodes have left and what of the jobs is placed follows
-an integer problem; where it has a solution the plan adds up, and where it has none somebody has miscounted. Used by
-`check_plan`. SciPy solves it (imported here alone, and only when a job has several iterations on several nodes); the
-solution is then checked by plain arithmetic.
+A node says which jobs it has, and not how often. From what the nodes have left and what of the jobs
+is placed follows an integer problem; where it has a solution the plan adds up, and where it has
+none somebody has miscounted. Used by `check_plan`. SciPy solves it (imported here alone, and only
+when a job has several iterations on several nodes); the solution is then checked by plain
+arithmetic.
 """
 
 from collections import defaultdict
@@ -17,7 +18,8 @@ TOLERANCE = 1e-5
 
 
 class Pair(NamedTuple):
-    """A job on a node. `choices`: how it may be there; `known`: how often it is, None when that is to be found."""
+    """A job on a node. `choices`: how it may be there; `known`: how often it is, None when that is
+    to be found."""
 
     job: str
     node: str
@@ -32,7 +34,8 @@ Counts = dict[tuple[str, str], dict[int, int]]
 def settle(
     pairs: Sequence[Pair], used: Mapping[str, Amounts], placed: Mapping[str, int]
 ) -> tuple[Counts, list[str]]:
-    """Counts that add up, and what does not add up. `used`: what of each node is; `placed`: iterations of each job."""
+    """Counts that add up, and what does not add up. `used`: what of each node is; `placed`:
+    iterations of each job."""
     by_node: dict[str, list[Pair]] = defaultdict(list)
     for pair in pairs:
         by_node[pair.node].append(pair)
@@ -53,7 +56,8 @@ def settle(
         if found is None:
             names = ", ".join(sorted({pair.job for pair in unknown})[:5])
             problems.append(
-                f"no number of iterations on each of {len(open_nodes)} nodes explains both what they have left and what "
+                f"no number of iterations on each of {len(open_nodes)} nodes explains both "
+                "what they have left and what "
                 f"was placed of {names}"
             )
         else:
@@ -91,7 +95,8 @@ def _miscounted(node: str, pairs: Sequence[Pair], counts: Counts, used: Amounts)
 def _solved(
     pairs: Sequence[Pair], used: Mapping[str, Amounts], to_find: Mapping[str, int]
 ) -> Counts | None:
-    """Counts for pairs, each at least once, earlier choices before later ones; None when there are none."""
+    """Counts for pairs, each at least once, earlier choices before later ones; None when there are
+    none."""
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import csr_array
 

@@ -1,13 +1,16 @@
-"""Checks a plan against its workload from first principles: `check_plan.py FILE` with {"workload": ..., "plan": ...}.
+"""Checks a plan against its workload from first principles: `check_plan.py FILE` with {"workload":
+..., "plan": ...}.
 
-It imports nothing of the library and believes nothing that the library says but what came out: which nodes there are,
-who is on them, what they have left, and what is left of each job. `clusters.plan_of` writes that down; `violations` says
-what is wrong with it. It holds for any way of packing: order and price are no business of the checker, but work that was
-left out although there is room for it, or a node that could still be opened for it, is.
+It imports nothing of the library and believes nothing that the library says but what came out:
+which nodes there are, who is on them, what they have left, and what is left of each job.
+`clusters.plan_of` writes that down; `violations` says what is wrong with it. It holds for any way
+of packing: order and price are no business of the checker, but work that was left out although
+there is room for it, or a node that could still be opened for it, is.
 
-A plan is {"nodes": [{"name", "nodearray", "vm_size", "placement_group", "exists", "available", "assignments"}],
-"remaining": {job: iterations}, "new": [names]}; memory in GiB. A workload may have "quotas": {"cluster_cores": n,
-"location_cores": {location: n}, "family_cores": {family: n}}, and "resources": amounts that every node has besides its own.
+A plan is {"nodes": [{"name", "nodearray", "vm_size", "placement_group", "exists", "available",
+"assignments"}], "remaining": {job: iterations}, "new": [names]}; memory in GiB. A workload may have
+"quotas": {"cluster_cores": n, "location_cores": {location: n}, "family_cores": {family: n}}, and
+"resources": amounts that every node has besides its own.
 """
 
 import json
@@ -30,7 +33,8 @@ MANY = 10**9
 
 @dataclass
 class Spot:
-    """A node of the plan, or one that could be opened. `start`: its amounts before the pass; `free`: after it."""
+    """A node of the plan, or one that could be opened. `start`: its amounts before the pass;
+    `free`: after it."""
 
     name: str
     bucket: int
@@ -172,7 +176,8 @@ class Check:
     # -- who is where
 
     def _choices_of(self, job: Record, spot: Spot, most: Amounts, occupied: bool) -> list[Choice]:
-        """How a job may be on a node when so much was there. Worked out once for nodes and jobs that are alike."""
+        """How a job may be on a node when so much was there. Worked out once for nodes and jobs
+        that are alike."""
         text = self._texts.get(job["name"])
         if text is None:
             text = self._texts[job["name"]] = json.dumps(job["constraints"])
@@ -256,13 +261,15 @@ class Check:
                 self._check_order(pair, index, count, free[pair.node])
 
     def _check_order(self, pair: Pair, index: int, count: int, free: Amounts) -> None:
-        """Of alternatives the first that fits is taken: none before it fits in what is left and what it took."""
+        """Of alternatives the first that fits is taken: none before it fits in what is left and
+        what it took."""
         taken = pair.choices[index]
         before = {name: free[name] + count * taken.takes.get(name, 0.0) for name in free}
         for earlier in pair.choices[:index]:
             if fits(earlier.takes, before) and earlier.closes == taken.closes:
                 self.problems.append(
-                    f"{pair.job}: on {pair.node} takes {dict(taken.takes)}, and {dict(earlier.takes)} came first"
+                    f"{pair.job}: on {pair.node} takes {dict(taken.takes)}, "
+                    f"and {dict(earlier.takes)} came first"
                 )
 
     # -- gangs
@@ -345,7 +352,8 @@ def _is_gang(job: Record) -> bool:
 
 
 def violations(workload: Record, plan: Record) -> list[str]:
-    """What is wrong with a plan, in sentences; [] when it is right. KeyError when it is no plan of this workload."""
+    """What is wrong with a plan, in sentences; [] when it is right. KeyError when it is no plan of
+    this workload."""
     return Check(workload, plan).run()
 
 

@@ -1,7 +1,8 @@
-"""From a workload to what the library is given: a mock cluster, amounts that are free on its nodes, and jobs.
+"""From a workload to what the library is given: a mock cluster, amounts that are free on its nodes,
+and jobs.
 
-Used by `measure`, and by whoever wants the plan of a workload. Asks the library for published things only, so that one
-harness can measure several versions of it.
+Used by `measure`, and by whoever wants the plan of a workload. Asks the library for published
+things only, so that one harness can measure several versions of it.
 """
 
 from collections.abc import Sequence
@@ -64,7 +65,8 @@ def mock_cluster(
 
 
 def write_free_amounts(nodes: Sequence[Node], workload: dict[str, Any]) -> None:
-    """Write what is free on each existing node through its handle, as an integration does that asks its scheduler."""
+    """Write what is free on each existing node through its handle, as an integration does that asks
+    its scheduler."""
     if not workload["nodes"]:
         return
     by_name = {str(node.name): node for node in nodes}
@@ -77,7 +79,8 @@ def write_free_amounts(nodes: Sequence[Node], workload: dict[str, Any]) -> None:
 
 
 def scheduler_nodes(workload: dict[str, Any]) -> list[SchedulerNode]:
-    """The nodes of a cluster with host names, as its scheduler reports them: those that are not idle run a job."""
+    """The nodes of a cluster with host names, as its scheduler reports them: those that are not
+    idle run a job."""
     reported = []
     for node in workload["nodes"]:
         free = node["free"]["ncpus"]

@@ -1,7 +1,9 @@
-"""Compare two checkouts in one run: `compare.py OLD_CHECKOUT NEW_CHECKOUT [--only W1,W2] [--rounds 5]`.
+"""Compare two checkouts in one run: `compare.py OLD_CHECKOUT NEW_CHECKOUT [--only W1,W2] [--rounds
+5]`.
 
-Both are measured by this harness, in turn, A B A B, so that whatever else the machine does falls on both. What counts is
-the ratio within each pair of runs; figures that were taken one after another at different times say little.
+Both are measured by this harness, in turn, A B A B, so that whatever else the machine does falls on
+both. What counts is the ratio within each pair of runs; figures that were taken one after another
+at different times say little.
 """
 
 import argparse
@@ -54,7 +56,8 @@ class Pairs:
 
 
 def compare(figures: Sequence[Figure], old: Path, new: Path, rounds: int) -> list[Pairs]:
-    """Measure both libraries in turn, `rounds` times; a figure that fails in one of them is not tried again."""
+    """Measure both libraries in turn, `rounds` times; a figure that fails in one of them is not
+    tried again."""
     found = [Pairs(figure) for figure in figures]
     for library in (old, new):
         try_import(library)

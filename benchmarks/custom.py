@@ -1,7 +1,8 @@
-"""Two site rules, each written in the four ways in which one can be written, so that the ways can be compared.
+"""Two site rules, each written in the four ways in which one can be written, so that the ways can
+be compared.
 
-Some VM families are kept for others, and a node has so many seats of which each task takes one. What the rules ask for
-is the same in all four ways, and so must be the plan. Used by `measure`.
+Some VM families are kept for others, and a node has so many seats of which each task takes one.
+What the rules ask for is the same in all four ways, and so must be the plan. Used by `measure`.
 """
 
 from collections.abc import Callable
@@ -107,7 +108,8 @@ _CLASSES = {
 
 
 def rules(way: str) -> list[dict[str, Any]]:
-    """Both rules as JSON, understood in the given way from now on in this process. One seat for each task."""
+    """Both rules as JSON, understood in the given way from now on in this process. One seat for
+    each task."""
     if way == "builtin":
         return [{"not": {"node.vm_family": KEPT_FAMILIES}}, {"seats": 1}]
     kept, seats = _CLASSES[way]

@@ -1,7 +1,8 @@
 """What is measured, and what each figure must be at most.
 
-Targets are for a machine on which the calibration loop takes `REFERENCE_SECONDS`. What cyclecloud-scalelib needs was
-measured elsewhere, on such a machine. Nothing here measures: `run` and `compare` do.
+Targets are for a machine on which the calibration loop takes `REFERENCE_SECONDS`. What
+cyclecloud-scalelib needs was measured elsewhere, on such a machine. Nothing here measures: `run`
+and `compare` do.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,10 +14,11 @@ CALCULATOR = "hpc.autoscale.job.demandcalculator"
 
 @dataclass(frozen=True)
 class Figure:
-    """One thing to measure. `at_most_ms`, `at_most_mb`: targets, None where there is none. `sweep`, `size`: of what row
-    of growing sizes it is a part, and where, with `at_most_exponent` for the row. `than`: the name of the figure that it
-    is compared to, and `at_most_ratio` how many times that it may cost.
-    `at_most_gap`: how far a plan's price may be above its lower bound, as a part of that.
+    """One thing to measure. `at_most_ms`, `at_most_mb`: targets, None where there is none. `sweep`,
+    `size`: of what row of growing sizes it is a part, and where, with `at_most_exponent` for the
+    row. `than`: the name of the figure that it is compared to, and `at_most_ratio` how many times
+    that it may cost. `at_most_gap`: how far a plan's price may be above its lower bound, as a part
+    of that.
     """
 
     name: str
@@ -39,7 +41,8 @@ class Figure:
 
 @dataclass(frozen=True)
 class Upstream:
-    """What cyclecloud-scalelib needs for a workload of `jobs` jobs, and how many times faster we must be."""
+    """What cyclecloud-scalelib needs for a workload of `jobs` jobs, and how many times faster we
+    must be."""
 
     jobs: int
     seconds: float
@@ -52,7 +55,8 @@ class Upstream:
 
 
 PASS_MS = {"W1": 80, "W2": 110, "W2u": 1_500, "W3": 80, "W4": 150, "W5": 90, "W6": 30, "W6b": 60}
-# where being so many times faster asks for more than the times above: W1, W6 and W6b were measured at the same scale
+# where being so many times faster asks for more than the times above: W1, W6 and W6b were measured
+# at the same scale
 UPSTREAM = {
     "W2": Upstream(4_000, 36.5, 800),
     "W2u": Upstream(2_000, 21.7, 100),
@@ -64,7 +68,8 @@ MEMORY_MB = {"W4": 120.0}
 BIG_MS, BIG_MB = 2_000, 400
 IMPORT_MS = 60.0
 EXPLAINED_RATIO = 2.0
-# a dry pass of the loop, without and with a handler of results: so many times what a pass may take, but for these
+# a dry pass of the loop, without and with a handler of results: so many times what a pass may take,
+# but for these
 LOOP_RATIO, LOOP_MS = 1.3, {"W6": 60.0}
 HANDLER_RATIO, HANDLER_MS = 1.6, {"W6": 80.0}
 # queues of which most is refused, through the loop with a handler: milliseconds and megabytes
@@ -97,14 +102,14 @@ DOUBLINGS = 3
 
 
 def all_figures(quick: bool = False, seed: int | None = None) -> list[Figure]:
-    """Everything. `quick`: sweeps and the big case at a tenth, which is too small to judge them. `seed`: in place of
-    the workloads' own."""
+    """Everything. `quick`: sweeps and the big case at a tenth, which is too small to judge them.
+    `seed`: in place of the workloads' own."""
     return [_seeded(each, seed) for each in _figures(10 if quick else 1)]
 
 
 def chosen(figures: Sequence[Figure], only: Sequence[str]) -> list[Figure]:
-    """Those of some workloads and groups, named in any letter case, with what they are compared to. ValueError for a
-    name that is neither."""
+    """Those of some workloads and groups, named in any letter case, with what they are compared to.
+    ValueError for a name that is neither."""
     if not only:
         return list(figures)
     known = {each.lower(): each for f in figures for each in (f.workload, f.group) if each}
@@ -195,7 +200,8 @@ def _loops() -> Iterator[Figure]:
 
 
 def _hard() -> Iterator[Figure]:
-    """Queues of which most is refused, with a handler of results, and queues with many alternatives."""
+    """Queues of which most is refused, with a handler of results, and queues with many
+    alternatives."""
     for workload, targets in REFUSED.items():
         task = {"kind": "loop", "workload": workload, "handler": True, "check": True}
         yield Figure(f"{workload}, the loop, told", "hard", task, *targets)

@@ -1,7 +1,7 @@
 """Run one measurement in a process of its own, of the checkout that is asked for.
 
-A process is fresh so that nothing is warm that a user's first pass would find cold, and so that memory is its own. The
-process that starts it stays small: it never imports the library.
+A process is fresh so that nothing is warm that a user's first pass would find cold, and so that
+memory is its own. The process that starts it stays small: it never imports the library.
 """
 
 import atexit
@@ -26,7 +26,8 @@ class MeasurementFailed(RuntimeError):
 
 
 def library_of(checkout: Path) -> Path:
-    """The directory of a checkout in which the package `hpc` is. FileNotFoundError when there is none."""
+    """The directory of a checkout in which the package `hpc` is. FileNotFoundError when there is
+    none."""
     for place in (checkout / "src", checkout):
         if (place / "hpc" / "autoscale").is_dir():
             return place.resolve()
@@ -45,7 +46,8 @@ def measured(task: Mapping[str, Any], library: Path) -> dict[str, Any]:
     environment = {**os.environ, "PYTHONPATH": str(library), "PYTHONPYCACHEPREFIX": _bytecode()}
     for name in ("AUTOSCALE_LOG_CONFIG", "PYTHONDONTWRITEBYTECODE"):
         environment.pop(name, None)
-    # in a directory of its own, because the library may read or leave files in the working directory
+    # in a directory of its own, because the library may read or leave files in the working
+    # directory
     with tempfile.TemporaryDirectory(prefix="hpc-autoscale-bench-") as directory:
         try:
             done = subprocess.run(
@@ -68,8 +70,9 @@ def measured(task: Mapping[str, Any], library: Path) -> dict[str, Any]:
 
 @functools.cache
 def _bytecode() -> str:
-    """A directory of this run for bytecode, so that what was imported once is read and not compiled, as for a user of an
-    installed library; in the checkout it may be stale, or not be wanted."""
+    """A directory of this run for bytecode, so that what was imported once is read and not
+    compiled, as for a user of an installed library; in the checkout it may be stale, or not be
+    wanted."""
     directory = tempfile.mkdtemp(prefix="hpc-autoscale-bytecode-")
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     return directory

@@ -1,7 +1,8 @@
-"""The least-cost mode in the benchmarks: the workload's own prices as the user's, and what a plan comes to.
+"""The least-cost mode in the benchmarks: the workload's own prices as the user's, and what a plan
+comes to.
 
-Called by `measure` for tasks that say `prices`. Only nodes that do not run yet cost; the price is added up here from the
-new nodes, and what the library says of it is held against that.
+Called by `measure` for tasks that say `prices`. Only nodes that do not run yet cost; the price is
+added up here from the new nodes, and what the library says of it is held against that.
 """
 
 from typing import Any
@@ -23,7 +24,8 @@ def use_prices(workload: dict[str, Any]) -> None:
 
 
 def cost_of(calculator: DemandCalculator, workload: dict[str, Any]) -> dict[str, Any]:
-    """Price per hour, lower bound, gap and way of a plan. WrongPrice when they do not agree with its nodes."""
+    """Price per hour, lower bound, gap and way of a plan. WrongPrice when they do not agree with
+    its nodes."""
     demand = calculator.get_demand()
     prices = {bucket["vm_size"]: bucket["price"] for bucket in workload["buckets"]}
     price = sum(prices[str(node.vm_size)] for node in demand.new_nodes)

@@ -1,6 +1,8 @@
-"""The calibration loop as a script has it, outside of any function: importing this module runs it. `calibration` does, and says why.
+"""The calibration loop as a script has it, outside of any function: importing this module runs it.
+`calibration` does, and says why.
 
-In a function the same loop takes three quarters of the time when its names are global, and less than half when they are local.
+In a function the same loop takes three quarters of the time when its names are global, and less
+than half when they are local.
 """
 
 from time import process_time

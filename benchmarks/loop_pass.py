@@ -1,4 +1,5 @@
-"""A whole dry pass of the loop over a workload: `Autoscaler.run_once`, with a driver that hands over the queue. Called by `measure`."""
+"""A whole dry pass of the loop over a workload: `Autoscaler.run_once`, with a driver that hands
+over the queue. Called by `measure`."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,8 +17,8 @@ from hpc.autoscale.results import DefaultContextHandler
 
 
 class QueueDriver(GenericDriver):
-    """Makes the jobs of the queue when it is read, as a driver does. `prepare`: what is done to the manager outside of the clock;
-    `excluded`: the CPU seconds that it took."""
+    """Makes the jobs of the queue when it is read, as a driver does. `prepare`: what is done to the
+    manager outside of the clock; `excluded`: the CPU seconds that it took."""
 
     def __init__(
         self, queue: Callable[[], list[Job]], prepare: Callable[[NodeManager], None]
@@ -44,7 +45,8 @@ class QueueDriver(GenericDriver):
 
 
 class LoopPass:
-    """One pass, and what it left. `with_handler`: a handler of results is registered, as the command line has one."""
+    """One pass, and what it left. `with_handler`: a handler of results is registered, as the
+    command line has one."""
 
     def __init__(
         self, config: Mapping[str, Any], driver: QueueDriver, with_handler: bool = False

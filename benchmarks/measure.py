@@ -1,7 +1,9 @@
-"""Measure one thing, once, in this process: `measure.py '{"kind": "pass", "workload": "W2"}'` prints the figures as JSON.
+"""Measure one thing, once, in this process: `measure.py '{"kind": "pass", "workload": "W2"}'`
+prints the figures as JSON.
 
-What is measured is whichever `hpc.autoscale` this process finds. `fresh` starts it; see `Task` for what can be asked.
-The clock is the CPU time of the process. Setting up, and reading what came out, are outside of it.
+What is measured is whichever `hpc.autoscale` this process finds. `fresh` starts it; see `Task` for
+what can be asked. The clock is the CPU time of the process. Setting up, and reading what came out,
+are outside of it.
 """
 
 import gc
@@ -31,15 +33,17 @@ from workloads import digest, make
 
 
 class Task(TypedDict):
-    """What to measure. `kind`: a whole "pass", the "startup", which ends when the calculator is there, or a dry pass of the "loop"
-    (see `loop_pass`; `handler`: with a handler of results, as the command line has one).
+    """What to measure. `kind`: a whole "pass", the "startup", which ends when the calculator is
+    there, or a dry pass of the "loop" (see `loop_pass`; `handler`: with a handler of results, as
+    the command line has one).
 
-    `rules`: every job is also held to the site's rules, written in this way (see `custom`). `keep_results`: a handler is
-    registered that keeps every result. `again`: the pass is measured once more, on a cluster of its own, in a process
-    that knows the jobs' texts by then. `scheduler_nodes`: the calculator is also given the nodes as the scheduler sees
-    them. `config`: added to the configuration. `check`: the plan is checked from first principles, see `check_plan`.
-    `prices`: those of the workload are the user's own, and what the plan costs is reported. `turns`: of the calibration
-    loop. `without`: layers of speed that are left out, see `hpc.autoscale.packing.layers`.
+    `rules`: every job is also held to the site's rules, written in this way (see `custom`).
+    `keep_results`: a handler is registered that keeps every result. `again`: the pass is measured
+    once more, on a cluster of its own, in a process that knows the jobs' texts by then.
+    `scheduler_nodes`: the calculator is also given the nodes as the scheduler sees them. `config`:
+    added to the configuration. `check`: the plan is checked from first principles, see
+    `check_plan`. `prices`: those of the workload are the user's own, and what the plan costs is
+    reported. `turns`: of the calibration loop.
     """
 
     kind: str
@@ -136,8 +140,8 @@ class Pass:
         return made
 
     def violations(self) -> list[str]:
-        """What is wrong with the plan, by a checker that knows nothing of the library; however site rules are written,
-        they mean what the built-in constraints say."""
+        """What is wrong with the plan, by a checker that knows nothing of the library; however site
+        rules are written, they mean what the built-in constraints say."""
         if self.calculator is None:
             raise RuntimeError("run has not been called")
         workload = self.workload
@@ -164,7 +168,8 @@ def _unplaced(jobs: Sequence[Job], nodes: Sequence[Node]) -> list[Job]:
 
 
 def _plan_digest(nodes: Sequence[Node]) -> str:
-    """The same for plans that put the same jobs on the same nodes and leave the same amounts free."""
+    """The same for plans that put the same jobs on the same nodes and leave the same amounts
+    free."""
     hashed = hashlib.sha256()
     for node in sorted(nodes, key=lambda n: (n.nodearray, n.name)):
         free = [str(node.available.get(name)) for name in ("ncpus", "memgb", "ngpus", "seats")]
@@ -174,8 +179,8 @@ def _plan_digest(nodes: Sequence[Node]) -> str:
 
 
 def _megabytes(field: str) -> float:
-    """Memory of this process: "VmRSS" now, "VmHWM" at most so far. Not inherited from whoever started it, which the
-    usual `ru_maxrss` may be; only where there is no /proc that has to do."""
+    """Memory of this process: "VmRSS" now, "VmHWM" at most so far. Not inherited from whoever
+    started it, which the usual `ru_maxrss` may be; only where there is no /proc that has to do."""
     status = Path("/proc/self/status")
     if status.exists():
         line = next(each for each in status.read_text().splitlines() if each.startswith(field))
@@ -191,7 +196,8 @@ def _quiet() -> None:
 
 
 def measure(task: Task) -> dict[str, Any]:
-    """The figures: CPU seconds by part, those of the second pass, of the calibration loop, megabytes, and the outcome."""
+    """The figures: CPU seconds by part, those of the second pass, of the calibration loop,
+    megabytes, and the outcome."""
     _quiet()
     kept: list[Result] = []
     if task.get("keep_results"):

@@ -1,6 +1,8 @@
-"""Measure how long one module takes to import: `measure_import.py MODULE [TURNS]`, in a process that has imported little.
+"""Measure how long one module takes to import: `measure_import.py MODULE [TURNS]`, in a process
+that has imported little.
 
-Prints the same JSON as `measure`, which starts no import of its own before the clock runs; that is why it is by itself.
+Prints the same JSON as `measure`, which starts no import of its own before the clock runs; that is
+why it is by itself.
 """
 
 import sys

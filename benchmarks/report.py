@@ -17,14 +17,14 @@ from fresh import ROOT
 from summary import STRAYS_AT_MOST, Growth, Measured, growths, times, verdicts, withheld
 
 TITLES = {
-    "pass": "CPU of one whole pass, the first of a fresh process: manager, Job(...), add_jobs, get_demand",
+    "pass": "CPU of one whole pass, the first of a process: manager, jobs, add_jobs, get_demand",
     "startup": "CPU until the calculator is there",
     "import": "CPU of an import in a fresh process",
     "explain": "With a handler registered that keeps every result",
-    "loop": "CPU of a whole dry pass of the loop; told: a handler hears every result, as the command line has one",
-    "hard": "Queues of which most is refused, through the loop with a handler; an `or` of ten alternatives with amounts",
-    "custom": "Two site rules as built-in constraints, as expressions, as methods that declare what they read, as methods",
-    "cost": "Least-cost mode: dollars per hour of new nodes, the lower bound, and the seconds of search allowed",
+    "loop": "CPU of a whole dry pass of the loop; told: with a handler, as azscale has",
+    "hard": "Queues of which most is refused, with a handler; an `or` of ten alternatives",
+    "custom": "Two site rules as built-in constraints, expressions, declared methods, methods",
+    "cost": "Least cost: dollars per hour of new nodes, the lower bound, seconds of search allowed",
     "big": "Very many jobs against very many nodes",
     "growth": "Growth: scaled milliseconds at each size, and the exponent that fits them",
 }
@@ -41,7 +41,8 @@ GROWTH_COLUMNS = ("", *["size: ms"] * (DOUBLINGS + 1), "exponent", "at most", " 
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Rows of cells under their heads, the first column to the left; columns without anything in them are left out."""
+    """Rows of cells under their heads, the first column to the left; columns without anything in
+    them are left out."""
     columns = zip(heads, *rows, strict=True)
     used = [column for column in columns if any(cell for cell in column[1:])]
     widths = [max(len(cell) for cell in column) for column in used]
@@ -57,8 +58,8 @@ def text(measured: Sequence[Measured]) -> str:
     others = {each.figure.name: each for each in measured}
     parts = [
         "CPU ms are as measured. Scaled ms are for a machine on which the calibration loop takes "
-        f"{REFERENCE_SECONDS} s, and so are targets; they are withheld where the loops right before and after a "
-        f"run differ by more than {STRAYS_AT_MOST:.0%}."
+        f"{REFERENCE_SECONDS} s, and so are targets; they are withheld where the loops "
+        f"right before and after a run differ by more than {STRAYS_AT_MOST:.0%}."
     ]
     for group, title in TITLES.items():
         of_group = [each for each in measured if each.figure.group == group]
@@ -156,7 +157,8 @@ def _limited(value: float | None, at_most: float | None) -> str:
 
 
 def _problems(measured: Sequence[Measured]) -> Iterator[str]:
-    """What was not measured, what is not as it must be, and what did not come out the same each time."""
+    """What was not measured, what is not as it must be, and what did not come out the same each
+    time."""
     unjudged = withheld(measured)
     if unjudged:
         yield "Withheld, because the machine was not steady: " + "; ".join(unjudged)

@@ -1,7 +1,8 @@
-"""Measure everything and print it beside the targets: `run.py [--only W1,W2] [--quick] [--runs 3] [--seed N]`.
+"""Measure everything and print it beside the targets: `run.py [--only W1,W2] [--quick] [--runs 3]
+[--seed N]`.
 
-Each run is a process of its own. Every figure is measured once before any is measured again, so that a spell of noise
-falls on all alike.
+Each run is a process of its own. Every figure is measured once before any is measured again, so
+that a spell of noise falls on all alike.
 """
 
 import argparse
@@ -59,7 +60,8 @@ def names_in(given: str) -> list[str]:
 
 
 def measure_all(figures: Sequence[Figure], runs: int, library: Path) -> list[Measured]:
-    """Measure each figure so many times. One that fails is not tried again, and keeps no other from being measured."""
+    """Measure each figure so many times. One that fails is not tried again, and keeps no other from
+    being measured."""
     found = [Measured(figure) for figure in figures]
     # bytecode is compiled once and then read, and what is measured is the reading
     try_import(library)
@@ -83,7 +85,8 @@ def show(progress: str) -> None:
 
 
 def try_import(library: Path) -> None:
-    """Import the library once, so that its bytecode is there. A library that cannot be imported is found out later."""
+    """Import the library once, so that its bytecode is there. A library that cannot be imported is
+    found out later."""
     try:
         measured({"kind": "import", "module": CALCULATOR, "turns": 1000}, library)
     except MeasurementFailed as error:
@@ -91,8 +94,8 @@ def try_import(library: Path) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print, write. 1 when something could not be measured, or --check finds a target missed, a plan wrong or a
-    figure withheld."""
+    """Measure, print, write. 1 when something could not be measured, or --check finds a target
+    missed, a plan wrong or a figure withheld."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     options, figures = parse(given)
     runs = options.runs or (1 if options.quick else 3)

@@ -1,8 +1,10 @@
-"""From the runs of a figure to numbers that can be compared, and whether they are what they must be. No printing.
+"""From the runs of a figure to numbers that can be compared, and whether they are what they must
+be. No printing.
 
-A run's CPU seconds are divided by those that the calibration loop took right before and after it. A run beside which
-the loop strays says nothing about another machine. Of several runs that say something the one in the middle counts: on a
-shared machine the best may be as much of an accident as the worst.
+A run's CPU seconds are divided by those that the calibration loop took right before and after it. A
+run beside which the loop strays says nothing about another machine. Of several runs that say
+something the one in the middle counts: on a shared machine the best may be as much of an accident
+as the worst.
 """
 
 import math
@@ -14,7 +16,8 @@ from calibration import REFERENCE_SECONDS
 from figures import Figure
 
 STRAYS_AT_MOST = 0.1
-"""By how much the slower of the calibration loops before and after a run may exceed the faster, as a part of that."""
+"""By how much the slower of the calibration loops before and after a run may exceed the faster, as
+a part of that."""
 
 
 @dataclass
@@ -53,7 +56,8 @@ class Measured:
 
     @property
     def scaled_ms(self) -> float | None:
-        """CPU milliseconds of a machine on which the loop takes `REFERENCE_SECONDS`; None where no run was steady."""
+        """CPU milliseconds of a machine on which the loop takes `REFERENCE_SECONDS`; None where no
+        run was steady."""
         if not self.steady_runs:
             return None
         return 1000 * REFERENCE_SECONDS * _ratio(self.run)
@@ -85,8 +89,8 @@ class Measured:
 
     @property
     def gap(self) -> float | None:
-        """By how much a plan of its runs is above its lower bound at most, as a part of that; None where that is not
-        known."""
+        """By how much a plan of its runs is above its lower bound at most, as a part of that; None
+        where that is not known."""
         gaps = [run["cost"]["gap"] for run in self.runs if "cost" in run]
         if not gaps:
             return None
@@ -136,7 +140,8 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Growth:
-    """How the cost of a workload grows: `scaled_ms` at `sizes`, and the exponent that fits them best."""
+    """How the cost of a workload grows: `scaled_ms` at `sizes`, and the exponent that fits them
+    best."""
 
     name: str
     sizes: tuple[int, ...]
@@ -146,7 +151,8 @@ class Growth:
 
 
 def exponent(sizes: Sequence[float], costs: Sequence[float]) -> float:
-    """The k for which cost = c · size^k fits best (least squares of the logarithms). ValueError below two sizes."""
+    """The k for which cost = c · size^k fits best (least squares of the logarithms). ValueError
+    below two sizes."""
     if len(sizes) != len(costs) or len(set(sizes)) < 2:
         raise ValueError(f"expected as many costs as sizes, two at least; found {sizes}, {costs}")
     x, y = [math.log(size) for size in sizes], [math.log(cost) for cost in costs]

@@ -1,9 +1,11 @@
-"""The queues and clusters that are measured: W1 to W6b, the big case, and queues that hurt. Data only, by seed.
+"""The queues and clusters that are measured: W1 to W6b, the big case, and queues that hurt. Data
+only, by seed.
 
-A workload is plain JSON. `buckets`: what can be ordered, with a made-up price per hour that is good for comparing costs
-with each other and nothing else. `nodes`: what is there already, each with the index of its bucket and its free amounts.
-`jobs`: `constraints` is all that a job asks for, `req` the amounts among it. Facts on VM sizes are the library's own.
-`clusters` makes a cluster and jobs of a workload; here nothing knows how.
+A workload is plain JSON. `buckets`: what can be ordered, with a made-up price per hour that is good
+for comparing costs with each other and nothing else. `nodes`: what is there already, each with the
+index of its bucket and its free amounts. `jobs`: `constraints` is all that a job asks for, `req`
+the amounts among it. Facts on VM sizes are the library's own. `clusters` makes a cluster and jobs
+of a workload; here nothing knows how.
 """
 
 import hashlib
@@ -43,7 +45,8 @@ FREE_PARTS = (0, 0, 0.25, 0.5, 0.5, 0.75, 1.0)
 
 
 def bucket(size: str, nodearray: str, factor: float, **more: Any) -> Record:
-    """A bucket of one VM size, with no limit that a benchmark could reach unless `more` says otherwise."""
+    """A bucket of one VM size, with no limit that a benchmark could reach unless `more` says
+    otherwise."""
     vm_size = f"Standard_{size}"
     known = get_aux_vm_size_info(ht.Location(LOCATION), ht.VMSize(vm_size))
     gib = float(known.memory.convert_to("g").value)
@@ -75,7 +78,8 @@ def job(
     amounts_in_constraints: bool = True,
     **more: Any,
 ) -> Record:
-    """A job of one task. `also`: further constraints; the amounts are one too unless these settle them otherwise."""
+    """A job of one task. `also`: further constraints; the amounts are one too unless these settle
+    them otherwise."""
     asked: Record = {"ncpus": cores}
     if gb:
         asked["memgb"] = gb
@@ -145,7 +149,8 @@ def w2u(n: int = 10_000, seed: int = 22) -> Workload:
 
 
 def w3(n: int = 500, seed: int = 3, pgs: int | None = None) -> Workload:
-    """Gangs of 4 to 64 exclusive nodes, each in one placement group. `pgs`: groups; one for five jobs when not given."""
+    """Gangs of 4 to 64 exclusive nodes, each in one placement group. `pgs`: groups; one for five
+    jobs when not given."""
     draw = random.Random(seed)
     groups = [f"pg{i}" for i in range(pgs or max(2, n // 5))]
     buckets = [bucket(s, "hpc", FAMILY_FACTORS[s[0]], pgs=groups) for s in ("F72s_v2", "D64s_v3")]
@@ -167,7 +172,8 @@ def w4(n: int = 500, iters: int = 100, nodes: int = 5_000, seed: int = 4) -> Wor
 
 
 def w5(n: int = 5_000, seed: int = 5) -> Workload:
-    """Jobs for GPUs and without, with alternatives and exclusions; of some, the alternative says what is used."""
+    """Jobs for GPUs and without, with alternatives and exclusions; of some, the alternative says
+    what is used."""
     draw = random.Random(seed)
     factors = {"NC6": 1.3, "NV6": 0.8}
     buckets = [
@@ -222,7 +228,8 @@ _W5_KINDS = (
 
 
 def _misfit(i: int) -> Record:
-    """A job with too many cores, too much memory, GPUs that no bucket has, or a resource that nobody knows."""
+    """A job with too many cores, too much memory, GPUs that no bucket has, or a resource that
+    nobody knows."""
     name, cores, gb = f"u{i}", 1 + i % 30, 1 + i // 30
     if i % 4 == 0:
         return job(name, 100 + i, 4)
@@ -234,7 +241,8 @@ def _misfit(i: int) -> Record:
 
 
 def w6(n: int = 2_000, seed: int = 6, nodes: int = 0) -> Workload:
-    """Shapes of which none fits any bucket, for four kinds of reasons. Nothing is drawn; `nodes` are empty ones."""
+    """Shapes of which none fits any bucket, for four kinds of reasons. Nothing is drawn; `nodes`
+    are empty ones."""
     buckets = general_buckets()
     empty = []
     for number in range(1, nodes + 1):
@@ -244,7 +252,8 @@ def w6(n: int = 2_000, seed: int = 6, nodes: int = 0) -> Workload:
 
 
 def w6b(n: int = 2_000, nodes: int = 500, seed: int = 66) -> Workload:
-    """Shapes that would fit, but every node is full and there is no quota left. Nothing is drawn."""
+    """Shapes that would fit, but every node is full and there is no quota left. Nothing is
+    drawn."""
     buckets = general_buckets()
     full = [_node(number, (number - 1) % len(buckets), 0, 0.0) for number in range(1, nodes + 1)]
     for index, each in enumerate(buckets):
@@ -261,14 +270,16 @@ def big(n: int = 100_000, nodes: int = 20_000, seed: int = 7) -> Workload:
 
 
 def drain(n: int = 20_000, seed: int = 8, quota: int = 8_000) -> Workload:
-    """Jobs of 24 shapes until the quota of every family (`quota` cores) is used up, and nine times as many after that."""
+    """Jobs of 24 shapes until the quota of every family (`quota` cores) is used up, and nine times
+    as many after that."""
     draw = random.Random(seed)
     made = _workload(general_buckets(), [], [_mixed(draw, f"d{i}") for i in range(n)])
     return {**made, "quotas": {"family_cores": {b["family"]: quota for b in made["buckets"]}}}
 
 
 def full_arrays(n: int = 10_000, seed: int = 9, arrays: int = 300) -> Workload:
-    """So many nodearrays of one size with room for three nodes each, and jobs of which most find them full."""
+    """So many nodearrays of one size with room for three nodes each, and jobs of which most find
+    them full."""
     draw = random.Random(seed)
     sizes = general_buckets()
     buckets = [
@@ -278,7 +289,8 @@ def full_arrays(n: int = 10_000, seed: int = 9, arrays: int = 300) -> Workload:
 
 
 def or10(n: int = 8_000, seed: int = 10, nodes: int = 500) -> Workload:
-    """Jobs with ten alternatives, each a size with amounts of its own, and nodes that are used in part."""
+    """Jobs with ten alternatives, each a size with amounts of its own, and nodes that are used in
+    part."""
     draw = random.Random(seed)
     buckets = general_buckets()
     used = _used_nodes(draw, buckets, nodes)
@@ -313,7 +325,8 @@ MAKERS: dict[str, Callable[..., Workload]] = {
 
 
 def make(name: str, **scale: Any) -> Workload:
-    """A workload by name. `scale` replaces its defaults: `n` jobs, `nodes`, `iters` tasks in an array, `pgs`, `seed`."""
+    """A workload by name. `scale` replaces its defaults: `n` jobs, `nodes`, `iters` tasks in an
+    array, `pgs`, `seed`."""
     return {**MAKERS[name](**scale), "name": name, "scale": scale}
 
 

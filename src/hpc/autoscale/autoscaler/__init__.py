@@ -1,8 +1,10 @@
-"""The autoscaler: reads jobs, works out demand, starts what is missing, joins what is up and lets go of what is idle.
+"""The autoscaler: reads jobs, works out demand, starts what is missing, joins what is up and lets
+go of what is idle.
 
     summary = Autoscaler(load_config("autoscale.json"), driver).run_once()
 
-An integration writes a `SchedulerDriver` and runs this. `loop` holds the passes together, `passes` is one of them.
+An integration writes a `SchedulerDriver` and runs this. `loop` holds the passes together, `passes`
+is one of them.
 """
 
 from hpc.autoscale.autoscaler.learning import new_calculator

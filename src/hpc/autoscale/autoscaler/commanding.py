@@ -1,7 +1,9 @@
-"""The half of a pass that changes things: join, boot, drain, delete. Nothing in this module decides what is wanted.
+"""The half of a pass that changes things: join, boot, drain, delete. Nothing in this module decides
+what is wanted.
 
-Every command is guarded: what fails is kept in the pass's faults, and a step that did not succeed frees no later step
-from its own conditions. In particular nothing is deleted that has work, or of which it is not known whether it has.
+Every command is guarded: what fails is kept in the pass's faults, and a step that did not succeed
+frees no later step from its own conditions. In particular nothing is deleted that has work, or of
+which it is not known whether it has.
 """
 
 from __future__ import annotations
@@ -44,7 +46,8 @@ def join(driver: SchedulerDriver, nodes: Sequence[Node], faults: Faults) -> Name
 def boot(
     calculator: DemandCalculator, wanted: Sequence[Node], cap: int | None, faults: Faults
 ) -> tuple[dict[str, Names], list[str]]:
-    """Ask CycleCloud for the planned nodes, at most `cap` of them. What came of it, and why it was less than asked."""
+    """Ask CycleCloud for the planned nodes, at most `cap` of them. What came of it, and why it was
+    less than asked."""
     asked = list(wanted[:cap])
     outcome: dict[str, Names] = {
         "requested": node_names(wanted),
@@ -75,9 +78,11 @@ def vacate(
     cap: int | None,
     faults: Faults,
 ) -> tuple[list[Node], Names]:
-    """Let the scheduler give up nodes; those that may be deleted, at most `cap`, and the names of those drained.
+    """Let the scheduler give up nodes; those that may be deleted, at most `cap`, and the names of
+    those drained.
 
-    No more nodes are drained than may be deleted: a drained node that stays is of no use to anybody.
+    No more nodes are drained than may be deleted: a drained node that stays is of no use to
+    anybody.
     """
     leaving = list(failed[:cap])
     late = overdue[: _left(cap, leaving)]
@@ -101,10 +106,12 @@ def spare_the_needed(
     leaving: Sequence[Node],
     faults: Faults,
 ) -> tuple[list[Node], Names]:
-    """Who may still be deleted now that draining is done, and the names of those that have work or are to be kept alive.
+    """Who may still be deleted now that draining is done, and the names of those that have work or
+    are to be kept alive.
 
-    The scheduler is asked again, because work may have started between the first look and the drain. When it does not
-    answer, nothing may be deleted. `nodes` are all of the cluster: a host is one of them.
+    The scheduler is asked again, because work may have started between the first look and the
+    drain. When it does not answer, nothing may be deleted. `nodes` are all of the cluster: a host
+    is one of them.
     """
 
     def look() -> set[object]:
@@ -126,7 +133,8 @@ def spare_the_needed(
 def still_there(
     calculator: DemandCalculator, leaving: Sequence[Node], faults: Faults
 ) -> tuple[list[Node], Names]:
-    """Who may still be deleted now that the cluster was read again, and the names of those that are to be kept alive.
+    """Who may still be deleted now that the cluster was read again, and the names of those that are
+    to be kept alive.
 
     When it cannot be read, or contradicts itself, nothing may be deleted.
     """
@@ -145,7 +153,8 @@ def still_there(
 def delete(
     calculator: DemandCalculator, driver: SchedulerDriver, nodes: Sequence[Node], faults: Faults
 ) -> Names:
-    """Shut nodes down and let the scheduler forget them; the names of those that CycleCloud took on."""
+    """Shut nodes down and let the scheduler forget them; the names of those that CycleCloud took
+    on."""
     if not nodes:
         return ()
     result = faults.guard("deleting nodes", calculator.delete, list(nodes))

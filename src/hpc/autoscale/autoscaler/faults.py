@@ -1,7 +1,9 @@
-"""The one place where code that is not ours is called and may fail in any way: drivers, custom constraints, bindings.
+"""The one place where code that is not ours is called and may fail in any way: drivers, custom
+constraints, bindings.
 
-Drivers raise what their scheduler's tools raise, and one of them failing must not keep the rest of a pass from being
-done. So `Faults.guard` catches everything, keeps it as a `PassError` and lets the caller see that there is no answer.
+Drivers raise what their scheduler's tools raise, and one of them failing must not keep the rest of
+a pass from being done. So `Faults.guard` catches everything, keeps it as a `PassError` and lets the
+caller see that there is no answer.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ class Faults:
         self._fatal = fatal
 
     def add(self, phase: str, error: Exception | str) -> None:
-        """Keep an error, and log it; the stack trace only at debug level. The same one again is kept once."""
+        """Keep an error, and log it; the stack trace only at debug level. The same one again is
+        kept once."""
         message = error if isinstance(error, str) else one_line(error)
         retry_after = getattr(error, "retry_after", None)
         found = PassError(phase, message, retry_after)
@@ -49,7 +52,8 @@ class Faults:
     def nodes(
         self, phase: str, function: Callable[..., Iterable[Node] | None], *args: Any
     ) -> list[Node]:
-        """The nodes that a driver's method returned; none after an error, or when it returned nothing."""
+        """The nodes that a driver's method returned; none after an error, or when it returned
+        nothing."""
 
         def returned() -> list[Node]:
             nodes = list(function(*args) or [])
@@ -64,7 +68,8 @@ class Faults:
 def try_each(
     items: Iterable[T], action: Callable[[T], Any], set_aside: Callable[[T, str], None]
 ) -> None:
-    """Do the action to every item; one for which it fails is set aside with the reason, the others are done."""
+    """Do the action to every item; one for which it fails is set aside with the reason, the others
+    are done."""
     for item in items:
         try:
             action(item)
@@ -74,7 +79,8 @@ def try_each(
 
 
 def one_line(error: BaseException) -> str:
-    """An error as one line. Those made for people explain themselves; others are given with their type."""
+    """An error as one line. Those made for people explain themselves; others are given with their
+    type."""
     text = " ".join(str(error).split())
     explained = isinstance(error, AutoscaleError | OSError) or type(error) is RuntimeError
     if explained and text:
@@ -83,7 +89,8 @@ def one_line(error: BaseException) -> str:
 
 
 def call_with_up_to(function: Callable[..., T], *args: Any) -> T:
-    """Call with as many of the arguments as the function takes: overrides may know fewer than are offered today."""
+    """Call with as many of the arguments as the function takes: overrides may know fewer than are
+    offered today."""
     return function(*args[: positional_count(function, len(args))])
 
 

@@ -1,6 +1,7 @@
 """The half of a pass that only looks: jobs, nodes, demand, and why some of it cannot be met.
 
-Nothing in this module changes the cluster or the scheduler. `passes` calls it before it commands anything.
+Nothing in this module changes the cluster or the scheduler. `passes` calls it before it commands
+anything.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ def new_calculator(
     node_mgr: NodeManager | None = None,
     lock: SingletonLock | None = None,
 ) -> tuple[DemandCalculator, list[Job]]:
-    """A demand calculator over CycleCloud's and the scheduler's nodes, and the jobs that it should be given.
+    """A demand calculator over CycleCloud's and the scheduler's nodes, and the jobs that it should
+    be given.
 
     The lock is taken from the driver unless it is given.
     """
@@ -68,9 +70,11 @@ def new_calculator(
 
 
 def with_request_log(config: dict[str, Any], driver: SchedulerDriver) -> dict[str, Any]:
-    """The configuration with a file in which request ids outlive this process: beside the node history, if anywhere.
+    """The configuration with a file in which request ids outlive this process: beside the node
+    history, if anywhere.
 
-    A create whose reply was lost is then settled by the next pass, also when that is another process.
+    A create whose reply was lost is then settled by the next pass, also when that is another
+    process.
     """
     history = config.get("nodehistorydb") or os.path.join(driver.autoscale_home, "nodehistory.db")
     directory = os.path.dirname(os.path.abspath(history))
@@ -82,7 +86,8 @@ def with_request_log(config: dict[str, Any], driver: SchedulerDriver) -> dict[st
 def nothing_to_start(node_mgr: NodeManager) -> str | None:
     """Why no node can be started in the whole cluster, whatever a job wants; None when some can.
 
-    A manager over nothing but machines that CycleCloud does not know has nothing to start, and no reason to complain.
+    A manager over nothing but machines that CycleCloud does not know has nothing to start, and no
+    reason to complain.
     """
     if any(not bucket._artificial for bucket in node_mgr.get_buckets()):
         return None
@@ -91,8 +96,8 @@ def nothing_to_start(node_mgr: NodeManager) -> str | None:
     for bucket in node_mgr.get_invalid_buckets():
         invalid.setdefault(bucket.nodearray, []).append(bucket.vm_size)
     said.extend(
-        f"nodearray {nodearray}: expected a VM size that can be used, found only {', '.join(sizes)},"
-        " which CycleCloud says cannot"
+        f"nodearray {nodearray}: expected a VM size that can be used, found only "
+        f"{', '.join(sizes)}, which CycleCloud says cannot"
         for nodearray, sizes in invalid.items()
     )
     return "; ".join(said) or None
@@ -101,7 +106,8 @@ def nothing_to_start(node_mgr: NodeManager) -> str | None:
 def add_jobs(
     calculator: DemandCalculator, jobs: Iterable[Job], set_context: SetContext
 ) -> tuple[list[UnsatisfiedJob], list[SetAsideJob]]:
-    """Give the jobs to the calculator, one context each. Running jobs have their nodes already and are passed over."""
+    """Give the jobs to the calculator, one context each. Running jobs have their nodes already and
+    are passed over."""
     queue = list(jobs)
     listener = _Listener(set_context)
     waiting: list[Job] = []
@@ -147,7 +153,8 @@ class _Listener:
 
 
 def _explain(short: Iterable[Outcome], buckets: list[NodeBucket]) -> list[UnsatisfiedJob]:
-    """Say of each job what stopped it. Equal jobs are stopped by the same things; that is worked out once, when it is read.
+    """Say of each job what stopped it. Equal jobs are stopped by the same things; that is worked
+    out once, when it is read.
 
     Limits are said as they are now: a pass that goes on charges them, or gives back.
     """
@@ -166,7 +173,8 @@ def _explain(short: Iterable[Outcome], buckets: list[NodeBucket]) -> list[Unsati
 
 
 def _log_causes(unsatisfied: Sequence[UnsatisfiedJob]) -> None:
-    """Write why jobs wait, at INFO: an entry for each cause that names one of the jobs and counts the others.
+    """Write why jobs wait, at INFO: an entry for each cause that names one of the jobs and counts
+    the others.
 
     Nothing is worked out where nobody reads it, nor for more than `CAUSES_LOGGED` causes.
     """
@@ -198,7 +206,8 @@ def _cause(
 def stopping_limits(buckets: Iterable[NodeBucket]) -> list[str]:
     """The limits that leave no room for a node, each said once, for buckets that are at one.
 
-    A limit that several buckets share says more than a bucket's own count, which the server has cut down to it.
+    A limit that several buckets share says more than a bucket's own count, which the server has cut
+    down to it.
     """
     said: dict[str, None] = {}
     for bucket in buckets:
@@ -222,14 +231,16 @@ def _by_number(name: str) -> tuple[str, int, str]:
 
 
 def key_of(node: Node) -> object:
-    """What a node of the cluster is told from others by, also when a driver returns a copy of it."""
+    """What a node of the cluster is told from others by, also when a driver returns a copy of
+    it."""
     return node._server_id or id(node)
 
 
 def busy_nodes(
     nodes: Iterable[Node], jobs: Iterable[Job], scheduler_nodes: Iterable[SchedulerNode]
 ) -> set[object]:
-    """Keys of the cluster's nodes on which, as the scheduler has it, something runs, or of which that cannot be ruled out."""
+    """Keys of the cluster's nodes on which, as the scheduler has it, something runs, or of which
+    that cannot be ruled out."""
     identities = Identities(nodes)
     hosts = partition(scheduler_nodes, lambda host: short_name(host.hostname))
     named = {

@@ -1,4 +1,5 @@
-"""The loop that every integration used to write by hand: passes, one or again and again, under the driver's lock."""
+"""The loop that every integration used to write by hand: passes, one or again and again, under the
+driver's lock."""
 
 from __future__ import annotations
 
@@ -23,14 +24,16 @@ from hpc.autoscale.job.driver import SchedulerDriver
 
 NewDriver = Callable[[], SchedulerDriver]
 
-# The longest pause after passes that failed, in seconds, unless the interval or the server asks for more.
+# The longest pause after passes that failed, in seconds, unless the interval or the server asks for
+# more.
 MAX_PAUSE = 300.0
 # How long, in seconds, a request to stop may go unnoticed while waiting for the next pass.
 NOTICE_WITHIN = 0.5
 
 
 class Clock(Protocol):
-    """What the loop needs of time; the module `hpc.autoscale.clock` is one, and so is its MockClock."""
+    """What the loop needs of time; the module `hpc.autoscale.clock` is one, and so is its
+    MockClock."""
 
     def time(self) -> float:
         """Now, in unix seconds."""
@@ -42,15 +45,17 @@ class Clock(Protocol):
 class Autoscaler:
     """Runs passes for one scheduler and one cluster.
 
-    `driver` serves all passes, or is a function that makes one: the first at once, then one for each pass. Take the
-    function where a driver keeps what it read; with a driver that hands over the jobs of an earlier pass, a pass ends
-    with StaleReading. `driver`, the attribute, is the one of the last pass.
+    `driver` serves all passes, or is a function that makes one: the first at once, then one for
+    each pass. Take the function where a driver keeps what it read; with a driver that hands over
+    the jobs of an earlier pass, a pass ends with StaleReading. `driver`, the attribute, is the one
+    of the last pass.
 
-    `config` is what `util.load_config` returns and is left as it is; ConfigurationException when something is wrong
-    with it. With `dry_run` a pass ends when demand is known: neither the cluster nor the scheduler is changed and no
-    lock is taken. `new_calculator` replaces the way in which the demand calculator is made (it gets the pass's
-    configuration and the driver); `result_handler` hears every result and is told the context, as in `[Job 12]`.
-    `clock` is for pauses and durations; for how long nodes have been idle is the node history's business.
+    `config` is what `util.load_config` returns and is left as it is; ConfigurationException when
+    something is wrong with it. With `dry_run` a pass ends when demand is known: neither the cluster
+    nor the scheduler is changed and no lock is taken. `new_calculator` replaces the way in which
+    the demand calculator is made (it gets the pass's configuration and the driver);
+    `result_handler` hears every result and is told the context, as in `[Job 12]`. `clock` is for
+    pauses and durations; for how long nodes have been idle is the node history's business.
     """
 
     def __init__(
@@ -80,9 +85,9 @@ class Autoscaler:
     def run_once(self) -> PassSummary:
         """One pass.
 
-        Raises MultipleInstancesError when another process holds the lock, and whatever the driver or CycleCloud raised
-        when jobs, nodes or limits could not be read; nothing has been changed then. Errors after that are in the
-        summary.
+        Raises MultipleInstancesError when another process holds the lock, and whatever the driver
+        or CycleCloud raised when jobs, nodes or limits could not be read; nothing has been changed
+        then. Errors after that are in the summary.
         """
         started_at = self._clock.time()
         self._reporter.pass_started(self.dry_run)
@@ -114,11 +119,13 @@ class Autoscaler:
         stop_event: threading.Event | None = None,
         should_stop: Callable[[], bool] | None = None,
     ) -> int:
-        """Passes with `interval` seconds between the end of one and the start of the next; how many were done.
+        """Passes with `interval` seconds between the end of one and the start of the next; how many
+        were done.
 
-        Ends after the pass in hand once `stop_event` is set or `should_stop()` is true. A pass that fails is reported
-        and followed by a longer pause: twice as long for each failure in a row, up to MAX_PAUSE, and never shorter than
-        an error's `retry_after`. Only a configuration that is wrong from the start ends the loop, by raising.
+        Ends after the pass in hand once `stop_event` is set or `should_stop()` is true. A pass that
+        fails is reported and followed by a longer pause: twice as long for each failure in a row,
+        up to MAX_PAUSE, and never shorter than an error's `retry_after`. Only a configuration that
+        is wrong from the start ends the loop, by raising.
         """
         stop = _stopper(stop_event, should_stop)
         passes = failures = 0
@@ -160,7 +167,8 @@ class Autoscaler:
             before.close_histories()
 
     def _another_driver(self) -> Prepared:
-        """A driver that has read nothing in this pass; the same one, as it is, where no other can be made."""
+        """A driver that has read nothing in this pass; the same one, as it is, where no other can
+        be made."""
         other = self._new_driver() if self._new_driver else self.driver
         if other is self.driver:
             return other, {}
@@ -172,7 +180,8 @@ class Autoscaler:
         return {**learning.with_request_log(config, self.driver), "lock_file": None}
 
     def _config_of_a_pass(self) -> dict[str, Any]:
-        """A copy that a driver may write to. Entries with a leading underscore hold live objects and are handed on."""
+        """A copy that a driver may write to. Entries with a leading underscore hold live objects
+        and are handed on."""
         config = {
             key: value if key.startswith("_") else copy.deepcopy(value)
             for key, value in self.config.items()

@@ -1,7 +1,8 @@
 """One pass, step by step, in the order that drivers rely on.
 
-Looking (`learning`) and changing (`commanding`) are separate; here is only their order and what stands between them.
-A pass that cannot look raises: then nothing is changed at all. Once it changes things, errors are kept and it goes on.
+Looking (`learning`) and changing (`commanding`) are separate; here is only their order and what
+stands between them. A pass that cannot look raises: then nothing is changed at all. Once it changes
+things, errors are kept and it goes on.
 """
 
 from __future__ import annotations
@@ -29,9 +30,11 @@ _READY = frozenset({"Ready", "Started"})
 
 
 class Pass:
-    """One pass over one cluster. Made for one run: `config` is its own copy, `outcome` what the summary is made of.
+    """One pass over one cluster. Made for one run: `config` is its own copy, `outcome` what the
+    summary is made of.
 
-    `another_driver` makes one that has read nothing yet, or gives the same one where there is no other.
+    `another_driver` makes one that has read nothing yet, or gives the same one where there is no
+    other.
     """
 
     def __init__(
@@ -75,7 +78,8 @@ class Pass:
             self._shrink(calculator, [*self._marked, *failed])
 
     def summary(self, started_at: float, ended_at: float) -> PassSummary:
-        """What was done. A clock that went back makes the pass take no time, rather than a negative one."""
+        """What was done. A clock that went back makes the pass take no time, rather than a negative
+        one."""
         return PassSummary(
             started_at=started_at,
             duration=max(0.0, ended_at - started_at),
@@ -88,7 +92,8 @@ class Pass:
     def _read(self) -> list[Node]:
         """Read jobs and nodes; the nodes that the scheduler wants rid of and says may be deleted.
 
-        The driver is asked also when there are none: some do there what is to be done in every pass.
+        The driver is asked also when there are none: some do there what is to be done in every
+        pass.
         """
         jobs, scheduler_nodes = self._reading = self._readings.read(self.driver, self.config)
         logging.debug("read %d jobs and %d nodes", len(jobs), len(scheduler_nodes))
@@ -128,8 +133,9 @@ class Pass:
         return calculator, demand
 
     def _validate(self, calculator: DemandCalculator) -> list[SchedulerNode]:
-        """Let the driver compare the scheduler's nodes with CycleCloud's, unless that was done when the calculator was made:
-        whoever makes it in another way does not. The hosts that the driver takes out of the list, because they are lost.
+        """Let the driver compare the scheduler's nodes with CycleCloud's, unless that was done when
+        the calculator was made: whoever makes it in another way does not. The hosts that the driver
+        takes out of the list, because they are lost.
         """
         if calculator.nodes_are_validated:
             return []
@@ -141,7 +147,8 @@ class Pass:
         return [host for host in before if id(host) not in kept]
 
     def _give_up(self, calculator: DemandCalculator, hosts: Sequence[Node]) -> None:
-        """Hosts that are no node of the cluster, and that the scheduler has forgotten, get no work and are not joined again."""
+        """Hosts that are no node of the cluster, and that the scheduler has forgotten, get no work
+        and are not joined again."""
         known = {(short_name(host.hostname), claimed_ids(host)) for host in hosts}
         if not known:
             return
@@ -151,7 +158,8 @@ class Pass:
                 self._given_up.add(id(node))
 
     def _check(self, node_mgr: NodeManager) -> None:
-        """What of the cluster cannot be used is noted; when nothing at all can be, that is an error.
+        """What of the cluster cannot be used is noted; when nothing at all can be, that is an
+        error.
 
         It ends a dry run. A real pass goes on: nodes that exist can still be joined and deleted.
         """
@@ -179,7 +187,8 @@ class Pass:
         )
 
     def _remember(self, calculator: DemandCalculator) -> bool:
-        """Update the history. Without it nobody knows for how long a node has been idle, so nothing may be deleted."""
+        """Update the history. Without it nobody knows for how long a node has been idle, so nothing
+        may be deleted."""
         known = len(self.faults.found)
         self.faults.guard("updating the node history", calculator.update_history)
         return len(self.faults.found) == known
@@ -237,8 +246,8 @@ def _is_booting(node: Node) -> bool:
 
 
 def _managed(calculator: DemandCalculator, nodes: list[Node]) -> list[Node]:
-    """CycleCloud's nodes for nodes that may be known only as the scheduler reports them; where one may be either of two,
-    neither."""
+    """CycleCloud's nodes for nodes that may be known only as the scheduler reports them; where one
+    may be either of two, neither."""
     if not nodes:
         return []
     identities = Identities(node for node in calculator.node_mgr.get_nodes() if node.managed)

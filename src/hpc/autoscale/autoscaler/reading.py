@@ -1,8 +1,8 @@
 """Reading the scheduler, pass after pass, and telling what is read from what was only remembered.
 
-A driver may keep what it read for as long as it lives, which is harmless in one pass. In the next one it would be the
-queue of before for ever: nodes would be created for work that is done, and deleted under work that has begun. Who reads,
-and when, is decided by `loop` and `passes`.
+A driver may keep what it read for as long as it lives, which is harmless in one pass. In the next
+one it would be the queue of before for ever: nodes would be created for work that is done, and
+deleted under work that has begun. Who reads, and when, is decided by `loop` and `passes`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ Prepared = tuple[SchedulerDriver, dict[str, Any]]
 
 
 class StaleReading(AutoscaleError):
-    """A driver handed over, once more, the very objects of an earlier pass; nobody knows what the scheduler has now."""
+    """A driver handed over, once more, the very objects of an earlier pass; nobody knows what the
+    scheduler has now."""
 
 
 class Readings:
@@ -45,15 +46,17 @@ class Readings:
         if repeated is not None:
             what = f"job {repeated.name}" if isinstance(repeated, Job) else f"node {repeated}"
             raise StaleReading(
-                f"{driver}: expected jobs and nodes that were read anew, found the same {what} object as in the"
-                " pass before. It keeps what it read, so nothing is created or deleted: let _read_jobs_and_nodes make"
-                " its Job and SchedulerNode objects anew, or give Autoscaler a function that makes the driver"
+                f"{driver}: expected jobs and nodes that were read anew, found the same {what}"
+                " object as in the pass before. It keeps what it read, so nothing is created or"
+                " deleted: let _read_jobs_and_nodes make its Job and SchedulerNode objects anew,"
+                " or give Autoscaler a function that makes the driver"
             )
         if self._are_the_same_empty_lists(jobs, hosts) and not self._has_warned:
             self._has_warned = True
             logging.warning(
-                "%s returned the very lists of the pass before, and both are empty. If it keeps what it read, it will"
-                " never see a job: then give Autoscaler a function that makes the driver",
+                "%s returned the very lists of the pass before, and both are empty. If it keeps"
+                " what it read, it will never see a job: then give Autoscaler a function that makes"
+                " the driver",
                 driver,
             )
         self._objects = [*jobs, *hosts]
@@ -65,8 +68,9 @@ class Readings:
     ) -> Reading:
         """The look before nodes are deleted, after the first one of this pass.
 
-        A driver that only repeats itself is no witness, so that another one is asked. When that does not help either,
-        there is nothing newer than the driver's own word for the nodes that it gave back.
+        A driver that only repeats itself is no witness, so that another one is asked. When that
+        does not help either, there is nothing newer than the driver's own word for the nodes that
+        it gave back.
         """
         reading = read_again(driver, config)
         if self._is_old(reading):
@@ -75,8 +79,8 @@ class Readings:
                 reading = read_again(other, its_config)
         if self._is_old(reading):
             logging.warning(
-                "%s hands over what it read at the start of the pass: whether work has started since then is known"
-                " only from what it returned when nodes were drained",
+                "%s hands over what it read at the start of the pass: whether work has started"
+                " since then is known only from what it returned when nodes were drained",
                 driver,
             )
         self._objects += [*reading[0], *reading[1]]

@@ -1,4 +1,5 @@
-"""Who is told about passes. A reporter only listens: it must not change anything, and may print, log or count."""
+"""Who is told about passes. A reporter only listens: it must not change anything, and may print,
+log or count."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ class Reporter:
         """Called at the end of a pass, also of one in which something went wrong."""
 
     def pass_failed(self, error: PassError, failures: int, pause: float) -> None:
-        """Called in repeated mode when a pass could not be done: the how-manieth in a row, and seconds to the next."""
+        """Called in repeated mode when a pass could not be done: the how-manieth in a row, and
+        seconds to the next."""
 
 
 class LogReporter(Reporter):

@@ -1,7 +1,7 @@
 """What one pass of the autoscaler did, as values: for logs, metrics, exit codes and people.
 
-Nothing here acts or reads anything. A summary is made at the end of a pass (`passes`), printed by reporters and the
-command line.
+Nothing here acts or reads anything. A summary is made at the end of a pass (`passes`), printed by
+reporters and the command line.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ NAMED_AT_MOST = 5
 
 
 class Cause:
-    """What stopped jobs that are alike: `explain` gives all that is known, and the limits among it. Called when first read."""
+    """What stopped jobs that are alike: `explain` gives all that is known, and the limits among it.
+    Called when first read."""
 
     def __init__(self, explain: Callable[[], tuple[str, str | None]]) -> None:
         self._explain = explain
@@ -34,7 +35,8 @@ class Cause:
 
 
 class UnsatisfiedJob:
-    """A job that did not get all it wants: `missing` slots, or nodes where the job asks for nodes (`unit`).
+    """A job that did not get all it wants: `missing` slots, or nodes where the job asks for nodes
+    (`unit`).
 
     `reason` may be given as the cause that it shares with other jobs, which knows the limit then.
     """
@@ -61,7 +63,8 @@ class UnsatisfiedJob:
 
     @property
     def limit(self) -> str | None:
-        """The limits that stopped it (quotas, maxima); None when nothing but the job's own constraints did."""
+        """The limits that stopped it (quotas, maxima); None when nothing but the job's own
+        constraints did."""
         return self.cause.said[1]
 
     @property
@@ -89,7 +92,8 @@ class SetAsideJob:
 
 @dataclass(frozen=True)
 class PassError:
-    """Something that went wrong without ending the pass. `retry_after`: seconds that the other side asked for."""
+    """Something that went wrong without ending the pass. `retry_after`: seconds that the other side
+    asked for."""
 
     phase: str
     message: str
@@ -103,8 +107,9 @@ class PassError:
 class PassSummary:
     """One pass. Nodes are given by name; times are unix seconds, durations seconds.
 
-    - `requested`: planned by this pass; `created` and `started` are those of them that CycleCloud confirmed (made
-      anew, or switched on again); `deferred` are left for the next pass by `max_new_nodes_per_pass`
+    - `requested`: planned by this pass; `created` and `started` are those of them that CycleCloud
+      confirmed (made anew, or switched on again); `deferred` are left for the next pass by
+      `max_new_nodes_per_pass`
     - `joined`: handed to the scheduler, and accepted there
     - `booting`: asked for and not ready yet; `overdue` are those of them past their boot timeout
     - `idle`: past their idle timeout; `drained` are those of them that may go
@@ -138,7 +143,8 @@ class PassSummary:
 
     @property
     def ok(self) -> bool:
-        """Nothing went wrong. Jobs that cannot be satisfied, or are set aside, are not errors of the pass."""
+        """Nothing went wrong. Jobs that cannot be satisfied, or are set aside, are not errors of
+        the pass."""
         return not self.errors
 
     @property
@@ -152,8 +158,9 @@ class PassSummary:
         return None if self.demand is None else self.demand.cost
 
     def fields(self) -> dict[str, Any]:
-        """Counts, then names: plain JSON values for structured logs and metrics. `price_per_hour`: US dollars for the new nodes,
-        None where that was not worked out or the price of one is not known."""
+        """Counts, then names: plain JSON values for structured logs and metrics. `price_per_hour`:
+        US dollars for the new nodes, None where that was not worked out or the price of one is not
+        known."""
         names = {name: list(getattr(self, name)) for name in _NODE_FIELDS}
         return {
             "started_at": self.started_at,

@@ -1,11 +1,13 @@
-"""Logging: a drop-in for the standard `logging` module, as in `from hpc.autoscale import hpclogging as logging`.
+"""Logging: a drop-in for the standard `logging` module, as in `from hpc.autoscale import hpclogging
+as logging`.
 
-It adds three levels below DEBUG (FINE, TRACE, REPRO), the fields `%(context)s` and `%(pid)s` on every record of the
-process, the logging section of autoscale.json, call tracing, and the care for who owns rotated log files. What is
-logged does not belong here. Every module of the library and every integration calls it.
+It adds three levels below DEBUG (FINE, TRACE, REPRO), the fields `%(context)s` and `%(pid)s` on
+every record of the process, the logging section of autoscale.json, call tracing, and the care for
+who owns rotated log files. What is logged does not belong here. Every module of the library and
+every integration calls it.
 
-Importing it names the levels and installs the record factory behind the two fields; the root logger, the logger class
-and the handlers of the process stay as they are.
+Importing it names the levels and installs the record factory behind the two fields; the root
+logger, the logger class and the handlers of the process stay as they are.
 """
 
 import logging
@@ -67,15 +69,18 @@ from logging import (
 )
 
 __all__ = [
-    "CRITICAL", "FATAL", "ERROR", "WARNING", "WARN", "INFO", "DEBUG", "FINE", "TRACE", "REPRO", "NOTSET",
-    "critical", "error", "exception", "warning", "warn", "info", "debug", "fine", "trace", "log",
-    "getLogger", "basicConfig", "initialize_logging", "is_configured", "set_context", "apitrace", "reprolog", "cut",
-    "HPCLogger", "HPCRootLogger", "FileOwnerHandler", "make_chown_handler", "set_default_log_user",
-    "FileHandler", "Filter", "Formatter", "Handler", "Logger", "LoggerAdapter", "LogRecord", "NullHandler",
-    "StreamHandler", "addLevelName", "captureWarnings", "disable", "getLevelName", "root", "shutdown",
+    "CRITICAL", "FATAL", "ERROR", "WARNING", "WARN", "INFO", "DEBUG", "FINE", "TRACE", "REPRO",
+    "NOTSET", "critical", "error", "exception", "warning", "warn", "info", "debug", "fine",
+    "trace", "log", "getLogger", "basicConfig", "initialize_logging", "is_configured",
+    "set_context", "apitrace", "reprolog", "cut", "HPCLogger", "HPCRootLogger",
+    "FileOwnerHandler", "make_chown_handler", "set_default_log_user", "FileHandler", "Filter",
+    "Formatter", "Handler", "Logger", "LoggerAdapter", "LogRecord", "NullHandler",
+    "StreamHandler", "addLevelName", "captureWarnings", "disable", "getLevelName", "root",
+    "shutdown",
 ]  # fmt: skip
 
-# What fileConfig and dictConfig raise for settings that they cannot use; the former evaluates parts of the file.
+# What fileConfig and dictConfig raise for settings that they cannot use; the former evaluates parts
+# of the file.
 _UNUSABLE = (
     AttributeError,
     ImportError,
@@ -111,8 +116,9 @@ class FileOwnerHandler:
 class HPCLogger(Logger):
     """A logger with `fine` and `trace` that minds who owns its rotated files.
 
-    A process that is not root cannot give a rotated file back to its owner, so it does not rotate files of others:
-    their names are in `non_rotated_files` until the next record, which is preceded by one warning about them.
+    A process that is not root cannot give a rotated file back to its owner, so it does not rotate
+    files of others: their names are in `non_rotated_files` until the next record, which is preceded
+    by one warning about them.
     """
 
     def __init__(
@@ -149,7 +155,8 @@ class HPCLogger(Logger):
 
 
 class HPCRootLogger(HPCLogger):
-    """An HPCLogger that answers to the name root; it does not replace the root logger of the process."""
+    """An HPCLogger that answers to the name root; it does not replace the root logger of the
+    process."""
 
     def __init__(self, level: int | str = WARNING) -> None:
         super().__init__("root", level)
@@ -163,7 +170,8 @@ class _InheritingLogger(HPCLogger):
 
 
 def getLogger(name: str | None = None) -> HPCLogger:
-    """The logger of that name, or the root logger; a new one is an HPCLogger, any other gets `fine` and `trace`."""
+    """The logger of that name, or the root logger; a new one is an HPCLogger, any other gets `fine`
+    and `trace`."""
     with _lock:
         usual = logging.getLoggerClass()
         logging.setLoggerClass(_InheritingLogger)
@@ -178,7 +186,8 @@ def getLogger(name: str | None = None) -> HPCLogger:
 
 
 def _called_from_outside(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The arguments for the logger, so that the record names the line of our caller and not one of this file."""
+    """The arguments for the logger, so that the record names the line of our caller and not one of
+    this file."""
     return kwargs | {"stacklevel": kwargs.get("stacklevel", 1) + 1}
 
 
@@ -206,10 +215,12 @@ def basicConfig(**kwargs: Any) -> None:
 def initialize_logging(config: Mapping[str, Any] | None = None) -> None:
     """Configure the logging of the process; only the first call does something.
 
-    The first that is there decides: `logging.config_file` of the configuration (a file for `logging.config.fileConfig`),
-    `logging.config` (for `dictConfig`), the file named by AUTOSCALE_LOG_CONFIG or else `../conf/logging.conf` seen from
-    the working directory; without any of these everything down to DEBUG goes to stderr. A file that cannot be read is
-    reported on stderr and leaves logging unconfigured. ConfigurationException when it can be read and not be used.
+    The first that is there decides: `logging.config_file` of the configuration (a file for
+    `logging.config.fileConfig`), `logging.config` (for `dictConfig`), the file named by
+    AUTOSCALE_LOG_CONFIG or else `../conf/logging.conf` seen from the working directory; without any
+    of these everything down to DEBUG goes to stderr. A file that cannot be read is reported on
+    stderr and leaves logging unconfigured. ConfigurationException when it can be read and not be
+    used.
     """
     global _initialized
     with _lock:
@@ -222,10 +233,11 @@ def initialize_logging(config: Mapping[str, Any] | None = None) -> None:
 
 
 def is_configured(config: Mapping[str, Any] | None = None) -> bool:
-    """Whether anything says where the log goes: the configuration, AUTOSCALE_LOG_CONFIG or the default file.
+    """Whether anything says where the log goes: the configuration, AUTOSCALE_LOG_CONFIG or the
+    default file.
 
-    Where nothing does, the library leaves the logging of the process alone: what it logs is for whoever set that up, and
-    without anybody only warnings appear.
+    Where nothing does, the library leaves the logging of the process alone: what it logs is for
+    whoever set that up, and without anybody only warnings appear.
     """
     section = (config or {}).get("logging")
     if section and (not isinstance(section, Mapping) or any(map(section.get, _SETTINGS))):
@@ -277,7 +289,8 @@ def _with_cause(e: Exception) -> str:
 
 
 def _is_trusted(path: str) -> bool:
-    """Whether a file that nobody asked for by name may be read: a logging configuration can run code."""
+    """Whether a file that nobody asked for by name may be read: a logging configuration can run
+    code."""
     try:
         status = os.stat(path)
     except OSError:
@@ -288,10 +301,11 @@ def _is_trusted(path: str) -> bool:
 
 
 def set_default_log_user(user: str | None, group: str | None = None) -> None:
-    """Who shall own the log files that this process writes as root; without a group, the user's own.
+    """Who shall own the log files that this process writes as root; without a group, the user's
+    own.
 
-    The environment variables SCALELIB_LOG_USER and SCALELIB_LOG_GROUP do the same. ConfigurationException when there
-    is no such user or group.
+    The environment variables SCALELIB_LOG_USER and SCALELIB_LOG_GROUP do the same.
+    ConfigurationException when there is no such user or group.
     """
     global _UID, _GID
     if sys.platform == "win32":
@@ -309,9 +323,11 @@ def set_default_log_user(user: str | None, group: str | None = None) -> None:
 
 
 def make_chown_handler(handler: "RotatingFileHandler") -> None:
-    """Have the handler give its file, and each one that it opens later, to the configured owner. Needs root.
+    """Have the handler give its file, and each one that it opens later, to the configured owner.
+    Needs root.
 
-    Of the handler no more is asked than a `baseFilename`; only a class with an `_open` of its own opens its files itself.
+    Of the handler no more is asked than a `baseFilename`; only a class with an `_open` of its own
+    opens its files itself.
     """
     uid = -1 if _UID is None else _UID
     gid = -1 if _GID is None else _GID
@@ -354,7 +370,8 @@ def _own_ids() -> tuple[int, int]:
 def _settle_ownership(
     handlers: Iterable[Handler], owner: Callable[[str], tuple[int, int]]
 ) -> list[str]:
-    """Make rotation respect who owns the files; returns the files that therefore are not rotated."""
+    """Make rotation respect who owns the files; returns the files that therefore are not
+    rotated."""
     not_rotated = []
     for handler in handlers:
         if not _rotates(handler):
@@ -385,8 +402,8 @@ def _read_log_owner() -> None:
 
 
 def _settle_configured_handlers() -> None:
-    """Do for loggers of other classes, above all the root logger, what HPCLogger does in addHandler; and see to files
-    that cannot be written."""
+    """Do for loggers of other classes, above all the root logger, what HPCLogger does in
+    addHandler; and see to files that cannot be written."""
     loggers = [root, *logging.Logger.manager.loggerDict.values()]
     for logger in loggers:
         if not isinstance(logger, Logger):
@@ -401,8 +418,8 @@ def _settle_configured_handlers() -> None:
 
 
 def _tell_once(handler: FileHandler) -> None:
-    """Have the handler say on stderr that its file cannot be written, and which: once, instead of a stack trace for
-    each record."""
+    """Have the handler say on stderr that its file cannot be written, and which: once, instead of a
+    stack trace for each record."""
     usual = handler.handleError
     told = False
 

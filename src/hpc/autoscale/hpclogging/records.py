@@ -1,7 +1,8 @@
 """What is on a log record: the levels below DEBUG, the context and the process id.
 
-Only for `hpc.autoscale.hpclogging`, which publishes it. Importing this names the levels and installs the record
-factory, so that any formatter in the process may use `%(context)s` and `%(pid)s`.
+Only for `hpc.autoscale.hpclogging`, which publishes it. Importing this names the levels and
+installs the record factory, so that any formatter in the process may use `%(context)s` and
+`%(pid)s`.
 """
 
 import logging
@@ -19,8 +20,9 @@ _context = "[init]"
 class ContextRecord(LogRecord):
     """A record that knows the context it was made in, and shows the process id in five columns.
 
-    The two fields are filled in when the record is formatted, not before: the standard library refuses an `extra`
-    whose key the record already has, and other people's loggers may well pass a `context` of their own.
+    The two fields are filled in when the record is formatted, not before: the standard library
+    refuses an `extra` whose key the record already has, and other people's loggers may well pass a
+    `context` of their own.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -45,7 +47,8 @@ def _pid(record: LogRecord) -> str:
 
 
 def install_record_factory() -> None:
-    """Have the two fields on every record, behind whatever factory an embedding program has installed."""
+    """Have the two fields on every record, behind whatever factory an embedding program has
+    installed."""
     previous = logging.getLogRecordFactory()
     if previous is ContextRecord or getattr(previous, "adds_context", False):
         return

@@ -1,4 +1,5 @@
-"""Logging of calls: who called what with which arguments, at FINE and TRACE for people, at REPRO as JSON.
+"""Logging of calls: who called what with which arguments, at FINE and TRACE for people, at REPRO as
+JSON.
 
 Only for `hpc.autoscale.hpclogging`, which publishes it.
 """
@@ -15,7 +16,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def cut(value: object, limit: int = 120) -> str:
-    """The value as text for a log line, shortened in the middle when it is longer than the limit."""
+    """The value as text for a log line, shortened in the middle when it is longer than the
+    limit."""
     text = repr(value)
     if len(text) <= limit:
         return text
@@ -24,7 +26,8 @@ def cut(value: object, limit: int = 120) -> str:
 
 
 def reprolog(name: str, args: Iterable[Any] = (), kwargs: Mapping[str, Any] | None = None) -> None:
-    """Log a call as JSON, so that it can be reproduced: logger `repro`, level REPRO. Secrets are left out."""
+    """Log a call as JSON, so that it can be reproduced: logger `repro`, level REPRO. Secrets are
+    left out."""
     logger = logging.getLogger("repro")
     if not logger.isEnabledFor(REPRO):
         return
@@ -39,7 +42,8 @@ def apitrace(
 ) -> F:
     """Log each call: arguments and result in short at FINE, in full at TRACE, and as JSON at REPRO.
 
-    Costs next to nothing while these levels are off. A function that is traced already is returned as it is.
+    Costs next to nothing while these levels are off. A function that is traced already is returned
+    as it is.
     """
     if getattr(function, "is_apitraced", False):
         return function

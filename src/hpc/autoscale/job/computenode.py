@@ -1,4 +1,5 @@
-"""The old name of `hpc.autoscale.job.schedulernode`, for code written against it. Importing it warns."""
+"""The old name of `hpc.autoscale.job.schedulernode`, for code written against it. Importing it
+warns."""
 
 import warnings
 

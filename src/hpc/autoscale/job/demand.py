@@ -1,4 +1,5 @@
-"""What a demand calculation came to: the nodes to create, those in use, those that are not, and those that failed."""
+"""What a demand calculation came to: the nodes to create, those in use, those that are not, and
+those that failed."""
 
 from __future__ import annotations
 
@@ -15,9 +16,11 @@ if TYPE_CHECKING:
 
 
 class DemandResult:
-    """Nodes by what the demand says of them. `matched_nodes` includes the new ones; the lists belong to the caller.
+    """Nodes by what the demand says of them. `matched_nodes` includes the new ones; the lists
+    belong to the caller.
 
-    `cost`: what the plans of the least-cost mode come to; None without that mode, and before anything was planned.
+    `cost`: what the plans of the least-cost mode come to; None without that mode, and before
+    anything was planned.
     """
 
     def __init__(

@@ -1,7 +1,8 @@
-"""The published `DemandCalculator`: from jobs and the scheduler's nodes to what must be created and what may go.
+"""The published `DemandCalculator`: from jobs and the scheduler's nodes to what must be created and
+what may go.
 
-It joins what the scheduler and the cluster say of nodes, gives each job to the node manager, and keeps the node history.
-Idle and boot policy is here; acting on it is the caller's decision.
+It joins what the scheduler and the cluster say of nodes, gives each job to the node manager, and
+keeps the node history. Idle and boot policy is here; acting on it is the caller's decision.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ AtLeast = float | Callable[[Node], float]
 class DemandCalculator:
     """Places jobs one after another; `get_demand` can be asked at any time.
 
-    `node_queue`: in which order nodes are reported. `singleton_lock`: held by whoever may change the cluster.
+    `node_queue`: in which order nodes are reported. `singleton_lock`: held by whoever may change
+    the cluster.
     """
 
     def __init__(
@@ -60,11 +62,13 @@ class DemandCalculator:
         self._node_queue = NodeQueue() if node_queue is None else node_queue
         # what comes later through the manager itself is not in the demand
         self._sizes = node_mgr._sizes()
-        # bucket by bucket, priorities too are those of upstream: as of pushing, and of the last job that was added
+        # bucket by bucket, priorities too are those of upstream: as of pushing, and of the last job
+        # that was added
         self._is_as_declared = node_mgr._is_as_declared
         self._update_is_due = False
         self._singleton_lock = singleton_lock or NullSingletonLock()
-        # whether the driver has compared the scheduler's nodes with the cluster's (`validate_nodes`)
+        # whether the driver has compared the scheduler's nodes with the cluster's
+        # (`validate_nodes`)
         self.nodes_are_validated = False
         self._least_cost = _least_cost(config)
         if node_queue is not None or self._is_as_declared:
@@ -76,20 +80,21 @@ class DemandCalculator:
     # -- jobs
 
     def add_job(self, job: Job) -> None:
-        """Place a job; what could not be placed is in `job.iterations_remaining` and in the reported results."""
+        """Place a job; what could not be placed is in `job.iterations_remaining` and in the
+        reported results."""
         self._place([job])
         self._update_is_due = True
 
     def add_jobs(self, jobs: Sequence[Job]) -> None:
-        """Place jobs in order, exactly as one `add_job` after another would; at the least cost, where the configuration
-        asks for that, for all of them together."""
+        """Place jobs in order, exactly as one `add_job` after another would; at the least cost,
+        where the configuration asks for that, for all of them together."""
         self._update_queue()
         with collecting_seldom():
             self._place(jobs)
 
     def place(self, jobs: Sequence[Job], listener: Listener | None = None) -> list[Outcome]:
-        """`add_jobs`, and what each job got. `listener` hears of each before handlers of results do; errors that it takes set one
-        job aside, others are raised."""
+        """`add_jobs`, and what each job got. `listener` hears of each before handlers of results
+        do; errors that it takes set one job aside, others are raised."""
         self._update_queue()
         with collecting_seldom():
             outcomes = self._place(jobs, listener)
@@ -121,19 +126,21 @@ class DemandCalculator:
         return LeastCostQueue(self.node_mgr, self._least_cost, first_fit)
 
     def _add_job(self, job: Job) -> Result:
-        """`add_job`, and its result. A job that scatters is placed as a whole or not at all; of any other, as much as there is
-        room for is a success."""
+        """`add_job`, and its result. A job that scatters is placed as a whole or not at all; of any
+        other, as much as there is room for is a success."""
         (outcome,) = self._place([job], with_results=True)
         return outcome.result
 
     # -- nodes as the scheduler sees them
 
     def update_scheduler_nodes(self, scheduler_nodes: Sequence[SchedulerNode]) -> None:
-        """Join the scheduler's nodes to the cluster's: by the NodeId that they name, else by short host name (`Identities`).
+        """Join the scheduler's nodes to the cluster's: by the NodeId that they name, else by short
+        host name (`Identities`).
 
-        What the scheduler says of amounts and assignments wins (unless the node's metadata says `override_resources`
-        false); a host that the cluster does not know is taken in as unmanaged, and gets no work when it is a node that is
-        going, or has the host name of another node. RuntimeError when a host name stands for two nodes that exist.
+        What the scheduler says of amounts and assignments wins (unless the node's metadata says
+        `override_resources` false); a host that the cluster does not know is taken in as unmanaged,
+        and gets no work when it is a node that is going, or has the host name of another node.
+        RuntimeError when a host name stands for two nodes that exist.
         """
         self._update_queue()
         identities = Identities(self.node_mgr.get_nodes())
@@ -154,7 +161,8 @@ class DemandCalculator:
             self.node_mgr._take_in_machines(unknown)
 
     def _doubt(self, snode: SchedulerNode, identities: Identities) -> None:
-        """Close a host that the cluster does not know where it can do no work, and say so where that is odd."""
+        """Close a host that the cluster does not know where it can do no work, and say so where
+        that is odd."""
         claimed, short = claimed_ids(snode), short_name(snode.hostname)
         # one that rests is no machine now, so a host that says it is another node may be one
         namesakes = [n for n in identities.named(short) if n.managed and (n.exists or not claimed)]
@@ -170,7 +178,8 @@ class DemandCalculator:
             )
         elif claimed:
             logging.warning(
-                "%s says it is node %s, which the cluster does not know: gone, or of another cluster",
+                "%s says it is node %s, which the cluster does not know: "
+                "gone, or of another cluster",
                 snode,
                 " and ".join(claimed),
             )
@@ -202,8 +211,9 @@ class DemandCalculator:
         return self.get_demand().compute_nodes
 
     def _failed_and_queued(self) -> tuple[list[Node], list[Node]]:
-        """The nodes that have failed, and all others in the queue's order, but for those that somebody planned beside the
-        calculator. Priorities are as of now; where packing goes bucket by bucket, as of the last job.
+        """The nodes that have failed, and all others in the queue's order, but for those that
+        somebody planned beside the calculator. Priorities are as of now; where packing goes bucket
+        by bucket, as of the last job.
         """
         nodes = self.node_mgr.get_nodes()
         failed = [node for node in nodes if node.state == "Failed"]
@@ -222,8 +232,8 @@ class DemandCalculator:
         return failed, [node for node in self._node_queue if id(node) in present]
 
     def _update_queue(self) -> None:
-        """Ask for priorities anew where a job was added since. Cost: once for however many jobs, where nothing else is done
-        meanwhile."""
+        """Ask for priorities anew where a job was added since. Cost: once for however many jobs,
+        where nothing else is done meanwhile."""
         if self._update_is_due and self._is_as_declared:
             self._node_queue.update()
         self._update_is_due = False
@@ -238,7 +248,8 @@ class DemandCalculator:
     def find_unmatched_for(
         self, at_least: AtLeast = 300, unmatched_nodes: Sequence[Node] | None = None
     ) -> list[Node]:
-        """Nodes without work for more than `at_least` seconds, of those given (None: of the current demand)."""
+        """Nodes without work for more than `at_least` seconds, of those given (None: of the current
+        demand)."""
         nodes = self.get_demand().unmatched_nodes if unmatched_nodes is None else unmatched_nodes
         last_match = {
             node_id: time for node_id, _, time in self.node_history.find_unmatched(for_at_least=-1)
@@ -252,7 +263,8 @@ class DemandCalculator:
     def find_booting(
         self, at_least: AtLeast = 1800, booting_nodes: Sequence[Node] | None = None
     ) -> list[Node]:
-        """Nodes that should run and have never been ready, for more than `at_least` seconds; failed ones among them."""
+        """Nodes that should run and have never been ready, for more than `at_least` seconds; failed
+        ones among them."""
         nodes = self.node_mgr.get_nodes() if booting_nodes is None else booting_nodes
         created = {
             node_id: time for node_id, _, time in self.node_history.find_booting(for_at_least=-1)
@@ -266,7 +278,8 @@ class DemandCalculator:
         ]
 
     def _before(self, node: Node, times: dict[Any, float], at_least: AtLeast) -> bool:
-        """Whether the node's time lies more than `at_least` seconds back; False when no time is known of it."""
+        """Whether the node's time lies more than `at_least` seconds back; False when no time is
+        known of it."""
         time = times.get(node._server_id)
         if time is None:
             return False
@@ -316,10 +329,11 @@ def new_demand_calculator(
 ) -> DemandCalculator:
     """A calculator for the cluster of `config` (a dict, or the path of a file).
 
-    `existing_nodes`: nodes as the scheduler reports them. The history is `nodehistory.db` in the working directory
-    unless one is given. System default resources are defined unless `disable_default_resources` is true; that of the
-    configuration only lets the definitions there come first, as it says what a node manager has. A `singleton_lock` of None
-    takes the lock that the configuration names: MultipleInstancesError when another process holds it.
+    `existing_nodes`: nodes as the scheduler reports them. The history is `nodehistory.db` in the
+    working directory unless one is given. System default resources are defined unless
+    `disable_default_resources` is true; that of the configuration only lets the definitions there
+    come first, as it says what a node manager has. A `singleton_lock` of None takes the lock that
+    the configuration names: MultipleInstancesError when another process holds it.
     """
     loaded = load_config(config)
     without = disable_default_resources

@@ -1,8 +1,10 @@
-"""The contract between the autoscaler and a scheduler: what an integration writes for its scheduler.
+"""The contract between the autoscaler and a scheduler: what an integration writes for its
+scheduler.
 
-A driver reads jobs and nodes from the scheduler and carries out there what has been decided (join, drain, remove).
-It never talks to CycleCloud: nodes are created and deleted by the caller (`hpc.autoscale.autoscaler`, the command
-line, or an integration's own loop), which calls the methods below in the documented order.
+A driver reads jobs and nodes from the scheduler and carries out there what has been decided (join,
+drain, remove). It never talks to CycleCloud: nodes are created and deleted by the caller
+(`hpc.autoscale.autoscaler`, the command line, or an integration's own loop), which calls the
+methods below in the documented order.
 """
 
 from __future__ import annotations
@@ -24,8 +26,8 @@ from hpc.autoscale.node.nodehistory import NodeHistory, SQLiteNodeHistory
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.util import NullSingletonLock, SingletonFileLock, SingletonLock
 
-# How many placement groups without use are kept at hand, and how many a nodearray may have at most, where the
-# configuration says nothing.
+# How many placement groups without use are kept at hand, and how many a nodearray may have at most,
+# where the configuration says nothing.
 PLACEMENT_GROUP_BUFFER = 2
 MAX_PLACEMENT_GROUPS = 10_000
 
@@ -33,13 +35,16 @@ MAX_PLACEMENT_GROUPS = 10_000
 class SchedulerDriver(ABC):
     """What the autoscaler needs from a scheduler.
 
-    The methods that take nodes are called once per pass, in the order in which they are listed here; `handle_failed_nodes`
-    twice. They must be safe to repeat: a pass may be cut short, and the next one starts anew with the same nodes.
+    The methods that take nodes are called once per pass, in the order in which they are listed
+    here; `handle_failed_nodes` twice. They must be safe to repeat: a pass may be cut short, and the
+    next one starts anew with the same nodes.
 
-    A driver may be made for each pass, and another one to look again before nodes are deleted. What it must remember
-    from pass to pass belongs into the scheduler, or it is made by a function that returns the same one each time.
+    A driver may be made for each pass, and another one to look again before nodes are deleted. What
+    it must remember from pass to pass belongs into the scheduler, or it is made by a function that
+    returns the same one each time.
 
-    State of this base class is name-mangled, because subclasses keep caches of their own under similar names.
+    State of this base class is name-mangled, because subclasses keep caches of their own under
+    similar names.
     """
 
     def __init__(self, name: str) -> None:
@@ -52,7 +57,7 @@ class SchedulerDriver(ABC):
         """The directory of this integration: AUTOSCALE_HOME, or `/opt/azurehpc/<name>`."""
         return os.getenv("AUTOSCALE_HOME") or os.path.join("/opt", "azurehpc", self.name)
 
-    # -- what an integration must write -----------------------------------------------------------------------------
+    # -- what an integration must write
 
     @abstractmethod
     def initialize(self) -> None:
@@ -60,33 +65,36 @@ class SchedulerDriver(ABC):
 
     @abstractmethod
     def preprocess_config(self, config: dict[str, Any]) -> dict[str, Any]:
-        """The configuration with whatever this scheduler adds to it (default resources, usually)."""
+        """The configuration with whatever this scheduler adds to it (default resources,
+        usually)."""
 
     @abstractmethod
     def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
         """Ask the scheduler for the jobs that want nodes and for the nodes that it knows.
 
-        Job and SchedulerNode objects must be made anew each time: a pass writes into them what it has placed, and a pass
-        that is handed objects of the one before ends there, because it was told nothing new. Catch a ConstraintError of
-        one Job here: let through, it ends the pass for all.
+        Job and SchedulerNode objects must be made anew each time: a pass writes into them what it
+        has placed, and a pass that is handed objects of the one before ends there, because it was
+        told nothing new. Catch a ConstraintError of one Job here: let through, it ends the pass for
+        all.
         """
 
     @abstractmethod
     def handle_failed_nodes(self, nodes: list[Node]) -> list[Node]:
         """Forget these failed nodes in the scheduler; return those that may be deleted.
 
-        Called with the scheduler's nodes that are `marked_for_deletion`, before anything else, and again with the nodes
-        that CycleCloud says have failed. Both lists may be empty.
+        Called with the scheduler's nodes that are `marked_for_deletion`, before anything else, and
+        again with the nodes that CycleCloud says have failed. Both lists may be empty.
         """
 
     @abstractmethod
     def add_nodes_to_cluster(
         self, nodes: list[Node], include_permanent: bool = False
     ) -> list[Node]:
-        """Make these nodes usable in the scheduler, each of them again every pass; return those that were joined.
+        """Make these nodes usable in the scheduler, each of them again every pass; return those
+        that were joined.
 
-        Nodes that are not ready yet are among them and are to be left for a later pass. A node that was drained and
-        is wanted again comes back through here.
+        Nodes that are not ready yet are among them and are to be left for a later pass. A node that
+        was drained and is wanted again comes back through here.
         """
 
     @abstractmethod
@@ -99,7 +107,8 @@ class SchedulerDriver(ABC):
 
     @abstractmethod
     def handle_draining(self, nodes: list[Node]) -> list[Node]:
-        """Let these idle nodes take no new work; return those that have none left and may be deleted.
+        """Let these idle nodes take no new work; return those that have none left and may be
+        deleted.
 
         A node still busy is not returned, and is asked about again in the next pass.
         """
@@ -108,15 +117,16 @@ class SchedulerDriver(ABC):
     def handle_post_delete(self, nodes: list[Node]) -> list[Node]:
         """Remove these deleted nodes from the scheduler; return those that were removed."""
 
-    # -- what an integration may write --------------------------------------------------------------------------------
+    # -- what an integration may write
 
     def validate_nodes(  # noqa: B027 - optional: most schedulers have nothing to compare
         self, scheduler_nodes: list[SchedulerNode], cc_nodes: list[Node]
     ) -> None:
-        """Called once in a pass, before work is placed, to compare the nodes of the scheduler with those of CycleCloud.
+        """Called once in a pass, before work is placed, to compare the nodes of the scheduler with
+        those of CycleCloud.
 
-        A host that is taken out of `scheduler_nodes`, because its node is lost, gets no work. Dry runs call it too
-        (`read_only`), and must change nothing.
+        A host that is taken out of `scheduler_nodes`, because its node is lost, gets no work. Dry
+        runs call it too (`read_only`), and must change nothing.
         """
 
     def preprocess_node_mgr(self, config: dict[str, Any], node_mgr: NodeManager) -> None:
@@ -129,9 +139,11 @@ class SchedulerDriver(ABC):
         return NodeQueue()
 
     def new_singleton_lock(self, config: dict[str, Any]) -> SingletonLock:
-        """Take the lock `lock_file` (default `<home>/lock.file`); none when that is null or the mode is read-only.
+        """Take the lock `lock_file` (default `<home>/lock.file`); none when that is null or the
+        mode is read-only.
 
-        MultipleInstancesError when another process holds it, ConfigurationException when there is no place for it.
+        MultipleInstancesError when another process holds it, ConfigurationException when there is
+        no place for it.
         """
         path = config.get("lock_file", os.path.join(self.autoscale_home, "lock.file"))
         if not path or config.get("read_only"):
@@ -140,7 +152,8 @@ class SchedulerDriver(ABC):
         return SingletonFileLock(path)
 
     def new_node_history(self, config: dict[str, Any]) -> NodeHistory:
-        """The record of what nodes did, in `nodehistorydb` (default `<home>/nodehistory.db`). Opened once."""
+        """The record of what nodes did, in `nodehistorydb` (default `<home>/nodehistory.db`).
+        Opened once."""
         path = config.get("nodehistorydb") or os.path.join(self.autoscale_home, "nodehistory.db")
         key = (path, bool(config.get("read_only", False)))
         if key not in self.__histories:
@@ -150,17 +163,18 @@ class SchedulerDriver(ABC):
         return self.__histories[key]
 
     def close_histories(self) -> None:
-        """Close the node histories that were opened here, when another driver takes over. Asked for again, one is
-        opened anew."""
+        """Close the node histories that were opened here, when another driver takes over. Asked for
+        again, one is opened anew."""
         while self.__histories:
             self.__histories.popitem()[1].close()
 
-    # -- for callers ---------------------------------------------------------------------------------------------------
+    # -- for callers
 
     def read_jobs_and_nodes(
         self, config: dict[str, Any], force: bool = False
     ) -> tuple[list[Job], list[SchedulerNode]]:
-        """Jobs and nodes of the scheduler, read once and then remembered; `force` reads them again."""
+        """Jobs and nodes of the scheduler, read once and then remembered; `force` reads them
+        again."""
         if force or self.__jobs_and_nodes is None:
             self.__jobs_and_nodes = self._read_jobs_and_nodes(config)
         return self.__jobs_and_nodes
@@ -176,21 +190,23 @@ def _require_directory(key: str, path: str, otherwise: str) -> None:
     directory = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(directory):
         raise ConfigurationException(
-            f"{key}: the directory of {path} does not exist: create {directory}, or set {key} to {otherwise}"
+            f"{key}: the directory of {path} does not exist: "
+            f"create {directory}, or set {key} to {otherwise}"
         )
 
 
 def add_ccnodeid_default_resource(node_mgr: NodeManager) -> None:
-    """Let every node have its CycleCloud id as resource `ccnodeid`, so that a scheduler can report it back."""
+    """Let every node have its CycleCloud id as resource `ccnodeid`, so that a scheduler can report
+    it back."""
     node_mgr.add_default_resource({}, "ccnodeid", lambda node: node.delayed_node_id.node_id)
 
 
 def add_default_placement_groups(config: Mapping[str, Any], node_mgr: NodeManager) -> None:
     """Make spare placement groups `<vm size>_pg<i>` for every VM size that can be colocated.
 
-    A nodearray whose groups are named in the configuration (its own section, or that of `default`) gets none.
-    `generated_placement_group_buffer` new ones are made per VM size, never more than `max_placement_groups` in a
-    nodearray altogether.
+    A nodearray whose groups are named in the configuration (its own section, or that of `default`)
+    gets none. `generated_placement_group_buffer` new ones are made per VM size, never more than
+    `max_placement_groups` in a nodearray altogether.
     """
     sections = config.get("nodearrays") or {}
     by_size: dict[tuple[ht.NodeArrayName, ht.VMSize], list[NodeBucket]] = {}
@@ -213,7 +229,8 @@ def add_default_placement_groups(config: Mapping[str, Any], node_mgr: NodeManage
 
 
 def _names_groups(sections: Mapping[str, Any], nodearray: str) -> bool:
-    """Whether the configuration names placement groups for this nodearray, itself or for all of them."""
+    """Whether the configuration names placement groups for this nodearray, itself or for all of
+    them."""
     both = (sections.get(nodearray), sections.get("default"))
     return any(section and section.get("placement_groups") for section in both)
 

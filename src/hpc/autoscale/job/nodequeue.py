@@ -1,6 +1,8 @@
-"""The nodes that a demand calculator looks after, in the order in which an integration wants to use them.
+"""The nodes that a demand calculator looks after, in the order in which an integration wants to use
+them.
 
-Integrations subclass `NodeQueue` for an order of their own. Which nodes fit a job is not decided here.
+Integrations subclass `NodeQueue` for an order of their own. Which nodes fit a job is not decided
+here.
 """
 
 from __future__ import annotations
@@ -33,12 +35,13 @@ def default_early_bailout(node: Node) -> EarlyBailoutResult:
 
 
 class NodeQueue:
-    """Nodes by descending priority, equals by ascending host name. Among equals those without a host name, or with one that
-    is only made up because they are planned, come last, in the order in which they were pushed.
+    """Nodes by descending priority, equals by ascending host name. Among equals those without a
+    host name, or with one that is only made up because they are planned, come last, in the order in
+    which they were pushed.
 
-    A node's priority is asked for when it is pushed and when `update` is called, not in between. Pushing a node that
-    is in the queue does nothing; nodes are told apart by identity. Cost: a push is constant, an update linear, and the
-    first iteration after either sorts.
+    A node's priority is asked for when it is pushed and when `update` is called, not in between.
+    Pushing a node that is in the queue does nothing; nodes are told apart by identity. Cost: a push
+    is constant, an update linear, and the first iteration after either sorts.
     """
 
     def __init__(self) -> None:
@@ -51,7 +54,8 @@ class NodeQueue:
         return default_prioritizer(node)
 
     def early_bailout(self, node: Node) -> EarlyBailoutResult:
-        """Whether to go on after this node. A hook of integrations for themselves; the library never asks."""
+        """Whether to go on after this node. A hook of integrations for themselves; the library
+        never asks."""
         return default_early_bailout(node)
 
     def push(self, node: Node) -> None:
@@ -88,7 +92,8 @@ class NodeQueue:
         return not self.__priorities
 
     def reversed(self) -> Iterator[Node]:
-        """The nodes, lowest priority first. Pushing meanwhile is safe; such nodes are not among them."""
+        """The nodes, lowest priority first. Pushing meanwhile is safe; such nodes are not among
+        them."""
         return iter(self.__in_order()[::-1])
 
     def __iter__(self) -> Iterator[Node]:

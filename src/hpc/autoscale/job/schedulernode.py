@@ -1,7 +1,7 @@
 """A node as a scheduler reports it, before it is known which cluster node it is.
 
-Drivers make one for each host in the scheduler's listing; the demand calculator joins them to cluster nodes by host
-name. Also `TempNode`, a node made up for a question.
+Drivers make one for each host in the scheduler's listing; the demand calculator joins them to
+cluster nodes by host name. Also `TempNode`, a node made up for a question.
 """
 
 from __future__ import annotations
@@ -49,10 +49,12 @@ def _as_reported(
 
 
 class SchedulerNode(Node):
-    """A running host by its name and resources; its hardware and its place in a cluster are unknown.
+    """A running host by its name and resources; its hardware and its place in a cluster are
+    unknown.
 
-    The private address is looked up by name when it is first read, never before, unless `ignore_hostnames` is set,
-    which is a flag of the class for tests and for sites without name service.
+    The private address is looked up by name when it is first read, never before, unless
+    `ignore_hostnames` is set, which is a flag of the class for tests and for sites without name
+    service.
     """
 
     ignore_hostnames: bool = False
@@ -68,7 +70,8 @@ class SchedulerNode(Node):
 
     @property
     def private_ip(self) -> ht.IpAddress | None:
-        """Private address as text; None when the name has none. May wait for the name service, once."""
+        """Private address as text; None when the name has none. May wait for the name service,
+        once."""
         given = super().private_ip
         if given is not None or self.ignore_hostnames:
             return given

@@ -1,7 +1,7 @@
 """What the constraints of jobs mean, worked out once for each distinct text.
 
-Thousands of queued jobs say the same, so what was understood of one is kept for all that say it, as long as the parsers
-stay the same. Called by `job` for each job that is made.
+Thousands of queued jobs say the same, so what was understood of one is kept for all that say it, as
+long as the parsers stay the same. Called by `job` for each job that is made.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ _known_with: dict[str, Any] = {}
 
 
 def understand(constraints: Any) -> Compiled:
-    """What JSON, a constraint, or a list of either means. ConstraintError where something cannot be understood.
+    """What JSON, a constraint, or a list of either means. ConstraintError where something cannot be
+    understood.
 
-    What has a `source` is shared by all jobs that say the same; without one, it belongs to the one job.
+    What has a `source` is shared by all jobs that say the same; without one, it belongs to the one
+    job.
     """
     if constraints.__class__ is not list:
         constraints = _as_list(constraints)
@@ -39,7 +41,8 @@ def understand(constraints: Any) -> Compiled:
         _known.clear()
         _known_with.clear()
         _known_with.update(_CUSTOM_PARSERS)
-    # values through and through are told apart as bytes; this form has no references, so that equal values are equal
+    # values through and through are told apart as bytes; this form has no references, so that equal
+    # values are equal
     try:
         text = dumps(constraints, 2)
     except ValueError:  # an object

@@ -1,11 +1,13 @@
 """The answers of the library, and who is told about them.
 
-A result says what came of a question or an action: a status word, the nodes concerned, and reasons when it failed. Each
-one is reported to the registered handlers as soon as it is made. Deciding anything does not belong here. Made by the
-constraints, the node manager and the calculator; read by integrations, the command line and `DefaultContextHandler`.
+A result says what came of a question or an action: a status word, the nodes concerned, and reasons
+when it failed. Each one is reported to the registered handlers as soon as it is made. Deciding
+anything does not belong here. Made by the constraints, the node manager and the calculator; read by
+integrations, the command line and `DefaultContextHandler`.
 
-Results are made by the million and rarely read, so ids, sentences and lists come into being when somebody reads them:
-wherever a constructor takes reasons or nodes, it also takes a function without arguments that makes the list later.
+Results are made by the million and rarely read, so ids, sentences and lists come into being when
+somebody reads them: wherever a constructor takes reasons or nodes, it also takes a function without
+arguments that makes the list later.
 """
 
 from hpc.autoscale.results.answers import AllocationResult as AllocationResult

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 class AllocationResult(Result):
     """Came of asking for nodes or slots.
 
-    `nodes` are those that the slots were put on. `total_slots` is the number of slots, -1 when unknown; a failure may
-    carry a number too. InvalidResultError (an AssertionError) for a success without nodes or without slots; nodes that
-    are made later are not looked at.
+    `nodes` are those that the slots were put on. `total_slots` is the number of slots, -1 when
+    unknown; a failure may carry a number too. InvalidResultError (an AssertionError) for a success
+    without nodes or without slots; nodes that are made later are not looked at.
     """
 
     def __init__(
@@ -43,7 +43,8 @@ class AllocationResult(Result):
                 )
             if not slots_allocated or slots_allocated < 0:
                 raise InvalidResultError(
-                    f"expected at least one slot in a successful allocation, found {slots_allocated!r}"
+                    "expected at least one slot in a successful allocation, "
+                    f"found {slots_allocated!r}"
                 )
         self._nodes = nodes
         self.total_slots = slots_allocated or -1
@@ -72,7 +73,8 @@ class AllocationResult(Result):
 
 
 class MatchResult(Result):
-    """Came of putting tasks on one node; `total_slots` is how many fit, after a failure how many were asked for."""
+    """Came of putting tasks on one node; `total_slots` is how many fit, after a failure how many
+    were asked for."""
 
     def __init__(
         self,
@@ -104,7 +106,8 @@ class MatchResult(Result):
 
 
 class CandidatesResult(Result):
-    """Came of looking for buckets that might serve; `child_results` says of each other bucket why it cannot."""
+    """Came of looking for buckets that might serve; `child_results` says of each other bucket why
+    it cannot."""
 
     def __init__(
         self,
@@ -139,8 +142,8 @@ class CandidatesResult(Result):
 class SatisfiedResult(Result):
     """Came of holding one constraint against a node or a bucket.
 
-    `int(result)` is the score, or 1 for success and 0 for failure when there is none. The score does not depend on
-    the status: a failure keeps the default of 1.
+    `int(result)` is the score, or 1 for success and 0 for failure when there is none. The score
+    does not depend on the status: a failure keeps the default of 1.
     """
 
     def __init__(

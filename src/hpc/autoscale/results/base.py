@@ -1,4 +1,5 @@
-"""What every result has, and who is told when one is made. Nothing here knows what a result is about."""
+"""What every result has, and who is told when one is made. Nothing here knows what a result is
+about."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -100,7 +101,8 @@ class Report(ABC):
 
 
 def tell(report: Report) -> None:
-    """Call each handler with each result of a report; one with a method `hear_report` is given the report as it is."""
+    """Call each handler with each result of a report; one with a method `hear_report` is given the
+    report as it is."""
     for handler in tuple(HANDLERS):
         hear_report = getattr(type(handler), "hear_report", None)
         if hear_report is not None:
@@ -111,7 +113,8 @@ def tell(report: Report) -> None:
 
 
 def settle() -> None:
-    """Jobs have been placed, and whoever asked for that goes on: handlers with a method `settle` do what they put off."""
+    """Jobs have been placed, and whoever asked for that goes on: handlers with a method `settle` do
+    what they put off."""
     for handler in tuple(HANDLERS):
         settle_it = getattr(type(handler), "settle", None)
         if settle_it is not None:
@@ -119,7 +122,8 @@ def settle() -> None:
 
 
 class Result(ABC):
-    """What every answer has: a status word, reasons, an id and a sentence. True when the status is "success"."""
+    """What every answer has: a status word, reasons, an id and a sentence. True when the status is
+    "success"."""
 
     def __init__(self, status: str, reasons: Later[str] = None) -> None:
         self.status = status

@@ -1,7 +1,8 @@
 """Handlers that are objects: results filed under what is being worked on.
 
-Used by the command line and by integrations. Results that come as a `Report` are filed as they are, and made when
-somebody reads what was filed: thousands of jobs are refused by the same hundreds of buckets, and few are asked about.
+Used by the command line and by integrations. Results that come as a `Report` are filed as they are,
+and made when somebody reads what was filed: thousands of jobs are refused by the same hundreds of
+buckets, and few are asked about.
 """
 
 from abc import ABC, abstractmethod
@@ -25,7 +26,8 @@ class ResultsHandler(ABC):
 
 
 class FiledResults(dict[Hashable, list[Result]]):
-    """Lists of results by context. A list may hold reports until it is first read, and holds results from then on.
+    """Lists of results by context. A list may hold reports until it is first read, and holds
+    results from then on.
 
     `keep_bounds` shortens a list that has become too long, in place.
     """
@@ -52,7 +54,8 @@ class FiledResults(dict[Hashable, list[Result]]):
         self._keep_bounds(filed)
 
     def forget_unread(self) -> None:
-        """Drop what nobody has read and what is still to be made, and contexts that have nothing else."""
+        """Drop what nobody has read and what is still to be made, and contexts that have nothing
+        else."""
         for context in self._unread:
             filed = super().get(context) or []
             filed[:] = [entry for entry in filed if not isinstance(entry, Report)]
@@ -75,7 +78,8 @@ class FiledResults(dict[Hashable, list[Result]]):
         for context in tuple(self._unread):
             self._read(context)
 
-    # every way to read a list makes its results first; whoever copies a dict with an `__iter__` of its own uses these
+    # every way to read a list makes its results first; whoever copies a dict with an `__iter__` of
+    # its own uses these
 
     def __getitem__(self, context: Hashable) -> list[Result]:
         self._read(context)
@@ -152,14 +156,15 @@ class FiledResults(dict[Hashable, list[Result]]):
 class DefaultContextHandler(ResultsHandler):
     """Files results under whatever is being worked on, and says so in the log and on the nodes.
 
-    `by_context` maps each context to its results in order. So that a process that runs for weeks does not grow, only
-    the newest `max_contexts` contexts stay, and when one of them has more than twice `max_results` results, it is cut
-    back to `max_results`: failures stay rather than successes, and newer ones rather than older ones. A result with
-    nodes adds the context to the set `node.metadata["contexts"]` of each.
+    `by_context` maps each context to its results in order. So that a process that runs for weeks
+    does not grow, only the newest `max_contexts` contexts stay, and when one of them has more than
+    twice `max_results` results, it is cut back to `max_results`: failures stay rather than
+    successes, and newer ones rather than older ones. A result with nodes adds the context to the
+    set `node.metadata["contexts"]` of each.
 
-    Why a job was refused is worked out when its results are read, as things are then, unless the logger
-    `hpc.autoscale.results` is at DEBUG and writes each result. A subclass with a `__call__` of its own hears each
-    result when it comes about.
+    Why a job was refused is worked out when its results are read, as things are then, unless the
+    logger `hpc.autoscale.results` is at DEBUG and writes each result. A subclass with a `__call__`
+    of its own hears each result when it comes about.
     """
 
     def __init__(self, ctx: Hashable, max_results: int = 1000, max_contexts: int = 100_000) -> None:
@@ -175,8 +180,8 @@ class DefaultContextHandler(ResultsHandler):
         hpclogging.set_context(ctx_str or str(ctx))
 
     def forget_unread(self) -> None:
-        """Drop reports that nobody has read. They speak of a cluster as it was in a pass that is over, and keep all of
-        it in memory."""
+        """Drop reports that nobody has read. They speak of a cluster as it was in a pass that is
+        over, and keep all of it in memory."""
         self.by_context.forget_unread()
 
     def hear_report(self, report: Report) -> None:
@@ -191,7 +196,8 @@ class DefaultContextHandler(ResultsHandler):
             self._placed.append((self.ctx, report))
 
     def settle(self) -> None:
-        """Note contexts on the nodes of reports. Nodes that nobody holds yet are placed on faster."""
+        """Note contexts on the nodes of reports. Nodes that nobody holds yet are placed on
+        faster."""
         placed, self._placed = self._placed, []
         for context, report in placed:
             self._note(context, report.nodes())

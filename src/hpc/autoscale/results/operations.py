@@ -9,7 +9,8 @@ if TYPE_CHECKING:
 
 
 class NodeOperationResult(Result):
-    """Came of asking the cluster to do something with nodes; `nodes` is None when there was nothing to do."""
+    """Came of asking the cluster to do something with nodes; `nodes` is None when there was nothing
+    to do."""
 
     def __init__(
         self,

@@ -1,7 +1,8 @@
 """Connections that stay open between requests, as those of a real server do (HTTP/1.1 keep-alive).
 
-werkzeug's own handler closes each connection, because it reads on for ten milliseconds after every reply. The handler
-here reads the whole body before the application runs, so that nothing is left before the next request. Made by `server`.
+werkzeug's own handler closes each connection, because it reads on for ten milliseconds after every
+reply. The handler here reads the whole body before the application runs, so that nothing is left
+before the next request. Made by `server`.
 """
 
 import io
@@ -58,7 +59,8 @@ def _hang_up(connection: socket.socket) -> None:
 
 
 class PersistentHandler(WSGIRequestHandler):
-    """Answers one request after another on a connection. `connections` is set by a subclass for each server."""
+    """Answers one request after another on a connection. `connections` is set by a subclass for
+    each server."""
 
     protocol_version = "HTTP/1.1"
     timeout = IDLE_SECONDS
@@ -110,7 +112,8 @@ class PersistentHandler(WSGIRequestHandler):
                 close()
 
     def _body(self) -> bytes | None:
-        """The body of the request; None when it cannot be told where it ends, and the caller has been told so."""
+        """The body of the request; None when it cannot be told where it ends, and the caller has
+        been told so."""
         if self.headers.get("Transfer-Encoding", "").strip().lower() == "chunked":
             chunks: Any = DechunkedInput(cast(Any, self.rfile))
             return io.BufferedReader(chunks).read()

@@ -1,7 +1,7 @@
 """Prints demand: nodes as rows, whatever columns the reader asks for, as a table or as JSON.
 
-What a column may say is in `columns`, how values become text in `rendering`. Called by the command line and by
-integrations; nothing here decides anything.
+What a column may say is in `columns`, how values become text in `rendering`. Called by the command
+line and by integrations; nothing here decides anything.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _ONLY_IN_JSON = frozenset({"available", "node"})
 class DemandPrinter:
     """Prints the nodes of a DemandResult, one row each.
 
-    `column_names` empty or None: every property of a node and every resource. `name` is the first column wherever it is
-    asked for. `long` prints values whole where a column asks for a slice. A column that cannot be understood raises
-    ConfigurationException.
+    `column_names` empty or None: every property of a node and every resource. `name` is the first
+    column wherever it is asked for. `long` prints values whole where a column asks for a slice. A
+    column that cannot be understood raises ConfigurationException.
     """
 
     def __init__(
@@ -64,8 +64,8 @@ class DemandPrinter:
             write_rows([c.header for c in columns], [], self.stream, "table")
 
     def print_demand(self, result: DemandResult) -> None:
-        """Print a row for each node, those with an address by address, new ones by nodearray and number; below a table what the
-        new nodes cost, where that was worked out."""
+        """Print a row for each node, those with an address by address, new ones by nodearray and
+        number; below a table what the new nodes cost, where that was worked out."""
         columns = self._columns(result)
         nodes = [*result.compute_nodes]
         known = {id(node) for node in nodes}

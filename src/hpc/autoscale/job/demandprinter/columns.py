@@ -1,4 +1,5 @@
-"""The column language: what `ctr@create_time_remaining`, `*ncpus`, `/ncpus`, `instance_id[:11]` and `state:none` mean.
+"""The column language: what `ctr@create_time_remaining`, `*ncpus`, `/ncpus`, `instance_id[:11]` and
+`state:none` mean.
 
     header@name        the value of name under another heading
     *name  /name       what is left of a resource; what is left and the total, as `3/4`
@@ -22,7 +23,8 @@ from hpc.autoscale.node.node import QUERYABLE_PROPERTIES, Node
 from hpc.autoscale.redaction import redact
 
 _COLUMN = re.compile(
-    r"(?:(?P<header>[^@]+)@)?(?P<mark>[*/]?)(?P<name>[^\[\]:@]+)(?P<slice>\[[^\]]*\])?(?::(?P<default>.*))?",
+    r"(?:(?P<header>[^@]+)@)?(?P<mark>[*/]?)(?P<name>[^\[\]:@]+)"
+    r"(?P<slice>\[[^\]]*\])?(?::(?P<default>.*))?",
     re.DOTALL,
 )
 _SLICE = re.compile(r"\[\s*(-?\d+)?\s*(:)?\s*(-?\d+)?\s*(?::\s*(-?\d+)?\s*)?\]")
@@ -78,7 +80,8 @@ def _heading(mark: str, name: str) -> str:
 
 
 def name_first(columns: Sequence[Column]) -> list[Column]:
-    """The columns, the first that is plainly `name` before all others: scripts cut it out of tables."""
+    """The columns, the first that is plainly `name` before all others: scripts cut it out of
+    tables."""
     found = next((column for column in columns if column.is_plain_name), None)
     if found is None:
         return list(columns)
@@ -104,7 +107,8 @@ def _int(text: str | None) -> int | None:
 
 
 def all_column_names(nodes: Iterable[Node]) -> list[str]:
-    """Every property of a node and every resource that one of these nodes has: `name` first, the rest sorted."""
+    """Every property of a node and every resource that one of these nodes has: `name` first, the
+    rest sorted."""
     names = {name for name in dir(Node) if not name.startswith("_") and _is_property(name)}
     names.update(QUERYABLE_PROPERTIES, _ATTRIBUTES)
     for node in nodes:
@@ -123,7 +127,8 @@ def value_of(
     buckets: Mapping[Any, Sequence[NodeBucket]],
     whole: bool = False,
 ) -> Any:
-    """The value to print; `whole` ignores the slice. The column's default, or None, where there is no value.
+    """The value to print; `whole` ignores the slice. The column's default, or None, where there is
+    no value.
 
     Of configurations the secrets are left out.
     """
@@ -206,7 +211,8 @@ def _bucket_of(node: Node, buckets: Mapping[Any, Sequence[NodeBucket]]) -> NodeB
 
 
 def row_order(node: Node) -> tuple[int, tuple[Any, ...]]:
-    """Where a node's row goes: named ones, then those with an address by address, then by nodearray and number."""
+    """Where a node's row goes: named ones, then those with an address by address, then by nodearray
+    and number."""
     if node.private_ip:
         return 1, _address_order(node.private_ip)
     *tokens, last = node.name.split("-")

@@ -1,4 +1,5 @@
-"""Printed demand in the log: a stream that also logs every line, and the filter that keeps those lines out elsewhere."""
+"""Printed demand in the log: a stream that also logs every line, and the filter that keeps those
+lines out elsewhere."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ RECORD_NAME = "demandprinter"
 
 
 class LoggingStream:
-    """Writes on to another stream, and gives each finished line to a logger. Closing leaves the other stream open."""
+    """Writes on to another stream, and gives each finished line to a logger. Closing leaves the
+    other stream open."""
 
     def __init__(self, wrapped: TextIO, logger: logging.Logger) -> None:
         self._wrapped = wrapped
@@ -45,7 +47,8 @@ class LoggingStream:
 
 
 def logging_stream(wrapped: TextIO, logger_name: str | None = None) -> LoggingStream:
-    """A stream that writes to `wrapped` and gives each line at INFO to a logger, by default `demand`, whatever its level."""
+    """A stream that writes to `wrapped` and gives each line at INFO to a logger, by default
+    `demand`, whatever its level."""
     return LoggingStream(wrapped, logging.getLogger(logger_name or "demand"))
 
 

@@ -73,7 +73,8 @@ def _cell(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """The same value in terms that JSON has: sizes and ids by their own `to_json`, sets as sorted lists."""
+    """The same value in terms that JSON has: sizes and ids by their own `to_json`, sets as sorted
+    lists."""
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):

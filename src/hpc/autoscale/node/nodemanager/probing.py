@@ -1,9 +1,10 @@
 """Demands that the engine cannot judge by shapes alone.
 
-A constraint may read what differs from node to node (a name, a NodeId), or be a class of somebody else's that only its
-own methods understand. The first kind is asked of each node directly; the second is tried on a copy of each node, all
-constraints in order, as the published protocol has it. Either way only for nodes that the rest has let through. A class
-that declares what it reads is neither, as long as it keeps to that.
+A constraint may read what differs from node to node (a name, a NodeId), or be a class of somebody
+else's that only its own methods understand. The first kind is asked of each node directly; the
+second is tried on a copy of each node, all constraints in order, as the published protocol has it.
+Either way only for nodes that the rest has let through. A class that declares what it reads is
+neither, as long as it keeps to that.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ Effects = tuple[Callable[[], None], ...]
 
 
 class Sorted(NamedTuple):
-    """Constraints by who can answer for them. `common`: the engine, for all nodes that look alike; `declared` are those in
-    it that ask methods of somebody else's. `personal`: each node for itself. `opaque`: their own methods. `tolls`: the
-    pools. `general` are those that buckets are asked. `ranks`: whether buckets must be asked by the published methods.
+    """Constraints by who can answer for them. `common`: the engine, for all nodes that look alike;
+    `declared` are those in it that ask methods of somebody else's. `personal`: each node for
+    itself. `opaque`: their own methods. `tolls`: the pools. `general` are those that buckets are
+    asked. `ranks`: whether buckets must be asked by the published methods.
     """
 
     common: Expr
@@ -58,7 +60,8 @@ class Sorted(NamedTuple):
         return not (self.needs_probe or self.tolls or self.ranks)
 
     def may_be_believed(self) -> bool:
-        """Whether what declared constraints say may be acted on; if not, the demand must be sorted out anew."""
+        """Whether what declared constraints say may be acted on; if not, the demand must be sorted
+        out anew."""
         return not self.declared or all(believed(expr) for expr in self.declared)
 
 
@@ -108,8 +111,8 @@ def sort_out(compiled: Compiled, defaults: Defaults) -> Sorted:
 
 
 def _stands_alone(expr: DeclaredExpr, others: Sequence[Expr]) -> bool:
-    """Whether what a declared constraint says does not depend on what the others take meanwhile. Only then is the least of
-    their counts what they come to together."""
+    """Whether what a declared constraint says does not depend on what the others take meanwhile.
+    Only then is the least of their counts what they come to together."""
     return not any(
         expr.reads & _takes(other) or (expr.takes and _takes(expr) & _takes(other))
         for other in others
@@ -147,8 +150,8 @@ def _flat(constraints: Sequence[NodeConstraint]) -> Iterator[NodeConstraint]:
 class HandleProbe:
     """Asks about one node at a time, and remembers what came of it until `settle`.
 
-    Of a node that would be new only what holds for all new nodes is known; a personal constraint is held against the
-    bucket's example node in its place.
+    Of a node that would be new only what holds for all new nodes is known; a personal constraint is
+    held against the bucket's example node in its place.
     """
 
     def __init__(

@@ -1,8 +1,9 @@
 """What registered handlers are told of a demand, and the sentences that its result carries.
 
-For each demand: one result for the candidates, one for each node that was used, and, when not all could be placed, one
-for each refusal. The result of the demand itself comes last, from `placing`. Without handlers nothing here is called
-but for the sentences, and those only when somebody reads them.
+For each demand: one result for the candidates, one for each node that was used, and, when not all
+could be placed, one for each refusal. The result of the demand itself comes last, from `placing`.
+Without handlers nothing here is called but for the sentences, and those only when somebody reads
+them.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ Rejects = Sequence[tuple[Candidate, Reject]]
 
 
 class Refusal:
-    """What is said of demands that ask for the same and find nothing. It is worked out when somebody reads it, once."""
+    """What is said of demands that ask for the same and find nothing. It is worked out when
+    somebody reads it, once."""
 
     def __init__(
         self,
@@ -66,7 +68,8 @@ class Refusal:
         return self._verdict.reasons() or ["there is room for it by now"]
 
     def results(self) -> Sequence[Result]:
-        """The results of one of the demands; that of the demand itself, the last, belongs to it alone."""
+        """The results of one of the demands; that of the demand itself, the last, belongs to it
+        alone."""
         whole = AllocationResult(
             "Failed", slots_allocated=self._request.units, reasons=lambda: [*self._reasons]
         )
