@@ -1,4 +1,5 @@
-"""Where the command `azscale` begins. `--version` is answered here, before anything else is imported."""
+"""Where the command `azscale` begins. `--version` is answered here, before anything else is
+imported."""
 
 import os
 import sys

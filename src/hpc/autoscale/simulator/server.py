@@ -63,7 +63,7 @@ class SimulatorServer:
         self._connections = OpenConnections()
 
         class Handler(PersistentHandler):
-            """Requests are worth a line only to those who debug."""
+            """A request handler that logs requests at the level DEBUG."""
 
             connections = self._connections
 
