@@ -43,7 +43,8 @@ class Task(TypedDict):
     `scheduler_nodes`: the calculator is also given the nodes as the scheduler sees them. `config`:
     added to the configuration. `check`: the plan is checked from first principles, see
     `check_plan`. `prices`: those of the workload are the user's own, and what the plan costs is
-    reported. `turns`: of the calibration loop.
+    reported. `turns`: of the calibration loop. `without`: layers of speed that are left out, see
+    `hpc.autoscale.packing.layers`.
     """
 
     kind: str
