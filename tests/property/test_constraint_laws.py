@@ -15,8 +15,8 @@ from hpc.autoscale.node.constraints import (
 )
 from hpc.autoscale.node.constraints.views import bucket_view, view_of
 from hpc.autoscale.node.node.shaping import restore
-from hpc.autoscale.packing.expr import FREE_OF_CHARGE, UNBOUNDED, Fit
-from hpc.autoscale.packing.shape import left
+from hpc.autoscale.packing.amounts import FREE_OF_CHARGE, left
+from hpc.autoscale.packing.expr import UNBOUNDED, Fit
 
 
 def answer(expr, view):

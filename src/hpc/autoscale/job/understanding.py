@@ -15,7 +15,7 @@ from hpc.autoscale.hpctypes import Size
 from hpc.autoscale.node.constraints import (
     Compiled,
     compile_constraints,
-    compile_resources,
+    compile_expressions,
     get_constraints,
     json_of,
 )
@@ -60,7 +60,7 @@ def _learn(key: object, constraints: list[Any]) -> Compiled:
     """What values mean, kept by `key` where that is the same for every job."""
     if len(_known) >= _MOST_KNOWN:
         _known.clear()
-    compiled = compile_resources(constraints, key) if isinstance(key, bytes) else None
+    compiled = compile_expressions(constraints, key) if isinstance(key, bytes) else None
     if compiled is None:
         source = key if isinstance(key, bytes) else deepcopy(constraints)
         compiled = compile_constraints(get_constraints(json_of(source)))

@@ -6,14 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import cast
 
+from hpc.autoscale.packing.amounts import Unit, just_enough
 from hpc.autoscale.packing.expr import VACANT
-from hpc.autoscale.packing.shape import NodeShape, Unit
-
-
-def just_enough(amount: float) -> float:
-    """The least that may do for an amount: less by more than the rounding that `how_many` forgives, so that what is searched by
-    this may be too much, never too little."""
-    return amount - abs(amount) * 2e-9
+from hpc.autoscale.packing.shape import NodeShape
 
 
 class Reading:
@@ -43,7 +38,7 @@ class Reading:
         return just_enough(amount if sized else amount * self.factor)
 
     def all(self, shapes: Sequence[NodeShape | None]) -> list[float]:
-        """It of each shape."""
+        """How much each of some shapes has."""
         found = list(map(self.known.get, shapes))
         return list(map(self, shapes)) if None in found else cast(list[float], found)
 

@@ -8,19 +8,18 @@ are not here: they decide nothing, except for constraints that say so (`IDENTITY
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
+from hpc.autoscale.packing.amounts import Quantity as Quantity
+from hpc.autoscale.packing.amounts import Unit as Unit
+from hpc.autoscale.packing.amounts import left
 from hpc.autoscale.packing.reject import Reject
 
 if TYPE_CHECKING:
     from hpc.autoscale.packing.expr import Expr, Fit
 
 CLOSED = Reject("NodeClosed")
-
-Quantity = int | float
-"""An amount in base units: a sized resource (memory, disk) is a number of bytes."""
 
 # Properties that differ from node to node. A constraint on one of them is answered node by node.
 IDENTITY: frozenset[str] = frozenset(
@@ -42,11 +41,8 @@ IDENTITY: frozenset[str] = frozenset(
 )
 
 
-class Unit(NamedTuple):
-    """How a sized resource is written: `factor` bytes to one of its own magnitude, as in (2**30, "g")."""
-
-    factor: int
-    suffix: str
+# Properties that all nodes of a bucket share and keep.
+OF_BUCKET = ("nodearray", "bucket_id", "vm_size", "vm_family", "location", "spot")
 
 
 class Template:
@@ -134,29 +130,10 @@ class NodeShape:
     def after(self, fit: Fit, times: int) -> NodeShape:
         """The shape once `fit` was taken `times` times."""
         closed = self.closed or fit.closes
-        if self.frame is not None:
-            found = self.frame.after(self, fit.take, times, closed)
-            if found is not None:
-                return found
         free = self.free
         if fit.take:
             free = {**free, **{name: left(free[name], n, times) for name, n in fit.take}}
         return self.table.shape(self.template, free, False, closed, False)
-
-
-def left(available: object, amount: Quantity, times: int = 1) -> Quantity:
-    """What is left of `available` after taking `amount` `times` times; a rounding remainder counts as nothing left.
-
-    Floats keep 12 digits of what was available, so that taking something twice and taking it two times come to the same.
-    """
-    if not isinstance(available, (int, float)):
-        raise TypeError(f"expected a number to take {amount} from, found {available!r}")
-    rest = available - amount * times
-    if not isinstance(rest, float) or not math.isfinite(rest):
-        return rest
-    if abs(rest) <= 2e-9 * abs(available):
-        return 0
-    return round(rest, 11 - math.frexp(available)[1] * 301 // 1000)
 
 
 class ShapeTable:
@@ -270,10 +247,10 @@ class Frame:
     thousands of shapes, and this is what makes one from another in few steps."""
 
     __slots__ = (
-        "_next",
         "_refuses",
         "_shapes",
         "_table",
+        "_used",
         "_where",
         "kinds",
         "names",
@@ -297,8 +274,8 @@ class Frame:
         self._where = {name: index for index, name in enumerate(names)}
         self._shapes: dict[tuple[object, ...], NodeShape] = {}
         self._refuses = occupied[1] or bool(template.trouble)
-        # of nodes that have work, and take more, or not
-        self._next: list[Frame | None] = [None, None]
+        # the frame of nodes that have work and take more
+        self._used: Frame | None = None
 
     def __len__(self) -> int:
         return len(self._shapes)
@@ -310,25 +287,6 @@ class Frame:
             args = (self._table, self.template, dict(free), self.occupied, self, values)
             found = self._shapes[values] = NodeShape(*args)
         return found
-
-    def after(
-        self, shape: NodeShape, take: Sequence[tuple[str, Quantity]], times: int, closed: bool
-    ) -> NodeShape | None:
-        """One of these shapes with something taken from it; None where that is not a matter of whole numbers."""
-        values = list(shape._values)
-        rest = {}
-        for name, amount in take:
-            index = self._where[name]
-            available = values[index]
-            if available.__class__ is not int or amount.__class__ is not int:
-                return None
-            rest[name] = values[index] = available - amount * times
-        target = self._next[closed]
-        if target is None:
-            target = self._with_work(closed)
-        key = tuple(values)
-        found = target._shapes.get(key)
-        return target.shape(key, {**shape.free, **rest}) if found is None else found
 
     def less(
         self, shape: NodeShape, amounts: Sequence[tuple[str, int, bool]]
@@ -349,9 +307,9 @@ class Frame:
             if available < amount:
                 return None
             values[index] = available - amount
-        target = self._next[False]
-        if target is None:
-            target = self._with_work(False)
+        target = self._used
+        if target is None:  # a frame without shapes is false
+            target = self._with_work()
         key = tuple(values)
         found = target._shapes.get(key)
         if found is None:
@@ -359,11 +317,11 @@ class Frame:
             found = target.shape(key, {**shape.free, **rest})
         return found
 
-    def _with_work(self, closed: bool) -> Frame:
-        """The frame of nodes that work was placed on, and that take more or not."""
-        occupied = (False, closed, False)
+    def _with_work(self) -> Frame:
+        """The frame of the same nodes once work was placed on them."""
+        occupied = (False, False, False)
         found = self._table._frame(self.template, occupied, self.names, self.kinds)
-        self._next[closed] = found
+        self._used = found
         return found
 
 

@@ -24,6 +24,7 @@ from hpc.autoscale.node.constraints.errors import MalformedConstraint as Malform
 from hpc.autoscale.node.constraints.errors import NothingLeft as NothingLeft
 from hpc.autoscale.node.constraints.errors import UndefinedNodeProperty as UndefinedNodeProperty
 from hpc.autoscale.node.constraints.lowered import LoweredConstraint as LoweredConstraint
+from hpc.autoscale.node.constraints.parse import compile_expressions as compile_expressions
 from hpc.autoscale.node.constraints.parse import get_constraint as get_constraint
 from hpc.autoscale.node.constraints.parse import get_constraints as get_constraints
 from hpc.autoscale.node.constraints.parse import new_job_constraint as new_job_constraint
@@ -45,7 +46,6 @@ from hpc.autoscale.node.constraints.properties import (
     NodePropertyConstraint as NodePropertyConstraint,
 )
 from hpc.autoscale.node.constraints.properties import NotAllocated as NotAllocated
-from hpc.autoscale.node.constraints.quick import compile_resources as compile_resources
 from hpc.autoscale.node.constraints.resources import MinResourcePerNode as MinResourcePerNode
 from hpc.autoscale.node.constraints.resources import (
     NodeResourceConstraint as NodeResourceConstraint,

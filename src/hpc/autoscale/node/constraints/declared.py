@@ -19,9 +19,10 @@ from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.hpctypes import Memory, Size
 from hpc.autoscale.node.constraints.base import BaseNodeConstraint, NodeConstraint
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES
+from hpc.autoscale.packing.amounts import Quantity, Unit, is_amount, is_same, left
 from hpc.autoscale.packing.expr import UNBOUNDED, Expr, Fit, View
 from hpc.autoscale.packing.reject import Reject
-from hpc.autoscale.packing.shape import IDENTITY, Quantity, Unit, freeze, left
+from hpc.autoscale.packing.shape import IDENTITY, freeze
 
 if TYPE_CHECKING:
     from hpc.autoscale.node.node import Node
@@ -131,6 +132,14 @@ class DeclaredExpr(Expr):
     @property
     def reads(self) -> frozenset[str]:
         return self._reads
+
+    @property
+    def uses(self) -> frozenset[str]:
+        return self._reads if self.takes else frozenset()
+
+    def most_modes(self) -> int:
+        """0: what its methods take from other nodes is known when they are asked."""
+        return 0
 
     def fit(self, view: View) -> Fit | Reject:
         """As any expression; Strayed where the constraint is not what it declares."""
@@ -273,7 +282,7 @@ class _Step:
         return (
             self.closes == other.closes
             and mine.keys() == others.keys()
-            and all(math.isclose(mine[name], others[name], rel_tol=1e-9) for name in mine)
+            and all(is_same(mine[name], others[name]) for name in mine)
         )
 
 
@@ -369,4 +378,4 @@ class _Available(MutableMapping[str, Any]):
 
 
 def _is_number(value: object) -> Any:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return is_amount(value) and math.isfinite(value)

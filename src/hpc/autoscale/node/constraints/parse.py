@@ -3,6 +3,9 @@
 The rules, in the order in which they are tried, are in `_constraint`; the names with a meaning of their own are in
 `KEYWORDS`, to which `composites` adds those that hold other constraints. Whatever is given, the outcome is a constraint
 or a `ConstraintError` that says where in the expression the trouble is (what a custom parser raises is left alone).
+
+`compile_expressions` is a short way to the engine for what most jobs say. It is asked about each distinct job, remembers
+what each `{name: value}` means, and leaves to the parser whatever is not of that kind, mistakes included.
 """
 
 from __future__ import annotations
@@ -10,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeGuard
 
-from hpc.autoscale.errors import ConstraintError, did_you_mean
+from hpc.autoscale.errors import AutoscaleError, ConstraintError, did_you_mean
 from hpc.autoscale.hpctypes import Memory, Size, SizeError
 from hpc.autoscale.node.constraints.base import NodeConstraint
+from hpc.autoscale.node.constraints.compiled import Compiled, Source
 from hpc.autoscale.node.constraints.errors import MalformedConstraint, join_path, located
 from hpc.autoscale.node.constraints.properties import (
     CapacityFailureBackoffConstraint,
@@ -33,6 +37,9 @@ from hpc.autoscale.node.constraints.shared import (
     SharedConsumableConstraint,
     SharedNonConsumableConstraint,
 )
+from hpc.autoscale.packing import layers
+from hpc.autoscale.packing.compound import AllOf, AnyOf
+from hpc.autoscale.packing.expr import Expr, MinResource, ResourceIs
 
 MAX_DEPTH = 50
 """How many constraints may stand in one another. Nobody writes more; a generated expression gets a clear error."""
@@ -266,3 +273,109 @@ KEYWORDS: dict[str, Keyword] = {
     SharedConsumableConstraint.JSON_NAME: _read_shared,
     SharedNonConsumableConstraint.JSON_NAME: _read_shared,
 }
+
+
+_MOST_KNOWN = 10_000
+_MOST_WHOLE = 2**53
+_SCALARS = frozenset((int, float, str, bool))
+_known: dict[Any, Expr] = {}
+_known_alternatives: dict[Any, Expr] = {}
+
+
+def compile_expressions(constraints: list[Any], source: Source) -> Compiled | None:
+    """What a list of constraints comes to that are dicts of scalars, lists of texts, and `or` of such dicts; None for any
+    other list. `source` is the same to keep."""
+    exprs: list[Expr] = []
+    if not layers.is_on("quick"):
+        return None
+    for constraint in constraints:
+        found = _exprs_of(constraint)
+        if found is None:
+            return None
+        exprs += found
+    return Compiled(exprs, (), (), None, source) if exprs else None
+
+
+def _exprs_of(constraint: Any) -> list[Expr] | None:
+    """One expression for each key; None where the parser must be asked."""
+    if constraint.__class__ is not dict:
+        return None
+    found = []
+    for name, value in constraint.items():
+        if name in _CUSTOM_PARSERS:
+            return None
+        kind = value.__class__
+        expr: Expr | None
+        if kind in _SCALARS:
+            expr = _known.get((name, kind, value)) or _learn(name, kind, value, value)
+        elif kind is not list:
+            return None
+        elif name == "or":
+            expr = _any_of(value)
+        elif all(each.__class__ is str for each in value):
+            key = tuple(value)
+            expr = _known.get((name, kind, key)) or _learn(name, kind, key, value)
+        else:
+            return None
+        if expr is None:
+            return None
+        found.append(expr)
+    return found
+
+
+def _any_of(alternatives: list[Any]) -> Expr | None:
+    found = []
+    for alternative in alternatives:
+        if alternative.__class__ is not dict or "or" in alternative:
+            return None
+        if not _CUSTOM_PARSERS.keys().isdisjoint(alternative):
+            return None
+        try:
+            key = (*alternative.items(), *map(type, alternative.values()))
+            expr = _known_alternatives.get(key)
+        except TypeError:  # a list of texts
+            key, expr = None, None
+        if expr is None:
+            exprs = _exprs_of(alternative)
+            if not exprs:
+                return None
+            expr = exprs[0] if len(exprs) == 1 else AllOf(exprs)
+            if key is not None:
+                _keep(_known_alternatives, key, expr)
+        found.append(expr)
+    return AnyOf(found) if len(found) > 1 else None
+
+
+def _keep(known: dict[Any, Expr], key: Any, expr: Expr) -> None:
+    if len(known) >= _MOST_KNOWN:
+        known.clear()
+    known[key] = expr
+
+
+def _learn(name: Any, kind: type, key: Any, value: Any) -> Expr | None:
+    """The expression of `{name: value}`, kept for the next that asks the same."""
+    if not isinstance(name, str) or name == "class":
+        return None
+    try:
+        expr = _quick_resource(name, value) or new_job_constraint(name, value).lower()
+    except AutoscaleError:
+        return None
+    if expr is not None:
+        _keep(_known, (name, kind, key), expr)
+    return expr
+
+
+def _quick_resource(name: str, value: Any) -> Expr | None:
+    """What is written most: a whole amount, a size, or a text of a resource."""
+    kind = value.__class__
+    if name in KEYWORDS or name[:5] == "node.":
+        return None
+    if kind is int:
+        return MinResource(name, value) if 0 <= value < _MOST_WHOLE else None
+    if kind is not str:
+        return None
+    if not SIZE_TEXT.match(value):
+        return ResourceIs(name, (value,))
+    amount = Size.value_of(value).bytes
+    is_whole = amount.__class__ is int and 0 <= amount < _MOST_WHOLE
+    return MinResource(name, amount, sized=True) if is_whole else None

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from hpc.autoscale.hpctypes import Size, magnitude_bytes
-from hpc.autoscale.packing.shape import Quantity, left
+from hpc.autoscale.packing.amounts import Quantity, left
 
 
 class SharedResource(ABC):

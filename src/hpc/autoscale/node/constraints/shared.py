@@ -24,9 +24,9 @@ from hpc.autoscale.node.constraints.pools import (
 from hpc.autoscale.node.constraints.resources import SIZE_TEXT, checked_amount
 from hpc.autoscale.node.constraints.views import subject
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.packing.expr import UNBOUNDED, how_many
+from hpc.autoscale.packing.amounts import Quantity, how_many, left
+from hpc.autoscale.packing.expr import UNBOUNDED
 from hpc.autoscale.packing.reject import Reject
-from hpc.autoscale.packing.shape import Quantity, left
 from hpc.autoscale.results import SatisfiedResult
 
 

@@ -29,9 +29,9 @@ from hpc.autoscale.node.nodemanager.unmanaged import IdleMachines
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.compound import any_reads
 from hpc.autoscale.packing.cursor import Cursor
+from hpc.autoscale.packing.feasibility import Ranking
 from hpc.autoscale.packing.plan import Plan, Request
 from hpc.autoscale.packing.planner import Planner
-from hpc.autoscale.packing.ranking import Ranking
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.results import AllocationResult, Result, SatisfiedResult
 

@@ -21,7 +21,7 @@ from hpc.autoscale.node.node.shaping import NodeView
 from hpc.autoscale.node.nodemanager.directory import Directory, pin_of
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.compound import AllOf
-from hpc.autoscale.packing.expr import Expr, PropertyIs, ResourceIs, Rested
+from hpc.autoscale.packing.expr import Expr
 from hpc.autoscale.packing.plan import Trial
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.shape import NodeShape, ShapeTable
@@ -79,8 +79,7 @@ def sort_out(compiled: Compiled, defaults: Defaults) -> Sorted:
         if expr is not None and expr.reads_any(personal_names):
             personal.append(expr)
             continue
-        if isinstance(expr, Rested):
-            # not of the bucket, but of each new node
+        if expr is not None and expr.of_new_nodes:
             common.append(expr)
             continue
         general.append(constraint)
@@ -111,22 +110,8 @@ def _stands_alone(expr: DeclaredExpr, others: Sequence[Expr]) -> bool:
     """Whether what a declared constraint says does not depend on what the others take meanwhile. Only then is the least of
     their counts what they come to together."""
     return not any(
-        expr.reads & _takes(other) or (expr.takes and _takes(expr) & _takes(other))
-        for other in others
-        if other is not expr
+        not (expr.reads | expr.uses).isdisjoint(other.uses) for other in others if other is not expr
     )
-
-
-def _takes(expr: Expr) -> frozenset[str]:
-    """Resources that an expression may use up."""
-    if isinstance(expr, DeclaredExpr):
-        return expr.reads if expr.takes else frozenset()
-    if isinstance(expr, (ResourceIs, PropertyIs)):
-        return frozenset()
-    children: tuple[Expr, ...] | None = getattr(expr, "children", None)
-    if children is None:
-        return expr.reads
-    return frozenset().union(*(_takes(child) for child in children))
 
 
 def _is_toll(constraint: NodeConstraint) -> bool:
