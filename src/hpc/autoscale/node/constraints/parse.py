@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeGuard
 
 from hpc.autoscale.errors import AutoscaleError, ConstraintError, did_you_mean
-from hpc.autoscale.hpctypes import Memory, Size, SizeError
+from hpc.autoscale.hpctypes import Size, SizeError
 from hpc.autoscale.node.constraints.base import NodeConstraint
 from hpc.autoscale.node.constraints.compiled import Compiled, Source
 from hpc.autoscale.node.constraints.errors import MalformedConstraint, join_path, located
@@ -27,11 +27,11 @@ from hpc.autoscale.node.constraints.properties import (
     NotAllocated,
 )
 from hpc.autoscale.node.constraints.resources import (
-    SIZE_TEXT,
     MinResourcePerNode,
     NodeResourceConstraint,
     ReadOnlyAlias,
     is_alias,
+    size_class,
 )
 from hpc.autoscale.node.constraints.shared import (
     SharedConsumableConstraint,
@@ -181,8 +181,8 @@ def _property(attr: str, value: Any, reading: Reading) -> NodeConstraint:
 
 def read_resource(attr: str, value: Any, reading: Reading) -> NodeConstraint:
     """What `{attr: value}` stands for when `attr` is the name of a resource."""
-    if isinstance(value, str) and SIZE_TEXT.match(value):
-        return MinResourcePerNode(attr, _size(value, reading))
+    if isinstance(value, str) and (cls := size_class(value)) is not None:
+        return MinResourcePerNode(attr, _size(cls, value, reading))
     if value is None or isinstance(value, (str, bool)):
         return NodeResourceConstraint(attr, value, case_insensitive=reading.case_insensitive)
     if isinstance(value, (list, tuple)):
@@ -199,10 +199,9 @@ def read_resource(attr: str, value: Any, reading: Reading) -> NodeConstraint:
     )
 
 
-def _size(text: str, reading: Reading) -> Size:
-    kind = Memory if text.startswith("memory") else Size
+def _size(cls: type[Size], text: str, reading: Reading) -> Size:
     try:
-        return kind.value_of(text)
+        return cls.value_of(text)
     except SizeError as e:
         raise ConstraintError("a size such as 'memory::4g'", text, reading.path, f": {e}") from None
 
@@ -374,7 +373,7 @@ def _quick_resource(name: str, value: Any) -> Expr | None:
         return MinResource(name, value) if 0 <= value < _MOST_WHOLE else None
     if kind is not str:
         return None
-    if not SIZE_TEXT.match(value):
+    if size_class(value) is None:
         return ResourceIs(name, (value,))
     amount = Size.value_of(value).bytes
     is_whole = amount.__class__ is int and 0 <= amount < _MOST_WHOLE

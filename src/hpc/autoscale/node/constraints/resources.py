@@ -6,10 +6,10 @@ They look at `node.available`. Made by the parser from `{"ncpus": 2}` and `{"own
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from typing import Any
 
+from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.errors import ConstraintError, did_you_mean
 from hpc.autoscale.hpctypes import Size
 from hpc.autoscale.node.constraints.base import BaseNodeConstraint
@@ -20,8 +20,11 @@ from hpc.autoscale.node.node import Node
 from hpc.autoscale.packing.expr import Expr, Fit, MinResource, ResourceIs
 from hpc.autoscale.results import SatisfiedResult
 
-SIZE_TEXT = re.compile("(size|memory)::[0-9a-zA-Z]+")
-"""How a text starts that stands for a size."""
+
+def size_class(text: str) -> type[Size] | None:
+    """What a text in a constraint is a size of; None for one that is to be equal to something, as `memory::*` is."""
+    first = text.partition("::")[2][:1]
+    return ht.size_class(text) if first.isalnum() and first.isascii() else None
 
 
 # leaves room within a float for units, and for adding amounts up
@@ -120,7 +123,7 @@ class NodeResourceConstraint(LoweredConstraint):
 def _reads_as_equality(value: Any) -> bool:
     """Whether the parser takes a bare value as one to be equal to; a bare number or size is an amount."""
     if isinstance(value, str):
-        return not SIZE_TEXT.match(value)
+        return size_class(value) is None
     return value is None or isinstance(value, bool)
 
 

@@ -21,7 +21,7 @@ from hpc.autoscale.node.constraints.pools import (
     restore_pools,
     saved_pools,
 )
-from hpc.autoscale.node.constraints.resources import SIZE_TEXT, checked_amount
+from hpc.autoscale.node.constraints.resources import checked_amount, size_class
 from hpc.autoscale.node.constraints.views import subject
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.packing.amounts import Quantity, how_many, left
@@ -346,7 +346,7 @@ def _for_each(body: Mapping[str, Any], key: str, count: int) -> list[Any]:
 
 def _quantity(value: Any) -> int | float | Size:
     """A number, or the size that a text stands for."""
-    if isinstance(value, str) and SIZE_TEXT.match(value):
+    if isinstance(value, str) and size_class(value) is not None:
         try:
             return Size.value_of(value)
         except SizeError as e:
