@@ -325,7 +325,8 @@ class Frame:
         return found
 
 
-_PLAIN = frozenset((str, int, float, bool, type(None)))
+PLAIN = frozenset((str, int, float, bool, type(None)))
+"""Classes of values that are equal only where they look the same, once their classes are."""
 
 
 def _plainly(
@@ -338,7 +339,7 @@ def _plainly(
         return None
     found = tuple([values[name] for name in names])
     kinds = tuple(map(type, found))
-    return (tuple(names), found, kinds) if _PLAIN.issuperset(kinds) else None
+    return (tuple(names), found, kinds) if PLAIN.issuperset(kinds) else None
 
 
 def freeze(value: object) -> object:
@@ -346,13 +347,13 @@ def freeze(value: object) -> object:
 
     Mappings are compared without regard to order. A value that cannot be hashed stands for itself alone.
     """
-    if value.__class__ in _PLAIN:
+    if value.__class__ in PLAIN:
         return value
     if isinstance(value, (list, tuple)):
         return tuple([(v.__class__, freeze(v)) for v in value])
     if isinstance(value, Mapping):
         return frozenset(
-            [(k, v.__class__, v if v.__class__ in _PLAIN else freeze(v)) for k, v in value.items()]
+            [(k, v.__class__, v if v.__class__ in PLAIN else freeze(v)) for k, v in value.items()]
         )
     if isinstance(value, (set, frozenset)):
         return frozenset((v.__class__, freeze(v)) for v in value)

@@ -18,6 +18,7 @@ from hpc.autoscale.node.constraints.composites import Not as Not
 from hpc.autoscale.node.constraints.composites import Or as Or
 from hpc.autoscale.node.constraints.composites import XOr as XOr
 from hpc.autoscale.node.constraints.declared import Strayed as Strayed
+from hpc.autoscale.node.constraints.declared import is_plain as is_plain
 from hpc.autoscale.node.constraints.errors import AmbiguousChoice as AmbiguousChoice
 from hpc.autoscale.node.constraints.errors import InvalidAmount as InvalidAmount
 from hpc.autoscale.node.constraints.errors import MalformedConstraint as MalformedConstraint

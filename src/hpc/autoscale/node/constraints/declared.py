@@ -58,7 +58,7 @@ def declared(constraint: NodeConstraint, deferred: Collection[str] = ()) -> Decl
     if any(True for _ in constraint.get_children()):
         return None
     attributes = _attributes(constraint)
-    if not _is_plain(attributes):
+    if not is_plain(attributes):
         return None
     key = (type(constraint), reads, freeze(attributes))
     found = _known.get(key)
@@ -89,12 +89,13 @@ def _attributes(constraint: NodeConstraint) -> dict[str, Any]:
     return state
 
 
-def _is_plain(value: object) -> bool:
-    """Whether a value is all that there is to it: what an object of some class holds could change without being seen."""
+def is_plain(value: object) -> bool:
+    """Whether a value, with all that is in it, is told from others by `freeze`. What an object of any other class holds could
+    change without being seen."""
     if isinstance(value, Mapping):
-        return all(_is_plain(each) for each in value.values())
+        return all(is_plain(each) for each in value.values())
     if isinstance(value, (list, tuple, set, frozenset)):
-        return all(_is_plain(each) for each in value)
+        return all(is_plain(each) for each in value)
     return value is None or isinstance(value, (str, bytes, int, float, Size, Enum))
 
 
