@@ -15,7 +15,7 @@ from hpc.autoscale.node.constraints.base import BaseNodeConstraint, BucketWeight
 from hpc.autoscale.node.constraints.compiled import Compiled, Draft, conjunction
 from hpc.autoscale.node.constraints.errors import AmbiguousChoice, MalformedConstraint
 from hpc.autoscale.node.constraints.lowered import published_space
-from hpc.autoscale.node.constraints.parse import KEYWORDS, Reading, read_children
+from hpc.autoscale.node.constraints.parse import KEYWORDS, Keyword, Reading, read_children
 from hpc.autoscale.node.constraints.resources import is_alias
 from hpc.autoscale.node.constraints.shared import toll_room
 from hpc.autoscale.node.constraints.views import bucket_view, sentence, subject, take, view_of
@@ -338,5 +338,7 @@ def _read_not(attr: str, value: Any, reading: Reading) -> NodeConstraint:
     return Not(reading.one(value))
 
 
-KEYWORDS.update({"and": _read_composite, "or": _read_composite, "xor": _read_composite})
-KEYWORDS["not"] = _read_not
+KEYWORDS["and"] = Keyword(_read_composite, "a list: all of these at once")
+KEYWORDS["or"] = Keyword(_read_composite, "a list: any of these, earlier ones preferred")
+KEYWORDS["xor"] = Keyword(_read_composite, "a list: exactly one of these")
+KEYWORDS["not"] = Keyword(_read_not, "an object: anything but this")

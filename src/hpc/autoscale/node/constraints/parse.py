@@ -75,7 +75,12 @@ class Reading(NamedTuple):
         return found
 
 
-Keyword = Callable[[str, Any, Reading], NodeConstraint]
+class Keyword(NamedTuple):
+    """A name with a meaning of its own. `read` makes a constraint of (name, value, where it stands); `meaning` is for the
+    table in the README, and names the value first."""
+
+    read: Callable[[str, Any, Reading], NodeConstraint]
+    meaning: str
 
 
 def register_parser(custom_attribute: str, parser: Parser) -> None:
@@ -142,7 +147,7 @@ def _element(expr: Any, reading: Reading) -> NodeConstraint | None:
         return ReadOnlyAlias(str(expr["alias"]), str(expr["resource-name"]))
     found = [_constraint(attr, value, reading.key(attr)) for attr, value in expr.items()]
     if len(found) > 1:
-        return KEYWORDS["and"]("and", found, reading)
+        return KEYWORDS["and"].read("and", found, reading)
     return found[0] if found else None
 
 
@@ -160,7 +165,7 @@ def _constraint(attr: str, value: Any, reading: Reading) -> NodeConstraint:
         return value
     with located(reading.path):
         if attr in KEYWORDS:
-            return KEYWORDS[attr](attr, value, reading)
+            return KEYWORDS[attr].read(attr, value, reading)
         if attr.startswith("node."):
             return _property(attr, value, reading)
         return read_resource(attr, value, reading)
@@ -261,16 +266,24 @@ def _read_shared(attr: str, value: Any, reading: Reading) -> NodeConstraint:
         raise type(e)(e.expected, e.found, outer + e.path, e.hint) from None
 
 
+_SHARED = Keyword(_read_shared, "an object: what all nodes share, and what a task needs of it")
+
 KEYWORDS: dict[str, Keyword] = {
-    "exclusive": _read_exclusive,
-    "exclusive_task": _read_exclusive,
-    "exclusive-task": _read_exclusive,
-    "never": _read_never,
-    "in-a-placement-group": _read_in_a_placement_group,
-    "capacity-failure-backoff": _read_backoff,
-    "not-allocated": _read_not_allocated,
-    SharedConsumableConstraint.JSON_NAME: _read_shared,
-    SharedNonConsumableConstraint.JSON_NAME: _read_shared,
+    "exclusive": Keyword(_read_exclusive, "true: a node that no other job is placed on"),
+    "exclusive-task": Keyword(_read_exclusive, "true: the same, for each task array"),
+    "exclusive_task": Keyword(_read_exclusive, "as `exclusive-task`"),
+    "never": Keyword(_read_never, "a text: no node does, for this reason"),
+    "in-a-placement-group": Keyword(
+        _read_in_a_placement_group, "true: in any placement group; false: in none"
+    ),
+    "capacity-failure-backoff": Keyword(
+        _read_backoff, "a number: no new nodes so many seconds after Azure had no capacity"
+    ),
+    "not-allocated": Keyword(
+        _read_not_allocated, "true: a node that nothing was allocated to (deprecated)"
+    ),
+    SharedConsumableConstraint.JSON_NAME: _SHARED,
+    SharedNonConsumableConstraint.JSON_NAME: _SHARED,
 }
 
 
