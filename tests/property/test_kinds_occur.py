@@ -27,7 +27,6 @@ from builders.scenarios import (
     leaves_of,
     scenario,
 )
-
 from hpc.autoscale.node.constraints.parse import KEYWORDS
 
 SCENARIOS, QUEUES, EXPRESSIONS = 300, 100, 500

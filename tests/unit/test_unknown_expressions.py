@@ -1,13 +1,14 @@
 """A constraint keyword is one class and one parser: an expression that the library has never heard of is placed rightly."""
 
 import pytest
-from test_leastcost_calculator import calculator, cluster, prices, sizes_of  # noqa: F401
 
+from builders.least_cost import a_least_cost_calculator, a_market_cluster, sizes_of
 from hpc.autoscale.job.demandcalculator import new_demand_calculator
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.constraints import LoweredConstraint, register_parser
 from hpc.autoscale.node.constraints.parse import _CUSTOM_PARSERS
 from hpc.autoscale.node.nodehistory import NullNodeHistory
+from hpc.autoscale.node.vm_sizes import use_price_override
 from hpc.autoscale.packing.expr import Expr, Fit
 from hpc.autoscale.packing.leastcost import is_plain
 from hpc.autoscale.packing.reject import Reject
@@ -76,10 +77,12 @@ KEYWORDS = {"with-overhead": WithOverhead, "most-cores": MostCores, "thrice": Th
 
 @pytest.fixture(autouse=True)
 def keywords():
-    """The keywords of these tests, known to the parser."""
+    """The keywords of these tests, known to the parser, and prices."""
+    use_price_override({"*": {"Standard_F4s": 0.2, "Standard_F8s": 0.36}})
     for name, cls in KEYWORDS.items():
         register_parser(name, lambda d, n=name, c=cls: Strange(n, c, d[n]))
     yield
+    use_price_override(None)
     for name in KEYWORDS:
         del _CUSTOM_PARSERS[name]
 
@@ -108,8 +111,8 @@ def first_fit(binding):
 )
 def test_ten_jobs_are_placed(constraint, declared, cheapest):
     """By first fit, and in the least-cost plan, where it can be planned; alone and inside others."""
-    for make, expected in ((first_fit, declared), (calculator, cheapest)):
-        calc = make(cluster())
+    for make, expected in ((first_fit, declared), (a_least_cost_calculator, cheapest)):
+        calc = make(a_market_cluster())
         jobs = [Job(f"j{i}", constraint) for i in range(10)]
         calc.add_jobs(jobs)
         assert not any(job.iterations_remaining for job in jobs)
@@ -129,7 +132,7 @@ def test_what_says_what_it_reads_is_in_the_plan():
 
 def test_it_fits_where_it_fits():
     """On one node after another, as they fill up: the demand and the names of the nodes."""
-    calc = first_fit(cluster())
+    calc = first_fit(a_market_cluster())
     calc.add_jobs([Job(f"j{i}", {"with-overhead": 1}) for i in range(3)])
     assert [(node.name, len(node.assignments)) for node in calc.get_demand().new_nodes] == [
         ("htc-1", 2),

@@ -1,15 +1,19 @@
-"""What every constraint is: the published protocol, and how the engine learns what a constraint means.
+"""What every constraint is: the published protocol, how the engine learns what a constraint means, and what can be wrong with
+one.
 
 Concrete constraints do not belong here. Integrations subclass `BaseNodeConstraint`; the node manager and the calculator
-call the protocol, or `compile_constraints` and then the engine.
+call the protocol, or `compile_constraints` and then the engine. All errors belong to `ConstraintError`; those for which
+the interface publishes another built-in type as well inherit that too.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NewType
 
+from hpc.autoscale.errors import AutoscaleError, ConstraintError
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints.pools import restore_pools, saved_pools
 from hpc.autoscale.node.node import Node
@@ -136,3 +140,44 @@ class BaseNodeConstraint(NodeConstraint):
 
 
 Constraint = NodeConstraint | dict[Any, Any]
+
+
+class MalformedConstraint(ConstraintError, AssertionError):
+    """The wrong kind of container, or the wrong number of things in it."""
+
+
+class UndefinedNodeProperty(ConstraintError, ValueError):
+    """A `node.<name>` that is not one of QUERYABLE_PROPERTIES."""
+
+    def __str__(self) -> str:
+        return f"UndefinedNodeProperty: {super().__str__()}"
+
+
+class InvalidAmount(ConstraintError, ValueError):
+    """An amount that cannot be taken: negative, infinite or not a number."""
+
+
+class NothingLeft(AutoscaleError):
+    """`do_decrement` was called on a node that does not have what the constraint takes."""
+
+
+class AmbiguousChoice(AutoscaleError, AssertionError):
+    """`do_decrement` was called on an exclusive choice of which several alternatives fit."""
+
+
+def join_path(outer: str, inner: str) -> str:
+    """The path of what stands at `inner` within `outer`: `or[1]` and `ncpus` give `or[1].ncpus`."""
+    if not outer or not inner or inner.startswith("["):
+        return outer + inner
+    return f"{outer}.{inner}"
+
+
+@contextmanager
+def located(path: str) -> Iterator[None]:
+    """Errors of something that does not know where it stands are errors at `path`."""
+    try:
+        yield
+    except ConstraintError as e:
+        if e.path:
+            raise
+        raise type(e)(e.expected, e.found, path, e.hint) from None

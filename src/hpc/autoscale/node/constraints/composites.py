@@ -11,14 +11,25 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from hpc.autoscale.node.bucket import NodeBucket
-from hpc.autoscale.node.constraints.base import BaseNodeConstraint, BucketWeights, NodeConstraint
+from hpc.autoscale.node.constraints.base import (
+    AmbiguousChoice,
+    BaseNodeConstraint,
+    BucketWeights,
+    MalformedConstraint,
+    NodeConstraint,
+)
 from hpc.autoscale.node.constraints.compiled import Compiled, Draft, conjunction
-from hpc.autoscale.node.constraints.errors import AmbiguousChoice, MalformedConstraint
-from hpc.autoscale.node.constraints.lowered import published_space
+from hpc.autoscale.node.constraints.conditions import is_alias
+from hpc.autoscale.node.constraints.lowered import (
+    bucket_view,
+    published_space,
+    sentence,
+    subject,
+    take,
+    view_of,
+)
 from hpc.autoscale.node.constraints.parse import KEYWORDS, Keyword, Reading, read_children
-from hpc.autoscale.node.constraints.resources import is_alias
 from hpc.autoscale.node.constraints.shared import toll_room
-from hpc.autoscale.node.constraints.views import bucket_view, sentence, subject, take, view_of
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.packing.compound import AllOf, AnyOf, ExactlyOne, Negation
 from hpc.autoscale.packing.expr import Expr, Fit, View

@@ -15,20 +15,22 @@ from typing import Any, NamedTuple, TypeGuard
 
 from hpc.autoscale.errors import AutoscaleError, ConstraintError, did_you_mean
 from hpc.autoscale.hpctypes import Size, SizeError
-from hpc.autoscale.node.constraints.base import NodeConstraint
+from hpc.autoscale.node.constraints.base import (
+    MalformedConstraint,
+    NodeConstraint,
+    join_path,
+    located,
+)
 from hpc.autoscale.node.constraints.compiled import Compiled, Source
-from hpc.autoscale.node.constraints.errors import MalformedConstraint, join_path, located
-from hpc.autoscale.node.constraints.properties import (
+from hpc.autoscale.node.constraints.conditions import (
     CapacityFailureBackoffConstraint,
     ExclusiveNode,
     InAPlacementGroup,
+    MinResourcePerNode,
     Never,
     NodePropertyConstraint,
-    NotAllocated,
-)
-from hpc.autoscale.node.constraints.resources import (
-    MinResourcePerNode,
     NodeResourceConstraint,
+    NotAllocated,
     ReadOnlyAlias,
     is_alias,
     size_class,

@@ -11,18 +11,16 @@ from typing import Any
 
 from hpc.autoscale.errors import ConstraintError, did_you_mean
 from hpc.autoscale.hpctypes import Size, SizeError
-from hpc.autoscale.node.constraints.base import BaseNodeConstraint, NodeConstraint
+from hpc.autoscale.node.constraints.base import BaseNodeConstraint, NodeConstraint, located
 from hpc.autoscale.node.constraints.compiled import Draft
-from hpc.autoscale.node.constraints.errors import located
-from hpc.autoscale.node.constraints.lowered import published_space
+from hpc.autoscale.node.constraints.conditions import checked_amount, size_class
+from hpc.autoscale.node.constraints.lowered import published_space, subject
 from hpc.autoscale.node.constraints.pools import (
     SharedConsumableResource,
     SharedNonConsumableResource,
     restore_pools,
     saved_pools,
 )
-from hpc.autoscale.node.constraints.resources import checked_amount, size_class
-from hpc.autoscale.node.constraints.views import subject
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.packing.amounts import Quantity, how_many, left
 from hpc.autoscale.packing.expr import UNBOUNDED
