@@ -395,12 +395,14 @@ _SIZES: dict[str, type[Size]] = {cls._json_prefix: cls for cls in (Size, Memory)
 
 
 def size_class(text: str) -> type[Size] | None:
-    """What a text such as `size::4g` or `memory::4g` is a size of, as its beginning says; None for any other text."""
+    """What a text such as `size::4g` or `memory::4g` is a size of, as its beginning says; None for
+    any other text."""
     return _SIZES.get(text[: text.find("::") + 2])
 
 
 def with_sizes(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values, with texts that begin like sizes as sizes. SizeError where one does not go on like a size."""
+    """The values, with texts that begin like sizes as sizes. SizeError where one does not go on
+    like a size."""
     found = dict(values)
     for name, value in values.items():
         cls = size_class(value) if isinstance(value, str) else None
@@ -410,7 +412,8 @@ def with_sizes(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def numbered(name: str) -> tuple[str, int | None]:
-    """The name of a node before its last dash, and the number behind that; all of it and None where there is no number."""
+    """The name of a node before its last dash, and the number behind that; all of it and None where
+    there is no number."""
     stem, _, last = name.rpartition("-")
     return (stem, int(last)) if last.isdecimal() else (name, None)
 

@@ -1,8 +1,9 @@
-"""Arithmetic of amounts: how often one fits into another, what is left, and how much rounding is forgiven.
+"""Arithmetic of amounts: how often one fits into another, what is left, and how much rounding is
+forgiven.
 
-Amounts are numbers in base units: a sized resource (memory, disk) is a number of bytes. Whole numbers are exact. Floats
-are forgiven a billionth (`TOLERANCE`), here and nowhere else: the engine, the ranking, the shared pools and the
-least-cost plans all ask these functions.
+Amounts are numbers in base units: a sized resource (memory, disk) is a number of bytes. Whole
+numbers are exact. Floats are forgiven a billionth (`TOLERANCE`), here and nowhere else: the engine,
+the ranking, the shared pools and the least-cost plans all ask these functions.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ FREE_OF_CHARGE = 2**31
 
 
 class Unit(NamedTuple):
-    """How a sized resource is written: `factor` bytes to one of its own magnitude, as in (2**30, "g")."""
+    """How a sized resource is written: `factor` bytes to one of its own magnitude, as in (2**30,
+    "g")."""
 
     factor: int
     suffix: str
@@ -50,10 +52,11 @@ def how_many(available: Quantity, amount: Quantity) -> int:
 
 
 def left(available: object, amount: Quantity, times: int = 1) -> Quantity:
-    """What is left of `available` after taking `amount` `times` times; a rounding remainder counts as nothing left.
+    """What is left of `available` after taking `amount` `times` times; a rounding remainder counts
+    as nothing left.
 
-    Floats keep 12 digits of what was available, so that taking something twice and taking it two times come to the same.
-    TypeError when `available` is not a number.
+    Floats keep 12 digits of what was available, so that taking something twice and taking it two
+    times come to the same. TypeError when `available` is not a number.
     """
     if not isinstance(available, (int, float)):
         raise TypeError(f"expected a number to take {amount} from, found {available!r}")
@@ -66,8 +69,8 @@ def left(available: object, amount: Quantity, times: int = 1) -> Quantity:
 
 
 def just_enough(amount: float) -> float:
-    """The least that may do for an amount. It is less than `how_many` asks for, so that a search by it may find too much
-    and never misses anything."""
+    """The least that may do for an amount. It is less than `how_many` asks for, so that a search by
+    it may find too much and never misses anything."""
     return amount - abs(amount) * 2 * TOLERANCE
 
 
@@ -77,7 +80,8 @@ def is_same(one: Quantity, other: Quantity) -> bool:
 
 
 class Shown:
-    """An amount in base units as people write it, or any other value; the text is made when it is read."""
+    """An amount in base units as people write it, or any other value; the text is made when it is
+    read."""
 
     __slots__ = ("unit", "value")
 

@@ -1,7 +1,7 @@
 """Expressions that combine others.
 
-Laws: all-of is the minimum of counts and the sum of takes; any-of is the first that fits, with its takes only;
-exactly-one is just that; not fits iff its child does not, and takes nothing.
+Laws: all-of is the minimum of counts and the sum of takes; any-of is the first that fits, with its
+takes only; exactly-one is just that; not fits iff its child does not, and takes nothing.
 """
 
 from __future__ import annotations
@@ -208,8 +208,8 @@ class AnyOf(_Composite):
         return Reject("CompoundFailure", len(self.children), _Said(self.children, view))
 
     def _sort(self) -> Mapping[object, Sequence[tuple[int, Expr]]]:
-        """The alternatives, with their numbers, by the texts of the first property that the first of them spells out; those
-        that spell out none are with all."""
+        """The alternatives, with their numbers, by the texts of the first property that the first
+        of them spells out; those that spell out none are with all."""
         texts = [_spelt_out(child) for child in self.children]
         self._key = key = next(iter(texts[0]), None) if texts else None
         found: dict[object, list[tuple[int, Expr]]] = {}
@@ -255,8 +255,8 @@ class AnyOf(_Composite):
 
 @lru_cache(maxsize=10_000)
 def _spelt_out(expr: Expr) -> dict[str | None, tuple[str, ...]]:
-    """The texts of each property of which an expression spells out what it must be; properties that differ from node to node
-    are left out."""
+    """The texts of each property of which an expression spells out what it must be; properties that
+    differ from node to node are left out."""
     found: dict[str | None, tuple[str, ...]] = {}
     for each in expr.conditions():
         one_of = each.one_of
@@ -336,8 +336,8 @@ class Negation(_Composite):
 
 
 class _Said:
-    """Refusals of several alternatives as one text, made when it is printed. What was seen of a node that may change since is
-    asked at once."""
+    """Refusals of several alternatives as one text, made when it is printed. What was seen of a
+    node that may change since is asked at once."""
 
     __slots__ = ("_children", "_rejects", "_view")
 
@@ -371,8 +371,8 @@ class _Said:
 
 
 def _is_choice_in_the_way(children: Sequence[Expr]) -> bool:
-    """Whether what one child chooses to take decides if there is enough for another. Less of it may then do: the choice
-    falls on an alternative that takes something else."""
+    """Whether what one child chooses to take decides if there is enough for another. Less of it may
+    then do: the choice falls on an alternative that takes something else."""
     for child in children:
         if child.chooses:
             names = [name for name in child.reads if name[:5] != "node."]

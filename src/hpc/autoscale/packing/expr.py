@@ -1,11 +1,13 @@
-"""Constraints compiled for the engine: small immutable expressions, each of which can say whether it fits a node.
+"""Constraints compiled for the engine: small immutable expressions, each of which can say whether
+it fits a node.
 
-The published constraint classes lower themselves to these and answer their own questions through them, so a rule
-stands in one place. Here are the expressions that look at the node; those that combine others are in `compound`.
-Expressions are compared by content, with the hash made once.
+The published constraint classes lower themselves to these and answer their own questions through
+them, so a rule stands in one place. Here are the expressions that look at the node; those that
+combine others are in `compound`. Expressions are compared by content, with the hash made once.
 
-Whatever the engine, the ranking and the least-cost plans must know of an expression is a method of `Expr`, with a default
-that is right for every class that says what it `reads` and how it fits. Nobody asks for the class of an expression.
+Whatever the engine, the ranking and the least-cost plans must know of an expression is a method of
+`Expr`, with a default that is right for every class that says what it `reads` and how it fits.
+Nobody asks for the class of an expression.
 """
 
 from __future__ import annotations
@@ -59,14 +61,16 @@ class View(Protocol):
 
     @property
     def last_capacity_failure(self) -> float | None:
-        """Seconds since the bucket's last capacity failure; None: never, or it is a node that has its capacity."""
+        """Seconds since the bucket's last capacity failure; None: never, or it is a node that has
+        its capacity."""
 
     def prop(self, name: str) -> object:
         """The value of a node property."""
 
 
 class Fit:
-    """`count` times it fits; each time takes `take` (name, amount) and, where `closes`, closes the node.
+    """`count` times it fits; each time takes `take` (name, amount) and, where `closes`, closes the
+    node.
 
     `rank` is which of several alternatives fitted (0 is the first), where there were any.
     """
@@ -97,15 +101,16 @@ Minimum = tuple[str, Quantity, bool]
 
 
 class Mode(NamedTuple):
-    """One way in which an expression may come to lie on a node: amounts by resource, in base units, sorted by name;
-    `closes`: the node then takes nothing else."""
+    """One way in which an expression may come to lie on a node: amounts by resource, in base units,
+    sorted by name; `closes`: the node then takes nothing else."""
 
     take: tuple[tuple[str, Quantity], ...] = ()
     closes: bool = False
 
 
 class OneOf(NamedTuple):
-    """What is named (`node.X` a property, plain a resource) must be one of these texts. `wild`: some are shell patterns."""
+    """What is named (`node.X` a property, plain a resource) must be one of these texts. `wild`:
+    some are shell patterns."""
 
     name: str
     texts: tuple[str, ...]
@@ -115,15 +120,17 @@ class OneOf(NamedTuple):
 class Expr:
     """Base of all expressions. A subclass says at least `fit` and `reads`.
 
-    `parts`: what makes it what it is; expressions of one class with equal parts are equal. `monotone`: a node that
-    refuses keeps refusing while work is only added to it, so that it need not be asked again. `settled`: nor does a node
-    that fits stop doing so; such an expression takes nothing. `minima`: what a node must have at least to fit; there may
-    be more conditions. `weighs`: it may prefer one of two buckets that it fits. `one_of`: see `OneOf`; None where the
-    expression says something else, or more. `of_new_nodes`: it is about nodes that must still be given capacity, and
-    nothing to ask of a bucket as a whole. `is_condition`: false where `conditions` are others than itself.
+    `parts`: what makes it what it is; expressions of one class with equal parts are equal.
+    `monotone`: a node that refuses keeps refusing while work is only added to it, so that it need
+    not be asked again. `settled`: nor does a node that fits stop doing so; such an expression takes
+    nothing. `minima`: what a node must have at least to fit; there may be more conditions.
+    `weighs`: it may prefer one of two buckets that it fits. `one_of`: see `OneOf`; None where the
+    expression says something else, or more. `of_new_nodes`: it is about nodes that must still be
+    given capacity, and nothing to ask of a bucket as a whole. `is_condition`: false where
+    `conditions` are others than itself.
 
-    An expression takes the same from every node that it fits, whatever is free there; one that does not overrides
-    `most_modes` and `modes`.
+    An expression takes the same from every node that it fits, whatever is free there; one that does
+    not overrides `most_modes` and `modes`.
     """
 
     __slots__ = ("_hash", "minima", "monotone", "parts", "settled", "weighs")
@@ -159,8 +166,8 @@ class Expr:
 
     @property
     def reads(self) -> frozenset[str]:
-        """Names that the answer depends on: `node.X` for properties, plain for resources. A class that does not override
-        this is in no least-cost plan."""
+        """Names that the answer depends on: `node.X` for properties, plain for resources. A class
+        that does not override this is in no least-cost plan."""
         return frozenset()
 
     def fit(self, view: View) -> Fit | Reject:
@@ -182,7 +189,8 @@ class Expr:
 
     @property
     def minimum(self) -> Minimum | None:
-        """What must be there of one resource, where that is all that it asks for; None for any other."""
+        """What must be there of one resource, where that is all that it asks for; None for any
+        other."""
         return None
 
     @property
@@ -199,7 +207,8 @@ class Expr:
         return (self,)
 
     def alternatives(self) -> Sequence[Expr] | None:
-        """Expressions of which the first that fits is what this one comes to; None where it is none of this kind."""
+        """Expressions of which the first that fits is what this one comes to; None where it is none
+        of this kind."""
         return None
 
     def minima_of(self, properties: Mapping[str, object]) -> tuple[Minimum, ...] | None:
@@ -207,17 +216,18 @@ class Expr:
         return self.minima
 
     def whole_amounts(self) -> tuple[tuple[str, int, bool], ...] | None:
-        """What it takes, as `minima`, where it asks for whole numbers of some resources and for nothing else; None for any
-        other."""
+        """What it takes, as `minima`, where it asks for whole numbers of some resources and for
+        nothing else; None for any other."""
         return None
 
     def most_modes(self) -> int:
-        """How many modes it may have at most; 0 where nobody can tell, so that it is left out of least-cost plans."""
+        """How many modes it may have at most; 0 where nobody can tell, so that it is left out of
+        least-cost plans."""
         return 1 if type(self).reads is not Expr.reads else 0
 
     def modes(self, view: View) -> Sequence[Mode]:
-        """All ways in which it may come to lie on a node whose amounts are without end, whatever was placed there before. None,
-        too, where how often it fits is not a matter of amounts."""
+        """All ways in which it may come to lie on a node whose amounts are without end, whatever
+        was placed there before. None, too, where how often it fits is not a matter of amounts."""
         fit = self.fit(view)
         if isinstance(fit, Reject):
             # what is refused now may be let through later
@@ -231,8 +241,9 @@ _GIB = Unit(2**30, "g")
 
 
 class MinResource(Expr):
-    """At least `amount` of a resource, which is used up. A `sized` amount is in bytes; a plain number asked of a sized
-    resource is in that resource's own magnitude ({"memgb": 1} of memgb=4g is one of four)."""
+    """At least `amount` of a resource, which is used up. A `sized` amount is in bytes; a plain
+    number asked of a sized resource is in that resource's own magnitude ({"memgb": 1} of memgb=4g
+    is one of four)."""
 
     __slots__ = ("amount", "name", "sized", "whole")
 
@@ -289,8 +300,8 @@ _MOST_MATCHES = 1_000
 
 
 class TextPattern:
-    """A shell pattern. `prefix`: how everything that matches begins. Most patterns end in the only `*` that they have, and
-    those need no regular expression."""
+    """A shell pattern. `prefix`: how everything that matches begins. Most patterns end in the only
+    `*` that they have, and those need no regular expression."""
 
     __slots__ = ("_regex", "prefix")
 
@@ -312,8 +323,9 @@ def text_pattern(text: str) -> TextPattern | None:
 
 
 class _Values:
-    """Values one of which something must be, earlier ones preferred. Text is matched with shell wildcards, anything else by
-    equality. Spelt-out texts are looked up; of patterns, what was asked is remembered."""
+    """Values one of which something must be, earlier ones preferred. Text is matched with shell
+    wildcards, anything else by equality. Spelt-out texts are looked up; of patterns, what was asked
+    is remembered."""
 
     __slots__ = ("_literal", "_matched", "_others", "_patterns", "all", "texts")
 
@@ -423,13 +435,15 @@ class _OneOf(Expr):
 
 
 class ResourceIs(_OneOf):
-    """A resource equal to one of several values. `fold_case`: what a node has is compared in lower case."""
+    """A resource equal to one of several values. `fold_case`: what a node has is compared in lower
+    case."""
 
     __slots__ = ("fold_case",)
 
     def __init__(self, name: str, values: Iterable[object], fold_case: bool = False) -> None:
         values = tuple(values)
-        # an amount that is wanted exactly may come to be by using some of it up; True is 1, and a size is its bytes
+        # an amount that is wanted exactly may come to be by using some of it up; True is 1, and a
+        # size is its bytes
         settled = all(v is None or isinstance(v, str) for v in values)
         super().__init__(name, name, values, settled, fold_case)
         self.fold_case = fold_case
@@ -438,8 +452,8 @@ class ResourceIs(_OneOf):
         if self.name not in view.free:
             return Reject("UndefinedResource", self.name)
         target = view.free[self.name]
-        fold = self.fold_case and isinstance(target, str)
-        return self._answer(target, target.lower() if fold else target)  # type: ignore[attr-defined]
+        folded = target.lower() if self.fold_case and isinstance(target, str) else target
+        return self._answer(target, folded)
 
     def weigh(self, bucket: View, weight: float) -> float:
         return self._preferred(bucket, weight)
@@ -536,8 +550,8 @@ class Never(Expr):
 
 
 class Rested(Expr):
-    """A bucket that had no capacity failure for `seconds`, where the node must still be given capacity: a new one, or one
-    that is deallocated. Nodes that exist are not concerned."""
+    """A bucket that had no capacity failure for `seconds`, where the node must still be given
+    capacity: a new one, or one that is deallocated. Nodes that exist are not concerned."""
 
     __slots__ = ("seconds",)
     of_new_nodes = True

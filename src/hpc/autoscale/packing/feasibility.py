@@ -1,9 +1,9 @@
 """In which order buckets are asked, and which are not asked at all.
 
-Most conditions on a bucket are said again and again, and most of the others are amounts. So the `Feasibility` of the buckets
-keeps for each condition the buckets that meet it, as bits of a number, and for each resource the buckets by how much of
-it they have, or by the text that it is; a new combination of conditions costs a few operations on numbers, however many
-buckets there are.
+Most conditions on a bucket are said again and again, and most of the others are amounts. So the
+`Feasibility` of the buckets keeps for each condition the buckets that meet it, as bits of a number,
+and for each resource the buckets by how much of it they have, or by the text that it is; a new
+combination of conditions costs a few operations on numbers, however many buckets there are.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ def rank(expr: Expr, candidates: Sequence[Candidate]) -> Ranking:
 
 
 class Feasibility:
-    """What the buckets are at one time. Cost of making it: none; each condition pays when it first occurs."""
+    """What the buckets are at one time. Cost of making it: none; each condition pays when it first
+    occurs."""
 
     def __init__(self, candidates: Sequence[Candidate]) -> None:
         self._candidates = tuple(candidates)
@@ -75,23 +76,26 @@ class Feasibility:
         self._in_declared_order: dict[int, tuple[Candidate, ...]] = {}
 
     def rank(self, expr: Expr) -> Ranking:
-        """Order by the expression's preferences, declared order among equals; artificial buckets first.
+        """Order by the expression's preferences, declared order among equals; artificial buckets
+        first.
 
-        An artificial bucket stands for machines that differ, and gets no new ones: whether one of them fits is asked
-        of each.
+        An artificial bucket stands for machines that differ, and gets no new ones: whether one of
+        them fits is asked of each.
 
-        The weight of the i-th of N buckets starts as N - i, and every constraint may raise it or set it to 0. Whether
-        a bucket may serve at all is a question of fit, not of weight.
+        The weight of the i-th of N buckets starts as N - i, and every constraint may raise it or
+        set it to 0. Whether a bucket may serve at all is a question of fit, not of weight.
         """
         meeting = self._who_meets(expr) | self._artificial
         return Ranking(self.serving(expr, meeting), lambda: self._rejects(expr, meeting))
 
     def who_serves(self, parts: Sequence[Expr]) -> int:
-        """The buckets that `rank` would name for parts that must all hold, the i-th as the i-th bit."""
+        """The buckets that `rank` would name for parts that must all hold, the i-th as the i-th
+        bit."""
         return self._who_meets_all(parts) | self._artificial
 
     def serving(self, expr: Expr, meeting: int | None = None) -> tuple[Candidate, ...]:
-        """The buckets that `rank` would name, in that order; `meeting` is what `who_serves` said, where it was asked."""
+        """The buckets that `rank` would name, in that order; `meeting` is what `who_serves` said,
+        where it was asked."""
         if meeting is None:
             meeting = self._who_meets(expr) | self._artificial
         if expr.weighs or self._artificial:
@@ -111,7 +115,8 @@ class Feasibility:
         return sorted(range(count), key=weights.__getitem__, reverse=True)
 
     def _weigh(self, condition: Expr, weights: list[float]) -> None:
-        """Add the preference of a condition to the weights, as `Expr.weigh` of each bucket would."""
+        """Add the preference of a condition to the weights, as `Expr.weigh` of each bucket
+        would."""
         alternatives = condition.alternatives()
         if alternatives is None:
             weights[:] = map(condition.weigh, self._shapes, weights)
@@ -135,8 +140,8 @@ class Feasibility:
     def _who_meets(self, expr: Expr) -> int:
         """The usable buckets that meet an expression, the i-th as the i-th bit.
 
-        Conditions are asked one by one: a node that is there may meet another alternative than a new one would, and so
-        have room for all of them together where a new one has not.
+        Conditions are asked one by one: a node that is there may meet another alternative than a
+        new one would, and so have room for all of them together where a new one has not.
         """
         return self._who_meets_all(expr.conditions())
 
@@ -152,7 +157,8 @@ class Feasibility:
         return meeting
 
     def _who_fits(self, expr: Expr) -> int:
-        """The buckets, usable or not, whose new nodes an expression fits, with all that it asks for at once."""
+        """The buckets, usable or not, whose new nodes an expression fits, with all that it asks for
+        at once."""
         minimum = expr.minimum
         if minimum is not None:
             enough = self._who_has(minimum)
@@ -179,7 +185,8 @@ class Feasibility:
         return found
 
     def _who_fits_each(self, alternatives: Sequence[Expr]) -> Sequence[int]:
-        """`_who_fits` of each alternative. The same are asked twice in a row: to rank, and who serves."""
+        """`_who_fits` of each alternative. The same are asked twice in a row: to rank, and who
+        serves."""
         if self._newest is None or self._newest[0] is not alternatives:
             self._newest = alternatives, [self._who_fits(each) for each in alternatives]
         return self._newest[1]
@@ -268,8 +275,8 @@ class _Amounts:
             self._from[index] = self._from[index + 1] | 1 << having[index][1]
 
     def at_least(self, amount: Quantity, sized: bool) -> int | None:
-        """Who has an amount, in bytes (`sized`) or in the unit that nodes have it in; None where that is not a plain
-        comparison."""
+        """Who has an amount, in bytes (`sized`) or in the unit that nodes have it in; None where
+        that is not a plain comparison."""
         unit = self._unit
         needed = amount if sized or unit is None else amount * unit.factor
         if not self._comparable or needed <= 0:

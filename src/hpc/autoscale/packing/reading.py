@@ -1,4 +1,5 @@
-"""How much of one resource a node has, as a number that can be compared. Asked by candidates and by their trees."""
+"""How much of one resource a node has, as a number that can be compared. Asked by candidates and by
+their trees."""
 
 from __future__ import annotations
 
@@ -12,10 +13,12 @@ from hpc.autoscale.packing.shape import NodeShape
 
 
 class Reading:
-    """How much a node has of a resource, in the `unit` that new nodes had it in when it was first asked for.
+    """How much a node has of a resource, in the `unit` that new nodes had it in when it was first
+    asked for.
 
-    -inf where a node cannot serve at all, +inf where only the node itself can tell. `known`: what was read, by shape; look
-    there first. `tree`: the maxima over a candidate's positions, kept by its `SegmentTrees`.
+    -inf where a node cannot serve at all, +inf where only the node itself can tell. `known`: what
+    was read, by shape; look there first. `tree`: the maxima over a candidate's positions, kept by
+    its `SegmentTrees`.
     """
 
     __slots__ = ("_name", "factor", "known", "tree", "unit")
@@ -34,7 +37,8 @@ class Reading:
         return found
 
     def needed(self, amount: float, sized: bool) -> float:
-        """The least of this reading that may do for an amount: of bytes (`sized`), or in the unit that nodes have it in."""
+        """The least of this reading that may do for an amount: of bytes (`sized`), or in the unit
+        that nodes have it in."""
         return just_enough(amount if sized else amount * self.factor)
 
     def all(self, shapes: Sequence[NodeShape | None]) -> list[float]:

@@ -1,9 +1,10 @@
 """What decides whether something fits on a node, and nothing else.
 
-A `Template` is what nodes of one origin have in common and cannot change by placing work on them. A `NodeShape` is a
-template with the amounts still free and how the node is occupied. Shapes are interned in a `ShapeTable`: equal is
-identical, so a question that was answered for one node is answered for all that are like it. Names, addresses and ids
-are not here: they decide nothing, except for constraints that say so (`IDENTITY`).
+A `Template` is what nodes of one origin have in common and cannot change by placing work on them. A
+`NodeShape` is a template with the amounts still free and how the node is occupied. Shapes are
+interned in a `ShapeTable`: equal is identical, so a question that was answered for one node is
+answered for all that are like it. Names, addresses and ids are not here: they decide nothing,
+except for constraints that say so (`IDENTITY`).
 """
 
 from __future__ import annotations
@@ -46,11 +47,13 @@ OF_BUCKET = ("nodearray", "bucket_id", "vm_size", "vm_family", "location", "spot
 
 
 class Template:
-    """What all nodes of one origin share: property values by name, and the units of sized resources.
+    """What all nodes of one origin share: property values by name, and the units of sized
+    resources.
 
-    Compared by identity; `ShapeTable.template` hands out one object for equal contents. `usable` is false for a node
-    that must get no work (failed, terminating), with `trouble` saying what it is. `last_capacity_failure`: of the bucket,
-    for nodes that need capacity of Azure before they can be used.
+    Compared by identity; `ShapeTable.template` hands out one object for equal contents. `usable` is
+    false for a node that must get no work (failed, terminating), with `trouble` saying what it is.
+    `last_capacity_failure`: of the bucket, for nodes that need capacity of Azure before they can be
+    used.
     """
 
     __slots__ = ("last_capacity_failure", "properties", "trouble", "units")
@@ -69,10 +72,12 @@ class Template:
 
 
 class NodeShape:
-    """A template with what is still free on the node and how it is occupied. Immutable; made by `ShapeTable` alone.
+    """A template with what is still free on the node and how it is occupied. Immutable; made by
+    `ShapeTable` alone.
 
-    `free`: amounts and other values by resource name, sized resources in bytes. `vacant`: nothing is assigned.
-    `closed`: takes no more work. `dormant`: using it needs a place under the limits, because no VM runs yet.
+    `free`: amounts and other values by resource name, sized resources in bytes. `vacant`: nothing
+    is assigned. `closed`: takes no more work. `dormant`: using it needs a place under the limits,
+    because no VM runs yet.
     """
 
     __slots__ = (
@@ -109,7 +114,8 @@ class NodeShape:
 
     @property
     def last_capacity_failure(self) -> float | None:
-        """Seconds since the bucket last ran out of capacity, where the node must still be given some; None otherwise."""
+        """Seconds since the bucket last ran out of capacity, where the node must still be given
+        some; None otherwise."""
         return self.template.last_capacity_failure
 
     def prop(self, name: str) -> object:
@@ -158,7 +164,8 @@ class ShapeTable:
         trouble: str | None = None,
         last_capacity_failure: float | None = None,
     ) -> Template:
-        """The template with these contents. Cheapest when names come in the order of a call before."""
+        """The template with these contents. Cheapest when names come in the order of a call
+        before."""
         units_key = frozenset(units.items())
         values = tuple(properties.values())
         as_given = (tuple(properties), values, tuple(map(type, values)), units_key, trouble)
@@ -219,7 +226,8 @@ class ShapeTable:
         return moved.shape(shape._values, shape.free)
 
     def in_want(self, shape: NodeShape, last_capacity_failure: float) -> NodeShape:
-        """The shape of the same node where capacity must still be had, which last failed so many seconds ago."""
+        """The shape of the same node where capacity must still be had, which last failed so many
+        seconds ago."""
         was = shape.template
         template = self._template(was.properties, was.units, was.trouble, last_capacity_failure)
         return self.shape(template, shape.free, shape.vacant, shape.closed, shape.dormant)
@@ -243,8 +251,9 @@ _Occupied = tuple[bool, bool, bool]
 
 
 class Frame:
-    """Shapes that differ in amounts alone; `names` and `kinds` of the values, in the order of the names. There may be
-    thousands of shapes, and this is what makes one from another in few steps."""
+    """Shapes that differ in amounts alone; `names` and `kinds` of the values, in the order of the
+    names. There may be thousands of shapes, and this is what makes one from another in few
+    steps."""
 
     __slots__ = (
         "_refuses",
@@ -291,8 +300,9 @@ class Frame:
     def less(
         self, shape: NodeShape, amounts: Sequence[tuple[str, int, bool]]
     ) -> NodeShape | Literal[False] | None:
-        """One of these shapes once amounts (resource, amount, whether it is in bytes) were taken from it; None where it
-        refuses. False: that is not a matter of whole numbers; see `NodeShape.fit` and `after`."""
+        """One of these shapes once amounts (resource, amount, whether it is in bytes) were taken
+        from it; None where it refuses. False: that is not a matter of whole numbers; see
+        `NodeShape.fit` and `after`."""
         if self._refuses:
             return None
         values = list(shape._values)
@@ -343,9 +353,11 @@ def _plainly(
 
 
 def freeze(value: object) -> object:
-    """A hashable stand-in: equal for equal values of equal types, so that 1, 1.0 and True stay apart.
+    """A hashable stand-in: equal for equal values of equal types, so that 1, 1.0 and True stay
+    apart.
 
-    Mappings are compared without regard to order. A value that cannot be hashed stands for itself alone.
+    Mappings are compared without regard to order. A value that cannot be hashed stands for itself
+    alone.
     """
     if value.__class__ in PLAIN:
         return value

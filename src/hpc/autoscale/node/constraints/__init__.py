@@ -1,9 +1,9 @@
 """The constraint language: what a job asks of the nodes it runs on.
 
-`parse` reads JSON. `conditions`, `shared` and `composites` are the constraints; `pools` is what shared ones draw on. `base`
-is the protocol that integrations subclass, `lowered` the base of those that are an expression of the engine, `declared`
-makes an expression of classes that say what they read, and `compiled` is what the engine is given. Names are imported
-from here.
+`parse` reads JSON. `conditions`, `shared` and `composites` are the constraints; `pools` is what
+shared ones draw on. `base` is the protocol that integrations subclass, `lowered` the base of those
+that are an expression of the engine, `declared` makes an expression of classes that say what they
+read, and `compiled` is what the engine is given. Names are imported from here.
 """
 
 from hpc.autoscale.node.constraints.base import AmbiguousChoice as AmbiguousChoice

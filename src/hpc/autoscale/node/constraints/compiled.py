@@ -1,7 +1,8 @@
 """Several constraints that must all hold, sorted by who can answer for them.
 
-Most become one expression of the engine. What draws on a pool that all nodes share is a toll. The rest is opaque: only
-its own methods know. Called once for each distinct list of constraints; the engine works with the result.
+Most become one expression of the engine. What draws on a pool that all nodes share is a toll. The
+rest is opaque: only its own methods know. Called once for each distinct list of constraints; the
+engine works with the result.
 """
 
 from __future__ import annotations
@@ -29,10 +30,12 @@ def json_of(source: Source) -> list[Any]:
 
 
 class Compiled:
-    """A list of constraints as the engine uses it; together `parts`, `tolls` and `opaque` say what `constraints` say.
+    """A list of constraints as the engine uses it; together `parts`, `tolls` and `opaque` say what
+    `constraints` say.
 
-    `parts` must all hold. `opaque` is in the order of the list. `source`: what this is made of, where every job that
-    says so may use it. Where nothing else is given, the constraints are made when they are first asked for.
+    `parts` must all hold. `opaque` is in the order of the list. `source`: what this is made of,
+    where every job that says so may use it. Where nothing else is given, the constraints are made
+    when they are first asked for.
     """
 
     __slots__ = ("_constraints", "_expr", "opaque", "parts", "source", "tolls")
@@ -54,7 +57,8 @@ class Compiled:
 
     @property
     def expr(self) -> Expr:
-        """All parts as one; made when it is first asked for, which for a job that fits nowhere is never."""
+        """All parts as one; made when it is first asked for, which for a job that fits nowhere is
+        never."""
         if self._expr is None:
             self._expr = all_of(self.parts) if self.parts else AllOf(())
         return self._expr
@@ -75,7 +79,8 @@ class Compiled:
 
     @property
     def is_common(self) -> bool:
-        """Whether it does for every job that says the same: all are expressions, or declare what they read."""
+        """Whether it does for every job that says the same: all are expressions, or declare what
+        they read."""
         return not self.tolls and all(declared(each) is not None for each in self.opaque)
 
 
@@ -89,7 +94,8 @@ class Draft:
 
 
 def conjunction(constraints: Sequence[NodeConstraint]) -> Compiled:
-    """Constraints that must all hold, sorted; those inside an `And` count as if they stood in the list itself."""
+    """Constraints that must all hold, sorted; those inside an `And` count as if they stood in the
+    list itself."""
     draft = Draft()
     for constraint in constraints:
         constraint.join(draft)

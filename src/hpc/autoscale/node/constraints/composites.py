@@ -1,7 +1,8 @@
 """Constraints made of others: and, or, xor, not.
 
-They answer through their children, any of which may be a class of somebody else's. Where all children are expressions
-of the engine, so is the composite. Made by the parser, or by integrations from constraints and dicts.
+They answer through their children, any of which may be a class of somebody else's. Where all
+children are expressions of the engine, so is the composite. Made by the parser, or by integrations
+from constraints and dicts.
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ class _Composite(BaseNodeConstraint):
 
 
 class And(_Composite):
-    """Every child at once, so that together they must fit: two that each take a core need two cores."""
+    """Every child at once, so that together they must fit: two that each take a core need two
+    cores."""
 
     keyword = "and"
 
@@ -91,8 +93,8 @@ class And(_Composite):
         return self._satisfied(lambda child: child.satisfied_by_node(node), node, view_of(node))
 
     def satisfied_by_bucket(self, bucket: NodeBucket) -> SatisfiedResult:
-        """The first child's refusal. Whether all of them fit together is a question for each node: one that is there may
-        meet another alternative of a child than a new one would."""
+        """The first child's refusal. Whether all of them fit together is a question for each node:
+        one that is there may meet another alternative of a child than a new one would."""
         for child in self.constraints:
             answer = child.satisfied_by_bucket(bucket)
             if not answer:
@@ -139,8 +141,8 @@ class And(_Composite):
         return min((space for space in spaces if space >= 0), default=-1)
 
     def do_decrement(self, node: Node) -> bool:
-        """Take what all children need; False when that is not there. Nothing is taken then, unless children of somebody
-        else's have taken theirs first."""
+        """Take what all children need; False when that is not there. Nothing is taken then, unless
+        children of somebody else's have taken theirs first."""
         parts = self._parts()
         if isinstance(parts.expr.fit(view_of(node)), Reject) or toll_room(parts.tolls) < 1:
             return False
@@ -159,7 +161,8 @@ class And(_Composite):
         return bucket_weights
 
     def to_dict(self) -> dict[str, Any]:
-        """The children merged into one dict; `{"and": [...]}` where that would not read back, or there are none."""
+        """The children merged into one dict; `{"and": [...]}` where that would not read back, or
+        there are none."""
         merged: list[dict[str, Any]] = []
         for child in self.constraints:
             d = child.to_dict()
@@ -201,7 +204,8 @@ class _Choice(_Composite):
         expr = self.lower()
         fit = None if expr is None else expr.fit(view_of(node))
         if isinstance(fit, Fit):
-            # the engine's choice, which the node being closed by an iteration before does not change
+            # the engine's choice, which the node being closed by an iteration before does not
+            # change
             take(node, fit, 1)
             return True
         chosen = self._chosen(node)
@@ -232,7 +236,8 @@ class Or(_Choice):
         return _none_of(refusals, self, node)
 
     def weight_buckets(self, bucket_weights: BucketWeights) -> BucketWeights:
-        """A hundred more for each place in the order of preference; 0 for a bucket that satisfies no child."""
+        """A hundred more for each place in the order of preference; 0 for a bucket that satisfies
+        no child."""
         count = len(self.constraints)
 
         def weigh(bucket: NodeBucket, weight: float) -> float:
@@ -280,7 +285,8 @@ class XOr(_Choice):
         return SatisfiedResult(reject.code, self, node, lambda: [sentence(reject, node)])
 
     def do_decrement(self, node: Node) -> bool:
-        """Take what the one satisfied child needs; False without one, AmbiguousChoice (an AssertionError) with several."""
+        """Take what the one satisfied child needs; False without one, AmbiguousChoice (an
+        AssertionError) with several."""
         found = self._all_satisfied(node)
         if len(found) > 1:
             raise AmbiguousChoice(f"{subject(node)} satisfies both {found[0]} and {found[1]}")
@@ -323,7 +329,8 @@ class Not(BaseNodeConstraint):
 
 
 def _of_new_node(child: NodeConstraint, bucket: NodeBucket) -> SatisfiedResult:
-    """What a bucket is to an alternative: which one counts is decided by all that it asks of a new node at once."""
+    """What a bucket is to an alternative: which one counts is decided by all that it asks of a new
+    node at once."""
     if isinstance(child, And):
         return child._satisfied_by_new_node(bucket)
     return child.satisfied_by_bucket(bucket)

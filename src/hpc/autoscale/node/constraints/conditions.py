@@ -1,8 +1,9 @@
 """Constraints on one node: what it has, what it is, whether it is in use or has just failed.
 
-On resources: an amount that is used up, a value that must be there, a resource by another name; they look at
-`node.available`. On properties: they use up nothing. Made by the parser from `{"ncpus": 2}`, `{"owner": ["a", "b"]}`,
-`{"node.vm_size": [...]}`, `{"exclusive": true}` and the like, or by integrations.
+On resources: an amount that is used up, a value that must be there, a resource by another name;
+they look at `node.available`. On properties: they use up nothing. Made by the parser from
+`{"ncpus": 2}`, `{"owner": ["a", "b"]}`, `{"node.vm_size": [...]}`, `{"exclusive": true}` and the
+like, or by integrations.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ from hpc.autoscale.util import random_uuid
 
 
 def size_class(text: str) -> type[Size] | None:
-    """What a text in a constraint is a size of; None for one that is to be equal to something, as `memory::*` is."""
+    """What a text in a constraint is a size of; None for one that is to be equal to something, as
+    `memory::*` is."""
     first = text.partition("::")[2][:1]
     return ht.size_class(text) if first.isalnum() and first.isascii() else None
 
@@ -49,7 +51,8 @@ _MOST = 1e250
 
 
 def checked_amount(amount: Any) -> int | float | Size:
-    """The amount; InvalidAmount unless it is a size or a number that can be taken from something."""
+    """The amount; InvalidAmount unless it is a size or a number that can be taken from
+    something."""
     if not isinstance(amount, (int, float, Size)):
         raise InvalidAmount("a number or a size", amount)
     try:
@@ -64,8 +67,8 @@ def checked_amount(amount: Any) -> int | float | Size:
 class MinResourcePerNode(LoweredConstraint):
     """At least `value` of a resource, which is used up: `{"ncpus": 1}`, `{"mem": "memory::4g"}`.
 
-    A plain number asked of a sized resource counts in that resource's own unit. InvalidAmount (a ValueError) for a
-    value that is negative or no number.
+    A plain number asked of a sized resource counts in that resource's own unit. InvalidAmount (a
+    ValueError) for a value that is negative or no number.
     """
 
     def __init__(self, attr: str, value: int | float | Size) -> None:
@@ -79,7 +82,8 @@ class MinResourcePerNode(LoweredConstraint):
         return MinResource(self.attr, self.value)
 
     def minimum_space(self, node: Node) -> int:
-        """How often the amount is there; 0 for a node without the resource, 2**31 when nothing is asked."""
+        """How often the amount is there; 0 for a node without the resource, 2**31 when nothing is
+        asked."""
         return self._space(node)
 
     def do_decrement(self, node: Node) -> bool:
@@ -99,10 +103,12 @@ class MinResourcePerNode(LoweredConstraint):
 
 
 class NodeResourceConstraint(LoweredConstraint):
-    """A resource that is one of `values`, of which earlier ones are preferred: `{"owner": ["a", "b*"]}`.
+    """A resource that is one of `values`, of which earlier ones are preferred: `{"owner": ["a",
+    "b*"]}`.
 
-    Texts are matched with shell wildcards, everything else by equality; `case_insensitive` is for texts. Nothing is
-    used up. Without values it is never satisfied. ConstraintError for a keyword that is not known.
+    Texts are matched with shell wildcards, everything else by equality; `case_insensitive` is for
+    texts. Nothing is used up. Without values it is never satisfied. ConstraintError for a keyword
+    that is not known.
     """
 
     weight = 100
@@ -138,7 +144,8 @@ class NodeResourceConstraint(LoweredConstraint):
 
 
 def _reads_as_equality(value: Any) -> bool:
-    """Whether the parser takes a bare value as one to be equal to; a bare number or size is an amount."""
+    """Whether the parser takes a bare value as one to be equal to; a bare number or size is an
+    amount."""
     if isinstance(value, str):
         return size_class(value) is None
     return value is None or isinstance(value, bool)
@@ -189,10 +196,12 @@ _IN_USE = Reject("ExclusiveRequirementFailed")
 
 
 class NodePropertyConstraint(LoweredConstraint):
-    """A node property that is one of `values`, of which earlier ones are preferred: `{"node.vm_size": ["a", "b*"]}`.
+    """A node property that is one of `values`, of which earlier ones are preferred:
+    `{"node.vm_size": ["a", "b*"]}`.
 
-    Texts are matched with shell wildcards, everything else by equality. A list as the only value stands for its
-    members. UndefinedNodeProperty (a ValueError) unless the property is in QUERYABLE_PROPERTIES.
+    Texts are matched with shell wildcards, everything else by equality. A list as the only value
+    stands for its members. UndefinedNodeProperty (a ValueError) unless the property is in
+    QUERYABLE_PROPERTIES.
     """
 
     def __init__(self, attr: str, *values: Any) -> None:
@@ -261,10 +270,10 @@ class InAPlacementGroup(LoweredConstraint):
 class ExclusiveNode(LoweredConstraint):
     """A node that nothing else is placed on, before or after: `{"exclusive": true}`.
 
-    All iterations that one allocation puts on the node share it; afterwards it is closed. `job_exclusive` false
-    (`{"exclusive-task": true}`) is satisfied, when asked by itself, by a node that works for the same `assignment_id`
-    too; the engine looks for vacant nodes in either case, since one that was used is closed. `is_exclusive` false asks
-    for nothing.
+    All iterations that one allocation puts on the node share it; afterwards it is closed.
+    `job_exclusive` false (`{"exclusive-task": true}`) is satisfied, when asked by itself, by a node
+    that works for the same `assignment_id` too; the engine looks for vacant nodes in either case,
+    since one that was used is closed. `is_exclusive` false asks for nothing.
     """
 
     def __init__(
@@ -375,8 +384,9 @@ class Never(LoweredConstraint):
 
 
 class CapacityFailureBackoffConstraint(LoweredConstraint):
-    """New nodes only from buckets without a capacity failure in the last `backoff` seconds: `{"capacity-failure-backoff":
-    300}`. Nodes that run are not concerned, those that are deallocated are."""
+    """New nodes only from buckets without a capacity failure in the last `backoff` seconds:
+    `{"capacity-failure-backoff": 300}`. Nodes that run are not concerned, those that are
+    deallocated are."""
 
     def __init__(self, backoff: float) -> None:
         self.backoff = checked_amount(backoff)

@@ -1,9 +1,11 @@
-"""Constraints of integrations that say what they read: asked once for all nodes that are alike in that.
+"""Constraints of integrations that say what they read: asked once for all nodes that are alike in
+that.
 
-A class with `reads` (see `NodeConstraint.reads`) keeps its published methods. `declared` makes an expression of the engine
-of it: the methods are called on a stand-in that has what is declared and nothing else, and what they say, and take, is
-remembered by what they were shown. A class that turns out to look further, or to do what no expression can say, is not
-believed from then on, and is opaque like any other. Called by `nodemanager.probing` for each distinct demand.
+A class with `reads` (see `NodeConstraint.reads`) keeps its published methods. `declared` makes an
+expression of the engine of it: the methods are called on a stand-in that has what is declared and
+nothing else, and what they say, and take, is remembered by what they were shown. A class that turns
+out to look further, or to do what no expression can say, is not believed from then on, and is
+opaque like any other. Called by `nodemanager.probing` for each distinct demand.
 """
 
 from __future__ import annotations
@@ -38,15 +40,16 @@ _known: dict[tuple[object, ...], DeclaredExpr] = {}
 
 
 class Strayed(AutoscaleError):
-    """A constraint looked at, or did, what it had not declared. Raised into its methods, and to whoever asks its expression:
-    its class is not believed from then on, and the demand must be decided without the expression.
+    """A constraint looked at, or did, what it had not declared. Raised into its methods, and to
+    whoever asks its expression: its class is not believed from then on, and the demand must be
+    decided without the expression.
     """
 
 
 def declared(constraint: NodeConstraint, deferred: Collection[str] = ()) -> DeclaredExpr | None:
-    """The constraint as an expression; None when its class declares nothing, declares what differs from node to node
-    (`deferred` resources do), is told whose job it belongs to, is made of others, holds what may change unseen, such as a
-    pool, or is no longer believed.
+    """The constraint as an expression; None when its class declares nothing, declares what differs
+    from node to node (`deferred` resources do), is told whose job it belongs to, is made of others,
+    holds what may change unseen, such as a pool, or is no longer believed.
     """
     reads = constraint.reads
     if reads is None or type(constraint) in _disbelieved or hasattr(constraint, "assignment_id"):
@@ -90,8 +93,8 @@ def _attributes(constraint: NodeConstraint) -> dict[str, Any]:
 
 
 def is_plain(value: object) -> bool:
-    """Whether a value, with all that is in it, is told from others by `freeze`. What an object of any other class holds could
-    change without being seen."""
+    """Whether a value, with all that is in it, is told from others by `freeze`. What an object of
+    any other class holds could change without being seen."""
     if isinstance(value, Mapping):
         return all(is_plain(each) for each in value.values())
     if isinstance(value, (list, tuple, set, frozenset)):
@@ -100,8 +103,9 @@ def is_plain(value: object) -> bool:
 
 
 class DeclaredExpr(Expr):
-    """What a declared constraint says, as an expression. `takes`: whether it may use something up. `ranks`: whether it has
-    its own say about buckets, which then must be asked by the published methods."""
+    """What a declared constraint says, as an expression. `takes`: whether it may use something up.
+    `ranks`: whether it has its own say about buckets, which then must be asked by the published
+    methods."""
 
     __slots__ = (
         "_answers",
@@ -164,7 +168,8 @@ class DeclaredExpr(Expr):
         )
 
     def _ask(self, shown: _Shown) -> Fit | Reject:
-        """The answer of the methods, asked as `Node.decrement` would. Strayed when that is no answer to remember."""
+        """The answer of the methods, asked as `Node.decrement` would. Strayed when that is no
+        answer to remember."""
         glimpse = Glimpse(shown)
         constraint, node = self.constraint, cast("Node", glimpse)
         with results.muted():
@@ -233,8 +238,8 @@ class DeclaredExpr(Expr):
 
 
 class _Shown:
-    """What a constraint is shown of a node: resources (sizes in bytes, MISSING ones too) with their units, properties, and
-    whether the node was closed while it took its part."""
+    """What a constraint is shown of a node: resources (sizes in bytes, MISSING ones too) with their
+    units, properties, and whether the node was closed while it took its part."""
 
     __slots__ = ("closed", "free", "key", "props", "units")
 
@@ -288,7 +293,8 @@ class _Step:
 
 
 class Glimpse:
-    """A stand-in for a node that has what a constraint declares and nothing else. What is written to it is kept here."""
+    """A stand-in for a node that has what a constraint declares and nothing else. What is written
+    to it is kept here."""
 
     def __init__(self, shown: _Shown) -> None:
         fields = {"_shown": shown, "_strayed": None, "_closed": shown.closed}

@@ -1,11 +1,13 @@
 """From JSON to constraints.
 
-The rules, in the order in which they are tried, are in `_constraint`; the names with a meaning of their own are in
-`KEYWORDS`, to which `composites` adds those that hold other constraints. Whatever is given, the outcome is a constraint
-or a `ConstraintError` that says where in the expression the trouble is (what a custom parser raises is left alone).
+The rules, in the order in which they are tried, are in `_constraint`; the names with a meaning of
+their own are in `KEYWORDS`, to which `composites` adds those that hold other constraints. Whatever
+is given, the outcome is a constraint or a `ConstraintError` that says where in the expression the
+trouble is (what a custom parser raises is left alone).
 
-`compile_expressions` is a short way to the engine for what most jobs say. It is asked about each distinct job, remembers
-what each `{name: value}` means, and leaves to the parser whatever is not of that kind, mistakes included.
+`compile_expressions` is a short way to the engine for what most jobs say. It is asked about each
+distinct job, remembers what each `{name: value}` means, and leaves to the parser whatever is not of
+that kind, mistakes included.
 """
 
 from __future__ import annotations
@@ -44,7 +46,8 @@ from hpc.autoscale.packing.compound import AllOf, AnyOf
 from hpc.autoscale.packing.expr import Expr, MinResource, ResourceIs
 
 MAX_DEPTH = 50
-"""How many constraints may stand in one another. Nobody writes more; a generated expression gets a clear error."""
+"""How many constraints may stand in one another. Nobody writes more; a generated expression gets a
+clear error."""
 
 _JSON = frozenset((dict, list, str, int, float, bool, type(None)))
 
@@ -78,15 +81,16 @@ class Reading(NamedTuple):
 
 
 class Keyword(NamedTuple):
-    """A name with a meaning of its own. `read` makes a constraint of (name, value, where it stands); `meaning` is for the
-    table in the README, and names the value first."""
+    """A name with a meaning of its own. `read` makes a constraint of (name, value, where it
+    stands); `meaning` is for the table in the README, and names the value first."""
 
     read: Callable[[str, Any, Reading], NodeConstraint]
     meaning: str
 
 
 def register_parser(custom_attribute: str, parser: Parser) -> None:
-    """From now on, in the whole process, `{custom_attribute: value}` is what `parser({custom_attribute: value})` returns.
+    """From now on, in the whole process, `{custom_attribute: value}` is what
+    `parser({custom_attribute: value})` returns.
 
     Goes before every other meaning the name may have.
     """
@@ -98,9 +102,10 @@ def get_constraints(
 ) -> list[NodeConstraint]:
     """The constraints that an expression, or each of a list of expressions, stands for.
 
-    A mapping with several keys becomes one `And`, an empty one nothing; a constraint stays what it is.
-    `case_insensitive`: texts that resources are compared with match in any case. ConstraintError where something cannot
-    be understood; an AssertionError too when `exprs` is not a list.
+    A mapping with several keys becomes one `And`, an empty one nothing; a constraint stays what it
+    is. `case_insensitive`: texts that resources are compared with match in any case.
+    ConstraintError where something cannot be understood; an AssertionError too when `exprs` is not
+    a list.
     """
     if not isinstance(exprs, (list, tuple)):
         if not isinstance(exprs, Mapping):
@@ -114,7 +119,8 @@ def get_constraints(
 
 
 def get_constraint(expr: Any, case_insensitive: bool = False) -> NodeConstraint:
-    """The one constraint that an expression stands for; as `get_constraints`, and AssertionError when it is empty."""
+    """The one constraint that an expression stands for; as `get_constraints`, and AssertionError
+    when it is empty."""
     return Reading(case_insensitive=case_insensitive).one(expr)
 
 
@@ -297,8 +303,8 @@ _known_alternatives: dict[Any, Expr] = {}
 
 
 def compile_expressions(constraints: list[Any], source: Source) -> Compiled | None:
-    """What a list of constraints comes to that are dicts of scalars, lists of texts, and `or` of such dicts; None for any
-    other list. `source` is the same to keep."""
+    """What a list of constraints comes to that are dicts of scalars, lists of texts, and `or` of
+    such dicts; None for any other list. `source` is the same to keep."""
     exprs: list[Expr] = []
     if not layers.is_on("quick"):
         return None

@@ -1,7 +1,7 @@
 """Values that all nodes share: licences, limits of a queue, settings of a server.
 
-A pool is one mutable object held by every constraint that draws on it. What is asked of pools is in `shared`; made by
-integrations.
+A pool is one mutable object held by every constraint that draws on it. What is asked of pools is in
+`shared`; made by integrations.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from hpc.autoscale.packing.amounts import Quantity, left
 class SharedResource(ABC):
     """A value that all nodes share. `source` says where it is from, as in a queue's name.
 
-    Ordered by `current_value`, against another shared resource or a plain value. Equal to another one of the same name
-    and value, and to its plain value. Mutable, so it cannot be hashed.
+    Ordered by `current_value`, against another shared resource or a plain value. Equal to another
+    one of the same name and value, and to its plain value. Mutable, so it cannot be hashed.
     """
 
     def __init__(self, resource_name: str, source: str, current_value: Any) -> None:
@@ -74,14 +74,16 @@ class SharedConsumableResource(SharedResource):
 
     @property
     def remaining(self) -> Quantity:
-        """What is left, a size in bytes; a value that is no number counts as nothing that could be taken."""
+        """What is left, a size in bytes; a value that is no number counts as nothing that could be
+        taken."""
         current = self.current_value
         if isinstance(current, Size):
             return current.bytes
         return current if isinstance(current, (int, float)) else 0
 
     def quantity(self, amount: int | float | Size) -> Quantity:
-        """The amount as `remaining` counts; a plain number asked of a size is in that size's own unit."""
+        """The amount as `remaining` counts; a plain number asked of a size is in that size's own
+        unit."""
         if isinstance(amount, Size):
             return amount.bytes
         current = self.current_value
@@ -104,7 +106,8 @@ class SharedNonConsumableResource(SharedResource):
 
 
 def saved_pools(holder: object) -> list[tuple[SharedResource, Any]]:
-    """The pools among the attributes of an object, also in lists and dicts there, each with what is in it now."""
+    """The pools among the attributes of an object, also in lists and dicts there, each with what is
+    in it now."""
     attributes = getattr(holder, "__dict__", {})
     return [(pool, pool.current_value) for pool in _pools_in(attributes.values())]
 

@@ -1,7 +1,8 @@
 """Constraints on what all nodes share, such as licences and the limits of a queue.
 
-Whether a pool has enough does not depend on a node, so these constraints are tolls to the engine (see `compiled`). Made
-by integrations; the JSON form tells what was meant, and reading it makes pools of its own.
+Whether a pool has enough does not depend on a node, so these constraints are tolls to the engine
+(see `compiled`). Made by integrations; the JSON form tells what was meant, and reading it makes
+pools of its own.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from hpc.autoscale.results import SatisfiedResult
 class SharedConstraint(BaseNodeConstraint):
     """Base of the constraints on shared resources: whatever the node is, the answer is the same.
 
-    A subclass says so by `reject` and `pools_and_amount`. One that has the published methods instead is asked by these.
+    A subclass says so by `reject` and `pools_and_amount`. One that has the published methods
+    instead is asked by these.
     """
 
     def reject(self) -> Reject | None:
@@ -39,7 +41,8 @@ class SharedConstraint(BaseNodeConstraint):
         return None
 
     def pools_and_amount(self) -> tuple[Sequence[SharedConsumableResource], int | float | Size]:
-        """The pools, none unless a subclass has some; and what the next iteration takes from each of them."""
+        """The pools, none unless a subclass has some; and what the next iteration takes from each
+        of them."""
         return (), 0
 
     @property
@@ -48,7 +51,8 @@ class SharedConstraint(BaseNodeConstraint):
         return False
 
     def cap(self, times: int) -> int:
-        """How many of `times` iterations are possible; see `toll_room` for several constraints at once."""
+        """How many of `times` iterations are possible; see `toll_room` for several constraints at
+        once."""
         return min(times, toll_room([self]))
 
     def refusal(self, times: int = 1) -> str:
@@ -92,10 +96,12 @@ class SharedConstraint(BaseNodeConstraint):
 
 
 class SharedConsumableConstraint(SharedConstraint):
-    """Each iteration takes `amount` from every one of several pools, or from none when one of them has less.
+    """Each iteration takes `amount` from every one of several pools, or from none when one of them
+    has less.
 
-    With `decrement_once` only the first iteration pays, however many nodes the rest is spread over. A plain number
-    asked of a pool that holds a size is in that size's own unit. InvalidAmount for a negative amount.
+    With `decrement_once` only the first iteration pays, however many nodes the rest is spread over.
+    A plain number asked of a pool that holds a size is in that size's own unit. InvalidAmount for a
+    negative amount.
     """
 
     JSON_NAME = "shared-consumable-constraint"
@@ -128,7 +134,8 @@ class SharedConsumableConstraint(SharedConstraint):
         return None
 
     def pools_and_amount(self) -> tuple[Sequence[SharedConsumableResource], int | float | Size]:
-        """The pools, none once it is paid for; and what the next iteration takes from each of them."""
+        """The pools, none once it is paid for; and what the next iteration takes from each of
+        them."""
         return () if self.decrement_once and self._paid else self.shared_resources, self.amount
 
     def minimum_space(self, node: Node) -> int:
@@ -157,8 +164,9 @@ class SharedConsumableConstraint(SharedConstraint):
 
     @staticmethod
     def from_dict(d: Mapping[str, Any]) -> SharedConsumableConstraint:
-        """From its JSON form, one pool for each source. `source` and `initial-value` are understood too; where a value
-        is given once it counts for every pool. ConstraintError when a key is missing, unknown or of the wrong kind.
+        """From its JSON form, one pool for each source. `source` and `initial-value` are understood
+        too; where a value is given once it counts for every pool. ConstraintError when a key is
+        missing, unknown or of the wrong kind.
         """
         body = _body(d, SharedConsumableConstraint.JSON_NAME, _CONSUMABLE_KEYS, _CONSUMABLE_ALIASES)
         with located(SharedConsumableConstraint.JSON_NAME):
@@ -179,7 +187,8 @@ class SharedConsumableConstraint(SharedConstraint):
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """The pools as they are now, and what is asked of them; one value of a kind where all pools have the same."""
+        """The pools as they are now, and what is asked of them; one value of a kind where all pools
+        have the same."""
         pools = self.shared_resources
         body: dict[str, Any] = {
             "resource-name": _one_or_all([p.resource_name for p in pools]),
@@ -220,7 +229,8 @@ class SharedNonConsumableConstraint(SharedConstraint):
 
     @staticmethod
     def from_dict(d: Mapping[str, Any]) -> SharedNonConsumableConstraint:
-        """From its JSON form; `target` is understood for `requested`. ConstraintError when a key is missing or unknown."""
+        """From its JSON form; `target` is understood for `requested`. ConstraintError when a key is
+        missing or unknown."""
         name = SharedNonConsumableConstraint.JSON_NAME
         body = _body(d, name, _NON_CONSUMABLE_KEYS, _NON_CONSUMABLE_ALIASES)
         resource = SharedNonConsumableResource(
@@ -250,7 +260,8 @@ def _one_or_all(values: list[Any]) -> Any:
 
 
 def toll_room(tolls: Iterable[SharedConstraint]) -> int:
-    """How many more iterations are possible when each pays all of these; UNBOUNDED when no pool limits it."""
+    """How many more iterations are possible when each pays all of these; UNBOUNDED when no pool
+    limits it."""
     first: dict[int, Quantity] = {}
     every: dict[int, Quantity] = {}
     pools: dict[int, SharedConsumableResource] = {}
@@ -274,7 +285,8 @@ def toll_room(tolls: Iterable[SharedConstraint]) -> int:
 def shared_constraints(constraints: Iterable[NodeConstraint]) -> list[SharedConstraint]:
     """Every constraint on a shared resource among these and their children, at any depth.
 
-    What a tentative allocation takes from pools is undone by `saved` before it and `restore` after it.
+    What a tentative allocation takes from pools is undone by `saved` before it and `restore` after
+    it.
     """
     found: list[SharedConstraint] = []
     waiting = list(constraints)[::-1]

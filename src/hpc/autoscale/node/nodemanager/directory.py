@@ -1,4 +1,5 @@
-"""Where nodes are, by what tells them apart: jobs that are meant for one host need not be held against all of them.
+"""Where nodes are, by what tells them apart: jobs that are meant for one host need not be held
+against all of them.
 
 Asked by `probing`, kept by `engine`.
 """
@@ -20,7 +21,8 @@ _KEPT = frozenset(
 
 
 class Pin(NamedTuple):
-    """What tells a node apart, a property or a resource, must be one of some texts; `expr` says so."""
+    """What tells a node apart, a property or a resource, must be one of some texts; `expr` says
+    so."""
 
     one_of: OneOf
     expr: Expr
@@ -59,8 +61,8 @@ class _Index:
         self.texts[position] = text
 
     def positions(self, one_of: OneOf) -> Sequence[int]:
-        """The positions that have one of some texts, in order. Cost: that of those, and of the texts that begin as a pattern
-        does."""
+        """The positions that have one of some texts, in order. Cost: that of those, and of the
+        texts that begin as a pattern does."""
         found: set[int] = set()
         for text in one_of.texts:
             pattern = text_pattern(text)
@@ -78,8 +80,8 @@ class _Index:
 
 
 class Directory:
-    """The nodes of one bucket by each key that was asked for. Cost: each node once for a key, and once more when it was
-    written to."""
+    """The nodes of one bucket by each key that was asked for. Cost: each node once for a key, and
+    once more when it was written to."""
 
     def __init__(self, bucket: NodeBucket) -> None:
         self._bucket = bucket
