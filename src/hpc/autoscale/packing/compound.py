@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import lru_cache
 
 from hpc.autoscale.packing.amounts import Quantity, Shown, how_many
 from hpc.autoscale.packing.expr import (
@@ -23,7 +22,7 @@ from hpc.autoscale.packing.expr import (
     View,
 )
 from hpc.autoscale.packing.reject import Reject
-from hpc.autoscale.packing.shape import IDENTITY, NodeShape
+from hpc.autoscale.packing.shape import NodeShape
 
 
 def any_reads(parts: Sequence[Expr], names: Collection[str]) -> bool:
@@ -72,7 +71,7 @@ class _Composite(Expr):
 class AllOf(_Composite):
     """Every child, at once: the minimum of counts and the sum of takes."""
 
-    __slots__ = ("_amounts", "_parts")
+    __slots__ = ("_amounts", "_parts", "_texts")
     word = "and"
     is_condition = False
 
@@ -81,6 +80,7 @@ class AllOf(_Composite):
         self.children = self.parts = children = tuple(children)
         self._hash = hash(children)
         self._parts: tuple[Expr, ...] | None = None
+        self._texts: dict[str | None, Sequence[str]] | None = None
         amounts = {}
         for child in children:
             if child.__class__ is not MinResource or not child.whole:
@@ -153,6 +153,13 @@ class AllOf(_Composite):
             used.update(names)
         return False
 
+    def spelt_out(self) -> Mapping[str | None, Sequence[str]]:
+        if self._texts is None:
+            self._texts = {}
+            for child in self.children:
+                self._texts.update(child.spelt_out())
+        return self._texts
+
     def minima_of(self, properties: Mapping[str, object]) -> tuple[Minimum, ...] | None:
         if self._amounts:
             return self.minima
@@ -210,7 +217,7 @@ class AnyOf(_Composite):
     def _sort(self) -> Mapping[object, Sequence[tuple[int, Expr]]]:
         """The alternatives, with their numbers, by the texts of the first property that the first
         of them spells out; those that spell out none are with all."""
-        texts = [_spelt_out(child) for child in self.children]
+        texts = [child.spelt_out() for child in self.children]
         self._key = key = next(iter(texts[0]), None) if texts else None
         found: dict[object, list[tuple[int, Expr]]] = {}
         for each in texts:
@@ -251,20 +258,6 @@ class AnyOf(_Composite):
 
     def modes(self, view: View) -> Sequence[Mode]:
         return [mode for child in self.children for mode in child.modes(view)]
-
-
-@lru_cache(maxsize=10_000)
-def _spelt_out(expr: Expr) -> dict[str | None, tuple[str, ...]]:
-    """The texts of each property of which an expression spells out what it must be; properties that
-    differ from node to node are left out."""
-    found: dict[str | None, tuple[str, ...]] = {}
-    for each in expr.conditions():
-        one_of = each.one_of
-        if one_of is None or one_of.wild or one_of.name[:5] != "node.":
-            continue
-        if one_of.name[5:] not in IDENTITY:
-            found[one_of.name[5:]] = one_of.texts
-    return found
 
 
 def _least(one: Sequence[Minimum], other: Sequence[Minimum]) -> tuple[Minimum, ...]:

@@ -215,6 +215,14 @@ class Expr:
         """`minima` on nodes that have these properties; None where no such node can ever fit."""
         return self.minima
 
+    def spelt_out(self) -> Mapping[str | None, Sequence[str]]:
+        """The texts of each property of which it spells out what it must be; properties that differ
+        from node to node are left out."""
+        found = self.one_of
+        if found is None or found.wild or found.name[:5] != "node." or found.name[5:] in IDENTITY:
+            return {}
+        return {found.name[5:]: found.texts}
+
     def whole_amounts(self) -> tuple[tuple[str, int, bool], ...] | None:
         """What it takes, as `minima`, where it asks for whole numbers of some resources and for
         nothing else; None for any other."""
