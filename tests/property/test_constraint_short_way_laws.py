@@ -58,5 +58,5 @@ def test_the_short_way_comes_to_the_same(source):
         long = None
     if short is not None:
         assert long is not None
-        assert (short.expr, short.opaque, short.tolls) == (long.expr, long.opaque, long.tolls)
+        assert (short.expr, short.opaque, short.pooled) == (long.expr, long.opaque, long.pooled)
         assert [str(c) for c in short.constraints] == [str(c) for c in long.constraints]

@@ -212,7 +212,7 @@ class AnyOf(_Composite):
             fit = child.fit(view)
             if isinstance(fit, Fit):
                 return fit if rank == fit.rank else Fit(fit.count, fit.take, fit.closes, rank)
-        return Reject("CompoundFailure", len(self.children), _Said(self.children, view))
+        return Reject("CompoundFailure", len(self.children), _Refusals(self.children, view))
 
     def _sort(self) -> Mapping[object, Sequence[tuple[int, Expr]]]:
         """The alternatives, with their numbers, by the texts of the first property that the first
@@ -291,7 +291,9 @@ class ExactlyOne(_Composite):
             if found is not None:
                 return Reject("XORFailed", which, child)
             found, which = fit, child
-        return found or Reject("CompoundFailure", len(self.children), _Said(self.children, view))
+        return found or Reject(
+            "CompoundFailure", len(self.children), _Refusals(self.children, view)
+        )
 
     def most_modes(self) -> int:
         return self._modes_of_all(sum)
@@ -328,7 +330,7 @@ class Negation(_Composite):
         return f"not {self.children[0]}"
 
 
-class _Said:
+class _Refusals:
     """Refusals of several alternatives as one text, made when it is printed. What was seen of a
     node that may change since is asked at once."""
 
@@ -357,7 +359,7 @@ class _Said:
         return str(self)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Said) and self.rejects == other.rejects
+        return isinstance(other, _Refusals) and self.rejects == other.rejects
 
     def __hash__(self) -> int:
         return hash(len(self._children))

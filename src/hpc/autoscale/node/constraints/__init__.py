@@ -38,7 +38,7 @@ from hpc.autoscale.node.constraints.conditions import (
 )
 from hpc.autoscale.node.constraints.conditions import NotAllocated as NotAllocated
 from hpc.autoscale.node.constraints.conditions import ReadOnlyAlias as ReadOnlyAlias
-from hpc.autoscale.node.constraints.declared import Strayed as Strayed
+from hpc.autoscale.node.constraints.declared import NotAsDeclared as NotAsDeclared
 from hpc.autoscale.node.constraints.declared import is_plain as is_plain
 from hpc.autoscale.node.constraints.lowered import LoweredConstraint as LoweredConstraint
 from hpc.autoscale.node.constraints.parse import compile_expressions as compile_expressions
@@ -62,5 +62,5 @@ from hpc.autoscale.node.constraints.shared import (
 from hpc.autoscale.node.constraints.shared import (
     SharedNonConsumableConstraint as SharedNonConsumableConstraint,
 )
+from hpc.autoscale.node.constraints.shared import pool_room as pool_room
 from hpc.autoscale.node.constraints.shared import shared_constraints as shared_constraints
-from hpc.autoscale.node.constraints.shared import toll_room as toll_room

@@ -22,7 +22,7 @@ from hpc.autoscale.packing.expr import Expr
 from hpc.autoscale.results import SatisfiedResult
 
 if TYPE_CHECKING:
-    from hpc.autoscale.node.constraints.compiled import Draft
+    from hpc.autoscale.node.constraints.compiled import Sorting
 
 ConstraintDict = NewType("ConstraintDict", dict[Any, Any])
 BucketWeights = list[tuple[NodeBucket, float]]
@@ -120,13 +120,13 @@ class NodeConstraint(ABC):
         per distinct job."""
         return None
 
-    def join(self, draft: Draft) -> None:
+    def join(self, sorting: Sorting) -> None:
         """Take part in what is being compiled from several constraints that must all hold."""
         expr = self.lower()
         if expr is None:
-            draft.opaque.append(self)
+            sorting.opaque.append(self)
         else:
-            draft.exprs.append(expr)
+            sorting.exprs.append(expr)
 
     def __eq__(self, other: object) -> bool:
         to_dict = getattr(other, "to_dict", None)

@@ -18,7 +18,7 @@ from hpc.autoscale.node.constraints.base import (
     MalformedConstraint,
     NodeConstraint,
 )
-from hpc.autoscale.node.constraints.compiled import Compiled, Draft, conjunction
+from hpc.autoscale.node.constraints.compiled import Compiled, Sorting, conjunction
 from hpc.autoscale.node.constraints.conditions import is_alias
 from hpc.autoscale.node.constraints.lowered import (
     bucket_view,
@@ -29,7 +29,7 @@ from hpc.autoscale.node.constraints.lowered import (
     view_of,
 )
 from hpc.autoscale.node.constraints.parse import KEYWORDS, Keyword, Reading, read_children
-from hpc.autoscale.node.constraints.shared import toll_room
+from hpc.autoscale.node.constraints.shared import pool_room
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.packing.compound import AllOf, AnyOf, ExactlyOne, Negation
 from hpc.autoscale.packing.expr import Expr, Fit, View
@@ -79,10 +79,10 @@ class And(_Composite):
         exprs = self._lowered()
         return None if exprs is None else AllOf(exprs)
 
-    def join(self, draft: Draft) -> None:
-        """The children, as if they stood in the list themselves."""
+    def join(self, sorting: Sorting) -> None:
+        """Let each child take part, as if it stood in the list itself."""
         for child in self.constraints:
-            child.join(draft)
+            child.join(sorting)
 
     def _parts(self) -> Compiled:
         return conjunction(self.constraints)
@@ -115,7 +115,7 @@ class And(_Composite):
             reject = parts.expr.fit(view)
             if isinstance(reject, Reject):
                 return self._not_together(reject.code, lambda: sentence(reject, node), node)
-            if toll_room(parts.tolls) < 1:
+            if pool_room(parts.pooled) < 1:
                 code = "SharedLimitReached"
                 return self._not_together(code, lambda: f"{code}: {subject(node)}", node)
         return SatisfiedResult("success", self, node)
@@ -132,7 +132,7 @@ class And(_Composite):
         fit = parts.expr.fit(view_of(node))
         if isinstance(fit, Reject):
             return 0
-        spaces = [published_space(count) for count in (fit.count, toll_room(parts.tolls))]
+        spaces = [published_space(count) for count in (fit.count, pool_room(parts.pooled))]
         spaces += [child.minimum_space(node) for child in parts.opaque]
         return min((space for space in spaces if space >= 0), default=-1)
 
@@ -140,7 +140,7 @@ class And(_Composite):
         """Take what all children need; False when that is not there. Nothing is taken then, unless
         children of somebody else's have taken theirs first."""
         parts = self._parts()
-        if isinstance(parts.expr.fit(view_of(node)), Reject) or toll_room(parts.tolls) < 1:
+        if isinstance(parts.expr.fit(view_of(node)), Reject) or pool_room(parts.pooled) < 1:
             return False
         if not all(child.do_decrement(node) for child in parts.opaque):
             return False
@@ -148,7 +148,7 @@ class And(_Composite):
         if isinstance(fit, Reject):
             return False
         take(node, fit, 1)
-        return all(toll.pay() for toll in parts.tolls)
+        return all(each.pay() for each in parts.pooled)
 
     def weight_buckets(self, bucket_weights: BucketWeights) -> BucketWeights:
         """Each child weighs what the one before it gave."""

@@ -76,7 +76,7 @@ class MinResourcePerNode(LoweredConstraint):
         self.value = checked_amount(value)
 
     def expression(self) -> Expr:
-        """The amount; a size is one in bytes."""
+        """That the amount is there; a size is an amount of bytes."""
         if isinstance(self.value, Size):
             return MinResource(self.attr, self.value.bytes, sized=True)
         return MinResource(self.attr, self.value)
@@ -125,7 +125,7 @@ class NodeResourceConstraint(LoweredConstraint):
         self.values = [v.lower() if case_insensitive and isinstance(v, str) else v for v in values]
 
     def expression(self) -> Expr:
-        """The values."""
+        """That the value is one of `values`."""
         return ResourceIs(self.attr, self.values, self.case_insensitive)
 
     def _score(self, fit: Fit) -> int:
@@ -215,14 +215,14 @@ class NodePropertyConstraint(LoweredConstraint):
         self.values = list(only) if isinstance(only, (list, tuple)) else list(values)
 
     def expression(self) -> Expr:
-        """The values."""
+        """That the value is one of `values`."""
         return exprs.PropertyIs(self.attr, self.values)
 
     def _score(self, fit: Fit) -> int:
         return len(self.values) - fit.rank
 
     def _refuse(self, node: Node, reject: Reject) -> SatisfiedResult:
-        """With a reason for each of the values."""
+        """The refusal, with a reason for each of the values."""
         name, found, _ = reject.facts
 
         def reasons() -> list[str]:
@@ -335,7 +335,7 @@ class NotAllocated(BaseNodeConstraint):
         return SatisfiedResult("AlreadyAllocated", self, node, reasons)
 
     def minimum_space(self, node: Node) -> int:
-        """0."""
+        """0: never."""
         return 0
 
     def do_decrement(self, node: Node) -> bool:
@@ -365,14 +365,14 @@ class Never(LoweredConstraint):
         return self._message
 
     def expression(self) -> Expr:
-        """Nothing fits."""
+        """That nothing fits."""
         return exprs.Never(self._message)
 
     def _refuse(self, node: Node, reject: Reject) -> SatisfiedResult:
         return SatisfiedResult("Never", self, node, [self._message])
 
     def do_decrement(self, node: Node) -> bool:
-        """False."""
+        """False: nothing can be taken."""
         return False
 
     def to_dict(self) -> dict[str, Any]:
@@ -392,11 +392,11 @@ class CapacityFailureBackoffConstraint(LoweredConstraint):
         self.backoff = checked_amount(backoff)
 
     def expression(self) -> Expr:
-        """The seconds."""
+        """That capacity did not fail for so many seconds."""
         return exprs.Rested(float(self.backoff))
 
     def satisfied_by_node(self, node: Node) -> SatisfiedResult:
-        """Always."""
+        """Success: nodes that exist are not concerned."""
         return SatisfiedResult("success", self, node)
 
     def satisfied_by_bucket(self, bucket: NodeBucket) -> SatisfiedResult:

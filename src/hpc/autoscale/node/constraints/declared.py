@@ -39,7 +39,7 @@ _disbelieved: set[type] = set()
 _known: dict[tuple[object, ...], DeclaredExpr] = {}
 
 
-class Strayed(AutoscaleError):
+class NotAsDeclared(AutoscaleError):
     """A constraint looked at, or did, what it had not declared. Raised into its methods, and to
     whoever asks its expression: its class is not believed from then on, and the demand must be
     decided without the expression.
@@ -147,13 +147,13 @@ class DeclaredExpr(Expr):
         return 0
 
     def fit(self, view: View) -> Fit | Reject:
-        """As any expression; Strayed where the constraint is not what it declares."""
+        """As any expression; NotAsDeclared where the constraint is not what it declares."""
         shown = self._shown(view)
         found = self._answers.get(shown.key)
         if found is None:
             try:
                 found = self._ask(shown)
-            except Strayed as error:
+            except NotAsDeclared as error:
                 self._disbelieve(str(error))
                 raise
             self._answers[shown.key] = found
@@ -168,7 +168,7 @@ class DeclaredExpr(Expr):
         )
 
     def _ask(self, shown: _Shown) -> Fit | Reject:
-        """The answer of the methods, asked as `Node.decrement` would. Strayed when that is no
+        """The answer of the methods, asked as `Node.decrement` would. NotAsDeclared when that is no
         answer to remember."""
         glimpse = Glimpse(shown)
         constraint, node = self.constraint, cast("Node", glimpse)
@@ -181,7 +181,7 @@ class DeclaredExpr(Expr):
         if not answer:
             return Reject("NodeRejected", *reasons)
         if space == 0:
-            raise Strayed("says that a node will do on which it then has no room")
+            raise NotAsDeclared("says that a node will do on which it then has no room")
         most = UNBOUNDED if space < 0 else space
         if not self.takes:
             return Fit(most)
@@ -192,16 +192,18 @@ class DeclaredExpr(Expr):
         """How often it takes the same again, up to a number, and what that is."""
         first = self._step(shown)
         if first is None:
-            raise Strayed("says that a node will do, and then takes nothing from it")
+            raise NotAsDeclared("says that a node will do, and then takes nothing from it")
         if not first.take:
             return most, first
         count, current, step = 0, shown, cast("_Step | None", first)
         while step is not None and count < most:
             if not step.takes_like(first):
-                raise Strayed("takes another amount the next time")
+                raise NotAsDeclared("takes another amount the next time")
             count += 1
             if count > _MOST_STEPS:
-                raise Strayed(f"takes so little that it would fit more than {_MOST_STEPS} times")
+                raise NotAsDeclared(
+                    f"takes so little that it would fit more than {_MOST_STEPS} times"
+                )
             current = step.after
             step = self._step(current)
         return count, first
@@ -220,7 +222,7 @@ class DeclaredExpr(Expr):
 
     def _check_unchanged(self) -> None:
         if freeze(_attributes(self.constraint)) != self.parts[2]:
-            raise Strayed("changes itself when it is asked")
+            raise NotAsDeclared("changes itself when it is asked")
 
     def _disbelieve(self, why: str) -> None:
         cls = type(self.constraint)
@@ -297,29 +299,30 @@ class Glimpse:
     to it is kept here."""
 
     def __init__(self, shown: _Shown) -> None:
-        fields = {"_shown": shown, "_strayed": None, "_closed": shown.closed}
-        self.__dict__.update(fields, available=_Available(shown, self.stray))
+        fields = {"_shown": shown, "_overstepped": None, "_closed": shown.closed}
+        self.__dict__.update(fields, available=_Available(shown, self.overstep))
 
-    def stray(self, what: str) -> NoReturn:
+    def overstep(self, what: str) -> NoReturn:
         """The constraint went too far. Noted, in case that it catches what is raised."""
-        self.__dict__["_strayed"] = what
-        raise Strayed(what)
+        self.__dict__["_overstepped"] = what
+        raise NotAsDeclared(what)
 
     def check(self, untouched: bool) -> None:
-        """Strayed when it went too far, or when something was written that should not have been."""
-        if self._strayed is not None:
-            raise Strayed(self._strayed)
+        """NotAsDeclared when it went too far, or when something was written that should not have
+        been."""
+        if self._overstepped is not None:
+            raise NotAsDeclared(self._overstepped)
         if untouched and (self._closed != self._shown.closed or self.available.written):
-            raise Strayed("changes a node that it is only asked about, or refuses")
+            raise NotAsDeclared("changes a node that it is only asked about, or refuses")
 
     def step(self) -> _Step:
-        """What was taken. Strayed where that is not a matter of amounts."""
+        """What was taken. NotAsDeclared where that is not a matter of amounts."""
         take: list[tuple[str, Quantity]] = []
         free = dict(self._shown.free)
         for name, value in self.available.written.items():
             before, after = free[name], self._plain(name, value)
             if not _is_number(before) or not _is_number(after) or before < after:
-                raise Strayed(f"makes {value!r} of {name}")
+                raise NotAsDeclared(f"makes {value!r} of {name}")
             if before != after:
                 # as the engine will take it: what is left of floats is rounded
                 taken = left(before, after)
@@ -343,11 +346,11 @@ class Glimpse:
             return self._closed
         if name.startswith("__"):
             raise AttributeError(name)
-        return self.stray(f"reads node.{name} too")
+        return self.overstep(f"reads node.{name} too")
 
     def __setattr__(self, name: str, value: object) -> None:
         if name != "closed" or not isinstance(value, bool):
-            self.stray(f"writes node.{name}")
+            self.overstep(f"writes node.{name}")
         self.__dict__["_closed"] = value
 
     def __str__(self) -> str:
@@ -357,14 +360,14 @@ class Glimpse:
 class _Available(MutableMapping[str, Any]):
     """The declared resources of a stand-in."""
 
-    def __init__(self, shown: _Shown, stray: Any) -> None:
+    def __init__(self, shown: _Shown, overstep: Any) -> None:
         self._shown = shown
-        self._stray = stray
+        self._overstep = overstep
         self.written: dict[str, object] = {}
 
     def _check(self, name: object) -> None:
         if name not in self._shown.free:
-            self._stray(f"reads resources.{name} too")
+            self._overstep(f"reads resources.{name} too")
 
     def __getitem__(self, name: str) -> Any:
         self._check(name)
@@ -375,13 +378,13 @@ class _Available(MutableMapping[str, Any]):
         self.written[name] = value
 
     def __delitem__(self, name: str) -> None:
-        self._stray(f"removes resources.{name}")
+        self._overstep(f"removes resources.{name}")
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._stray("reads all resources"))
+        return iter(self._overstep("reads all resources"))
 
     def __len__(self) -> int:
-        return len(self._stray("counts resources"))
+        return len(self._overstep("counts resources"))
 
 
 def _is_number(value: object) -> Any:

@@ -63,7 +63,7 @@ class LoweredConstraint(BaseNodeConstraint):
         """The condition, and what it takes."""
 
     def lower(self) -> Expr | None:
-        """The same."""
+        """`expression`, for the engine."""
         return self.expression()
 
     def satisfied_by_node(self, node: Node) -> SatisfiedResult:

@@ -69,7 +69,7 @@ class SharedConsumableResource(SharedResource):
 
     @property
     def is_consumable(self) -> bool:
-        """True."""
+        """True: it is used up."""
         return True
 
     @property
@@ -101,7 +101,7 @@ class SharedNonConsumableResource(SharedResource):
 
     @property
     def is_consumable(self) -> bool:
-        """False."""
+        """False: nobody uses it up."""
         return False
 
 

@@ -1,6 +1,6 @@
 """Constraints on what all nodes share, such as licences and the limits of a queue.
 
-Whether a pool has enough does not depend on a node, so these constraints are tolls to the engine
+Whether a pool has enough does not depend on a node, so these constraints are kept apart
 (see `compiled`). Made by integrations; the JSON form tells what was meant, and reading it makes
 pools of its own.
 """
@@ -13,7 +13,7 @@ from typing import Any
 from hpc.autoscale.errors import ConstraintError, did_you_mean
 from hpc.autoscale.hpctypes import Size, SizeError
 from hpc.autoscale.node.constraints.base import BaseNodeConstraint, NodeConstraint, located
-from hpc.autoscale.node.constraints.compiled import Draft
+from hpc.autoscale.node.constraints.compiled import Sorting
 from hpc.autoscale.node.constraints.conditions import checked_amount, size_class
 from hpc.autoscale.node.constraints.lowered import published_space, subject
 from hpc.autoscale.node.constraints.pools import (
@@ -51,9 +51,9 @@ class SharedConstraint(BaseNodeConstraint):
         return False
 
     def cap(self, times: int) -> int:
-        """How many of `times` iterations are possible; see `toll_room` for several constraints at
+        """How many of `times` iterations are possible; see `pool_room` for several constraints at
         once."""
-        return min(times, toll_room([self]))
+        return min(times, pool_room([self]))
 
     def refusal(self, times: int = 1) -> str:
         """Why `times` iterations are too many, as a sentence."""
@@ -74,9 +74,9 @@ class SharedConstraint(BaseNodeConstraint):
         """Put back what `saved` gave, as if nothing had been taken since."""
         restore_pools(self, saved)
 
-    def join(self, draft: Draft) -> None:
-        """A toll: the same for all nodes."""
-        draft.tolls.append(self)
+    def join(self, sorting: Sorting) -> None:
+        """Take part as what is the same for all nodes."""
+        sorting.pooled.append(self)
 
     def satisfied_by_node(self, node: Node) -> SatisfiedResult:
         """Whether one more iteration is possible on any node."""
@@ -140,11 +140,11 @@ class SharedConsumableConstraint(SharedConstraint):
 
     def minimum_space(self, node: Node) -> int:
         """For how many more iterations the emptiest pool lasts."""
-        return published_space(toll_room([self]))
+        return published_space(pool_room([self]))
 
     def pay(self, times: int = 1) -> bool:
         """Take what `times` iterations need; False, and nothing taken, when that is not there."""
-        if toll_room([self]) < times:
+        if pool_room([self]) < times:
             return False
         pools, amount = self.pools_and_amount()
         for pool in pools:
@@ -157,7 +157,7 @@ class SharedConsumableConstraint(SharedConstraint):
         return self._paid, [pool.current_value for pool in self.shared_resources]
 
     def restore(self, saved: Any) -> None:
-        """Put that back."""
+        """Put back what `saved` gave."""
         self._paid, values = saved
         for pool, value in zip(self.shared_resources, values, strict=True):
             pool.current_value = value
@@ -259,17 +259,17 @@ def _one_or_all(values: list[Any]) -> Any:
     return values[0] if alike else values
 
 
-def toll_room(tolls: Iterable[SharedConstraint]) -> int:
+def pool_room(pooled: Iterable[SharedConstraint]) -> int:
     """How many more iterations are possible when each pays all of these; UNBOUNDED when no pool
     limits it."""
     first: dict[int, Quantity] = {}
     every: dict[int, Quantity] = {}
     pools: dict[int, SharedConsumableResource] = {}
-    for toll in tolls:
-        if toll.reject() is not None:
+    for each in pooled:
+        if each.reject() is not None:
             return 0
-        drawn_on, amount = toll.pools_and_amount()
-        charges = first if toll.once else every
+        drawn_on, amount = each.pools_and_amount()
+        charges = first if each.once else every
         for pool in drawn_on:
             pools[id(pool)] = pool
             charges[id(pool)] = charges.get(id(pool), 0) + pool.quantity(amount)

@@ -34,7 +34,7 @@ Effects = tuple[Callable[[], None], ...]
 
 class Sorted(NamedTuple):
     """Constraints by who can answer for them. `common`: the engine, for all nodes that look alike; `declared` are those in
-    it that ask methods of somebody else's. `personal`: each node for itself. `opaque`: their own methods. `tolls`: the
+    it that ask methods of somebody else's. `personal`: each node for itself. `opaque`: their own methods. `pooled`: the
     pools. `general` are those that buckets are asked. `ranks`: whether buckets must be asked by the published methods.
     """
 
@@ -42,7 +42,7 @@ class Sorted(NamedTuple):
     personal: Expr | None
     opaque: tuple[NodeConstraint, ...]
     declared: tuple[DeclaredExpr, ...]
-    tolls: tuple[SharedConstraint, ...]
+    pooled: tuple[SharedConstraint, ...]
     general: tuple[NodeConstraint, ...]
     constraints: tuple[NodeConstraint, ...]
     ranks: bool
@@ -55,7 +55,7 @@ class Sorted(NamedTuple):
     @property
     def by_shape(self) -> bool:
         """Whether the engine alone can answer, by what nodes look like."""
-        return not (self.needs_probe or self.tolls or self.ranks)
+        return not (self.needs_probe or self.pooled or self.ranks)
 
     def may_be_believed(self) -> bool:
         """Whether what declared constraints say may be acted on; if not, the demand must be sorted out anew."""
@@ -67,12 +67,12 @@ def sort_out(compiled: Compiled, defaults: Defaults) -> Sorted:
     personal_names = defaults.personal
     if not compiled.opaque and not compiled.expr.reads_any(personal_names):
         given = compiled.constraints
-        return Sorted(compiled.expr, None, (), (), compiled.tolls, given, given, False)
+        return Sorted(compiled.expr, None, (), (), compiled.pooled, given, given, False)
     common: list[Expr] = []
     personal: list[Expr] = []
     opaque: list[NodeConstraint] = []
     known: list[DeclaredExpr] = []
-    tolls: list[SharedConstraint] = []
+    pooled: list[SharedConstraint] = []
     general: list[NodeConstraint] = []
     for constraint in _flat(compiled.constraints):
         expr = constraint.lower()
@@ -83,8 +83,8 @@ def sort_out(compiled: Compiled, defaults: Defaults) -> Sorted:
             common.append(expr)
             continue
         general.append(constraint)
-        if _is_toll(constraint):
-            tolls.append(cast("SharedConstraint", constraint))
+        if _is_pooled(constraint):
+            pooled.append(cast("SharedConstraint", constraint))
         elif expr is not None:
             common.append(expr)
         elif (told := declared(constraint, defaults.deferred)) is not None:
@@ -99,7 +99,7 @@ def sort_out(compiled: Compiled, defaults: Defaults) -> Sorted:
         AllOf(personal) if personal else None,
         tuple(opaque),
         tuple(alone),
-        tuple(tolls),
+        tuple(pooled),
         tuple(general),
         compiled.constraints,
         ranks,
@@ -114,7 +114,7 @@ def _stands_alone(expr: DeclaredExpr, others: Sequence[Expr]) -> bool:
     )
 
 
-def _is_toll(constraint: NodeConstraint) -> bool:
+def _is_pooled(constraint: NodeConstraint) -> bool:
     """Whether it is the same for all nodes, and not of a class that has answers of its own."""
     return isinstance(constraint, SharedConstraint) and (
         type(constraint).join is not NodeConstraint.join
