@@ -59,6 +59,14 @@ def node_properties() -> str:
     return table(("property", "type", "meaning"), rows)
 
 
+def constraint_keywords() -> str:
+    """The keys of a constraint that are neither a resource nor a node property."""
+    from hpc.autoscale.node.constraints.parse import KEYWORDS
+
+    rows = [(f"`{name}`", keyword.meaning) for name, keyword in sorted(KEYWORDS.items())]
+    return table(("keyword", "value and meaning"), rows)
+
+
 def _kind(prop: property) -> str:
     """The type of a property in JSON's words."""
     # the library imports this one for type checkers only
@@ -250,6 +258,7 @@ def keep_figures(path: Path) -> None:
 
 TABLES: Mapping[str, Callable[[], str]] = {
     "node-properties": node_properties,
+    "constraint-keywords": constraint_keywords,
     "configuration-keys": configuration_keys,
     "commands": commands,
     "lifecycle": lifecycle,

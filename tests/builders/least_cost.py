@@ -1,8 +1,13 @@
 """Problems for the tests of the least-cost mode: candidates with prices, and demands by their cores."""
 
 from builders.engine import Bench, cores
+from hpc.autoscale.ccbindings.mock import MockClusterBinding
+from hpc.autoscale.job.demandcalculator import new_demand_calculator
+from hpc.autoscale.node.nodehistory import NullNodeHistory
 from hpc.autoscale.packing.leastcost.problem import Item, Problem
 from hpc.autoscale.packing.limits import Limit
+
+MANY = 100_000
 
 
 class Market(Bench):
@@ -51,4 +56,40 @@ def placed_units(problem, lots):
     for lot in lots:
         for item, units in lot.load:
             found[item] += units * lot.nodes
+    return found
+
+
+def a_market_cluster(sizes=(("Standard_F4s", 100), ("Standard_F8s", 100)), **array):
+    """A nodearray with buckets of some sizes and limits."""
+    binding = MockClusterBinding()
+    binding.add_nodearray("htc", {}, **{"max_core_count": MANY, "max_count": MANY, **array})
+    for size, limit in sizes:
+        binding.add_bucket(
+            "htc",
+            size,
+            limit,
+            limit,
+            family_quota_core_count=MANY,
+            family_quota_count=MANY,
+            regional_quota_core_count=MANY,
+            regional_quota_count=MANY,
+            placement_groups=["pg0", "pg1"],
+        )
+    return binding
+
+
+def a_least_cost_calculator(binding, **packing):
+    """A calculator in least-cost mode, with as much work as it likes and no more."""
+    config = {
+        "_mock_bindings": binding,
+        "packing": {"objective": "cost", "optimize_seconds": 60, "optimize_rounds": 30, **packing},
+    }
+    return new_demand_calculator(config, node_history=NullNodeHistory())
+
+
+def sizes_of(nodes):
+    """How many nodes there are of each size."""
+    found = {}
+    for node in nodes:
+        found[str(node.vm_size)] = found.get(str(node.vm_size), 0) + 1
     return found

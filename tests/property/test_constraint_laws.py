@@ -13,10 +13,10 @@ from hpc.autoscale.node.constraints import (
     compile_constraints,
     get_constraint,
 )
-from hpc.autoscale.node.constraints.views import bucket_view, view_of
+from hpc.autoscale.node.constraints.lowered import bucket_view, view_of
 from hpc.autoscale.node.node.shaping import restore
-from hpc.autoscale.packing.expr import FREE_OF_CHARGE, UNBOUNDED, Fit
-from hpc.autoscale.packing.shape import left
+from hpc.autoscale.packing.amounts import FREE_OF_CHARGE, left
+from hpc.autoscale.packing.expr import UNBOUNDED, Fit
 
 
 def answer(expr, view):
@@ -138,7 +138,7 @@ def test_opaque_children_give_the_same_answers(children, node, exclusive):
 def test_compiled_says_what_the_list_says(constraint_list, node):
     """A list holds exactly when its compiled form fits, and each of it holds alone."""
     compiled = compile_constraints(constraint_list)
-    assert not compiled.tolls
+    assert not compiled.pooled
     assert not compiled.opaque
     fit = compiled.expr.fit(view_of(node))
     if isinstance(fit, Fit):

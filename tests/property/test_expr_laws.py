@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from builders.random_constraints import constraints, nodes, takings
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES
 from hpc.autoscale.node.node.shaping import shape_of
+from hpc.autoscale.packing.amounts import left
 from hpc.autoscale.packing.compound import AllOf, AnyOf, ExactlyOne, Negation, all_of
 from hpc.autoscale.packing.expr import (
     FITS,
@@ -16,7 +17,7 @@ from hpc.autoscale.packing.expr import (
     MinResource,
     how_many,
 )
-from hpc.autoscale.packing.shape import ShapeTable, left
+from hpc.autoscale.packing.shape import ShapeTable
 
 exprs = constraints.map(lambda constraint: constraint.lower())
 taking = takings.map(lambda constraint: constraint.lower())

@@ -19,7 +19,7 @@ from hpc.autoscale.node.constraints import (
 )
 
 
-def a_toll(amount=1, left=5):
+def a_pooled_constraint(amount=1, left=5):
     """A constraint on a pool of licences."""
     return SharedConsumableConstraint([SharedConsumableResource("lic", "q", 9, left)], amount)
 
@@ -113,12 +113,12 @@ def test_and_with_somebody_elses_constraint():
 
 def test_and_takes_nothing_when_somebody_else_refuses():
     """A refusing opaque child leaves amounts and pools alone."""
-    toll = a_toll()
-    both = And({"ncpus": 1}, toll, Owned("me"))
+    pooled = a_pooled_constraint()
+    both = And({"ncpus": 1}, pooled, Owned("me"))
     node = a_node_with(ncpus=4, owner="me", tokens=0)
     assert both.do_decrement(node) is False
     assert node.available == {"ncpus": 4, "owner": "me", "tokens": 0}
-    assert toll.shared_resources[0].current_value == 5
+    assert pooled.shared_resources[0].current_value == 5
 
 
 def test_and_with_tolls_on_one_pool():

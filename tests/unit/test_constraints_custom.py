@@ -56,7 +56,7 @@ def test_override_makes_opaque(base, args, name):
     assert And(custom, {"a": 1}).lower() is None
     compiled = compile_constraints([custom, MinResourcePerNode("ncpus", 2)])
     assert compiled.opaque == (custom,)
-    assert compiled.tolls == ()
+    assert compiled.pooled == ()
     assert compiled.expr == MinResource("ncpus", 2)
 
 
@@ -171,19 +171,19 @@ def test_equality_is_that_of_the_dicts():
 
 
 def test_compiling_sorts():
-    """Expressions, tolls and opaque constraints, also from within an And at the top."""
-    toll = SharedConsumableConstraint([SharedConsumableResource("lic", "q", 9, 5)], 1)
+    """Expressions, pooled and opaque constraints, also from within an And at the top."""
+    pooled = SharedConsumableConstraint([SharedConsumableResource("lic", "q", 9, 5)], 1)
     mine, yours = Owned("me"), Owned("you")
-    hidden = Or(toll, {"a": 1})
+    hidden = Or(pooled, {"a": 1})
     constraints = [
         *get_constraints([{"a": 1}]),
         mine,
-        And({"b": 1}, toll, And(yours, {"c": 1})),
+        And({"b": 1}, pooled, And(yours, {"c": 1})),
         hidden,
     ]
     compiled = compile_constraints(constraints)
     assert compiled.expr == AllOf([MinResource(name, 1) for name in "abc"])
-    assert compiled.tolls == (toll,)
+    assert compiled.pooled == (pooled,)
     assert compiled.opaque == (mine, yours, hidden)
     assert compiled.constraints == tuple(constraints)
 
@@ -198,7 +198,7 @@ def test_compiling_nothing():
 
 @pytest.mark.parametrize(
     "module",
-    ["base", "compiled", "composites", "errors", "lowered", "parse", "pools", "shared", "views"],
+    ["base", "compiled", "composites", "conditions", "lowered", "parse", "pools", "shared"],
 )
 def test_any_module_can_be_imported_first(module):
     """No import depends on another one having been made before."""

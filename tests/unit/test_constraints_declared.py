@@ -7,7 +7,7 @@ import pytest
 from builders.constraints import Seats, of_class, saying
 from hpc.autoscale.hpctypes import Memory, Size
 from hpc.autoscale.node.constraints import BaseNodeConstraint
-from hpc.autoscale.node.constraints.declared import Strayed, believed, declared
+from hpc.autoscale.node.constraints.declared import NotAsDeclared, believed, declared
 from hpc.autoscale.packing.expr import UNBOUNDED, Fit
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.shape import ShapeTable, Unit
@@ -128,10 +128,10 @@ def test_floats_are_rounded_as_the_engine_rounds_them():
 # -- what is found out
 
 
-def a_stray(**methods):
+def an_overstepping(**methods):
     """What becomes of a class that does not keep to what it declares."""
     expr = declared(of_class(**methods)())
-    with pytest.raises(Strayed):
+    with pytest.raises(NotAsDeclared):
         expr.fit(a_shape(props={"vm_size": "F4"}, seats=4, mark="m"))
     return expr
 
@@ -170,7 +170,7 @@ LOOKS = [
 def test_who_looks_further_is_found_out(look, why, caplog):
     """Also when it catches what it runs into."""
     with caplog.at_level(logging.WARNING):
-        expr = a_stray(satisfied_by_node=saying(look))
+        expr = an_overstepping(satisfied_by_node=saying(look))
     assert not believed(expr)
     assert declared(expr.constraint) is None
     assert why in caplog.text
@@ -193,7 +193,7 @@ CHANGES = [
 def test_who_does_more_than_to_take_is_found_out(change, why, caplog):
     """What no expression can say."""
     with caplog.at_level(logging.WARNING):
-        expr = a_stray(do_decrement=taking(change))
+        expr = an_overstepping(do_decrement=taking(change))
     assert not believed(expr)
     assert why in caplog.text
 
@@ -213,7 +213,7 @@ def test_who_does_more_than_to_take_is_found_out(change, why, caplog):
 def test_who_contradicts_himself_is_found_out(methods, why, caplog):
     """A node that will do and then does not."""
     with caplog.at_level(logging.WARNING):
-        expr = a_stray(**methods)
+        expr = an_overstepping(**methods)
     assert not believed(expr)
     assert why in caplog.text
 
@@ -224,7 +224,7 @@ def test_each_class_is_told_of_once(caplog):
     with caplog.at_level(logging.WARNING):
         exprs = [declared(cls(count)) for count in (1, 2)]
         for expr in exprs:
-            with pytest.raises(Strayed):
+            with pytest.raises(NotAsDeclared):
                 expr.fit(a_shape(seats=4))
     assert caplog.text.count("asked about one node after another") == 1
     assert isinstance(declared(of_class()()).fit(a_shape(seats=1)), Fit)

@@ -17,8 +17,8 @@ from hpc.autoscale.node.constraints import (
     SharedNonConsumableConstraint,
     SharedNonConsumableResource,
     get_constraint,
+    pool_room,
     shared_constraints,
-    toll_room,
 )
 
 
@@ -138,24 +138,24 @@ def test_paying_once():
 def test_paying_for_several_at_once():
     """The engine pays a number of iterations in one step, all or nothing."""
     pool = a_pool(7)
-    toll = draw(2, pool)
-    assert toll.cap(10) == 3
-    assert toll.cap(2) == 2
-    assert toll.pay(4) is False
+    constraint = draw(2, pool)
+    assert constraint.cap(10) == 3
+    assert constraint.cap(2) == 2
+    assert constraint.pay(4) is False
     assert pool.current_value == 7
-    assert "3 of 10" in toll.refusal(10)
-    assert toll.pay(3)
+    assert "3 of 10" in constraint.refusal(10)
+    assert constraint.pay(3)
     assert pool.current_value == 1
-    assert "needs 2 of 'lic', and 1 is left" in toll.refusal(1)
+    assert "needs 2 of 'lic', and 1 is left" in constraint.refusal(1)
 
 
 def test_several_tolls_on_one_pool():
     """Together they need the sum; one that pays once needs its amount once."""
     pool = a_pool(10)
-    assert toll_room([draw(1, pool), draw(2, pool)]) == 3
-    assert toll_room([draw(4, pool, once=True), draw(2, pool)]) == 3
-    assert toll_room([draw(9, pool, once=True), draw(2, pool)]) == 0
-    assert toll_room([draw(6, pool, once=True), draw(6, pool, once=True)]) == 0
+    assert pool_room([draw(1, pool), draw(2, pool)]) == 3
+    assert pool_room([draw(4, pool, once=True), draw(2, pool)]) == 3
+    assert pool_room([draw(9, pool, once=True), draw(2, pool)]) == 0
+    assert pool_room([draw(6, pool, once=True), draw(6, pool, once=True)]) == 0
 
 
 def test_sizes_in_pools():

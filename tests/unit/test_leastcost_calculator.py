@@ -5,15 +5,14 @@ import sys
 
 import pytest
 
+from builders.least_cost import MANY, a_least_cost_calculator, a_market_cluster, sizes_of
 from hpc.autoscale import results
-from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.job.demandcalculator import new_demand_calculator
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.nodehistory import NullNodeHistory
 from hpc.autoscale.node.vm_sizes import use_price_override
 
 PRICES = {"Standard_F4s": 0.2, "Standard_F8s": 0.36, "Standard_F16s": 0.8}
-MANY = 100_000
 
 
 @pytest.fixture(autouse=True)
@@ -24,42 +23,6 @@ def prices():
     use_price_override(None)
 
 
-def cluster(sizes=(("Standard_F4s", 100), ("Standard_F8s", 100)), **array):
-    """A nodearray with buckets of some sizes and limits."""
-    binding = MockClusterBinding()
-    binding.add_nodearray("htc", {}, **{"max_core_count": MANY, "max_count": MANY, **array})
-    for size, limit in sizes:
-        binding.add_bucket(
-            "htc",
-            size,
-            limit,
-            limit,
-            family_quota_core_count=MANY,
-            family_quota_count=MANY,
-            regional_quota_core_count=MANY,
-            regional_quota_count=MANY,
-            placement_groups=["pg0", "pg1"],
-        )
-    return binding
-
-
-def calculator(binding, **packing):
-    """A calculator in least-cost mode, with as much work as it likes and no more."""
-    config = {
-        "_mock_bindings": binding,
-        "packing": {"objective": "cost", "optimize_seconds": 60, "optimize_rounds": 30, **packing},
-    }
-    return new_demand_calculator(config, node_history=NullNodeHistory())
-
-
-def sizes_of(nodes):
-    """How many nodes there are of each size."""
-    found = {}
-    for node in nodes:
-        found[str(node.vm_size)] = found.get(str(node.vm_size), 0) + 1
-    return found
-
-
 def job(name, ncpus=4, iterations=1, **more):
     """A job that takes cores."""
     return Job(name, {"ncpus": ncpus}, iterations=iterations, **more)
@@ -67,7 +30,7 @@ def job(name, ncpus=4, iterations=1, **more):
 
 def test_the_cheapest_nodes_are_planned():
     """Ten slots of four cores go on five nodes of eight, which cost less than ten of four."""
-    calc = calculator(cluster())
+    calc = a_least_cost_calculator(a_market_cluster())
     jobs = [job(f"j{i}") for i in range(10)]
     calc.add_jobs(jobs)
     demand = calc.get_demand()
@@ -79,7 +42,7 @@ def test_the_cheapest_nodes_are_planned():
 
 def test_nodes_know_who_was_placed_on_them():
     """Each job is assigned to as many nodes as it has slots on, and what is left is right."""
-    calc = calculator(cluster())
+    calc = a_least_cost_calculator(a_market_cluster())
     calc.add_jobs([job("single"), job("array", 2, iterations=9)])
     nodes = calc.get_demand().new_nodes
     held = [name for node in nodes for name in node.assignments]
@@ -94,10 +57,10 @@ def test_nodes_know_who_was_placed_on_them():
 
 def test_handles_of_existing_nodes_show_all_that_was_placed():
     """Whatever the order of jobs, what a node has left is what it had less all that lies on it."""
-    binding = cluster()
+    binding = a_market_cluster()
     for index in range(1, 9):
         binding.add_node(f"htc-{index}", "htc", "Standard_F8s", state="Ready")
-    calc = calculator(binding)
+    calc = a_least_cost_calculator(binding)
     calc.add_jobs([job("a", 3, 4), job("b", 2, 3), job("c", 1, 9), job("d", 3, 2), job("e", 2, 4)])
     nodes = calc.node_mgr.get_nodes()
     used = sum(8 - node.available["ncpus"] for node in nodes)
@@ -107,7 +70,7 @@ def test_handles_of_existing_nodes_show_all_that_was_placed():
 
 def test_names_are_unique_and_hooks_are_asked():
     """New nodes are named as in the other mode."""
-    calc = calculator(cluster())
+    calc = a_least_cost_calculator(a_market_cluster())
     calc.node_mgr.set_node_name_hook(lambda bucket, index: f"n-{index}")
     calc.add_jobs([job(f"j{i}", 8) for i in range(4)])
     names = {str(node.name) for node in calc.get_demand().new_nodes}
@@ -120,7 +83,7 @@ def test_a_hook_that_fails_leaves_nothing_behind():
     def refuse(bucket, index):
         raise RuntimeError("no name")
 
-    calc = calculator(cluster(sizes=(("Standard_F8s", 1),)))
+    calc = a_least_cost_calculator(a_market_cluster(sizes=(("Standard_F8s", 1),)))
     calc.node_mgr.set_node_name_hook(refuse)
     waiting = job("a", 8)
     with pytest.raises(RuntimeError, match="no name"):
@@ -134,9 +97,9 @@ def test_a_hook_that_fails_leaves_nothing_behind():
 
 def test_existing_nodes_are_used_first():
     """They run already, so they cost nothing."""
-    binding = cluster()
+    binding = a_market_cluster()
     binding.add_node("htc-1", "htc", "Standard_F4s", state="Ready")
-    calc = calculator(binding)
+    calc = a_least_cost_calculator(binding)
     calc.add_jobs([job("a")])
     demand = calc.get_demand()
     assert not demand.new_nodes
@@ -146,7 +109,7 @@ def test_existing_nodes_are_used_first():
 
 def test_a_single_job_is_planned_too():
     """add_job is add_jobs of one, and costs add up."""
-    calc = calculator(cluster())
+    calc = a_least_cost_calculator(a_market_cluster())
     calc.add_job(job("a", 8))
     calc.add_job(job("b", 8))
     demand = calc.get_demand()
@@ -156,17 +119,17 @@ def test_a_single_job_is_planned_too():
 
 def test_spot_has_its_own_price():
     """A spot bucket is held against the spot price of its size."""
-    calc = calculator(cluster(sizes=(("Standard_F8s", 10),), spot=True))
+    calc = a_least_cost_calculator(a_market_cluster(sizes=(("Standard_F8s", 10),), spot=True))
     calc.add_jobs([job("a", 8)])
     assert calc.get_demand().cost.price_per_hour == pytest.approx(0.1)
 
 
 def test_spot_is_chosen_where_it_is_cheaper():
     """Of a spot and a regular nodearray with the same size, the cheaper gets the nodes."""
-    binding = cluster(sizes=(("Standard_F8s", 10),))
+    binding = a_market_cluster(sizes=(("Standard_F8s", 10),))
     binding.add_nodearray("spot", {}, spot=True, max_core_count=MANY, max_count=MANY)
     binding.add_bucket("spot", "Standard_F8s", 3, 3)
-    calc = calculator(binding)
+    calc = a_least_cost_calculator(binding)
     calc.add_jobs([job(f"j{i}", 8) for i in range(5)])
     used = [node.nodearray for node in calc.get_demand().new_nodes]
     assert (used.count("spot"), used.count("htc")) == (3, 2)
@@ -177,7 +140,7 @@ def test_a_size_without_a_price_is_the_last_resort():
     use_price_override({"*": PRICES})
     sizes = (("Standard_F16s_v2", 10), ("Standard_F8s", 1))
     # there are no public prices for this region
-    calc = calculator(cluster(sizes, location="usgovvirginia"))
+    calc = a_least_cost_calculator(a_market_cluster(sizes, location="usgovvirginia"))
     calc.add_jobs([job(f"j{i}", 8) for i in range(3)])
     demand = calc.get_demand()
     assert sizes_of(demand.new_nodes) == {"Standard_F8s": 1, "Standard_F16s_v2": 1}
@@ -189,7 +152,7 @@ def test_a_size_without_a_price_is_the_last_resort():
 
 def test_the_first_in_the_queue_win_when_limits_are_short():
     """What is left over is at the end of the queue, an array in part."""
-    calc = calculator(cluster(sizes=(("Standard_F8s", 2),)))
+    calc = a_least_cost_calculator(a_market_cluster(sizes=(("Standard_F8s", 2),)))
     jobs = [job("first", 4), job("array", 4, iterations=10), job("last", 4)]
     calc.add_jobs(jobs)
     assert [j.iterations_remaining for j in jobs] == [0, 7, 1]
@@ -199,7 +162,9 @@ def test_a_job_without_room_does_not_stop_others():
     """Jobs that fit nowhere, or find no room, are passed over, with reasons for whoever listens."""
     heard = []
     results.register_result_handler(heard.append)
-    calc = calculator(cluster(sizes=(("Standard_F4s", 1), ("Standard_F8s", 5))))
+    calc = a_least_cost_calculator(
+        a_market_cluster(sizes=(("Standard_F4s", 1), ("Standard_F8s", 5)))
+    )
     jobs = [
         job("huge", 500),
         Job("a", [{"ncpus": 4}, {"node.vm_size": "Standard_F4s"}], iterations=2),
@@ -218,7 +183,7 @@ def test_a_job_without_room_does_not_stop_others():
 
 def test_gangs_keep_their_place_in_the_queue():
     """A job that is not planned is placed by itself, after those before it and before those after it."""
-    calc = calculator(cluster(sizes=(("Standard_F8s", 3),)))
+    calc = a_least_cost_calculator(a_market_cluster(sizes=(("Standard_F8s", 3),)))
     gang = Job("gang", {"ncpus": 8}, node_count=2, colocated=True)
     jobs = [job("before", 8), gang, job("after", 8)]
     calc.add_jobs(jobs)
@@ -229,7 +194,7 @@ def test_gangs_keep_their_place_in_the_queue():
 
 def test_where_there_is_room_for_all_gangs_do_not_part_the_plan():
     """The jobs before and after a gang fill nodes together."""
-    calc = calculator(cluster())
+    calc = a_least_cost_calculator(a_market_cluster())
     gang = Job("gang", [{"ncpus": 8}, {"exclusive": True}], node_count=2, colocated=True)
     calc.add_jobs([job("before", 4), gang, job("after", 4)])
     assert sizes_of(calc.get_demand().new_nodes) == {"Standard_F8s": 3}
@@ -237,7 +202,7 @@ def test_where_there_is_room_for_all_gangs_do_not_part_the_plan():
 
 def test_all_plans_of_a_queue_share_the_time():
     """The clock is set once for each call."""
-    calc = calculator(cluster(sizes=(("Standard_F8s", 3),)))
+    calc = a_least_cost_calculator(a_market_cluster(sizes=(("Standard_F8s", 3),)))
     ticks = []
 
     def clock():
@@ -252,7 +217,7 @@ def test_all_plans_of_a_queue_share_the_time():
 
 def test_exclusive_jobs_have_their_nodes_to_themselves():
     """Two of them never share a node, and an exclusive array shares with nobody else."""
-    calc = calculator(cluster())
+    calc = a_least_cost_calculator(a_market_cluster())
     alone = [Job(f"x{i}", [{"ncpus": 2}, {"exclusive": True}]) for i in range(3)]
     array = Job("xs", [{"ncpus": 2}, {"exclusive": True}], iterations=6)
     calc.add_jobs([*alone, array, job("other", 2)])
@@ -263,7 +228,7 @@ def test_exclusive_jobs_have_their_nodes_to_themselves():
 
 def test_the_choice_of_an_alternative_is_the_engines():
     """What a job with an `or` takes on a node is what the engine says it takes there."""
-    calc = calculator(cluster())
+    calc = a_least_cost_calculator(a_market_cluster())
     either = {"or": [{"ncpus": 8}, {"ncpus": 3}]}
     jobs = [Job(f"o{i}", either) for i in range(7)]
     calc.add_jobs(jobs)
@@ -277,7 +242,7 @@ def test_handlers_hear_of_every_job():
     heard = []
     results.register_result_handler(heard.append)
     try:
-        calculator(cluster()).add_jobs([job(f"j{i}") for i in range(3)])
+        a_least_cost_calculator(a_market_cluster()).add_jobs([job(f"j{i}") for i in range(3)])
     finally:
         results.unregister_all_result_handlers()
     said = [r for r in heard if isinstance(r, results.AllocationResult)]
@@ -288,7 +253,7 @@ def test_handlers_hear_of_every_job():
 
 def test_the_other_mode_has_no_cost():
     """Without the mode nothing is priced."""
-    config = {"_mock_bindings": cluster()}
+    config = {"_mock_bindings": a_market_cluster()}
     calc = new_demand_calculator(config, node_history=NullNodeHistory())
     calc.add_jobs([job("a")])
     assert calc.get_demand().cost is None
@@ -296,14 +261,14 @@ def test_the_other_mode_has_no_cost():
 
 def test_the_cost_reads_as_a_sentence():
     """For logs."""
-    calc = calculator(cluster())
+    calc = a_least_cost_calculator(a_market_cluster())
     calc.add_jobs([job("a", 8)])
     assert str(calc.get_demand().cost).startswith("$0.3600 per hour, at most ")
 
 
 def test_no_rounds_means_the_greedy_plan():
     """`optimize_rounds` 0 leaves column generation out."""
-    calc = calculator(cluster(), optimize_rounds=0)
+    calc = a_least_cost_calculator(a_market_cluster(), optimize_rounds=0)
     calc.add_jobs([job(f"j{i}") for i in range(5)])
     assert calc.get_demand().cost.method == "greedy"
 

@@ -1,5 +1,7 @@
 """Jobs that are meant for one host find it, whatever its name becomes, without asking all others."""
 
+from fnmatch import fnmatch
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +10,7 @@ from builders.nodes import a_manager, an_htc_cluster
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.nodemanager.directory import Directory, Pin, pin_of
 from hpc.autoscale.packing.compound import AllOf
-from hpc.autoscale.packing.expr import MinResource, PropertyIs, ResourceIs
+from hpc.autoscale.packing.expr import MinResource, OneOf, PropertyIs, ResourceIs
 
 
 def manager(running=4):
@@ -106,35 +108,42 @@ def test_a_pinned_gang_is_whole_or_not_at_all():
 
 
 def test_which_expressions_pin():
-    """Texts without wildcards, alone or beside other conditions, for what changes by writes to the node alone."""
+    """Texts, alone or beside other conditions, for what changes by writes to the node alone."""
     name = PropertyIs("name", ["a", "b"])
-    assert pin_of(AllOf([MinResource("ncpus", 1), name])) == Pin("node.name", ("a", "b"), name)
-    ours = ResourceIs("ccnodeid", ["a"])
-    assert pin_of(ours) == Pin("ccnodeid", ("a",), ours)
+    assert pin_of(AllOf([MinResource("ncpus", 1), name])) == Pin(name.one_of, name)
+    assert name.one_of == OneOf("node.name", ("a", "b"), wild=False)
+    ours = ResourceIs("ccnodeid", ["a*"])
+    assert pin_of(ours) == Pin(OneOf("ccnodeid", ("a*",), wild=True), ours)
     for other in (
-        PropertyIs("name", ["a*"]),
         PropertyIs("instance_id", [None]),
         PropertyIs("create_time", ["x"]),
         PropertyIs("vm_size", ["x"]),
+        ResourceIs("ccnodeid", ["A"], fold_case=True),
         MinResource("ncpus", 1),
     ):
         assert pin_of(other) is None
 
 
+HOSTS = st.sampled_from(["a", "ab", "ab1", "b", "ba", "z"])
+
+
 @given(
-    st.lists(st.tuples(st.integers(0, 5), st.sampled_from("abc")), max_size=12),
-    st.lists(st.sampled_from("abcd"), min_size=1, max_size=3),
+    st.lists(st.tuples(st.integers(0, 5), HOSTS), max_size=12),
+    st.lists(
+        HOSTS | st.sampled_from(["a*", "*a", "ab*", "a?", "[bz]*", "*"]), min_size=1, max_size=3
+    ),
     st.integers(0, 6),
 )
 def test_finds_what_a_scan_finds(renames, wanted, count):
-    """After any changes of host names, of as many nodes as are asked for."""
+    """After any changes of host names, of as many nodes as are asked for, whether spelt out or by patterns."""
     node_mgr = manager(running=6)
     (bucket,) = [bucket for bucket in node_mgr.get_buckets() if bucket.nodes]
     directory, nodes = Directory(bucket), bucket.nodes
-    pin = Pin("node.hostname", tuple(wanted), PropertyIs("hostname", wanted))
+    pin = pin_of(PropertyIs("hostname", wanted))
     directory.positions(pin, count)
     for position, hostname in renames:
         nodes[position]._settle(hostname, None)
         directory.renew([position])
-    expected = [i for i, node in enumerate(nodes) if node.hostname in wanted]
+    hostnames = [str(node.hostname) for node in nodes]
+    expected = [i for i, host in enumerate(hostnames) if any(fnmatch(host, w) for w in wanted)]
     assert list(directory.positions(pin, 6)) == expected

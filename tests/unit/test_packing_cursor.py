@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from builders.engine import Anything, Bench, cores, said
 from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.expr import Fit, MinResource, ResourceIs
+from hpc.autoscale.packing.feasibility import Feasibility
 from hpc.autoscale.packing.plan import Request
-from hpc.autoscale.packing.ranking import Survey
 from hpc.autoscale.packing.shape import Unit
 
 GIB = Unit(2**30, "g")
@@ -105,7 +105,8 @@ def test_a_survey_knows_who_may_serve(buckets, demands):
         units = {"ncpus": GIB} if sized else {}
         candidate.bucket_shape = bench.shape(str(index), units, ncpus=amount, closed=closed)
         candidates.append(candidate)
-    survey = Survey(candidates)
+    feasibility = Feasibility(candidates)
+    survey = Feasibility(candidates)
     for demand in demands:
         serving = {
             candidate.name
@@ -113,8 +114,12 @@ def test_a_survey_knows_who_may_serve(buckets, demands):
             if candidate.artificial
             or all(isinstance(candidate.bucket_shape.fit(e), Fit) for e in demand)
         }
-        ranking = survey.rank(AllOf(demand))
+        ranking = feasibility.rank(AllOf(demand))
         assert {candidate.name for candidate in ranking.candidates} == serving
+        assert {candidate.name for candidate, _ in ranking.rejects} == {
+            s.name for s in candidates
+        } - serving
+        ranking = survey.rank(AllOf(demand))
         assert {candidate.name for candidate, _ in ranking.rejects} == {
             s.name for s in candidates
         } - serving

@@ -122,7 +122,7 @@ def test_machines_that_cannot_be_ordered_are_alone():
         (InPlacementGroup(), True),
         (AllOf([NODES, PropertyIs("placement_group", ["a"])]), True),
         (AnyOf([PropertyIs("placement_group", ["a"]), cores(1)]), False),
-        (AllOf([cores(1), Negation(InPlacementGroup())]), False),
+        (AllOf([cores(1), Negation(InPlacementGroup())]), True),
     ],
 )
 def test_what_asks_the_same_of_every_group(expr, expected):

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from builders.engine import Anything, Bench, cores
 from hpc.autoscale.packing.compound import AllOf
+from hpc.autoscale.packing.cursor import pinned_resource
 from hpc.autoscale.packing.expr import Fit, PropertyIs, ResourceIs
-from hpc.autoscale.packing.pins import pinned_resource
 from hpc.autoscale.packing.plan import Request
 from hpc.autoscale.packing.reject import Reject
 

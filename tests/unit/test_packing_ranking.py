@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from builders.engine import Bench, cores, named, said
 from hpc.autoscale.packing.compound import AllOf, AnyOf, ExactlyOne, Negation
 from hpc.autoscale.packing.expr import AnyNode, MinResource, Never, PropertyIs, ResourceIs, Rested
+from hpc.autoscale.packing.feasibility import rank
 from hpc.autoscale.packing.plan import Request
-from hpc.autoscale.packing.ranking import rank
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.shape import Unit
 

@@ -7,7 +7,7 @@ nothing but the error tree.
 """
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NewType, Self, cast
 
 from hpc.autoscale.errors import AutoscaleError, did_you_mean
@@ -389,6 +389,39 @@ class Memory(Size):
     __slots__ = ()
 
     _json_prefix = "memory::"
+
+
+_SIZES: dict[str, type[Size]] = {cls._json_prefix: cls for cls in (Size, Memory)}
+
+
+def size_class(text: str) -> type[Size] | None:
+    """What a text such as `size::4g` or `memory::4g` is a size of, as its beginning says; None for
+    any other text."""
+    return _SIZES.get(text[: text.find("::") + 2])
+
+
+def with_sizes(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values, with texts that begin like sizes as sizes. SizeError where one does not go on
+    like a size."""
+    found = dict(values)
+    for name, value in values.items():
+        cls = size_class(value) if isinstance(value, str) else None
+        if cls is not None:
+            found[name] = cls.value_of(value)
+    return found
+
+
+def numbered(name: str) -> tuple[str, int | None]:
+    """The name of a node before its last dash, and the number behind that; all of it and None where
+    there is no number."""
+    stem, _, last = name.rpartition("-")
+    return (stem, int(last)) if last.isdecimal() else (name, None)
+
+
+def name_order(name: str) -> tuple[str, int, str]:
+    """What names of nodes are sorted by: those of one nodearray by number."""
+    stem, number = numbered(name)
+    return stem, number or 0, name
 
 
 def _refuse_overflow(ticks: int) -> None:

@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Any
 
 from hpc.autoscale import hpclogging as logging
+from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.autoscaler.faults import one_line, try_each
 from hpc.autoscale.autoscaler.summary import Cause, SetAsideJob, UnsatisfiedJob
 from hpc.autoscale.errors import counted
@@ -222,12 +223,7 @@ def stopping_limits(buckets: Iterable[NodeBucket]) -> list[str]:
 
 def node_names(nodes: Iterable[Node]) -> tuple[str, ...]:
     """Names, those of one nodearray by number."""
-    return tuple(sorted((str(node.name) for node in nodes), key=_by_number))
-
-
-def _by_number(name: str) -> tuple[str, int, str]:
-    stem, _, last = name.rpartition("-")
-    return (stem, int(last), name) if last.isdecimal() else (name, 0, name)
+    return tuple(sorted((str(node.name) for node in nodes), key=ht.name_order))
 
 
 def key_of(node: Node) -> object:

@@ -19,7 +19,7 @@ from hpc.autoscale.node.bucket import NodeBucket, bucket_candidates
 from hpc.autoscale.node.constraints import (
     Compiled,
     NodeConstraint,
-    Strayed,
+    NotAsDeclared,
     compile_constraints,
     get_constraints,
 )
@@ -203,7 +203,7 @@ class Job:
         compiled, request = self.__compiled, self._request(whole)
         try:
             plan = node_mgr._place_at_once(compiled, request, self.__name)
-        except Strayed:
+        except NotAsDeclared:
             return None
         if plan is None:
             return None

@@ -6,17 +6,16 @@ long as the parsers stay the same. Called by `job` for each job that is made.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from copy import deepcopy
 from marshal import dumps
 from typing import Any
 
-from hpc.autoscale.hpctypes import Size
 from hpc.autoscale.node.constraints import (
     Compiled,
     compile_constraints,
-    compile_resources,
+    compile_expressions,
     get_constraints,
+    is_plain,
     json_of,
 )
 from hpc.autoscale.node.constraints.parse import _CUSTOM_PARSERS
@@ -52,7 +51,7 @@ def understand(constraints: Any) -> Compiled:
 
 def _understand_objects(constraints: list[Any]) -> Compiled:
     """The same for constraints that are not plain JSON."""
-    if not _is_plain(constraints):
+    if not is_plain(constraints):
         # told apart by their address, which may be used again
         return compile_constraints(get_constraints(constraints))
     key = freeze(constraints)
@@ -63,7 +62,7 @@ def _learn(key: object, constraints: list[Any]) -> Compiled:
     """What values mean, kept by `key` where that is the same for every job."""
     if len(_known) >= _MOST_KNOWN:
         _known.clear()
-    compiled = compile_resources(constraints, key) if isinstance(key, bytes) else None
+    compiled = compile_expressions(constraints, key) if isinstance(key, bytes) else None
     if compiled is None:
         source = key if isinstance(key, bytes) else deepcopy(constraints)
         compiled = compile_constraints(get_constraints(json_of(source)))
@@ -72,15 +71,6 @@ def _learn(key: object, constraints: list[Any]) -> Compiled:
         compiled.source = source
     _known[key] = compiled
     return compiled
-
-
-def _is_plain(source: Any) -> bool:
-    """Whether it is values through and through."""
-    if isinstance(source, Mapping):
-        return all(_is_plain(value) for value in source.values())
-    if isinstance(source, (list, tuple)):
-        return all(_is_plain(value) for value in source)
-    return source is None or isinstance(source, (str, int, float, Size))
 
 
 def _as_list(constraints: Any) -> list[Any]:

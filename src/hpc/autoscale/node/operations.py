@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hpc.autoscale import hpclogging as logging
+from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.ccbindings.creation_sets import plain_name
 from hpc.autoscale.ccbindings.errors import MutationUnconfirmed, OperationNotFound
 from hpc.autoscale.ccbindings.evidence import answers, check_answers
@@ -232,7 +233,7 @@ def adopt(
     nodes that nothing was made for. Cost: linear, but for sorting names.
     """
     waiting: dict[tuple[Any, Any, Any], list[Record]] = defaultdict(list)
-    for record in sorted(records, key=_natural):
+    for record in sorted(records, key=_by_name):
         waiting[set_of_record(record)].append(record)
     planned: dict[tuple[Any, Any, Any], list[Node]] = defaultdict(list)
     for node in nodes:
@@ -316,9 +317,8 @@ def _carries(record: Any, wanted: Mapping[str, Any]) -> bool:
     return True
 
 
-def _natural(record: Record) -> tuple[str, int]:
-    prefix, _, index = str(record.get("Name") or "").rpartition("-")
-    return (prefix, int(index)) if index.isdecimal() else (f"{prefix}-{index}", 0)
+def _by_name(record: Record) -> tuple[str, int, str]:
+    return ht.name_order(str(record.get("Name") or ""))
 
 
 def set_of_record(record: Record) -> tuple[Any, Any, Any]:

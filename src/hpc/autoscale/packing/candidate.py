@@ -6,16 +6,17 @@ shape. So a position is a node's identity in the engine, and first-fit order is 
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from hpc.autoscale.packing.expr import Expr, Fit
+from hpc.autoscale.packing.expr import VACANT, Expr, Fit, Minimum
 from hpc.autoscale.packing.limits import Limit, Reservation, charge_all
 from hpc.autoscale.packing.reading import Reading
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.segment_tree import Need, SegmentTrees
-from hpc.autoscale.packing.shape import NodeShape
+from hpc.autoscale.packing.shape import OF_BUCKET, NodeShape
 
 
 class Journal:
@@ -56,6 +57,7 @@ class Candidate:
     __slots__ = (
         "_census",
         "_charged",
+        "_fixed",
         "_in_want",
         "_no_capacity",
         "_nodes_full",
@@ -103,6 +105,8 @@ class Candidate:
         self._nodes_full: Reject | None = None
         self._census: dict[NodeShape | None, int] | None = None
         self.journal = Journal()
+        # properties that all nodes share
+        self._fixed: dict[str, object] | None = None
 
     @property
     def is_still_full(self) -> bool:
@@ -211,16 +215,27 @@ class Candidate:
         if not self.shapes:
             return False
         self._room.catch_up()
-        for name, amount, sized in expr.minima:
+        minima = self._minima(expr)
+        for name, amount, sized in minima or ():
             reading = self._readings.get(name) or self._read(name)
             if reading.tree[1] < reading.needed(amount, sized):
                 return False
-        return True
+        return minima is not None
+
+    def _minima(self, expr: Expr) -> Sequence[Minimum] | None:
+        """What a node must have at least; None where no node of this bucket can ever fit."""
+        if expr.minima or self.artificial:
+            return expr.minima
+        if self._fixed is None:
+            properties = self.new_shape.template.properties
+            self._fixed = {n: properties[n] for n in OF_BUCKET if n in properties}
+        return expr.minima_of(self._fixed)
 
     def needs(self, expr: Expr) -> Needs:
         """What an expression takes at least, for `next_meeting`; stays right whatever happens to the candidate."""
         needs = Needs([], [])
-        for name, amount, sized in expr.minima:
+        minima = self._minima(expr)
+        for name, amount, sized in [(VACANT, math.inf, False)] if minima is None else minima:
             reading = self._readings.get(name) or self._read(name)
             needed = reading.needed(amount, sized)
             needs.trees.append((reading.tree, needed))

@@ -1,27 +1,28 @@
 """Expressions that combine others.
 
-Laws: all-of is the minimum of counts and the sum of takes; any-of is the first that fits, with its takes only;
-exactly-one is just that; not fits iff its child does not, and takes nothing.
+Laws: all-of is the minimum of counts and the sum of takes; any-of is the first that fits, with its
+takes only; exactly-one is just that; not fits iff its child does not, and takes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import cast
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+from hpc.autoscale.packing.amounts import Quantity, Shown, how_many
 from hpc.autoscale.packing.expr import (
     FITS,
     UNBOUNDED,
     AnyNode,
     Expr,
     Fit,
+    Minimum,
     MinResource,
+    Mode,
     View,
-    how_many,
-    shown,
 )
 from hpc.autoscale.packing.reject import Reject
-from hpc.autoscale.packing.shape import Quantity
+from hpc.autoscale.packing.shape import NodeShape
 
 
 def any_reads(parts: Sequence[Expr], names: Collection[str]) -> bool:
@@ -40,7 +41,7 @@ class _Composite(Expr):
     def __init__(self, children: Iterable[Expr], monotone: bool) -> None:
         self.children = tuple(children)
         settled = all(c.settled for c in self.children)
-        super().__init__(self.children, monotone or settled, settled)
+        super().__init__(self.children, monotone, settled)
 
     @property
     def reads(self) -> frozenset[str]:
@@ -49,6 +50,20 @@ class _Composite(Expr):
     def reads_any(self, names: Collection[str]) -> bool:
         return any_reads(self.children, names)
 
+    @property
+    def uses(self) -> frozenset[str]:
+        return frozenset().union(*(c.uses for c in self.children))
+
+    @property
+    def chooses(self) -> bool:
+        """Whether one of the children does."""
+        return not self.settled and any(child.chooses for child in self.children)
+
+    def _modes_of_all(self, combine: Callable[[Iterable[int]], int]) -> int:
+        """The modes of the children combined; 0 where nobody can tell those of one of them."""
+        counts = [child.most_modes() for child in self.children]
+        return combine(counts) if all(counts) else 0
+
     def __str__(self) -> str:
         return "(" + f" {self.word} ".join(str(c) for c in self.children) + ")"
 
@@ -56,28 +71,29 @@ class _Composite(Expr):
 class AllOf(_Composite):
     """Every child, at once: the minimum of counts and the sum of takes."""
 
-    __slots__ = ("_take", "amounts")
+    __slots__ = ("_amounts", "_parts", "_texts")
     word = "and"
+    is_condition = False
 
     def __init__(self, children: Iterable[Expr]) -> None:
         # there may be thousands, so what the base would work out is written down
         self.children = self.parts = children = tuple(children)
         self._hash = hash(children)
-        self._take: tuple[tuple[str, Quantity], ...] | None = None
+        self._parts: tuple[Expr, ...] | None = None
+        self._texts: dict[str | None, Sequence[str]] | None = None
         amounts = {}
         for child in children:
             if child.__class__ is not MinResource or not child.whole:
                 break
             amounts[child.name] = child.minima[0]
-        # the children, where each asks for a whole number of another resource, as those of most jobs do
-        self.amounts: tuple[MinResource, ...] | None = None
-        if len(amounts) == len(children) > 0:
+        # where each child asks for a whole number of another resource, as those of most jobs do
+        self._amounts = len(amounts) == len(children) > 0
+        if self._amounts:
             self.monotone, self.settled, self.weighs = True, False, False
             self.minima = tuple(amounts.values())
-            self.amounts = cast("tuple[MinResource, ...]", children)
             return
         self.monotone, self.settled, self.weighs = True, True, False
-        minima: list[tuple[str, Quantity, bool]] = []
+        minima: list[Minimum] = []
         for child in children:
             self.monotone = self.monotone and child.monotone
             self.settled = self.settled and child.settled
@@ -88,10 +104,6 @@ class AllOf(_Composite):
             self.monotone = False
 
     def fit(self, view: View) -> Fit | Reject:
-        if self.amounts is not None:
-            found = self._fit_amounts(self.amounts, view)
-            if found is not None:
-                return found
         count = UNBOUNDED
         closes = False
         takes: dict[str, Quantity] = {}
@@ -112,71 +124,152 @@ class AllOf(_Composite):
                 room = how_many(available, amount) if isinstance(available, (int, float)) else 0
                 if room < 1:
                     unit = view.units.get(name)
-                    amounts = (shown(n, unit) for n in (view.free[name], amount))
+                    amounts = (Shown(available, unit), Shown(amount, unit))
                     return Reject("InsufficientResource", name, *amounts)
                 count = min(count, room)
         return Fit(count, tuple(takes.items()), closes)
-
-    def _fit_amounts(self, amounts: Sequence[MinResource], view: View) -> Fit | Reject | None:
-        """The same where it is a matter of whole numbers alone, as it is for most jobs; None where it is not."""
-        free, units = view.free, view.units
-        count = UNBOUNDED
-        for child in amounts:
-            name = child.name
-            available = free.get(name)
-            if available.__class__ is not int or (name in units and not child.sized):
-                return None
-            times = available // child.amount
-            if times < 1:
-                return child.fit(view)
-            if times < count:
-                count = int(times)
-        if self._take is None:
-            self._take = tuple([(child.name, child.amount) for child in amounts])
-        return Fit(count, self._take)
 
     def weigh(self, bucket: View, weight: float) -> float:
         for child in self.children:
             weight = child.weigh(bucket, weight)
         return weight
 
+    def conditions(self) -> Sequence[Expr]:
+        return [each for child in self.children for each in child.conditions()]
 
-Amounts = tuple[tuple[str, int, bool], ...]
-"""Of each resource: its name, how much, and whether that is in bytes."""
+    def at_once(self) -> Sequence[Expr]:
+        """The children, unless two of them may take the same."""
+        if self._parts is None:
+            self._parts = (self,) if self._shares() else self.children
+        return self._parts
 
+    def _shares(self) -> bool:
+        used: set[str] = set()
+        for child in self.children:
+            minimum = child.minimum
+            names = child.uses if minimum is None else (minimum[0],)
+            if not used.isdisjoint(names):
+                return True
+            used.update(names)
+        return False
 
-def whole_amounts(expr: Expr) -> Amounts | None:
-    """What an expression takes where it asks for whole numbers of some resources and nothing else; None for any other."""
-    amounts = expr.amounts if isinstance(expr, AllOf) else [expr]
-    found = []
-    for part in amounts or ():
-        if isinstance(part, MinResource) and part.amount.__class__ is int and part.amount:
-            found.append((part.name, int(part.amount), part.sized))
-    return tuple(found) or None
+    def spelt_out(self) -> Mapping[str | None, Sequence[str]]:
+        if self._texts is None:
+            self._texts = {}
+            for child in self.children:
+                self._texts.update(child.spelt_out())
+        return self._texts
+
+    def minima_of(self, properties: Mapping[str, object]) -> tuple[Minimum, ...] | None:
+        if self._amounts:
+            return self.minima
+        found: list[Minimum] = []
+        for child in self.children:
+            each = child.minima_of(properties)
+            if each is None:
+                return None
+            found += each
+        return tuple(found)
+
+    def whole_amounts(self) -> tuple[tuple[str, int, bool], ...] | None:
+        return self.minima if self._amounts else None  # type: ignore[return-value]
+
+    def most_modes(self) -> int:
+        return self._modes_of_all(math.prod)
+
+    def modes(self, view: View) -> Sequence[Mode]:
+        found = [Mode()]
+        for child in self.children:
+            found = [_both(one, other) for one in found for other in child.modes(view)]
+        return found
 
 
 class AnyOf(_Composite):
     """The first child that fits, and what that child takes. Earlier children are preferred."""
 
-    __slots__ = ()
+    __slots__ = ("_by_text", "_key", "_others")
     word = "or"
 
     def __init__(self, children: Iterable[Expr]) -> None:
         children = tuple(children)
         super().__init__(children, all(c.monotone for c in children))
+        # a property that alternatives spell out, and the alternatives by what that is
+        self._key: str | None = None
+        self._by_text: dict[object, list[tuple[int, Expr]]] = {}
+        self._others: list[tuple[int, Expr]] = []
+
+    @property
+    def chooses(self) -> bool:
+        """Where an alternative may be used up, another one is next."""
+        return not self.settled
 
     def fit(self, view: View) -> Fit | Reject:
-        rejects = []
-        for index, child in enumerate(self.children):
+        by_text, key = self._by_text or self._sort(), self._key
+        text = view.prop(key) if key else None
+        for rank, child in (
+            by_text.get(text, self._others) if text.__class__ is str else self._others
+        ):
             fit = child.fit(view)
             if isinstance(fit, Fit):
-                return Fit(fit.count, fit.take, fit.closes, rank=index)
-            rejects.append(fit)
-        return Reject("CompoundFailure", len(rejects), _Said(rejects))
+                return fit if rank == fit.rank else Fit(fit.count, fit.take, fit.closes, rank)
+        return Reject("CompoundFailure", len(self.children), _Refusals(self.children, view))
+
+    def _sort(self) -> Mapping[object, Sequence[tuple[int, Expr]]]:
+        """The alternatives, with their numbers, by the texts of the first property that the first
+        of them spells out; those that spell out none are with all."""
+        texts = [child.spelt_out() for child in self.children]
+        self._key = key = next(iter(texts[0]), None) if texts else None
+        found: dict[object, list[tuple[int, Expr]]] = {}
+        for each in texts:
+            found.update((text, []) for text in each.get(key, ()))
+        self._others = others = []
+        for number, (child, each) in enumerate(zip(self.children, texts, strict=True)):
+            wanted = each.get(key)
+            for text in found if wanted is None else set(wanted):
+                found[text].append((number, child))
+            if wanted is None:
+                others.append((number, child))
+        found[None] = others  # so that it is not empty, and this is done once
+        self._by_text = found
+        return found
 
     def weigh(self, bucket: View, weight: float) -> float:
         fit = self.fit(bucket)
         return weight + 100.0 * (len(self.children) - fit.rank) if isinstance(fit, Fit) else 0.0
+
+    def alternatives(self) -> Sequence[Expr] | None:
+        return self.children
+
+    def minima_of(self, properties: Mapping[str, object]) -> tuple[Minimum, ...] | None:
+        """Of what is left of the alternatives, the least that each of them needs."""
+        by_text, key = self._by_text or self._sort(), self._key
+        possible: Iterable[tuple[int, Expr]] = enumerate(self.children)
+        if key is not None and key in properties:
+            possible = by_text.get(properties[key], self._others)
+        found: tuple[Minimum, ...] | None = None
+        for _, child in possible:
+            minima = child.minima_of(properties)
+            if minima is not None:
+                found = minima if found is None else _least(found, minima)
+        return found
+
+    def most_modes(self) -> int:
+        return self._modes_of_all(sum)
+
+    def modes(self, view: View) -> Sequence[Mode]:
+        return [mode for child in self.children for mode in child.modes(view)]
+
+
+def _least(one: Sequence[Minimum], other: Sequence[Minimum]) -> tuple[Minimum, ...]:
+    """What a node must have that has enough for one of two."""
+    found = []
+    for name, amount, sized in one:
+        amounts = [
+            n for other_name, n, in_bytes in other if (other_name, in_bytes) == (name, sized)
+        ]
+        if amounts:
+            found.append((name, min(amount, max(amounts)), sized))
+    return tuple(found)
 
 
 class ExactlyOne(_Composite):
@@ -191,18 +284,22 @@ class ExactlyOne(_Composite):
     def fit(self, view: View) -> Fit | Reject:
         found: Fit | None = None
         which: Expr | None = None
-        rejects = []
         for child in self.children:
             fit = child.fit(view)
             if isinstance(fit, Reject):
-                rejects.append(fit)
-            elif found is None:
-                found, which = fit, child
-            else:
+                continue
+            if found is not None:
                 return Reject("XORFailed", which, child)
-        return (
-            found if found is not None else Reject("CompoundFailure", len(rejects), _Said(rejects))
+            found, which = fit, child
+        return found or Reject(
+            "CompoundFailure", len(self.children), _Refusals(self.children, view)
         )
+
+    def most_modes(self) -> int:
+        return self._modes_of_all(sum)
+
+    def modes(self, view: View) -> Sequence[Mode]:
+        return [mode for child in self.children for mode in child.modes(view)]
 
 
 class Negation(_Composite):
@@ -217,48 +314,76 @@ class Negation(_Composite):
         child = self.children[0]
         return FITS if isinstance(child.fit(view), Reject) else Reject("not(success)", child)
 
+    @property
+    def uses(self) -> frozenset[str]:
+        return frozenset()
+
+    def most_modes(self) -> int:
+        return 1 if self.children[0].most_modes() else 0
+
+    def modes(self, view: View) -> Sequence[Mode]:
+        # what is refused now may be let through later, unless the child's answer never changes
+        is_final = self.monotone and isinstance(self.fit(view), Reject)
+        return [] if is_final else [Mode()]
+
     def __str__(self) -> str:
         return f"not {self.children[0]}"
 
 
-class _Said:
-    """Several refusals as one text, made when it is printed."""
+class _Refusals:
+    """Refusals of several alternatives as one text, made when it is printed. What was seen of a
+    node that may change since is asked at once."""
 
-    __slots__ = ("rejects",)
+    __slots__ = ("_children", "_rejects", "_view")
 
-    def __init__(self, rejects: list[Reject]) -> None:
-        self.rejects = tuple(rejects)
+    def __init__(self, children: Sequence[Expr], view: View) -> None:
+        self._children = children
+        self._view = view
+        self._rejects = None if isinstance(view, NodeShape) else self._ask()
+
+    @property
+    def rejects(self) -> tuple[Reject, ...]:
+        """The refusals, in order."""
+        if self._rejects is None:
+            self._rejects = self._ask()
+        return self._rejects
+
+    def _ask(self) -> tuple[Reject, ...]:
+        fits = (child.fit(self._view) for child in self._children)
+        return tuple(fit for fit in fits if isinstance(fit, Reject))
 
     def __str__(self) -> str:
-        return "; ".join(r.explain() for r in self.rejects)
+        return "; ".join(reject.explain() for reject in self.rejects)
 
     def __format__(self, spec: str) -> str:
         return str(self)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Said) and self.rejects == other.rejects
+        return isinstance(other, _Refusals) and self.rejects == other.rejects
 
     def __hash__(self) -> int:
-        return hash(len(self.rejects))
+        return hash(len(self._children))
 
 
 def _is_choice_in_the_way(children: Sequence[Expr]) -> bool:
-    """Whether what one child chooses to take decides if there is enough for another. Less of it may then do: the choice
-    falls on an alternative that takes something else."""
+    """Whether what one child chooses to take decides if there is enough for another. Less of it may
+    then do: the choice falls on an alternative that takes something else."""
     for child in children:
-        if _chooses(child):
+        if child.chooses:
             names = [name for name in child.reads if name[:5] != "node."]
             if any(other.reads_any(names) for other in children if other is not child):
                 return True
     return False
 
 
-def _chooses(expr: Expr) -> bool:
-    return (
-        isinstance(expr, _Composite)
-        and not expr.settled
-        and (isinstance(expr, AnyOf) or any(_chooses(child) for child in expr.children))
-    )
+def _both(one: Mode, other: Mode) -> Mode:
+    """Two modes on one node."""
+    if not one.take or not other.take:
+        return Mode(one.take or other.take, one.closes or other.closes)
+    takes = dict(one.take)
+    for name, amount in other.take:
+        takes[name] = takes.get(name, 0) + amount
+    return Mode(tuple(sorted(takes.items())), one.closes or other.closes)
 
 
 def all_of(children: Iterable[Expr]) -> Expr:

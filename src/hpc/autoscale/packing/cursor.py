@@ -12,9 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 from hpc.autoscale.packing.candidate import Candidate, Journal, Needs
-from hpc.autoscale.packing.compound import Amounts, whole_amounts
 from hpc.autoscale.packing.expr import UNBOUNDED, Expr, Fit
-from hpc.autoscale.packing.pins import pinned_resource
 from hpc.autoscale.packing.plan import Step
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.shape import NodeShape
@@ -99,7 +97,7 @@ class Cursor:
         self._where: dict[Candidate, int] | None = None
         # False: not looked at yet
         self._pin: tuple[str, tuple[str, ...]] | Literal[False] | None = False
-        self._amounts: Amounts | Literal[False] | None = False
+        self._amounts: Sequence[tuple[str, int, bool]] | Literal[False] | None = False
 
     def catch_up(self) -> None:
         """Take into limit what has happened to the candidates since the last time."""
@@ -245,9 +243,9 @@ class Cursor:
         self._after_one[shape] = after
         return after
 
-    def _whole_amounts(self) -> Amounts | None:
+    def _whole_amounts(self) -> Sequence[tuple[str, int, bool]] | None:
         if self._amounts is False:
-            self._amounts = whole_amounts(self.expr)
+            self._amounts = self.expr.whole_amounts()
         return self._amounts
 
     def new_slot(self) -> Step | None:
@@ -400,3 +398,12 @@ class Cursor:
             by_weight = sorted(range(count), key=weights.__getitem__, reverse=True)
             found = [found[place] for place in by_weight]
         return [*others, *found]
+
+
+def pinned_resource(expr: Expr) -> tuple[str, tuple[str, ...]] | None:
+    """The first resource that must be one of some texts, and those; None where there is none."""
+    for condition in expr.conditions():
+        found = condition.one_of
+        if found is not None and not found.wild and found.name[:5] != "node.":
+            return found.name, found.texts
+    return None

@@ -1,28 +1,40 @@
-"""Constraints compiled for the engine: small immutable expressions, each of which can say whether it fits a node.
+"""Constraints compiled for the engine: small immutable expressions, each of which can say whether
+it fits a node.
 
-The published constraint classes lower themselves to these and answer their own questions through them, so a rule
-stands in one place. Here are the expressions that look at the node; those that combine others are in `compound`.
-Expressions are compared by content, with the hash made once.
+The published constraint classes lower themselves to these and answer their own questions through
+them, so a rule stands in one place. Here are the expressions that look at the node; those that
+combine others are in `compound`. Expressions are compared by content, with the hash made once.
+
+Whatever the engine, the ranking and the least-cost plans must know of an expression is a method of
+`Expr`, with a default that is right for every class that says what it `reads` and how it fits.
+Nobody asks for the class of an expression.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
-from fnmatch import fnmatch
-from typing import Protocol
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from fnmatch import translate
+from functools import lru_cache
+from typing import NamedTuple, Protocol
 
+from hpc.autoscale.packing.amounts import (
+    FREE_OF_CHARGE,
+    Quantity,
+    Shown,
+    Unit,
+    how_many,
+    is_amount,
+)
 from hpc.autoscale.packing.reject import Reject
-from hpc.autoscale.packing.shape import IDENTITY, Quantity, Unit, freeze
+from hpc.autoscale.packing.shape import IDENTITY, freeze
 
 UNBOUNDED = 2**62
 """The count of an expression that has no opinion on how often it fits (published as -1)."""
 
 VACANT = "node.vacant"
 """Stands in `Expr.minima` for a node with nothing on it (1) or with something (0)."""
-
-FREE_OF_CHARGE = 2**31
-"""The count of a request for nothing, as in {"ncpus": 0}."""
 
 IDENTITY_NAMES = frozenset(f"node.{name}" for name in IDENTITY)
 """What tells nodes apart that are otherwise alike, as in `Expr.reads`."""
@@ -49,14 +61,16 @@ class View(Protocol):
 
     @property
     def last_capacity_failure(self) -> float | None:
-        """Seconds since the bucket's last capacity failure; None: never, or it is a node that has its capacity."""
+        """Seconds since the bucket's last capacity failure; None: never, or it is a node that has
+        its capacity."""
 
     def prop(self, name: str) -> object:
         """The value of a node property."""
 
 
 class Fit:
-    """`count` times it fits; each time takes `take` (name, amount) and, where `closes`, closes the node.
+    """`count` times it fits; each time takes `take` (name, amount) and, where `closes`, closes the
+    node.
 
     `rank` is which of several alternatives fitted (0 is the first), where there were any.
     """
@@ -82,25 +96,55 @@ class Fit:
 FITS = Fit()
 
 
-class Expr:
-    """Base of all expressions.
+Minimum = tuple[str, Quantity, bool]
+"""Of a resource: its name, an amount that must be there, and whether that is in bytes."""
 
-    `parts`: what makes it what it is; expressions of one class with equal parts are equal. `monotone`: a node that
-    refuses keeps refusing while work is only added to it, so that it need not be asked again. `settled`: nor does a node
-    that fits stop doing so. `minima`: what a node
-    must have at least to fit, as (resource, amount, whether the amount is in bytes); there may be more conditions.
-    `weighs`: it may prefer one of two buckets that it fits.
+
+class Mode(NamedTuple):
+    """One way in which an expression may come to lie on a node: amounts by resource, in base units,
+    sorted by name; `closes`: the node then takes nothing else."""
+
+    take: tuple[tuple[str, Quantity], ...] = ()
+    closes: bool = False
+
+
+class OneOf(NamedTuple):
+    """What is named (`node.X` a property, plain a resource) must be one of these texts. `wild`:
+    some are shell patterns."""
+
+    name: str
+    texts: tuple[str, ...]
+    wild: bool
+
+
+class Expr:
+    """Base of all expressions. A subclass says at least `fit` and `reads`.
+
+    `parts`: what makes it what it is; expressions of one class with equal parts are equal.
+    `monotone`: a node that refuses keeps refusing while work is only added to it, so that it need
+    not be asked again. `settled`: nor does a node that fits stop doing so; such an expression takes
+    nothing. `minima`: what a node must have at least to fit; there may be more conditions.
+    `weighs`: it may prefer one of two buckets that it fits. `one_of`: see `OneOf`; None where the
+    expression says something else, or more. `of_new_nodes`: it is about nodes that must still be
+    given capacity, and nothing to ask of a bucket as a whole. `is_condition`: false where
+    `conditions` are others than itself.
+
+    An expression takes the same from every node that it fits, whatever is free there; one that does
+    not overrides `most_modes` and `modes`.
     """
 
     __slots__ = ("_hash", "minima", "monotone", "parts", "settled", "weighs")
 
-    minima: tuple[tuple[str, Quantity, bool], ...]
+    minima: tuple[Minimum, ...]
+    one_of: OneOf | None = None
+    of_new_nodes = False
+    is_condition = True
 
     def __init__(
-        self, parts: tuple[object, ...], monotone: bool = True, settled: bool = False
+        self, parts: tuple[object, ...], monotone: bool = False, settled: bool = False
     ) -> None:
         self.parts = parts
-        self.monotone = monotone
+        self.monotone = monotone or settled
         self.settled = settled
         self.minima = ()
         self.weighs = type(self).weigh is not Expr.weigh
@@ -122,7 +166,8 @@ class Expr:
 
     @property
     def reads(self) -> frozenset[str]:
-        """Names that the answer depends on: `node.X` for properties, plain for resources."""
+        """Names that the answer depends on: `node.X` for properties, plain for resources. A class
+        that does not override this is in no least-cost plan."""
         return frozenset()
 
     def fit(self, view: View) -> Fit | Reject:
@@ -137,32 +182,76 @@ class Expr:
         """Whether one of the names is among what the answer depends on."""
         return any(name in names for name in self.reads)
 
+    @property
+    def uses(self) -> frozenset[str]:
+        """Names of what it may use up."""
+        return frozenset() if self.settled else self.reads
+
+    @property
+    def minimum(self) -> Minimum | None:
+        """What must be there of one resource, where that is all that it asks for; None for any
+        other."""
+        return None
+
+    @property
+    def chooses(self) -> bool:
+        """Whether how much is free may decide what it takes."""
+        return False
+
+    def conditions(self) -> Sequence[Expr]:
+        """What must all hold, each asked by itself of a bucket."""
+        return (self,)
+
+    def at_once(self) -> Sequence[Expr]:
+        """Expressions that each fit a node exactly where this one does."""
+        return (self,)
+
+    def alternatives(self) -> Sequence[Expr] | None:
+        """Expressions of which the first that fits is what this one comes to; None where it is none
+        of this kind."""
+        return None
+
+    def minima_of(self, properties: Mapping[str, object]) -> tuple[Minimum, ...] | None:
+        """`minima` on nodes that have these properties; None where no such node can ever fit."""
+        return self.minima
+
+    def spelt_out(self) -> Mapping[str | None, Sequence[str]]:
+        """The texts of each property of which it spells out what it must be; properties that differ
+        from node to node are left out."""
+        found = self.one_of
+        if found is None or found.wild or found.name[:5] != "node." or found.name[5:] in IDENTITY:
+            return {}
+        return {found.name[5:]: found.texts}
+
+    def whole_amounts(self) -> tuple[tuple[str, int, bool], ...] | None:
+        """What it takes, as `minima`, where it asks for whole numbers of some resources and for
+        nothing else; None for any other."""
+        return None
+
+    def most_modes(self) -> int:
+        """How many modes it may have at most; 0 where nobody can tell, so that it is left out of
+        least-cost plans."""
+        return 1 if type(self).reads is not Expr.reads else 0
+
+    def modes(self, view: View) -> Sequence[Mode]:
+        """All ways in which it may come to lie on a node whose amounts are without end, whatever
+        was placed there before. None, too, where how often it fits is not a matter of amounts."""
+        fit = self.fit(view)
+        if isinstance(fit, Reject):
+            # what is refused now may be let through later
+            return [] if self.monotone else [Mode()]
+        if fit.count < FREE_OF_CHARGE or not all(is_amount(n) for _, n in fit.take):
+            return []
+        return [Mode(tuple(sorted(fit.take)), fit.closes)]
+
 
 _GIB = Unit(2**30, "g")
 
 
-def how_many(available: Quantity, amount: Quantity) -> int:
-    """How often `amount` goes into `available`, forgiving rounding: 0.3 holds 0.1 three times."""
-    if amount <= 0:
-        return FREE_OF_CHARGE if available >= 0 else 0
-    if isinstance(available, int) and isinstance(amount, int):
-        return max(0, available // amount)
-    ratio = available / amount
-    if not ratio > 0:  # also where what is available is not a number
-        return 0
-    return math.floor(ratio * (1 + 1e-12) + 1e-9) if ratio < math.inf else FREE_OF_CHARGE
-
-
-def shown(amount: object, unit: Unit | None) -> str:
-    """An amount in base units as people write it; any other value as it is."""
-    if not isinstance(amount, (int, float)):
-        return str(amount)
-    return f"{amount:g}" if unit is None else f"{amount / unit.factor:g}{unit.suffix}"
-
-
 class MinResource(Expr):
-    """At least `amount` of a resource, which is used up. A `sized` amount is in bytes; a plain number asked of a sized
-    resource is in that resource's own magnitude ({"memgb": 1} of memgb=4g is one of four)."""
+    """At least `amount` of a resource, which is used up. A `sized` amount is in bytes; a plain
+    number asked of a sized resource is in that resource's own magnitude ({"memgb": 1} of memgb=4g
+    is one of four)."""
 
     __slots__ = ("amount", "name", "sized", "whole")
 
@@ -191,115 +280,218 @@ class MinResource(Expr):
             return Reject("UndefinedResource", self.name)
         unit = view.units.get(self.name)
         amount = self.amount if unit is None or self.sized else self.amount * unit.factor
-        if not isinstance(available, (int, float)):
-            return Reject("InsufficientResource", self.name, available, self._needed(unit, amount))
-        count = how_many(available, amount)
+        count = how_many(available, amount) if isinstance(available, (int, float)) else 0
         if count < 1:
             needed = self._needed(unit, amount)
-            return Reject("InsufficientResource", self.name, shown(available, unit), needed)
+            return Reject("InsufficientResource", self.name, Shown(available, unit), needed)
         return Fit(count, ((self.name, amount),) if amount else ())
 
-    def _needed(self, unit: Unit | None, amount: Quantity) -> str:
-        return shown(amount, _GIB if self.sized and unit is None else unit)
+    @property
+    def minimum(self) -> Minimum | None:
+        return self.minima[0]
+
+    def whole_amounts(self) -> tuple[tuple[str, int, bool], ...] | None:
+        return ((self.name, int(self.amount), self.sized),) if self.whole else None
+
+    def most_modes(self) -> int:
+        return 1 if is_amount(self.amount) and 0 <= self.amount < math.inf else 0
+
+    def _needed(self, unit: Unit | None, amount: Quantity) -> Shown:
+        return Shown(amount, _GIB if self.sized and unit is None else unit)
 
     def __str__(self) -> str:
         return f"{self.name} >= {self._needed(None, self.amount)}"
 
 
-class _OneOf(Expr):
-    """A value that must be one of several; text is matched with shell wildcards, anything else by equality."""
+_WILDCARDS = re.compile(r"[*?\[]")
+_MOST_MATCHES = 1_000
 
-    __slots__ = ("name", "values")
 
-    def __init__(
-        self, name: str, values: Iterable[object], settled: bool, fold_case: bool = False
-    ) -> None:
-        self.values = tuple(values)
-        super().__init__((name, freeze(self.values), fold_case), settled, settled)
-        self.weighs = len(self.values) > 1
-        self.name = name
+class TextPattern:
+    """A shell pattern. `prefix`: how everything that matches begins. Most patterns end in the only
+    `*` that they have, and those need no regular expression."""
 
-    def _match(self, target: object) -> int:
+    __slots__ = ("_regex", "prefix")
+
+    def __init__(self, pattern: str) -> None:
+        self.prefix = _WILDCARDS.split(pattern, maxsplit=1)[0]
+        self._regex = None if pattern == self.prefix + "*" else re.compile(translate(pattern))
+
+    def matches(self, text: str) -> bool:
+        """Whether all of a text is as the pattern says."""
+        if self._regex is None:
+            return text.startswith(self.prefix)
+        return self._regex.match(text) is not None
+
+
+@lru_cache(maxsize=10_000)
+def text_pattern(text: str) -> TextPattern | None:
+    """A text as a shell pattern; None where it is spelt out."""
+    return TextPattern(text) if _WILDCARDS.search(text) else None
+
+
+class _Values:
+    """Values one of which something must be, earlier ones preferred. Text is matched with shell
+    wildcards, anything else by equality. Spelt-out texts are looked up; of patterns, what was asked
+    is remembered."""
+
+    __slots__ = ("_literal", "_matched", "_others", "_patterns", "all", "texts")
+
+    def __init__(self, values: tuple[object, ...]) -> None:
+        self.all = values
+        self._literal: dict[str, int] = {}
+        self._patterns: list[tuple[int, TextPattern]] = []
+        self._others: list[tuple[int, object]] = []
+        for index, value in enumerate(values):
+            if not isinstance(value, str):
+                self._others.append((index, value))
+            elif (pattern := text_pattern(value)) is not None:
+                self._patterns.append((index, pattern))
+            else:
+                self._literal.setdefault(value, index)
+        self._matched: dict[str, int] = {}
+        # all of the values, where they are texts
+        self.texts: tuple[str, ...] = () if self._others else tuple(map(str, values))
+
+    @property
+    def wild(self) -> bool:
+        """Whether one of them is a pattern."""
+        return bool(self._patterns)
+
+    def index_of(self, target: object) -> int:
         """The index of the first value that matches, or -1."""
-        for index, value in enumerate(self.values):
-            if isinstance(value, str) and isinstance(target, str):
-                if fnmatch(target, value):
-                    return index
-            elif value == target:
+        if isinstance(target, str):
+            if not self._patterns:
+                return self._literal.get(target, -1)
+            found = self._matched.get(target)
+            if found is None:
+                if len(self._matched) >= _MOST_MATCHES:
+                    self._matched.clear()
+                found = self._matched[target] = self._match(target)
+            return found
+        for index, value in self._others:
+            if value == target:
                 return index
         return -1
 
-    def _wanted(self) -> str:
-        if len(self.values) == 1:
-            return repr(self.values[0])
-        return "one of " + (", ".join(repr(v) for v in self.values) or "none")
+    def _match(self, target: str) -> int:
+        found = self._literal.get(target, len(self.all))
+        matching = (index for index, pattern in self._patterns if pattern.matches(target))
+        found = min(found, next(matching, found))
+        return found if found < len(self.all) else -1
 
     def __str__(self) -> str:
-        return f"{self.name} is {self._wanted()}"
+        if len(self.all) == 1:
+            return repr(self.all[0])
+        return "one of " + (", ".join(repr(v) for v in self.all) or "none")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Values) and str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+
+class _OneOf(Expr):
+    """A value that must be one of several; nothing is used up. Earlier values are preferred."""
+
+    __slots__ = ("_values", "name", "one_of", "source")
+
+    def __init__(
+        self,
+        name: str,
+        source: str,
+        values: Iterable[object],
+        settled: bool,
+        fold_case: bool = False,
+    ) -> None:
+        self._values = _Values(tuple(values))
+        all_ = self._values.all
+        super().__init__((name, freeze(all_), fold_case), settled=settled)
+        self.weighs = len(all_) > 1
+        self.name = name
+        # `name` as in `reads`
+        self.source = source
+        texts = self._values.texts
+        self.one_of = None if fold_case or not texts else OneOf(source, texts, self._values.wild)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset({self.source})
+
+    def reads_any(self, names: Collection[str]) -> bool:
+        return self.source in names
+
+    @property
+    def uses(self) -> frozenset[str]:
+        return frozenset()
+
+    def _answer(self, target: object, folded: object) -> Fit | Reject:
+        index = self._values.index_of(folded)
+        if index < 0:
+            return Reject("InvalidOption", self.source, target, self._values)
+        return Fit(rank=index) if index else FITS
+
+    def _preferred(self, bucket: View, weight: float) -> float:
+        fit = self.fit(bucket)
+        if isinstance(fit, Reject):
+            return 0.0
+        return weight + 100.0 * (len(self._values.all) - fit.rank)
+
+    def __str__(self) -> str:
+        return f"{self.source} is {self._values}"
 
 
 class ResourceIs(_OneOf):
-    """A resource equal to one of several values; nothing is used up. Earlier values are preferred."""
+    """A resource equal to one of several values. `fold_case`: what a node has is compared in lower
+    case."""
 
     __slots__ = ("fold_case",)
 
     def __init__(self, name: str, values: Iterable[object], fold_case: bool = False) -> None:
         values = tuple(values)
-        # an amount that is wanted exactly may come to be by using some of it up; True is 1, and a size is its bytes
+        # an amount that is wanted exactly may come to be by using some of it up; True is 1, and a
+        # size is its bytes
         settled = all(v is None or isinstance(v, str) for v in values)
-        super().__init__(name, values, settled, fold_case)
+        super().__init__(name, name, values, settled, fold_case)
         self.fold_case = fold_case
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset({self.name})
-
-    def reads_any(self, names: Collection[str]) -> bool:
-        return self.name in names
 
     def fit(self, view: View) -> Fit | Reject:
         if self.name not in view.free:
             return Reject("UndefinedResource", self.name)
         target = view.free[self.name]
-        index = self._match(
-            target.lower() if self.fold_case and isinstance(target, str) else target
-        )
-        if index < 0:
-            return Reject("InvalidOption", self.name, target, self._wanted())
-        return Fit(rank=index)
+        folded = target.lower() if self.fold_case and isinstance(target, str) else target
+        return self._answer(target, folded)
 
     def weigh(self, bucket: View, weight: float) -> float:
-        fit = self.fit(bucket)
-        return weight + 100.0 * (len(self.values) - fit.rank) if isinstance(fit, Fit) else 0.0
+        return self._preferred(bucket, weight)
+
+    def modes(self, view: View) -> Sequence[Mode]:
+        found = super().modes(view)
+        # a value that work does not use up is what it is
+        is_final = isinstance(self.fit(view), Reject) and not is_amount(view.free.get(self.name))
+        return [] if is_final else found
 
 
 class PropertyIs(_OneOf):
-    """A node property equal to one of several values; nothing is used up. Earlier values are preferred."""
+    """A node property equal to one of several values."""
 
     __slots__ = ()
 
     def __init__(self, name: str, values: Iterable[object]) -> None:
-        super().__init__(name, values, True)
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset({f"node.{self.name}"})
+        super().__init__(name, f"node.{name}", values, True)
 
     def fit(self, view: View) -> Fit | Reject:
         target = view.prop(self.name)
-        index = self._match(target)
-        if index < 0:
-            return Reject("InvalidOption", f"node.{self.name}", target, self._wanted())
-        return Fit(rank=index)
+        return self._answer(target, target)
+
+    def minima_of(self, properties: Mapping[str, object]) -> tuple[Minimum, ...] | None:
+        if self.name in properties and self._values.index_of(properties[self.name]) < 0:
+            return None
+        return ()
 
     def weigh(self, bucket: View, weight: float) -> float:
-        if weight == 0:
-            return 0.0
-        fit = self.fit(bucket)
-        return weight + 100.0 * (len(self.values) - fit.rank) if isinstance(fit, Fit) else 0.0
-
-    def __str__(self) -> str:
-        return f"node.{super().__str__()}"
+        return self._preferred(bucket, weight) if weight else 0.0
 
 
 class InPlacementGroup(Expr):
@@ -331,7 +523,7 @@ class Exclusive(Expr):
     __slots__ = ()
 
     def __init__(self) -> None:
-        super().__init__(())
+        super().__init__((), monotone=True)
         self.minima = ((VACANT, 1, False),)
 
     @property
@@ -354,6 +546,10 @@ class Never(Expr):
         super().__init__((message,), settled=True)
         self.message = message
 
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset()
+
     def fit(self, view: View) -> Fit | Reject:
         return Reject("Never", self.message)
 
@@ -362,15 +558,20 @@ class Never(Expr):
 
 
 class Rested(Expr):
-    """A bucket that had no capacity failure for `seconds`, where the node must still be given capacity: a new one, or one that
-    is deallocated. Nodes that exist are not concerned."""
+    """A bucket that had no capacity failure for `seconds`, where the node must still be given
+    capacity: a new one, or one that is deallocated. Nodes that exist are not concerned."""
 
     __slots__ = ("seconds",)
+    of_new_nodes = True
 
     def __init__(self, seconds: float) -> None:
         super().__init__((seconds,), settled=True)
         self.weighs = False
         self.seconds = seconds
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset()
 
     def fit(self, view: View) -> Fit | Reject:
         elapsed = view.last_capacity_failure
@@ -391,7 +592,7 @@ class AnyNode(Expr):
     __slots__ = ()
 
     def __init__(self) -> None:
-        super().__init__(())
+        super().__init__((), monotone=True)
 
     def fit(self, view: View) -> Fit | Reject:
         return Fit(1)

@@ -22,9 +22,8 @@ from typing import NamedTuple, overload
 from hpc.autoscale.packing import layers
 from hpc.autoscale.packing.candidate import Candidate, Journal
 from hpc.autoscale.packing.cursor import Cursor
-from hpc.autoscale.packing.expr import Expr, Fit, InPlacementGroup, PropertyIs
+from hpc.autoscale.packing.expr import Expr, Fit
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit, room_under
-from hpc.autoscale.packing.pins import conditions
 from hpc.autoscale.packing.plan import NOTHING, Plan, Probe, Request
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.search import Search
@@ -475,8 +474,7 @@ class Groups:
         found = self._even.get(expr)
         if found is None:
             found = self._even[expr] = all(
-                isinstance(part, (InPlacementGroup, PropertyIs))
-                or f"node.{_GROUP}" not in part.reads
-                for part in conditions(expr)
+                part.settled or not part.reads_any((f"node.{_GROUP}",))
+                for part in expr.conditions()
             )
         return found

@@ -13,10 +13,10 @@ from hpc.autoscale.packing import layers
 from hpc.autoscale.packing.candidate import Candidate, Journal
 from hpc.autoscale.packing.cursor import ByNeed, Cursor
 from hpc.autoscale.packing.expr import AnyNode, Expr
+from hpc.autoscale.packing.feasibility import Feasibility, Ranking
 from hpc.autoscale.packing.gangs import Groups, plan_whole
 from hpc.autoscale.packing.limits import LimitExceeded
 from hpc.autoscale.packing.plan import NOTHING, Plan, Probe, Request, Step
-from hpc.autoscale.packing.ranking import Ranking, Survey
 from hpc.autoscale.packing.search import Search
 from hpc.autoscale.packing.shape import ShapeTable
 
@@ -52,7 +52,7 @@ class Planner:
         self.arrange: Callable[[Sequence[Candidate]], Arrangement] | None = None
         self._arrangement: Arrangement | None = None
         self._rankings: dict[Expr, Ranking] = {}
-        self._survey: Survey | None = None
+        self._feasibility: Feasibility | None = None
         self._cursors: dict[Expr, Cursor] = {}
         # one tuple for equal ones, so that whatever is kept for them is found without hashing them
         self._tuples: dict[tuple[Candidate, ...], tuple[Candidate, ...]] = {}
@@ -76,7 +76,7 @@ class Planner:
 
     def forget_rankings(self) -> None:
         """Buckets have changed: rank them anew when next asked."""
-        self._survey = None
+        self._feasibility = None
         self._arrangement = None
         self._rankings.clear()
         self._cursors.clear()
@@ -113,25 +113,25 @@ class Planner:
         """The order in which candidates are asked for an expression."""
         found = self._rankings.get(expr)
         if found is None:
-            found = self._rankings[expr] = self._surveyed().rank(expr)
+            found = self._rankings[expr] = self._feasible().rank(expr)
         return found
 
-    def _surveyed(self) -> Survey:
-        if self._survey is None:
-            self._survey = Survey(self.arranged())
-        return self._survey
+    def _feasible(self) -> Feasibility:
+        if self._feasibility is None:
+            self._feasibility = Feasibility(self.arranged())
+        return self._feasibility
 
     def who_serves(self, parts: Sequence[Expr]) -> int:
-        """Which candidates are to be asked for parts that must all hold, as `Survey.who_serves` has
+        """Which candidates are to be asked for parts that must all hold, as `Feasibility.who_serves` has
         it; 0: none."""
-        return self._surveyed().who_serves(parts)
+        return self._feasible().who_serves(parts)
 
     def cursor(self, expr: Expr, meeting: int | None = None) -> Cursor:
         """What is remembered for an expression. `meeting`: what `who_serves` said, where it was
         asked."""
         found = self._cursors.get(expr)
         if found is None:
-            candidates = self._surveyed().serving(expr, meeting)
+            candidates = self._feasible().serving(expr, meeting)
             found = self.nowhere
             if candidates:
                 candidates = self._tuples.setdefault(candidates, candidates)

@@ -1,4 +1,5 @@
-"""How much of one resource a node has, as a number that can be compared. Asked by candidates and by their trees."""
+"""How much of one resource a node has, as a number that can be compared. Asked by candidates and by
+their trees."""
 
 from __future__ import annotations
 
@@ -6,21 +7,18 @@ import math
 from collections.abc import Sequence
 from typing import cast
 
+from hpc.autoscale.packing.amounts import Unit, just_enough
 from hpc.autoscale.packing.expr import VACANT
-from hpc.autoscale.packing.shape import NodeShape, Unit
-
-
-def just_enough(amount: float) -> float:
-    """The least that may do for an amount: less by more than the rounding that `how_many` forgives, so that what is searched by
-    this may be too much, never too little."""
-    return amount - abs(amount) * 2e-9
+from hpc.autoscale.packing.shape import NodeShape
 
 
 class Reading:
-    """How much a node has of a resource, in the `unit` that new nodes had it in when it was first asked for.
+    """How much a node has of a resource, in the `unit` that new nodes had it in when it was first
+    asked for.
 
-    -inf where a node cannot serve at all, +inf where only the node itself can tell. `known`: what was read, by shape; look
-    there first. `tree`: the maxima over a candidate's positions, kept by its `SegmentTrees`.
+    -inf where a node cannot serve at all, +inf where only the node itself can tell. `known`: what
+    was read, by shape; look there first. `tree`: the maxima over a candidate's positions, kept by
+    its `SegmentTrees`.
     """
 
     __slots__ = ("_name", "factor", "known", "tree", "unit")
@@ -39,11 +37,12 @@ class Reading:
         return found
 
     def needed(self, amount: float, sized: bool) -> float:
-        """The least of this reading that may do for an amount: of bytes (`sized`), or in the unit that nodes have it in."""
+        """The least of this reading that may do for an amount: of bytes (`sized`), or in the unit
+        that nodes have it in."""
         return just_enough(amount if sized else amount * self.factor)
 
     def all(self, shapes: Sequence[NodeShape | None]) -> list[float]:
-        """It of each shape."""
+        """How much each of some shapes has."""
         found = list(map(self.known.get, shapes))
         return list(map(self, shapes)) if None in found else cast(list[float], found)
 

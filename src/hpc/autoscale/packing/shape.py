@@ -1,26 +1,26 @@
 """What decides whether something fits on a node, and nothing else.
 
-A `Template` is what nodes of one origin have in common and cannot change by placing work on them. A `NodeShape` is a
-template with the amounts still free and how the node is occupied. Shapes are interned in a `ShapeTable`: equal is
-identical, so a question that was answered for one node is answered for all that are like it. Names, addresses and ids
-are not here: they decide nothing, except for constraints that say so (`IDENTITY`).
+A `Template` is what nodes of one origin have in common and cannot change by placing work on them. A
+`NodeShape` is a template with the amounts still free and how the node is occupied. Shapes are
+interned in a `ShapeTable`: equal is identical, so a question that was answered for one node is
+answered for all that are like it. Names, addresses and ids are not here: they decide nothing,
+except for constraints that say so (`IDENTITY`).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
+from hpc.autoscale.packing.amounts import Quantity as Quantity
+from hpc.autoscale.packing.amounts import Unit as Unit
+from hpc.autoscale.packing.amounts import left
 from hpc.autoscale.packing.reject import Reject
 
 if TYPE_CHECKING:
     from hpc.autoscale.packing.expr import Expr, Fit
 
 CLOSED = Reject("NodeClosed")
-
-Quantity = int | float
-"""An amount in base units: a sized resource (memory, disk) is a number of bytes."""
 
 # Properties that differ from node to node. A constraint on one of them is answered node by node.
 IDENTITY: frozenset[str] = frozenset(
@@ -42,19 +42,18 @@ IDENTITY: frozenset[str] = frozenset(
 )
 
 
-class Unit(NamedTuple):
-    """How a sized resource is written: `factor` bytes to one of its own magnitude, as in (2**30, "g")."""
-
-    factor: int
-    suffix: str
+# Properties that all nodes of a bucket share and keep.
+OF_BUCKET = ("nodearray", "bucket_id", "vm_size", "vm_family", "location", "spot")
 
 
 class Template:
-    """What all nodes of one origin share: property values by name, and the units of sized resources.
+    """What all nodes of one origin share: property values by name, and the units of sized
+    resources.
 
-    Compared by identity; `ShapeTable.template` hands out one object for equal contents. `usable` is false for a node
-    that must get no work (failed, terminating), with `trouble` saying what it is. `last_capacity_failure`: of the bucket,
-    for nodes that need capacity of Azure before they can be used.
+    Compared by identity; `ShapeTable.template` hands out one object for equal contents. `usable` is
+    false for a node that must get no work (failed, terminating), with `trouble` saying what it is.
+    `last_capacity_failure`: of the bucket, for nodes that need capacity of Azure before they can be
+    used.
     """
 
     __slots__ = ("last_capacity_failure", "properties", "trouble", "units")
@@ -73,10 +72,12 @@ class Template:
 
 
 class NodeShape:
-    """A template with what is still free on the node and how it is occupied. Immutable; made by `ShapeTable` alone.
+    """A template with what is still free on the node and how it is occupied. Immutable; made by
+    `ShapeTable` alone.
 
-    `free`: amounts and other values by resource name, sized resources in bytes. `vacant`: nothing is assigned.
-    `closed`: takes no more work. `dormant`: using it needs a place under the limits, because no VM runs yet.
+    `free`: amounts and other values by resource name, sized resources in bytes. `vacant`: nothing
+    is assigned. `closed`: takes no more work. `dormant`: using it needs a place under the limits,
+    because no VM runs yet.
     """
 
     __slots__ = (
@@ -113,7 +114,8 @@ class NodeShape:
 
     @property
     def last_capacity_failure(self) -> float | None:
-        """Seconds since the bucket last ran out of capacity, where the node must still be given some; None otherwise."""
+        """Seconds since the bucket last ran out of capacity, where the node must still be given
+        some; None otherwise."""
         return self.template.last_capacity_failure
 
     def prop(self, name: str) -> object:
@@ -134,29 +136,10 @@ class NodeShape:
     def after(self, fit: Fit, times: int) -> NodeShape:
         """The shape once `fit` was taken `times` times."""
         closed = self.closed or fit.closes
-        if self.frame is not None:
-            found = self.frame.after(self, fit.take, times, closed)
-            if found is not None:
-                return found
         free = self.free
         if fit.take:
             free = {**free, **{name: left(free[name], n, times) for name, n in fit.take}}
         return self.table.shape(self.template, free, False, closed, False)
-
-
-def left(available: object, amount: Quantity, times: int = 1) -> Quantity:
-    """What is left of `available` after taking `amount` `times` times; a rounding remainder counts as nothing left.
-
-    Floats keep 12 digits of what was available, so that taking something twice and taking it two times come to the same.
-    """
-    if not isinstance(available, (int, float)):
-        raise TypeError(f"expected a number to take {amount} from, found {available!r}")
-    rest = available - amount * times
-    if not isinstance(rest, float) or not math.isfinite(rest):
-        return rest
-    if abs(rest) <= 2e-9 * abs(available):
-        return 0
-    return round(rest, 11 - math.frexp(available)[1] * 301 // 1000)
 
 
 class ShapeTable:
@@ -181,7 +164,8 @@ class ShapeTable:
         trouble: str | None = None,
         last_capacity_failure: float | None = None,
     ) -> Template:
-        """The template with these contents. Cheapest when names come in the order of a call before."""
+        """The template with these contents. Cheapest when names come in the order of a call
+        before."""
         units_key = frozenset(units.items())
         values = tuple(properties.values())
         as_given = (tuple(properties), values, tuple(map(type, values)), units_key, trouble)
@@ -242,7 +226,8 @@ class ShapeTable:
         return moved.shape(shape._values, shape.free)
 
     def in_want(self, shape: NodeShape, last_capacity_failure: float) -> NodeShape:
-        """The shape of the same node where capacity must still be had, which last failed so many seconds ago."""
+        """The shape of the same node where capacity must still be had, which last failed so many
+        seconds ago."""
         was = shape.template
         template = self._template(was.properties, was.units, was.trouble, last_capacity_failure)
         return self.shape(template, shape.free, shape.vacant, shape.closed, shape.dormant)
@@ -266,14 +251,15 @@ _Occupied = tuple[bool, bool, bool]
 
 
 class Frame:
-    """Shapes that differ in amounts alone; `names` and `kinds` of the values, in the order of the names. There may be
-    thousands of shapes, and this is what makes one from another in few steps."""
+    """Shapes that differ in amounts alone; `names` and `kinds` of the values, in the order of the
+    names. There may be thousands of shapes, and this is what makes one from another in few
+    steps."""
 
     __slots__ = (
-        "_next",
         "_refuses",
         "_shapes",
         "_table",
+        "_used",
         "_where",
         "kinds",
         "names",
@@ -297,8 +283,8 @@ class Frame:
         self._where = {name: index for index, name in enumerate(names)}
         self._shapes: dict[tuple[object, ...], NodeShape] = {}
         self._refuses = occupied[1] or bool(template.trouble)
-        # of nodes that have work, and take more, or not
-        self._next: list[Frame | None] = [None, None]
+        # the frame of nodes that have work and take more
+        self._used: Frame | None = None
 
     def __len__(self) -> int:
         return len(self._shapes)
@@ -311,30 +297,12 @@ class Frame:
             found = self._shapes[values] = NodeShape(*args)
         return found
 
-    def after(
-        self, shape: NodeShape, take: Sequence[tuple[str, Quantity]], times: int, closed: bool
-    ) -> NodeShape | None:
-        """One of these shapes with something taken from it; None where that is not a matter of whole numbers."""
-        values = list(shape._values)
-        rest = {}
-        for name, amount in take:
-            index = self._where[name]
-            available = values[index]
-            if available.__class__ is not int or amount.__class__ is not int:
-                return None
-            rest[name] = values[index] = available - amount * times
-        target = self._next[closed]
-        if target is None:
-            target = self._with_work(closed)
-        key = tuple(values)
-        found = target._shapes.get(key)
-        return target.shape(key, {**shape.free, **rest}) if found is None else found
-
     def less(
         self, shape: NodeShape, amounts: Sequence[tuple[str, int, bool]]
     ) -> NodeShape | Literal[False] | None:
-        """One of these shapes once amounts (resource, amount, whether it is in bytes) were taken from it; None where it
-        refuses. False: that is not a matter of whole numbers; see `NodeShape.fit` and `after`."""
+        """One of these shapes once amounts (resource, amount, whether it is in bytes) were taken
+        from it; None where it refuses. False: that is not a matter of whole numbers; see
+        `NodeShape.fit` and `after`."""
         if self._refuses:
             return None
         values = list(shape._values)
@@ -349,9 +317,9 @@ class Frame:
             if available < amount:
                 return None
             values[index] = available - amount
-        target = self._next[False]
-        if target is None:
-            target = self._with_work(False)
+        target = self._used
+        if target is None:  # a frame without shapes is false
+            target = self._with_work()
         key = tuple(values)
         found = target._shapes.get(key)
         if found is None:
@@ -359,15 +327,16 @@ class Frame:
             found = target.shape(key, {**shape.free, **rest})
         return found
 
-    def _with_work(self, closed: bool) -> Frame:
-        """The frame of nodes that work was placed on, and that take more or not."""
-        occupied = (False, closed, False)
+    def _with_work(self) -> Frame:
+        """The frame of the same nodes once work was placed on them."""
+        occupied = (False, False, False)
         found = self._table._frame(self.template, occupied, self.names, self.kinds)
-        self._next[closed] = found
+        self._used = found
         return found
 
 
-_PLAIN = frozenset((str, int, float, bool, type(None)))
+PLAIN = frozenset((str, int, float, bool, type(None)))
+"""Classes of values that are equal only where they look the same, once their classes are."""
 
 
 def _plainly(
@@ -380,21 +349,23 @@ def _plainly(
         return None
     found = tuple([values[name] for name in names])
     kinds = tuple(map(type, found))
-    return (tuple(names), found, kinds) if _PLAIN.issuperset(kinds) else None
+    return (tuple(names), found, kinds) if PLAIN.issuperset(kinds) else None
 
 
 def freeze(value: object) -> object:
-    """A hashable stand-in: equal for equal values of equal types, so that 1, 1.0 and True stay apart.
+    """A hashable stand-in: equal for equal values of equal types, so that 1, 1.0 and True stay
+    apart.
 
-    Mappings are compared without regard to order. A value that cannot be hashed stands for itself alone.
+    Mappings are compared without regard to order. A value that cannot be hashed stands for itself
+    alone.
     """
-    if value.__class__ in _PLAIN:
+    if value.__class__ in PLAIN:
         return value
     if isinstance(value, (list, tuple)):
         return tuple([(v.__class__, freeze(v)) for v in value])
     if isinstance(value, Mapping):
         return frozenset(
-            [(k, v.__class__, v if v.__class__ in _PLAIN else freeze(v)) for k, v in value.items()]
+            [(k, v.__class__, v if v.__class__ in PLAIN else freeze(v)) for k, v in value.items()]
         )
     if isinstance(value, (set, frozenset)):
         return frozenset((v.__class__, freeze(v)) for v in value)

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES, Node
@@ -215,10 +216,10 @@ def row_order(node: Node) -> tuple[int, tuple[Any, ...]]:
     and number."""
     if node.private_ip:
         return 1, _address_order(node.private_ip)
-    *tokens, last = node.name.split("-")
-    if last.isdigit():
-        return 2, (node.nodearray, int(last), node.name)
-    return 0, (*tokens, last)
+    number = ht.numbered(node.name)[1]
+    if number is not None:
+        return 2, (node.nodearray, number, node.name)
+    return 0, tuple(node.name.split("-"))
 
 
 def _address_order(address: str) -> tuple[int, int, str]:

@@ -1,14 +1,20 @@
 """The constraint language: what a job asks of the nodes it runs on.
 
-`parse` reads JSON. `resources`, `properties`, `shared` and `composites` are the constraints; `pools` is what shared ones
-draw on. `base` is the protocol that integrations subclass, `lowered` the base of those that are an expression of the
-engine, and `compiled` what the engine is given. Names are imported from here.
+`parse` reads JSON. `conditions`, `shared` and `composites` are the constraints; `pools` is what
+shared ones draw on. `base` is the protocol that integrations subclass, `lowered` the base of those
+that are an expression of the engine, `declared` makes an expression of classes that say what they
+read, and `compiled` is what the engine is given. Names are imported from here.
 """
 
+from hpc.autoscale.node.constraints.base import AmbiguousChoice as AmbiguousChoice
 from hpc.autoscale.node.constraints.base import BaseNodeConstraint as BaseNodeConstraint
 from hpc.autoscale.node.constraints.base import Constraint as Constraint
 from hpc.autoscale.node.constraints.base import ConstraintDict as ConstraintDict
+from hpc.autoscale.node.constraints.base import InvalidAmount as InvalidAmount
+from hpc.autoscale.node.constraints.base import MalformedConstraint as MalformedConstraint
 from hpc.autoscale.node.constraints.base import NodeConstraint as NodeConstraint
+from hpc.autoscale.node.constraints.base import NothingLeft as NothingLeft
+from hpc.autoscale.node.constraints.base import UndefinedNodeProperty as UndefinedNodeProperty
 from hpc.autoscale.node.constraints.compiled import Compiled as Compiled
 from hpc.autoscale.node.constraints.compiled import Source as Source
 from hpc.autoscale.node.constraints.compiled import compile_constraints as compile_constraints
@@ -17,13 +23,25 @@ from hpc.autoscale.node.constraints.composites import And as And
 from hpc.autoscale.node.constraints.composites import Not as Not
 from hpc.autoscale.node.constraints.composites import Or as Or
 from hpc.autoscale.node.constraints.composites import XOr as XOr
-from hpc.autoscale.node.constraints.declared import Strayed as Strayed
-from hpc.autoscale.node.constraints.errors import AmbiguousChoice as AmbiguousChoice
-from hpc.autoscale.node.constraints.errors import InvalidAmount as InvalidAmount
-from hpc.autoscale.node.constraints.errors import MalformedConstraint as MalformedConstraint
-from hpc.autoscale.node.constraints.errors import NothingLeft as NothingLeft
-from hpc.autoscale.node.constraints.errors import UndefinedNodeProperty as UndefinedNodeProperty
+from hpc.autoscale.node.constraints.conditions import (
+    CapacityFailureBackoffConstraint as CapacityFailureBackoffConstraint,
+)
+from hpc.autoscale.node.constraints.conditions import ExclusiveNode as ExclusiveNode
+from hpc.autoscale.node.constraints.conditions import InAPlacementGroup as InAPlacementGroup
+from hpc.autoscale.node.constraints.conditions import MinResourcePerNode as MinResourcePerNode
+from hpc.autoscale.node.constraints.conditions import Never as Never
+from hpc.autoscale.node.constraints.conditions import (
+    NodePropertyConstraint as NodePropertyConstraint,
+)
+from hpc.autoscale.node.constraints.conditions import (
+    NodeResourceConstraint as NodeResourceConstraint,
+)
+from hpc.autoscale.node.constraints.conditions import NotAllocated as NotAllocated
+from hpc.autoscale.node.constraints.conditions import ReadOnlyAlias as ReadOnlyAlias
+from hpc.autoscale.node.constraints.declared import NotAsDeclared as NotAsDeclared
+from hpc.autoscale.node.constraints.declared import is_plain as is_plain
 from hpc.autoscale.node.constraints.lowered import LoweredConstraint as LoweredConstraint
+from hpc.autoscale.node.constraints.parse import compile_expressions as compile_expressions
 from hpc.autoscale.node.constraints.parse import get_constraint as get_constraint
 from hpc.autoscale.node.constraints.parse import get_constraints as get_constraints
 from hpc.autoscale.node.constraints.parse import new_job_constraint as new_job_constraint
@@ -35,22 +53,6 @@ from hpc.autoscale.node.constraints.pools import (
     SharedNonConsumableResource as SharedNonConsumableResource,
 )
 from hpc.autoscale.node.constraints.pools import SharedResource as SharedResource
-from hpc.autoscale.node.constraints.properties import (
-    CapacityFailureBackoffConstraint as CapacityFailureBackoffConstraint,
-)
-from hpc.autoscale.node.constraints.properties import ExclusiveNode as ExclusiveNode
-from hpc.autoscale.node.constraints.properties import InAPlacementGroup as InAPlacementGroup
-from hpc.autoscale.node.constraints.properties import Never as Never
-from hpc.autoscale.node.constraints.properties import (
-    NodePropertyConstraint as NodePropertyConstraint,
-)
-from hpc.autoscale.node.constraints.properties import NotAllocated as NotAllocated
-from hpc.autoscale.node.constraints.quick import compile_resources as compile_resources
-from hpc.autoscale.node.constraints.resources import MinResourcePerNode as MinResourcePerNode
-from hpc.autoscale.node.constraints.resources import (
-    NodeResourceConstraint as NodeResourceConstraint,
-)
-from hpc.autoscale.node.constraints.resources import ReadOnlyAlias as ReadOnlyAlias
 from hpc.autoscale.node.constraints.shared import (
     SharedConstraint as SharedConstraint,
 )
@@ -60,5 +62,5 @@ from hpc.autoscale.node.constraints.shared import (
 from hpc.autoscale.node.constraints.shared import (
     SharedNonConsumableConstraint as SharedNonConsumableConstraint,
 )
+from hpc.autoscale.node.constraints.shared import pool_room as pool_room
 from hpc.autoscale.node.constraints.shared import shared_constraints as shared_constraints
-from hpc.autoscale.node.constraints.shared import toll_room as toll_room

@@ -1,15 +1,20 @@
-"""What every constraint is: the published protocol, and how the engine learns what a constraint means.
+"""What every constraint is: the published protocol, how the engine learns what a constraint means,
+and what can be wrong with one.
 
-Concrete constraints do not belong here. Integrations subclass `BaseNodeConstraint`; the node manager and the calculator
-call the protocol, or `compile_constraints` and then the engine.
+Concrete constraints do not belong here. Integrations subclass `BaseNodeConstraint`; the node
+manager and the calculator call the protocol, or `compile_constraints` and then the engine. All
+errors belong to `ConstraintError`; those for which the interface publishes another built-in type as
+well inherit that too.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NewType
 
+from hpc.autoscale.errors import AutoscaleError, ConstraintError
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints.pools import restore_pools, saved_pools
 from hpc.autoscale.node.node import Node
@@ -17,7 +22,7 @@ from hpc.autoscale.packing.expr import Expr
 from hpc.autoscale.results import SatisfiedResult
 
 if TYPE_CHECKING:
-    from hpc.autoscale.node.constraints.compiled import Draft
+    from hpc.autoscale.node.constraints.compiled import Sorting
 
 ConstraintDict = NewType("ConstraintDict", dict[Any, Any])
 BucketWeights = list[tuple[NodeBucket, float]]
@@ -42,26 +47,30 @@ def _depth(cls: type, names: Iterable[str]) -> int:
 class NodeConstraint(ABC):
     """A condition on nodes, and what meeting it uses up.
 
-    Two constraints are equal when their dicts are, whatever their classes. Constraints cannot be hashed.
+    Two constraints are equal when their dicts are, whatever their classes. Constraints cannot be
+    hashed.
 
-    What the engine makes of a class depends on how much the class says. `lower` returns the condition as an expression,
-    and then the engine asks the expression only. A class without it is opaque: its methods are called for one node after
-    another. So is a subclass of one of ours that overrides an answer and not `lower`, since the inherited expression
-    no longer says what the subclass does. What opaque classes take from a `SharedResource` that they hold is given back
+    What the engine makes of a class depends on how much the class says. `lower` returns the
+    condition as an expression, and then the engine asks the expression only. A class without it is
+    opaque: its methods are called for one node after another. So is a subclass of one of ours that
+    overrides an answer and not `lower`, since the inherited expression no longer says what the
+    subclass does. What opaque classes take from a `SharedResource` that they hold is given back
     when the attempt fails.
     """
 
     reads: frozenset[str] | None = None
-    """What the methods of an opaque class look at and change: `resources.<name>` (in `node.available`) and
-    `node.<property>`. Their answers are then kept for all nodes alike in these, and for all constraints of the class with
-    equal attributes, as far as these are plain values, and lists and dicts of such (others keep state that nobody
-    sees: they are asked about each node); they see a stand-in for the node that has nothing else. A class whose answers
-    depend on more, or whose `do_decrement` does other things than to take the same amounts each time and to close the
-    node, is found out, with a warning, and asked about each node. None: it may look at anything."""
+    """What the methods of an opaque class look at and change: `resources.<name>` (in
+    `node.available`) and `node.<property>`. Their answers are then kept for all nodes alike in
+    these, and for all constraints of the class with equal attributes, as far as these are plain
+    values, and lists and dicts of such (others keep state that nobody sees: they are asked about
+    each node); they see a stand-in for the node that has nothing else. A class whose answers depend
+    on more, or whose `do_decrement` does other things than to take the same amounts each time and
+    to close the node, is found out, with a warning, and asked about each node. None: it may look at
+    anything."""
 
     monotone: bool = False
-    """Beside `reads`: whether a node that was refused stays refused however much is taken from it, as with any amount that
-    must be there. Nodes that are full need not be asked again then."""
+    """Beside `reads`: whether a node that was refused stays refused however much is taken from it,
+    as with any amount that must be there. Nodes that are full need not be asked again then."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -73,7 +82,8 @@ class NodeConstraint(ABC):
                 cls.restore = restore_pools  # type: ignore[attr-defined]
 
     def weight_buckets(self, bucket_weights: BucketWeights) -> BucketWeights:
-        """The buckets with the weights that this constraint gives them; heavier ones are used first."""
+        """The buckets with the weights that this constraint gives them; heavier ones are used
+        first."""
         return bucket_weights
 
     @abstractmethod
@@ -86,10 +96,12 @@ class NodeConstraint(ABC):
 
     @abstractmethod
     def do_decrement(self, node: Node) -> bool:
-        """Take what one iteration needs from the node; False, and nothing taken, when that is not possible."""
+        """Take what one iteration needs from the node; False, and nothing taken, when that is not
+        possible."""
 
     def minimum_space(self, node: Node) -> int:
-        """How many more iterations fit on the node as far as this constraint cares; -1: it does not care."""
+        """How many more iterations fit on the node as far as this constraint cares; -1: it does not
+        care."""
         return -1
 
     @abstractmethod
@@ -104,16 +116,17 @@ class NodeConstraint(ABC):
         return []
 
     def lower(self) -> Expr | None:
-        """The condition as an expression of the engine; None when only the methods know. Asked once per distinct job."""
+        """The condition as an expression of the engine; None when only the methods know. Asked once
+        per distinct job."""
         return None
 
-    def join(self, draft: Draft) -> None:
+    def join(self, sorting: Sorting) -> None:
         """Take part in what is being compiled from several constraints that must all hold."""
         expr = self.lower()
         if expr is None:
-            draft.opaque.append(self)
+            sorting.opaque.append(self)
         else:
-            draft.exprs.append(expr)
+            sorting.exprs.append(expr)
 
     def __eq__(self, other: object) -> bool:
         to_dict = getattr(other, "to_dict", None)
@@ -124,7 +137,8 @@ class NodeConstraint(ABC):
 
 
 class BaseNodeConstraint(NodeConstraint):
-    """What most constraints start from: a bucket does when its example node does, and nothing is used up."""
+    """What most constraints start from: a bucket does when its example node does, and nothing is
+    used up."""
 
     def satisfied_by_bucket(self, bucket: NodeBucket) -> SatisfiedResult:
         """Whether the bucket's example node does."""
@@ -136,3 +150,44 @@ class BaseNodeConstraint(NodeConstraint):
 
 
 Constraint = NodeConstraint | dict[Any, Any]
+
+
+class MalformedConstraint(ConstraintError, AssertionError):
+    """The wrong kind of container, or the wrong number of things in it."""
+
+
+class UndefinedNodeProperty(ConstraintError, ValueError):
+    """A `node.<name>` that is not one of QUERYABLE_PROPERTIES."""
+
+    def __str__(self) -> str:
+        return f"UndefinedNodeProperty: {super().__str__()}"
+
+
+class InvalidAmount(ConstraintError, ValueError):
+    """An amount that cannot be taken: negative, infinite or not a number."""
+
+
+class NothingLeft(AutoscaleError):
+    """`do_decrement` was called on a node that does not have what the constraint takes."""
+
+
+class AmbiguousChoice(AutoscaleError, AssertionError):
+    """`do_decrement` was called on an exclusive choice of which several alternatives fit."""
+
+
+def join_path(outer: str, inner: str) -> str:
+    """The path of what stands at `inner` within `outer`: `or[1]` and `ncpus` give `or[1].ncpus`."""
+    if not outer or not inner or inner.startswith("["):
+        return outer + inner
+    return f"{outer}.{inner}"
+
+
+@contextmanager
+def located(path: str) -> Iterator[None]:
+    """Errors of something that does not know where it stands are errors at `path`."""
+    try:
+        yield
+    except ConstraintError as e:
+        if e.path:
+            raise
+        raise type(e)(e.expected, e.found, path, e.hint) from None

@@ -1,7 +1,8 @@
 """Several constraints that must all hold, sorted by who can answer for them.
 
-Most become one expression of the engine. What draws on a pool that all nodes share is a toll. The rest is opaque: only
-its own methods know. Called once for each distinct list of constraints; the engine works with the result.
+Most become one expression of the engine. Constraints that draw on what all nodes share are
+`pooled`. The rest is opaque: only its own methods know. Called once for each distinct list of
+constraints; the engine works with the result.
 """
 
 from __future__ import annotations
@@ -29,24 +30,26 @@ def json_of(source: Source) -> list[Any]:
 
 
 class Compiled:
-    """A list of constraints as the engine uses it; together `parts`, `tolls` and `opaque` say what `constraints` say.
+    """A list of constraints as the engine uses it; together `parts`, `pooled` and `opaque` say what
+    `constraints` say.
 
-    `parts` must all hold. `opaque` is in the order of the list. `source`: what this is made of, where every job that
-    says so may use it. Where nothing else is given, the constraints are made when they are first asked for.
+    `parts` must all hold. `opaque` is in the order of the list. `source`: what this is made of,
+    where every job that says so may use it. Where nothing else is given, the constraints are made
+    when they are first asked for.
     """
 
-    __slots__ = ("_constraints", "_expr", "opaque", "parts", "source", "tolls")
+    __slots__ = ("_constraints", "_expr", "opaque", "parts", "pooled", "source")
 
     def __init__(
         self,
         parts: Sequence[Expr],
-        tolls: tuple[SharedConstraint, ...],
+        pooled: tuple[SharedConstraint, ...],
         opaque: tuple[NodeConstraint, ...],
         constraints: tuple[NodeConstraint, ...] | None,
         source: Source | None = None,
     ) -> None:
         self.parts = parts
-        self.tolls = tolls
+        self.pooled = pooled
         self.opaque = opaque
         self.source = source
         self._constraints = constraints
@@ -54,7 +57,8 @@ class Compiled:
 
     @property
     def expr(self) -> Expr:
-        """All parts as one; made when it is first asked for, which for a job that fits nowhere is never."""
+        """All parts as one; made when it is first asked for, which for a job that fits nowhere is
+        never."""
         if self._expr is None:
             self._expr = all_of(self.parts) if self.parts else AllOf(())
         return self._expr
@@ -75,25 +79,27 @@ class Compiled:
 
     @property
     def is_common(self) -> bool:
-        """Whether it does for every job that says the same: all are expressions, or declare what they read."""
-        return not self.tolls and all(declared(each) is not None for each in self.opaque)
+        """Whether it does for every job that says the same: all are expressions, or declare what
+        they read."""
+        return not self.pooled and all(declared(each) is not None for each in self.opaque)
 
 
-class Draft:
+class Sorting:
     """What has been sorted so far; constraints add themselves by `NodeConstraint.join`."""
 
     def __init__(self) -> None:
         self.exprs: list[Expr] = []
-        self.tolls: list[SharedConstraint] = []
+        self.pooled: list[SharedConstraint] = []
         self.opaque: list[NodeConstraint] = []
 
 
 def conjunction(constraints: Sequence[NodeConstraint]) -> Compiled:
-    """Constraints that must all hold, sorted; those inside an `And` count as if they stood in the list itself."""
-    draft = Draft()
+    """Constraints that must all hold, sorted; those inside an `And` count as if they stood in the
+    list itself."""
+    sorting = Sorting()
     for constraint in constraints:
-        constraint.join(draft)
-    return Compiled(draft.exprs, tuple(draft.tolls), tuple(draft.opaque), tuple(constraints))
+        constraint.join(sorting)
+    return Compiled(sorting.exprs, tuple(sorting.pooled), tuple(sorting.opaque), tuple(constraints))
 
 
 def compile_constraints(constraints: Sequence[NodeConstraint]) -> Compiled:

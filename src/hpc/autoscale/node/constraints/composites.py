@@ -1,24 +1,35 @@
 """Constraints made of others: and, or, xor, not.
 
-They answer through their children, any of which may be a class of somebody else's. Where all children are expressions
-of the engine, so is the composite. Made by the parser, or by integrations from constraints and dicts.
+They answer through their children, any of which may be a class of somebody else's. Where all
+children are expressions of the engine, so is the composite. Made by the parser, or by integrations
+from constraints and dicts.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from hpc.autoscale.node.bucket import NodeBucket
-from hpc.autoscale.node.constraints.base import BaseNodeConstraint, BucketWeights, NodeConstraint
-from hpc.autoscale.node.constraints.compiled import Compiled, Draft, conjunction
-from hpc.autoscale.node.constraints.errors import AmbiguousChoice, MalformedConstraint
-from hpc.autoscale.node.constraints.lowered import published_space
-from hpc.autoscale.node.constraints.parse import KEYWORDS, Reading, read_children
-from hpc.autoscale.node.constraints.resources import is_alias
-from hpc.autoscale.node.constraints.shared import toll_room
-from hpc.autoscale.node.constraints.views import bucket_view, sentence, subject, take, view_of
+from hpc.autoscale.node.constraints.base import (
+    AmbiguousChoice,
+    BaseNodeConstraint,
+    BucketWeights,
+    MalformedConstraint,
+    NodeConstraint,
+)
+from hpc.autoscale.node.constraints.compiled import Compiled, Sorting, conjunction
+from hpc.autoscale.node.constraints.conditions import is_alias
+from hpc.autoscale.node.constraints.lowered import (
+    bucket_view,
+    published_space,
+    sentence,
+    subject,
+    take,
+    view_of,
+)
+from hpc.autoscale.node.constraints.parse import KEYWORDS, Keyword, Reading, read_children
+from hpc.autoscale.node.constraints.shared import pool_room
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.packing.compound import AllOf, AnyOf, ExactlyOne, Negation
 from hpc.autoscale.packing.expr import Expr, Fit, View
@@ -58,7 +69,8 @@ class _Composite(BaseNodeConstraint):
 
 
 class And(_Composite):
-    """Every child at once, so that together they must fit: two that each take a core need two cores."""
+    """Every child at once, so that together they must fit: two that each take a core need two
+    cores."""
 
     keyword = "and"
 
@@ -67,21 +79,21 @@ class And(_Composite):
         exprs = self._lowered()
         return None if exprs is None else AllOf(exprs)
 
-    def join(self, draft: Draft) -> None:
-        """The children, as if they stood in the list themselves."""
+    def join(self, sorting: Sorting) -> None:
+        """Let each child take part, as if it stood in the list itself."""
         for child in self.constraints:
-            child.join(draft)
+            child.join(sorting)
 
     def _parts(self) -> Compiled:
         return conjunction(self.constraints)
 
     def satisfied_by_node(self, node: Node) -> SatisfiedResult:
         """The first child's refusal, else whether there is room for all of them together."""
-        return self._satisfied(lambda child: child.satisfied_by_node(node), node, view_of(node))
+        return self._satisfied(_of_node(node), node, view_of(node))
 
     def satisfied_by_bucket(self, bucket: NodeBucket) -> SatisfiedResult:
-        """The first child's refusal. Whether all of them fit together is a question for each node: one that is there may
-        meet another alternative of a child than a new one would."""
+        """The first child's refusal. Whether all of them fit together is a question for each node:
+        one that is there may meet another alternative of a child than a new one would."""
         for child in self.constraints:
             answer = child.satisfied_by_bucket(bucket)
             if not answer:
@@ -91,10 +103,7 @@ class And(_Composite):
     def _satisfied_by_new_node(self, bucket: NodeBucket) -> SatisfiedResult:
         """Whether all of them fit together on a new node of a bucket."""
 
-        def ask(child: NodeConstraint) -> SatisfiedResult:
-            return _of_new_node(child, bucket)
-
-        return self._satisfied(ask, bucket.example_node, bucket_view(bucket))
+        return self._satisfied(_of_new_node(bucket), bucket.example_node, bucket_view(bucket))
 
     def _satisfied(self, ask: Ask, node: Node, view: View) -> SatisfiedResult:
         for child in self.constraints:
@@ -106,7 +115,7 @@ class And(_Composite):
             reject = parts.expr.fit(view)
             if isinstance(reject, Reject):
                 return self._not_together(reject.code, lambda: sentence(reject, node), node)
-            if toll_room(parts.tolls) < 1:
+            if pool_room(parts.pooled) < 1:
                 code = "SharedLimitReached"
                 return self._not_together(code, lambda: f"{code}: {subject(node)}", node)
         return SatisfiedResult("success", self, node)
@@ -123,15 +132,15 @@ class And(_Composite):
         fit = parts.expr.fit(view_of(node))
         if isinstance(fit, Reject):
             return 0
-        spaces = [published_space(count) for count in (fit.count, toll_room(parts.tolls))]
+        spaces = [published_space(count) for count in (fit.count, pool_room(parts.pooled))]
         spaces += [child.minimum_space(node) for child in parts.opaque]
         return min((space for space in spaces if space >= 0), default=-1)
 
     def do_decrement(self, node: Node) -> bool:
-        """Take what all children need; False when that is not there. Nothing is taken then, unless children of somebody
-        else's have taken theirs first."""
+        """Take what all children need; False when that is not there. Nothing is taken then, unless
+        children of somebody else's have taken theirs first."""
         parts = self._parts()
-        if isinstance(parts.expr.fit(view_of(node)), Reject) or toll_room(parts.tolls) < 1:
+        if isinstance(parts.expr.fit(view_of(node)), Reject) or pool_room(parts.pooled) < 1:
             return False
         if not all(child.do_decrement(node) for child in parts.opaque):
             return False
@@ -139,7 +148,7 @@ class And(_Composite):
         if isinstance(fit, Reject):
             return False
         take(node, fit, 1)
-        return all(toll.pay() for toll in parts.tolls)
+        return all(each.pay() for each in parts.pooled)
 
     def weight_buckets(self, bucket_weights: BucketWeights) -> BucketWeights:
         """Each child weighs what the one before it gave."""
@@ -148,7 +157,8 @@ class And(_Composite):
         return bucket_weights
 
     def to_dict(self) -> dict[str, Any]:
-        """The children merged into one dict; `{"and": [...]}` where that would not read back, or there are none."""
+        """The children merged into one dict; `{"and": [...]}` where that would not read back, or
+        there are none."""
         merged: list[dict[str, Any]] = []
         for child in self.constraints:
             d = child.to_dict()
@@ -159,121 +169,122 @@ class And(_Composite):
         return merged[0] if len(merged) == 1 else {"and": merged}
 
 
+class _Asked(Expr):
+    """A child of a choice, whoever it is, as an expression that is asked once. `answer`: what it
+    said; None where nobody asked."""
+
+    __slots__ = ("_ask", "answer", "constraint")
+
+    def __init__(self, constraint: NodeConstraint, ask: Ask) -> None:
+        super().__init__((id(constraint),))
+        self.constraint = constraint
+        self.answer: SatisfiedResult | None = None
+        self._ask = ask
+
+    def fit(self, view: View) -> Fit | Reject:
+        if self.answer is None:
+            self.answer = self._ask(self.constraint)
+        return Fit() if self.answer else Reject(self.answer.status)
+
+    def __str__(self) -> str:
+        return str(self.constraint)
+
+
 class _Choice(_Composite):
-    """One of several children is what counts. At least two (AssertionError)."""
+    """One of several children is what counts, as `made` says. At least two (AssertionError)."""
 
     at_least = 2
+    made: type[AnyOf] | type[ExactlyOne]
 
-    @abstractmethod
-    def _satisfied(self, ask: Ask, node: Node) -> SatisfiedResult:
-        """What the children's answers come to."""
+    def lower(self) -> Expr | None:
+        """The choice between the children; None when one of them is opaque or shared."""
+        exprs = self._lowered()
+        return None if exprs is None else self.made(exprs)
 
-    @abstractmethod
-    def _chosen(self, node: Node) -> NodeConstraint | None:
-        """The child that counts on the node, if one does."""
+    def _decided(self, ask: Ask, view: View) -> tuple[Fit | Reject, list[_Asked]]:
+        """What the children's answers come to, and the children with their answers."""
+        children = [_Asked(child, ask) for child in self.constraints]
+        return self.made(children).fit(view), children
+
+    def _satisfied(self, ask: Ask, node: Node, view: View) -> SatisfiedResult:
+        fit, children = self._decided(ask, view)
+        if isinstance(fit, Fit):
+            return self._success(node, fit, children)
+        if fit.code == "XORFailed":
+            refusal = fit
+            return SatisfiedResult(fit.code, self, node, lambda: [sentence(refusal, node)])
+        answers = [child.answer for child in children]
+        return SatisfiedResult(fit.code, self, node, lambda: _reasons_of(answers))
+
+    def _success(self, node: Node, fit: Fit, children: list[_Asked]) -> SatisfiedResult:
+        """The score is higher for earlier children."""
+        return SatisfiedResult("success", self, node, score=len(children) - fit.rank)
 
     def satisfied_by_node(self, node: Node) -> SatisfiedResult:
         """Whether a child is chosen."""
-        return self._satisfied(lambda child: child.satisfied_by_node(node), node)
+        return self._satisfied(_of_node(node), node, view_of(node))
 
     def satisfied_by_bucket(self, bucket: NodeBucket) -> SatisfiedResult:
-        """The same of a bucket."""
-        return self._satisfied(lambda child: _of_new_node(child, bucket), bucket.example_node)
+        """Whether a child is chosen for a new node of the bucket."""
+        return self._satisfied(_of_new_node(bucket), bucket.example_node, bucket_view(bucket))
+
+    def _chosen(self, node: Node) -> NodeConstraint | None:
+        """The child that counts on the node, if one does. AmbiguousChoice (an AssertionError) where
+        exactly one may, and several do."""
+        fit, children = self._decided(_of_node(node), view_of(node))
+        if isinstance(fit, Fit):
+            return next(child.constraint for child in children if child.answer)
+        if fit.code == "XORFailed":
+            raise AmbiguousChoice(
+                f"{subject(node)} satisfies both {fit.facts[0]} and {fit.facts[1]}"
+            )
+        return None
 
     def minimum_space(self, node: Node) -> int:
         """How often the chosen child fits; 0 without one."""
-        chosen = self._chosen(node)
+        try:
+            chosen = self._chosen(node)
+        except AmbiguousChoice:
+            return 0
         return 0 if chosen is None else chosen.minimum_space(node)
 
     def do_decrement(self, node: Node) -> bool:
-        """Take what the chosen child needs; False without one."""
+        """Take what the chosen child needs; False without one, AmbiguousChoice (an AssertionError)
+        where exactly one may be satisfied, and several are."""
         expr = self.lower()
         fit = None if expr is None else expr.fit(view_of(node))
         if isinstance(fit, Fit):
-            # the engine's choice, which the node being closed by an iteration before does not change
+            # the engine's choice: that an iteration before closed the node does not change it
             take(node, fit, 1)
             return True
         chosen = self._chosen(node)
         return chosen is not None and chosen.do_decrement(node)
+
+    def weight_buckets(self, bucket_weights: BucketWeights) -> BucketWeights:
+        """The weights with the preference added that the choice has among its children, if any."""
+        weighed = []
+        for bucket, weight in bucket_weights:
+            asked = [_Asked(child, _of_new_node(bucket)) for child in self.constraints]
+            weighed.append((bucket, self.made(asked).weigh(bucket_view(bucket), weight)))
+        return weighed
 
 
 class Or(_Choice):
     """The first child that is satisfied; earlier ones are preferred."""
 
     keyword = "or"
-
-    def lower(self) -> Expr | None:
-        """Any of the children; None when one of them is opaque or shared."""
-        exprs = self._lowered()
-        return None if exprs is None else AnyOf(exprs)
-
-    def _chosen(self, node: Node) -> NodeConstraint | None:
-        return next((c for c in self.constraints if c.satisfied_by_node(node)), None)
-
-    def _satisfied(self, ask: Ask, node: Node) -> SatisfiedResult:
-        """The score is higher for earlier children."""
-        refusals = []
-        for index, child in enumerate(self.constraints):
-            answer = ask(child)
-            if answer:
-                return SatisfiedResult("success", self, node, score=len(self.constraints) - index)
-            refusals.append(answer)
-        return _none_of(refusals, self, node)
-
-    def weight_buckets(self, bucket_weights: BucketWeights) -> BucketWeights:
-        """A hundred more for each place in the order of preference; 0 for a bucket that satisfies no child."""
-        count = len(self.constraints)
-
-        def weigh(bucket: NodeBucket, weight: float) -> float:
-            for index, child in enumerate(self.constraints):
-                if _of_new_node(child, bucket):
-                    return weight + 100.0 * (count - index)
-            return 0.0
-
-        return [(bucket, weigh(bucket, weight)) for bucket, weight in bucket_weights]
+    made = AnyOf
 
 
 class XOr(_Choice):
     """Exactly one child is satisfied."""
 
     keyword = "xor"
+    made = ExactlyOne
 
-    def lower(self) -> Expr | None:
-        """Exactly one of the children; None when one of them is opaque or shared."""
-        exprs = self._lowered()
-        return None if exprs is None else ExactlyOne(exprs)
-
-    def _all_satisfied(self, node: Node) -> list[NodeConstraint]:
-        return [child for child in self.constraints if child.satisfied_by_node(node)]
-
-    def _chosen(self, node: Node) -> NodeConstraint | None:
-        found = self._all_satisfied(node)
-        return found[0] if len(found) == 1 else None
-
-    def _satisfied(self, ask: Ask, node: Node) -> SatisfiedResult:
+    def _success(self, node: Node, fit: Fit, children: list[_Asked]) -> SatisfiedResult:
         """The answer of the one child that is satisfied."""
-        found: SatisfiedResult | None = None
-        refusals = []
-        for child in self.constraints:
-            answer = ask(child)
-            if not answer:
-                refusals.append(answer)
-            elif found is None:
-                found = answer
-            else:
-                return self._two_of(found.constraint, child, node)
-        return _none_of(refusals, self, node) if found is None else found
-
-    def _two_of(self, one: NodeConstraint, other: NodeConstraint, node: Node) -> SatisfiedResult:
-        reject = Reject("XORFailed", one, other)
-        return SatisfiedResult(reject.code, self, node, lambda: [sentence(reject, node)])
-
-    def do_decrement(self, node: Node) -> bool:
-        """Take what the one satisfied child needs; False without one, AmbiguousChoice (an AssertionError) with several."""
-        found = self._all_satisfied(node)
-        if len(found) > 1:
-            raise AmbiguousChoice(f"{subject(node)} satisfies both {found[0]} and {found[1]}")
-        return super().do_decrement(node)
+        return next(child.answer for child in children if child.answer)
 
 
 class Not(BaseNodeConstraint):
@@ -288,19 +299,20 @@ class Not(BaseNodeConstraint):
         return None if expr is None else Negation(expr)
 
     def get_children(self) -> Iterable[NodeConstraint]:
-        """The child."""
+        """The negated constraint."""
         return [self.condition]
 
     def satisfied_by_node(self, node: Node) -> SatisfiedResult:
         """Whether the node does not satisfy the child."""
-        return self._negated(self.condition.satisfied_by_node(node), node)
+        return self._negated(_of_node(node), node, view_of(node))
 
     def satisfied_by_bucket(self, bucket: NodeBucket) -> SatisfiedResult:
         """Whether the bucket does not satisfy the child."""
-        return self._negated(_of_new_node(self.condition, bucket), bucket.example_node)
+        return self._negated(_of_new_node(bucket), bucket.example_node, bucket_view(bucket))
 
-    def _negated(self, answer: SatisfiedResult, node: Node) -> SatisfiedResult:
-        status = "not(success)" if answer else "success"
+    def _negated(self, ask: Ask, node: Node, view: View) -> SatisfiedResult:
+        fit = Negation(_Asked(self.condition, ask)).fit(view)
+        status = "success" if isinstance(fit, Fit) else fit.code
         return SatisfiedResult(status, self, node, lambda: [str(self)])
 
     def to_dict(self) -> dict[str, Any]:
@@ -311,20 +323,24 @@ class Not(BaseNodeConstraint):
         return f"not {self.condition}"
 
 
-def _of_new_node(child: NodeConstraint, bucket: NodeBucket) -> SatisfiedResult:
-    """What a bucket is to an alternative: which one counts is decided by all that it asks of a new node at once."""
-    if isinstance(child, And):
-        return child._satisfied_by_new_node(bucket)
-    return child.satisfied_by_bucket(bucket)
+def _of_node(node: Node) -> Ask:
+    return lambda child: child.satisfied_by_node(node)
 
 
-def _none_of(
-    refusals: list[SatisfiedResult], constraint: NodeConstraint, node: Node
-) -> SatisfiedResult:
-    def reasons() -> list[str]:
-        return [reason for refusal in refusals for reason in refusal.reasons]
+def _of_new_node(bucket: NodeBucket) -> Ask:
+    """What a bucket is to an alternative: which one counts is decided by all that it asks of a new
+    node at once."""
 
-    return SatisfiedResult("CompoundFailure", constraint, node, reasons)
+    def ask(child: NodeConstraint) -> SatisfiedResult:
+        if isinstance(child, And):
+            return child._satisfied_by_new_node(bucket)
+        return child.satisfied_by_bucket(bucket)
+
+    return ask
+
+
+def _reasons_of(answers: Iterable[SatisfiedResult | None]) -> list[str]:
+    return [reason for answer in answers if answer is not None for reason in answer.reasons]
 
 
 def _read_composite(attr: str, value: Any, reading: Reading) -> NodeConstraint:
@@ -338,5 +354,7 @@ def _read_not(attr: str, value: Any, reading: Reading) -> NodeConstraint:
     return Not(reading.one(value))
 
 
-KEYWORDS.update({"and": _read_composite, "or": _read_composite, "xor": _read_composite})
-KEYWORDS["not"] = _read_not
+KEYWORDS["and"] = Keyword(_read_composite, "a list: all of these at once")
+KEYWORDS["or"] = Keyword(_read_composite, "a list: any of these, earlier ones preferred")
+KEYWORDS["xor"] = Keyword(_read_composite, "a list: exactly one of these")
+KEYWORDS["not"] = Keyword(_read_not, "an object: anything but this")

@@ -1,9 +1,11 @@
-"""Constraints of integrations that say what they read: asked once for all nodes that are alike in that.
+"""Constraints of integrations that say what they read: asked once for all nodes that are alike in
+that.
 
-A class with `reads` (see `NodeConstraint.reads`) keeps its published methods. `declared` makes an expression of the engine
-of it: the methods are called on a stand-in that has what is declared and nothing else, and what they say, and take, is
-remembered by what they were shown. A class that turns out to look further, or to do what no expression can say, is not
-believed from then on, and is opaque like any other. Called by `nodemanager.probing` for each distinct demand.
+A class with `reads` (see `NodeConstraint.reads`) keeps its published methods. `declared` makes an
+expression of the engine of it: the methods are called on a stand-in that has what is declared and
+nothing else, and what they say, and take, is remembered by what they were shown. A class that turns
+out to look further, or to do what no expression can say, is not believed from then on, and is
+opaque like any other. Called by `nodemanager.probing` for each distinct demand.
 """
 
 from __future__ import annotations
@@ -19,9 +21,10 @@ from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.hpctypes import Memory, Size
 from hpc.autoscale.node.constraints.base import BaseNodeConstraint, NodeConstraint
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES
+from hpc.autoscale.packing.amounts import Quantity, Unit, is_amount, is_same, left
 from hpc.autoscale.packing.expr import UNBOUNDED, Expr, Fit, View
 from hpc.autoscale.packing.reject import Reject
-from hpc.autoscale.packing.shape import IDENTITY, Quantity, Unit, freeze, left
+from hpc.autoscale.packing.shape import IDENTITY, freeze
 
 if TYPE_CHECKING:
     from hpc.autoscale.node.node import Node
@@ -36,16 +39,17 @@ _disbelieved: set[type] = set()
 _known: dict[tuple[object, ...], DeclaredExpr] = {}
 
 
-class Strayed(AutoscaleError):
-    """A constraint looked at, or did, what it had not declared. Raised into its methods, and to whoever asks its expression:
-    its class is not believed from then on, and the demand must be decided without the expression.
+class NotAsDeclared(AutoscaleError):
+    """A constraint looked at, or did, what it had not declared. Raised into its methods, and to
+    whoever asks its expression: its class is not believed from then on, and the demand must be
+    decided without the expression.
     """
 
 
 def declared(constraint: NodeConstraint, deferred: Collection[str] = ()) -> DeclaredExpr | None:
-    """The constraint as an expression; None when its class declares nothing, declares what differs from node to node
-    (`deferred` resources do), is told whose job it belongs to, is made of others, holds what may change unseen, such as a
-    pool, or is no longer believed.
+    """The constraint as an expression; None when its class declares nothing, declares what differs
+    from node to node (`deferred` resources do), is told whose job it belongs to, is made of others,
+    holds what may change unseen, such as a pool, or is no longer believed.
     """
     reads = constraint.reads
     if reads is None or type(constraint) in _disbelieved or hasattr(constraint, "assignment_id"):
@@ -57,7 +61,7 @@ def declared(constraint: NodeConstraint, deferred: Collection[str] = ()) -> Decl
     if any(True for _ in constraint.get_children()):
         return None
     attributes = _attributes(constraint)
-    if not _is_plain(attributes):
+    if not is_plain(attributes):
         return None
     key = (type(constraint), reads, freeze(attributes))
     found = _known.get(key)
@@ -88,18 +92,20 @@ def _attributes(constraint: NodeConstraint) -> dict[str, Any]:
     return state
 
 
-def _is_plain(value: object) -> bool:
-    """Whether a value is all that there is to it: what an object of some class holds could change without being seen."""
+def is_plain(value: object) -> bool:
+    """Whether a value, with all that is in it, is told from others by `freeze`. What an object of
+    any other class holds could change without being seen."""
     if isinstance(value, Mapping):
-        return all(_is_plain(each) for each in value.values())
+        return all(is_plain(each) for each in value.values())
     if isinstance(value, (list, tuple, set, frozenset)):
-        return all(_is_plain(each) for each in value)
+        return all(is_plain(each) for each in value)
     return value is None or isinstance(value, (str, bytes, int, float, Size, Enum))
 
 
 class DeclaredExpr(Expr):
-    """What a declared constraint says, as an expression. `takes`: whether it may use something up. `ranks`: whether it has
-    its own say about buckets, which then must be asked by the published methods."""
+    """What a declared constraint says, as an expression. `takes`: whether it may use something up.
+    `ranks`: whether it has its own say about buckets, which then must be asked by the published
+    methods."""
 
     __slots__ = (
         "_answers",
@@ -132,14 +138,22 @@ class DeclaredExpr(Expr):
     def reads(self) -> frozenset[str]:
         return self._reads
 
+    @property
+    def uses(self) -> frozenset[str]:
+        return self._reads if self.takes else frozenset()
+
+    def most_modes(self) -> int:
+        """0: what its methods take from other nodes is known when they are asked."""
+        return 0
+
     def fit(self, view: View) -> Fit | Reject:
-        """As any expression; Strayed where the constraint is not what it declares."""
+        """As any expression; NotAsDeclared where the constraint is not what it declares."""
         shown = self._shown(view)
         found = self._answers.get(shown.key)
         if found is None:
             try:
                 found = self._ask(shown)
-            except Strayed as error:
+            except NotAsDeclared as error:
                 self._disbelieve(str(error))
                 raise
             self._answers[shown.key] = found
@@ -154,7 +168,8 @@ class DeclaredExpr(Expr):
         )
 
     def _ask(self, shown: _Shown) -> Fit | Reject:
-        """The answer of the methods, asked as `Node.decrement` would. Strayed when that is no answer to remember."""
+        """The answer of the methods, asked as `Node.decrement` would. NotAsDeclared when that is no
+        answer to remember."""
         glimpse = Glimpse(shown)
         constraint, node = self.constraint, cast("Node", glimpse)
         with results.muted():
@@ -166,7 +181,7 @@ class DeclaredExpr(Expr):
         if not answer:
             return Reject("NodeRejected", *reasons)
         if space == 0:
-            raise Strayed("says that a node will do on which it then has no room")
+            raise NotAsDeclared("says that a node will do on which it then has no room")
         most = UNBOUNDED if space < 0 else space
         if not self.takes:
             return Fit(most)
@@ -177,16 +192,18 @@ class DeclaredExpr(Expr):
         """How often it takes the same again, up to a number, and what that is."""
         first = self._step(shown)
         if first is None:
-            raise Strayed("says that a node will do, and then takes nothing from it")
+            raise NotAsDeclared("says that a node will do, and then takes nothing from it")
         if not first.take:
             return most, first
         count, current, step = 0, shown, cast("_Step | None", first)
         while step is not None and count < most:
             if not step.takes_like(first):
-                raise Strayed("takes another amount the next time")
+                raise NotAsDeclared("takes another amount the next time")
             count += 1
             if count > _MOST_STEPS:
-                raise Strayed(f"takes so little that it would fit more than {_MOST_STEPS} times")
+                raise NotAsDeclared(
+                    f"takes so little that it would fit more than {_MOST_STEPS} times"
+                )
             current = step.after
             step = self._step(current)
         return count, first
@@ -205,7 +222,7 @@ class DeclaredExpr(Expr):
 
     def _check_unchanged(self) -> None:
         if freeze(_attributes(self.constraint)) != self.parts[2]:
-            raise Strayed("changes itself when it is asked")
+            raise NotAsDeclared("changes itself when it is asked")
 
     def _disbelieve(self, why: str) -> None:
         cls = type(self.constraint)
@@ -223,8 +240,8 @@ class DeclaredExpr(Expr):
 
 
 class _Shown:
-    """What a constraint is shown of a node: resources (sizes in bytes, MISSING ones too) with their units, properties, and
-    whether the node was closed while it took its part."""
+    """What a constraint is shown of a node: resources (sizes in bytes, MISSING ones too) with their
+    units, properties, and whether the node was closed while it took its part."""
 
     __slots__ = ("closed", "free", "key", "props", "units")
 
@@ -273,37 +290,39 @@ class _Step:
         return (
             self.closes == other.closes
             and mine.keys() == others.keys()
-            and all(math.isclose(mine[name], others[name], rel_tol=1e-9) for name in mine)
+            and all(is_same(mine[name], others[name]) for name in mine)
         )
 
 
 class Glimpse:
-    """A stand-in for a node that has what a constraint declares and nothing else. What is written to it is kept here."""
+    """A stand-in for a node that has what a constraint declares and nothing else. What is written
+    to it is kept here."""
 
     def __init__(self, shown: _Shown) -> None:
-        fields = {"_shown": shown, "_strayed": None, "_closed": shown.closed}
-        self.__dict__.update(fields, available=_Available(shown, self.stray))
+        fields = {"_shown": shown, "_overstepped": None, "_closed": shown.closed}
+        self.__dict__.update(fields, available=_Available(shown, self.overstep))
 
-    def stray(self, what: str) -> NoReturn:
+    def overstep(self, what: str) -> NoReturn:
         """The constraint went too far. Noted, in case that it catches what is raised."""
-        self.__dict__["_strayed"] = what
-        raise Strayed(what)
+        self.__dict__["_overstepped"] = what
+        raise NotAsDeclared(what)
 
     def check(self, untouched: bool) -> None:
-        """Strayed when it went too far, or when something was written that should not have been."""
-        if self._strayed is not None:
-            raise Strayed(self._strayed)
+        """NotAsDeclared when it went too far, or when something was written that should not have
+        been."""
+        if self._overstepped is not None:
+            raise NotAsDeclared(self._overstepped)
         if untouched and (self._closed != self._shown.closed or self.available.written):
-            raise Strayed("changes a node that it is only asked about, or refuses")
+            raise NotAsDeclared("changes a node that it is only asked about, or refuses")
 
     def step(self) -> _Step:
-        """What was taken. Strayed where that is not a matter of amounts."""
+        """What was taken. NotAsDeclared where that is not a matter of amounts."""
         take: list[tuple[str, Quantity]] = []
         free = dict(self._shown.free)
         for name, value in self.available.written.items():
             before, after = free[name], self._plain(name, value)
             if not _is_number(before) or not _is_number(after) or before < after:
-                raise Strayed(f"makes {value!r} of {name}")
+                raise NotAsDeclared(f"makes {value!r} of {name}")
             if before != after:
                 # as the engine will take it: what is left of floats is rounded
                 taken = left(before, after)
@@ -327,11 +346,11 @@ class Glimpse:
             return self._closed
         if name.startswith("__"):
             raise AttributeError(name)
-        return self.stray(f"reads node.{name} too")
+        return self.overstep(f"reads node.{name} too")
 
     def __setattr__(self, name: str, value: object) -> None:
         if name != "closed" or not isinstance(value, bool):
-            self.stray(f"writes node.{name}")
+            self.overstep(f"writes node.{name}")
         self.__dict__["_closed"] = value
 
     def __str__(self) -> str:
@@ -341,14 +360,14 @@ class Glimpse:
 class _Available(MutableMapping[str, Any]):
     """The declared resources of a stand-in."""
 
-    def __init__(self, shown: _Shown, stray: Any) -> None:
+    def __init__(self, shown: _Shown, overstep: Any) -> None:
         self._shown = shown
-        self._stray = stray
+        self._overstep = overstep
         self.written: dict[str, object] = {}
 
     def _check(self, name: object) -> None:
         if name not in self._shown.free:
-            self._stray(f"reads resources.{name} too")
+            self._overstep(f"reads resources.{name} too")
 
     def __getitem__(self, name: str) -> Any:
         self._check(name)
@@ -359,14 +378,14 @@ class _Available(MutableMapping[str, Any]):
         self.written[name] = value
 
     def __delitem__(self, name: str) -> None:
-        self._stray(f"removes resources.{name}")
+        self._overstep(f"removes resources.{name}")
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._stray("reads all resources"))
+        return iter(self._overstep("reads all resources"))
 
     def __len__(self) -> int:
-        return len(self._stray("counts resources"))
+        return len(self._overstep("counts resources"))
 
 
 def _is_number(value: object) -> Any:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return is_amount(value) and math.isfinite(value)

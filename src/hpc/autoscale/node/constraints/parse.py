@@ -1,8 +1,13 @@
 """From JSON to constraints.
 
-The rules, in the order in which they are tried, are in `_constraint`; the names with a meaning of their own are in
-`KEYWORDS`, to which `composites` adds those that hold other constraints. Whatever is given, the outcome is a constraint
-or a `ConstraintError` that says where in the expression the trouble is (what a custom parser raises is left alone).
+The rules, in the order in which they are tried, are in `_constraint`; the names with a meaning of
+their own are in `KEYWORDS`, to which `composites` adds those that hold other constraints. Whatever
+is given, the outcome is a constraint or a `ConstraintError` that says where in the expression the
+trouble is (what a custom parser raises is left alone).
+
+`compile_expressions` is a short way to the engine for what most jobs say. It is asked about each
+distinct job, remembers what each `{name: value}` means, and leaves to the parser whatever is not of
+that kind, mistakes included.
 """
 
 from __future__ import annotations
@@ -10,32 +15,39 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeGuard
 
-from hpc.autoscale.errors import ConstraintError, did_you_mean
-from hpc.autoscale.hpctypes import Memory, Size, SizeError
-from hpc.autoscale.node.constraints.base import NodeConstraint
-from hpc.autoscale.node.constraints.errors import MalformedConstraint, join_path, located
-from hpc.autoscale.node.constraints.properties import (
+from hpc.autoscale.errors import AutoscaleError, ConstraintError, did_you_mean
+from hpc.autoscale.hpctypes import Size, SizeError
+from hpc.autoscale.node.constraints.base import (
+    MalformedConstraint,
+    NodeConstraint,
+    join_path,
+    located,
+)
+from hpc.autoscale.node.constraints.compiled import Compiled, Source
+from hpc.autoscale.node.constraints.conditions import (
     CapacityFailureBackoffConstraint,
     ExclusiveNode,
     InAPlacementGroup,
+    MinResourcePerNode,
     Never,
     NodePropertyConstraint,
-    NotAllocated,
-)
-from hpc.autoscale.node.constraints.resources import (
-    SIZE_TEXT,
-    MinResourcePerNode,
     NodeResourceConstraint,
+    NotAllocated,
     ReadOnlyAlias,
     is_alias,
+    size_class,
 )
 from hpc.autoscale.node.constraints.shared import (
     SharedConsumableConstraint,
     SharedNonConsumableConstraint,
 )
+from hpc.autoscale.packing import layers
+from hpc.autoscale.packing.compound import AllOf, AnyOf
+from hpc.autoscale.packing.expr import Expr, MinResource, ResourceIs
 
 MAX_DEPTH = 50
-"""How many constraints may stand in one another. Nobody writes more; a generated expression gets a clear error."""
+"""How many constraints may stand in one another. Nobody writes more; a generated expression gets a
+clear error."""
 
 _JSON = frozenset((dict, list, str, int, float, bool, type(None)))
 
@@ -68,11 +80,17 @@ class Reading(NamedTuple):
         return found
 
 
-Keyword = Callable[[str, Any, Reading], NodeConstraint]
+class Keyword(NamedTuple):
+    """A name with a meaning of its own. `read` makes a constraint of (name, value, where it
+    stands); `meaning` is for the table in the README, and names the value first."""
+
+    read: Callable[[str, Any, Reading], NodeConstraint]
+    meaning: str
 
 
 def register_parser(custom_attribute: str, parser: Parser) -> None:
-    """From now on, in the whole process, `{custom_attribute: value}` is what `parser({custom_attribute: value})` returns.
+    """From now on, in the whole process, `{custom_attribute: value}` is what
+    `parser({custom_attribute: value})` returns.
 
     Goes before every other meaning the name may have.
     """
@@ -84,9 +102,10 @@ def get_constraints(
 ) -> list[NodeConstraint]:
     """The constraints that an expression, or each of a list of expressions, stands for.
 
-    A mapping with several keys becomes one `And`, an empty one nothing; a constraint stays what it is.
-    `case_insensitive`: texts that resources are compared with match in any case. ConstraintError where something cannot
-    be understood; an AssertionError too when `exprs` is not a list.
+    A mapping with several keys becomes one `And`, an empty one nothing; a constraint stays what it
+    is. `case_insensitive`: texts that resources are compared with match in any case.
+    ConstraintError where something cannot be understood; an AssertionError too when `exprs` is not
+    a list.
     """
     if not isinstance(exprs, (list, tuple)):
         if not isinstance(exprs, Mapping):
@@ -100,7 +119,8 @@ def get_constraints(
 
 
 def get_constraint(expr: Any, case_insensitive: bool = False) -> NodeConstraint:
-    """The one constraint that an expression stands for; as `get_constraints`, and AssertionError when it is empty."""
+    """The one constraint that an expression stands for; as `get_constraints`, and AssertionError
+    when it is empty."""
     return Reading(case_insensitive=case_insensitive).one(expr)
 
 
@@ -135,7 +155,7 @@ def _element(expr: Any, reading: Reading) -> NodeConstraint | None:
         return ReadOnlyAlias(str(expr["alias"]), str(expr["resource-name"]))
     found = [_constraint(attr, value, reading.key(attr)) for attr, value in expr.items()]
     if len(found) > 1:
-        return KEYWORDS["and"]("and", found, reading)
+        return KEYWORDS["and"].read("and", found, reading)
     return found[0] if found else None
 
 
@@ -153,7 +173,7 @@ def _constraint(attr: str, value: Any, reading: Reading) -> NodeConstraint:
         return value
     with located(reading.path):
         if attr in KEYWORDS:
-            return KEYWORDS[attr](attr, value, reading)
+            return KEYWORDS[attr].read(attr, value, reading)
         if attr.startswith("node."):
             return _property(attr, value, reading)
         return read_resource(attr, value, reading)
@@ -174,8 +194,8 @@ def _property(attr: str, value: Any, reading: Reading) -> NodeConstraint:
 
 def read_resource(attr: str, value: Any, reading: Reading) -> NodeConstraint:
     """What `{attr: value}` stands for when `attr` is the name of a resource."""
-    if isinstance(value, str) and SIZE_TEXT.match(value):
-        return MinResourcePerNode(attr, _size(value, reading))
+    if isinstance(value, str) and (cls := size_class(value)) is not None:
+        return MinResourcePerNode(attr, _size(cls, value, reading))
     if value is None or isinstance(value, (str, bool)):
         return NodeResourceConstraint(attr, value, case_insensitive=reading.case_insensitive)
     if isinstance(value, (list, tuple)):
@@ -192,10 +212,9 @@ def read_resource(attr: str, value: Any, reading: Reading) -> NodeConstraint:
     )
 
 
-def _size(text: str, reading: Reading) -> Size:
-    kind = Memory if text.startswith("memory") else Size
+def _size(cls: type[Size], text: str, reading: Reading) -> Size:
     try:
-        return kind.value_of(text)
+        return cls.value_of(text)
     except SizeError as e:
         raise ConstraintError("a size such as 'memory::4g'", text, reading.path, f": {e}") from None
 
@@ -255,14 +274,128 @@ def _read_shared(attr: str, value: Any, reading: Reading) -> NodeConstraint:
         raise type(e)(e.expected, e.found, outer + e.path, e.hint) from None
 
 
+_SHARED = Keyword(_read_shared, "an object: what all nodes share, and what a task needs of it")
+
 KEYWORDS: dict[str, Keyword] = {
-    "exclusive": _read_exclusive,
-    "exclusive_task": _read_exclusive,
-    "exclusive-task": _read_exclusive,
-    "never": _read_never,
-    "in-a-placement-group": _read_in_a_placement_group,
-    "capacity-failure-backoff": _read_backoff,
-    "not-allocated": _read_not_allocated,
-    SharedConsumableConstraint.JSON_NAME: _read_shared,
-    SharedNonConsumableConstraint.JSON_NAME: _read_shared,
+    "exclusive": Keyword(_read_exclusive, "true: a node that no other job is placed on"),
+    "exclusive-task": Keyword(_read_exclusive, "true: the same, for each task array"),
+    "exclusive_task": Keyword(_read_exclusive, "as `exclusive-task`"),
+    "never": Keyword(_read_never, "a text: no node does, for this reason"),
+    "in-a-placement-group": Keyword(
+        _read_in_a_placement_group, "true: in any placement group; false: in none"
+    ),
+    "capacity-failure-backoff": Keyword(
+        _read_backoff, "a number: no new nodes so many seconds after Azure had no capacity"
+    ),
+    "not-allocated": Keyword(
+        _read_not_allocated, "true: a node that nothing was allocated to (deprecated)"
+    ),
+    SharedConsumableConstraint.JSON_NAME: _SHARED,
+    SharedNonConsumableConstraint.JSON_NAME: _SHARED,
 }
+
+
+_MOST_KNOWN = 10_000
+_MOST_WHOLE = 2**53
+_SCALARS = frozenset((int, float, str, bool))
+_known: dict[Any, Expr] = {}
+_known_alternatives: dict[Any, Expr] = {}
+
+
+def compile_expressions(constraints: list[Any], source: Source) -> Compiled | None:
+    """What a list of constraints comes to that are dicts of scalars, lists of texts, and `or` of
+    such dicts; None for any other list. `source` is the same to keep."""
+    exprs: list[Expr] = []
+    if not layers.is_on("quick"):
+        return None
+    for constraint in constraints:
+        found = _exprs_of(constraint)
+        if found is None:
+            return None
+        exprs += found
+    return Compiled(exprs, (), (), None, source) if exprs else None
+
+
+def _exprs_of(constraint: Any) -> list[Expr] | None:
+    """One expression for each key; None where the parser must be asked."""
+    if constraint.__class__ is not dict:
+        return None
+    found = []
+    for name, value in constraint.items():
+        if name in _CUSTOM_PARSERS:
+            return None
+        kind = value.__class__
+        expr: Expr | None
+        if kind in _SCALARS:
+            expr = _known.get((name, kind, value)) or _learn(name, kind, value, value)
+        elif kind is not list:
+            return None
+        elif name == "or":
+            expr = _any_of(value)
+        elif all(each.__class__ is str for each in value):
+            key = tuple(value)
+            expr = _known.get((name, kind, key)) or _learn(name, kind, key, value)
+        else:
+            return None
+        if expr is None:
+            return None
+        found.append(expr)
+    return found
+
+
+def _any_of(alternatives: list[Any]) -> Expr | None:
+    found = []
+    for alternative in alternatives:
+        if alternative.__class__ is not dict or "or" in alternative:
+            return None
+        if not _CUSTOM_PARSERS.keys().isdisjoint(alternative):
+            return None
+        try:
+            key = (*alternative.items(), *map(type, alternative.values()))
+            expr = _known_alternatives.get(key)
+        except TypeError:  # a list of texts
+            key, expr = None, None
+        if expr is None:
+            exprs = _exprs_of(alternative)
+            if not exprs:
+                return None
+            expr = exprs[0] if len(exprs) == 1 else AllOf(exprs)
+            if key is not None:
+                _keep(_known_alternatives, key, expr)
+        found.append(expr)
+    return AnyOf(found) if len(found) > 1 else None
+
+
+def _keep(known: dict[Any, Expr], key: Any, expr: Expr) -> None:
+    if len(known) >= _MOST_KNOWN:
+        known.clear()
+    known[key] = expr
+
+
+def _learn(name: Any, kind: type, key: Any, value: Any) -> Expr | None:
+    """The expression of `{name: value}`, kept for the next that asks the same."""
+    if not isinstance(name, str) or name == "class":
+        return None
+    try:
+        expr = _quick_resource(name, value) or new_job_constraint(name, value).lower()
+    except AutoscaleError:
+        return None
+    if expr is not None:
+        _keep(_known, (name, kind, key), expr)
+    return expr
+
+
+def _quick_resource(name: str, value: Any) -> Expr | None:
+    """What is written most: a whole amount, a size, or a text of a resource."""
+    kind = value.__class__
+    if name in KEYWORDS or name[:5] == "node.":
+        return None
+    if kind is int:
+        return MinResource(name, value) if 0 <= value < _MOST_WHOLE else None
+    if kind is not str:
+        return None
+    if size_class(value) is None:
+        return ResourceIs(name, (value,))
+    amount = Size.value_of(value).bytes
+    is_whole = amount.__class__ is int and 0 <= amount < _MOST_WHOLE
+    return MinResource(name, amount, sized=True) if is_whole else None

@@ -1,7 +1,7 @@
 """Values that all nodes share: licences, limits of a queue, settings of a server.
 
-A pool is one mutable object held by every constraint that draws on it. What is asked of pools is in `shared`; made by
-integrations.
+A pool is one mutable object held by every constraint that draws on it. What is asked of pools is in
+`shared`; made by integrations.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from hpc.autoscale.hpctypes import Size, magnitude_bytes
-from hpc.autoscale.packing.shape import Quantity, left
+from hpc.autoscale.packing.amounts import Quantity, left
 
 
 class SharedResource(ABC):
     """A value that all nodes share. `source` says where it is from, as in a queue's name.
 
-    Ordered by `current_value`, against another shared resource or a plain value. Equal to another one of the same name
-    and value, and to its plain value. Mutable, so it cannot be hashed.
+    Ordered by `current_value`, against another shared resource or a plain value. Equal to another
+    one of the same name and value, and to its plain value. Mutable, so it cannot be hashed.
     """
 
     def __init__(self, resource_name: str, source: str, current_value: Any) -> None:
@@ -69,19 +69,21 @@ class SharedConsumableResource(SharedResource):
 
     @property
     def is_consumable(self) -> bool:
-        """True."""
+        """True: it is used up."""
         return True
 
     @property
     def remaining(self) -> Quantity:
-        """What is left, a size in bytes; a value that is no number counts as nothing that could be taken."""
+        """What is left, a size in bytes; a value that is no number counts as nothing that could be
+        taken."""
         current = self.current_value
         if isinstance(current, Size):
             return current.bytes
         return current if isinstance(current, (int, float)) else 0
 
     def quantity(self, amount: int | float | Size) -> Quantity:
-        """The amount as `remaining` counts; a plain number asked of a size is in that size's own unit."""
+        """The amount as `remaining` counts; a plain number asked of a size is in that size's own
+        unit."""
         if isinstance(amount, Size):
             return amount.bytes
         current = self.current_value
@@ -99,12 +101,13 @@ class SharedNonConsumableResource(SharedResource):
 
     @property
     def is_consumable(self) -> bool:
-        """False."""
+        """False: nobody uses it up."""
         return False
 
 
 def saved_pools(holder: object) -> list[tuple[SharedResource, Any]]:
-    """The pools among the attributes of an object, also in lists and dicts there, each with what is in it now."""
+    """The pools among the attributes of an object, also in lists and dicts there, each with what is
+    in it now."""
     attributes = getattr(holder, "__dict__", {})
     return [(pool, pool.current_value) for pool in _pools_in(attributes.values())]
 

@@ -1,7 +1,8 @@
 """Constraints on what all nodes share, such as licences and the limits of a queue.
 
-Whether a pool has enough does not depend on a node, so these constraints are tolls to the engine (see `compiled`). Made
-by integrations; the JSON form tells what was meant, and reading it makes pools of its own.
+Whether a pool has enough does not depend on a node, so these constraints are kept apart
+(see `compiled`). Made by integrations; the JSON form tells what was meant, and reading it makes
+pools of its own.
 """
 
 from __future__ import annotations
@@ -11,29 +12,28 @@ from typing import Any
 
 from hpc.autoscale.errors import ConstraintError, did_you_mean
 from hpc.autoscale.hpctypes import Size, SizeError
-from hpc.autoscale.node.constraints.base import BaseNodeConstraint, NodeConstraint
-from hpc.autoscale.node.constraints.compiled import Draft
-from hpc.autoscale.node.constraints.errors import located
-from hpc.autoscale.node.constraints.lowered import published_space
+from hpc.autoscale.node.constraints.base import BaseNodeConstraint, NodeConstraint, located
+from hpc.autoscale.node.constraints.compiled import Sorting
+from hpc.autoscale.node.constraints.conditions import checked_amount, size_class
+from hpc.autoscale.node.constraints.lowered import published_space, subject
 from hpc.autoscale.node.constraints.pools import (
     SharedConsumableResource,
     SharedNonConsumableResource,
     restore_pools,
     saved_pools,
 )
-from hpc.autoscale.node.constraints.resources import SIZE_TEXT, checked_amount
-from hpc.autoscale.node.constraints.views import subject
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.packing.expr import UNBOUNDED, how_many
+from hpc.autoscale.packing.amounts import Quantity, how_many, left
+from hpc.autoscale.packing.expr import UNBOUNDED
 from hpc.autoscale.packing.reject import Reject
-from hpc.autoscale.packing.shape import Quantity, left
 from hpc.autoscale.results import SatisfiedResult
 
 
 class SharedConstraint(BaseNodeConstraint):
     """Base of the constraints on shared resources: whatever the node is, the answer is the same.
 
-    A subclass says so by `reject` and `pools_and_amount`. One that has the published methods instead is asked by these.
+    A subclass says so by `reject` and `pools_and_amount`. One that has the published methods
+    instead is asked by these.
     """
 
     def reject(self) -> Reject | None:
@@ -41,7 +41,8 @@ class SharedConstraint(BaseNodeConstraint):
         return None
 
     def pools_and_amount(self) -> tuple[Sequence[SharedConsumableResource], int | float | Size]:
-        """The pools, none unless a subclass has some; and what the next iteration takes from each of them."""
+        """The pools, none unless a subclass has some; and what the next iteration takes from each
+        of them."""
         return (), 0
 
     @property
@@ -50,8 +51,9 @@ class SharedConstraint(BaseNodeConstraint):
         return False
 
     def cap(self, times: int) -> int:
-        """How many of `times` iterations are possible; see `toll_room` for several constraints at once."""
-        return min(times, toll_room([self]))
+        """How many of `times` iterations are possible; see `pool_room` for several constraints at
+        once."""
+        return min(times, pool_room([self]))
 
     def refusal(self, times: int = 1) -> str:
         """Why `times` iterations are too many, as a sentence."""
@@ -72,9 +74,9 @@ class SharedConstraint(BaseNodeConstraint):
         """Put back what `saved` gave, as if nothing had been taken since."""
         restore_pools(self, saved)
 
-    def join(self, draft: Draft) -> None:
-        """A toll: the same for all nodes."""
-        draft.tolls.append(self)
+    def join(self, sorting: Sorting) -> None:
+        """Take part as what is the same for all nodes."""
+        sorting.pooled.append(self)
 
     def satisfied_by_node(self, node: Node) -> SatisfiedResult:
         """Whether one more iteration is possible on any node."""
@@ -94,10 +96,12 @@ class SharedConstraint(BaseNodeConstraint):
 
 
 class SharedConsumableConstraint(SharedConstraint):
-    """Each iteration takes `amount` from every one of several pools, or from none when one of them has less.
+    """Each iteration takes `amount` from every one of several pools, or from none when one of them
+    has less.
 
-    With `decrement_once` only the first iteration pays, however many nodes the rest is spread over. A plain number
-    asked of a pool that holds a size is in that size's own unit. InvalidAmount for a negative amount.
+    With `decrement_once` only the first iteration pays, however many nodes the rest is spread over.
+    A plain number asked of a pool that holds a size is in that size's own unit. InvalidAmount for a
+    negative amount.
     """
 
     JSON_NAME = "shared-consumable-constraint"
@@ -130,16 +134,17 @@ class SharedConsumableConstraint(SharedConstraint):
         return None
 
     def pools_and_amount(self) -> tuple[Sequence[SharedConsumableResource], int | float | Size]:
-        """The pools, none once it is paid for; and what the next iteration takes from each of them."""
+        """The pools, none once it is paid for; and what the next iteration takes from each of
+        them."""
         return () if self.decrement_once and self._paid else self.shared_resources, self.amount
 
     def minimum_space(self, node: Node) -> int:
         """For how many more iterations the emptiest pool lasts."""
-        return published_space(toll_room([self]))
+        return published_space(pool_room([self]))
 
     def pay(self, times: int = 1) -> bool:
         """Take what `times` iterations need; False, and nothing taken, when that is not there."""
-        if toll_room([self]) < times:
+        if pool_room([self]) < times:
             return False
         pools, amount = self.pools_and_amount()
         for pool in pools:
@@ -152,15 +157,16 @@ class SharedConsumableConstraint(SharedConstraint):
         return self._paid, [pool.current_value for pool in self.shared_resources]
 
     def restore(self, saved: Any) -> None:
-        """Put that back."""
+        """Put back what `saved` gave."""
         self._paid, values = saved
         for pool, value in zip(self.shared_resources, values, strict=True):
             pool.current_value = value
 
     @staticmethod
     def from_dict(d: Mapping[str, Any]) -> SharedConsumableConstraint:
-        """From its JSON form, one pool for each source. `source` and `initial-value` are understood too; where a value
-        is given once it counts for every pool. ConstraintError when a key is missing, unknown or of the wrong kind.
+        """From its JSON form, one pool for each source. `source` and `initial-value` are understood
+        too; where a value is given once it counts for every pool. ConstraintError when a key is
+        missing, unknown or of the wrong kind.
         """
         body = _body(d, SharedConsumableConstraint.JSON_NAME, _CONSUMABLE_KEYS, _CONSUMABLE_ALIASES)
         with located(SharedConsumableConstraint.JSON_NAME):
@@ -181,7 +187,8 @@ class SharedConsumableConstraint(SharedConstraint):
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """The pools as they are now, and what is asked of them; one value of a kind where all pools have the same."""
+        """The pools as they are now, and what is asked of them; one value of a kind where all pools
+        have the same."""
         pools = self.shared_resources
         body: dict[str, Any] = {
             "resource-name": _one_or_all([p.resource_name for p in pools]),
@@ -222,7 +229,8 @@ class SharedNonConsumableConstraint(SharedConstraint):
 
     @staticmethod
     def from_dict(d: Mapping[str, Any]) -> SharedNonConsumableConstraint:
-        """From its JSON form; `target` is understood for `requested`. ConstraintError when a key is missing or unknown."""
+        """From its JSON form; `target` is understood for `requested`. ConstraintError when a key is
+        missing or unknown."""
         name = SharedNonConsumableConstraint.JSON_NAME
         body = _body(d, name, _NON_CONSUMABLE_KEYS, _NON_CONSUMABLE_ALIASES)
         resource = SharedNonConsumableResource(
@@ -251,16 +259,17 @@ def _one_or_all(values: list[Any]) -> Any:
     return values[0] if alike else values
 
 
-def toll_room(tolls: Iterable[SharedConstraint]) -> int:
-    """How many more iterations are possible when each pays all of these; UNBOUNDED when no pool limits it."""
+def pool_room(pooled: Iterable[SharedConstraint]) -> int:
+    """How many more iterations are possible when each pays all of these; UNBOUNDED when no pool
+    limits it."""
     first: dict[int, Quantity] = {}
     every: dict[int, Quantity] = {}
     pools: dict[int, SharedConsumableResource] = {}
-    for toll in tolls:
-        if toll.reject() is not None:
+    for each in pooled:
+        if each.reject() is not None:
             return 0
-        drawn_on, amount = toll.pools_and_amount()
-        charges = first if toll.once else every
+        drawn_on, amount = each.pools_and_amount()
+        charges = first if each.once else every
         for pool in drawn_on:
             pools[id(pool)] = pool
             charges[id(pool)] = charges.get(id(pool), 0) + pool.quantity(amount)
@@ -276,7 +285,8 @@ def toll_room(tolls: Iterable[SharedConstraint]) -> int:
 def shared_constraints(constraints: Iterable[NodeConstraint]) -> list[SharedConstraint]:
     """Every constraint on a shared resource among these and their children, at any depth.
 
-    What a tentative allocation takes from pools is undone by `saved` before it and `restore` after it.
+    What a tentative allocation takes from pools is undone by `saved` before it and `restore` after
+    it.
     """
     found: list[SharedConstraint] = []
     waiting = list(constraints)[::-1]
@@ -346,7 +356,7 @@ def _for_each(body: Mapping[str, Any], key: str, count: int) -> list[Any]:
 
 def _quantity(value: Any) -> int | float | Size:
     """A number, or the size that a text stands for."""
-    if isinstance(value, str) and SIZE_TEXT.match(value):
+    if isinstance(value, str) and size_class(value) is not None:
         try:
             return Size.value_of(value)
         except SizeError as e:

@@ -205,11 +205,9 @@ def _value_from_text(text: str, where: str) -> Value:
         return _FromConfiguration(text[len(_CONFIGURATION) :])
     if text.startswith("node."):
         return _property_value(text[len("node.") :], where)
-    size = {"size::": ht.Size, "memory::": ht.Memory}.get(text[: text.find("::") + 2])
-    if size is None:
-        return Literal(text)
+    size = ht.size_class(text)
     try:
-        return Literal(size.value_of(text))
+        return Literal(text if size is None else size.value_of(text))
     except ht.SizeError as e:
         raise DefaultResourceError(f"{where}: {e}") from e
 

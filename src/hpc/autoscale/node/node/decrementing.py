@@ -16,9 +16,9 @@ from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node.node import copying
 from hpc.autoscale.node.node.record import copied
 from hpc.autoscale.node.node.shaping import restore, split_sizes
+from hpc.autoscale.packing.amounts import left
 from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.expr import UNBOUNDED, Expr, Fit
-from hpc.autoscale.packing.shape import left
 from hpc.autoscale.results import MatchResult
 
 if TYPE_CHECKING:

@@ -134,8 +134,7 @@ class Machine:
     @property
     def _node_index(self) -> int | None:
         """The number after the last dash of the name, if there is one."""
-        suffix = self.name.rpartition("-")[2]
-        return int(suffix) if suffix.isdecimal() else None
+        return ht.numbered(self.name)[1]
 
     # -- hardware
 

@@ -73,7 +73,7 @@ def parse(d: Mapping[str, Any]) -> Parsed:
             f"expected the JSON form of a node, found one without {', '.join(missing)}"
         )
     aux = vm_sizes.get_aux_vm_size_info(d["location"], d["vm-size"])
-    resources = _with_sizes(d.get("resources") or {})
+    resources = ht.with_sizes(copied(d.get("resources") or {}))
     state = ht.NodeStatus(d.get("state", "unknown"))
     memory = d.get("memory")
     arguments = {
@@ -101,7 +101,7 @@ def parse(d: Mapping[str, Any]) -> Parsed:
         "keep_alive": d.get("keep-alive", False),
     }
     given = d.get("available")
-    available = copied(resources) if given is None else _with_sizes(given)
+    available = copied(resources) if given is None else ht.with_sizes(copied(given))
     return Parsed(
         arguments, available, list(d.get("job-ids") or []), deepcopy(dict(d.get("metadata") or {}))
     )
@@ -157,13 +157,3 @@ def _memory(value: Any) -> ht.Memory:
         return value
     size = ht.Memory.value_of(value)
     return size if isinstance(size, ht.Memory) else ht.Memory(size.value, size.magnitude)
-
-
-def _with_sizes(values: Mapping[str, Any]) -> dict[str, Any]:
-    found = copied(values)
-    for name, value in found.items():
-        if isinstance(value, str) and value.startswith("size::"):
-            found[name] = ht.Size.value_of(value)
-        elif isinstance(value, str) and value.startswith("memory::"):
-            found[name] = ht.Memory.value_of(value)
-    return found

@@ -14,7 +14,7 @@ from operator import is_not
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale.hpctypes import Memory, Size, magnitude_bytes
-from hpc.autoscale.packing.shape import IDENTITY, NodeShape, ShapeTable, Unit
+from hpc.autoscale.packing.shape import IDENTITY, PLAIN, NodeShape, ShapeTable, Unit
 
 if TYPE_CHECKING:
     from hpc.autoscale.node.node.handle import Node
@@ -89,7 +89,6 @@ def use(available: dict[str, Any], used: Used) -> None:
 
 
 _put = dict.__setitem__
-_PLAIN = frozenset((str, int, float, bool, type(None)))
 _SIZES = frozenset((Size, Memory))
 
 
@@ -199,7 +198,7 @@ def look_of(node: Node, deferred: Collection[str]) -> object:
             if name not in deferred:
                 value = available[name]
                 cls = value.__class__
-                if cls in _PLAIN:
+                if cls in PLAIN:
                     changed += (name, cls, value)
                 elif cls in _SIZES:
                     changed += (name, cls, value._magnitude, value._value)

@@ -25,7 +25,7 @@ from hpc.autoscale.node.bucket.mould import Mould
 from hpc.autoscale.node.limits import BucketLimits, _SharedLimit, null_bucket_limits
 from hpc.autoscale.node.nodemanager.quotas import UNLIMITED, Quotas, number
 from hpc.autoscale.node.nodemanager.records import NodeRecords, values_of
-from hpc.autoscale.node.nodemanager.roster import Record, with_sizes
+from hpc.autoscale.node.nodemanager.roster import Record
 
 # What reading a garbled reply may raise. AutoscaleError, for sizes that are none, is a RuntimeError.
 _GARBLED = (
@@ -205,7 +205,7 @@ class _Builder:
             gpu_count(self.config, machine.gpu_count, aux.gpu_count),
             aux.memory if memory is None else ht.Memory(memory, "g"),
             None,
-            with_sizes(_setting(record, "autoscale", "resources") or {}),
+            ht.with_sizes(_setting(record, "autoscale", "resources") or {}),
             record.get("Configuration") or {},
         )
 

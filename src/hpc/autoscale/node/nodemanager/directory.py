@@ -1,78 +1,116 @@
-"""Where nodes are, by what tells them apart: jobs that are meant for one host need not be held against all of them.
+"""Where nodes are, by what tells them apart: jobs that are meant for one host need not be held
+against all of them.
 
 Asked by `probing`, kept by `engine`.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.packing.expr import Expr, PropertyIs, ResourceIs
-from hpc.autoscale.packing.pins import conditions, spelt_out
+from hpc.autoscale.packing.expr import Expr, OneOf, TextPattern, text_pattern
 
 # Properties that change by writes to the node alone, which are reported.
-_KEPT = frozenset({"name", "hostname", "fqdn", "hostname_or_uuid", "instance_id"})
+_KEPT = frozenset(
+    f"node.{name}" for name in ("name", "hostname", "fqdn", "hostname_or_uuid", "instance_id")
+)
 
 
 class Pin(NamedTuple):
-    """What tells a node apart, a property (`node.name`) or a resource, must be one of these values; `expr` says so."""
+    """What tells a node apart, a property or a resource, must be one of some texts; `expr` says
+    so."""
 
-    key: str
-    values: tuple[str, ...]
+    one_of: OneOf
     expr: Expr
 
 
 def pin_of(expr: Expr) -> Pin | None:
-    """What an expression says of something that is kept here; None where it says nothing, or has wildcards."""
-    for each in conditions(expr):
-        values = spelt_out(each)
-        if values and isinstance(each, PropertyIs) and each.name in _KEPT:
-            return Pin(f"node.{each.name}", values, each)
-        if values and isinstance(each, ResourceIs):
-            return Pin(each.name, values, each)
+    """What an expression says of something that is kept here; None where it says nothing."""
+    for each in expr.conditions():
+        one_of = each.one_of
+        if one_of is not None and (one_of.name in _KEPT or one_of.name[:5] != "node."):
+            return Pin(one_of, each)
     return None
 
 
+class _Index:
+    """Positions by text. `texts`: by position."""
+
+    def __init__(self) -> None:
+        self.texts: list[str | None] = []
+        self._where: dict[str, set[int]] = {}
+        # all texts, sorted; None: to be made
+        self._sorted: list[str] | None = None
+
+    def put(self, position: int, text: str | None) -> None:
+        """The text of a position is this now."""
+        was = self.texts[position]
+        if was == text:
+            return
+        if was is not None:
+            self._where[was].discard(position)
+        if text is not None:
+            if text not in self._where:
+                self._where[text] = set()
+                self._sorted = None
+            self._where[text].add(position)
+        self.texts[position] = text
+
+    def positions(self, one_of: OneOf) -> Sequence[int]:
+        """The positions that have one of some texts, in order. Cost: that of those, and of the
+        texts that begin as a pattern does."""
+        found: set[int] = set()
+        for text in one_of.texts:
+            pattern = text_pattern(text)
+            for each in (text,) if pattern is None else self._matching(pattern):
+                found |= self._where.get(each, set())
+        return sorted(found)
+
+    def _matching(self, pattern: TextPattern) -> Iterator[str]:
+        if self._sorted is None:
+            self._sorted = sorted(self._where)
+        prefix = pattern.prefix
+        start = bisect_left(self._sorted, prefix)
+        end = bisect_right(self._sorted, prefix, start, key=lambda text: text[: len(prefix)])
+        return filter(pattern.matches, self._sorted[start:end])
+
+
 class Directory:
-    """The nodes of one bucket by each key that was asked for. Cost: each node once for a key, and once more when it was
-    written to."""
+    """The nodes of one bucket by each key that was asked for. Cost: each node once for a key, and
+    once more when it was written to."""
 
     def __init__(self, bucket: NodeBucket) -> None:
         self._bucket = bucket
-        # by key: the values by position, and the positions by value
-        self._kept: dict[str, tuple[list[str | None], dict[str | None, set[int]]]] = {}
+        self._kept: dict[str, _Index] = {}
 
     def positions(self, pin: Pin, count: int) -> Sequence[int]:
         """Which of the first `count` positions a pin names, in order."""
-        values, where = self._kept.setdefault(pin.key, ([], defaultdict(set)))
-        if len(values) < count:
-            new = range(len(values), count)
-            values += [None] * len(new)
-            self._enter(pin.key, new)
-        found = [where[value] for value in pin.values if value in where]
-        return sorted(found[0].union(*found[1:])) if found else ()
+        index = self._kept.get(pin.one_of.name)
+        if index is None:
+            index = self._kept[pin.one_of.name] = _Index()
+        known = len(index.texts)
+        if known < count:
+            index.texts += [None] * (count - known)
+            self._enter(pin.one_of.name, range(known, count))
+        return index.positions(pin.one_of)
 
     def renew(self, positions: Collection[int]) -> None:
         """Nodes at these positions were written to."""
-        for key, (values, _) in self._kept.items():
-            self._enter(key, [position for position in positions if position < len(values)])
+        for name, index in self._kept.items():
+            self._enter(name, [position for position in positions if position < len(index.texts)])
 
-    def _enter(self, key: str, positions: Iterable[int]) -> None:
-        values, where = self._kept[key]
+    def _enter(self, name: str, positions: Iterable[int]) -> None:
+        index = self._kept[name]
         for position in positions:
-            value = _value(self._bucket._handle(position), key)
-            if value != values[position]:
-                where[values[position]].discard(position)
-                where[value].add(position)
-                values[position] = value
+            index.put(position, _text(self._bucket._handle(position), name))
 
 
-def _value(node: Node, key: str) -> str | None:
-    """The text that a node has there, if it is one."""
-    name = key.removeprefix("node.")
-    found = node.available.get(key) if name == key else getattr(node, name)
+def _text(node: Node, name: str) -> str | None:
+    """The text that a node has for a resource, or a property (`node.X`), if it is one."""
+    is_property = name[:5] == "node."
+    found = getattr(node, name[5:]) if is_property else node.available.get(name)
     return found if isinstance(found, str) else None

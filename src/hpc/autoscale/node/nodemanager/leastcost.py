@@ -165,7 +165,7 @@ class LeastCost:
     def takes_part(self, manager: NodeManager, compiled: Compiled) -> bool:
         """Whether the engine understands all that a job asks for, and nodes that look alike are alike to it."""
         demand = manager._sorted(compiled)
-        if demand.needs_probe or demand.tolls:
+        if demand.needs_probe or demand.pooled:
             return False
         plain = self._plain.get(demand.common)
         if plain is None:

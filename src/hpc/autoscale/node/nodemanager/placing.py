@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hpc.autoscale import results
 from hpc.autoscale.node.bucket import NodeBucket, sift
-from hpc.autoscale.node.constraints import Compiled, SharedConstraint, Strayed, toll_room
+from hpc.autoscale.node.constraints import Compiled, NotAsDeclared, SharedConstraint, pool_room
 from hpc.autoscale.node.default_resources import Defaults
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager.directory import Directory
@@ -30,9 +30,9 @@ from hpc.autoscale.node.nodemanager.unmanaged import IdleMachines
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.compound import any_reads
 from hpc.autoscale.packing.cursor import Cursor
+from hpc.autoscale.packing.feasibility import Ranking
 from hpc.autoscale.packing.plan import Plan, Request
 from hpc.autoscale.packing.planner import Planner
-from hpc.autoscale.packing.ranking import Ranking
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.results import AllocationResult, Result, SatisfiedResult
 
@@ -131,7 +131,7 @@ class EngineSide:
             return planner.cursor(demand.common) if demand.by_shape else None
         found = planner.by_demand.get(compiled)
         if found is None and compiled not in planner.by_demand:
-            if not (compiled.tolls or any_reads(compiled.parts, self._defaults.personal)):
+            if not (compiled.pooled or any_reads(compiled.parts, self._defaults.personal)):
                 meeting = planner.who_serves(compiled.parts)
                 found = planner.cursor(compiled.expr, meeting) if meeting else planner.nowhere
             planner.by_demand[compiled] = found
@@ -143,7 +143,7 @@ class EngineSide:
         """Place a request where that takes the engine alone and nobody must be told why not; what
         was done. None: nothing was done, and `place` must be asked.
 
-        `partly`: nobody wants to know now what keeps the rest out. Strayed, before anything is
+        `partly`: nobody wants to know now what keeps the rest out. NotAsDeclared, before anything is
         done, where a constraint turned out to be another than it declared.
         """
         cursor = self._cursor(compiled)
@@ -187,7 +187,7 @@ class Verdict(NamedTuple):
     """What became of a demand: a status word, the buckets asked and not asked, the plan, and why not
     all was placed.
 
-    `refusals` are answers of constraints that the engine does not understand, `tolls` the pools
+    `refusals` are answers of constraints that the engine does not understand, `pooled` the pools
     that are to pay for it.
     """
 
@@ -196,14 +196,14 @@ class Verdict(NamedTuple):
     refusals: list[Result]
     plan: Plan | None
     reasons: Callable[[], list[str]]
-    tolls: Sequence[SharedConstraint] = ()
+    pooled: Sequence[SharedConstraint] = ()
 
 
 def place(manager: NodeManager, ask: Ask) -> AllocationResult:
     """Place a demand, or say why not. Nothing is changed on failure."""
     try:
         plan = manager._place_at_once(ask.compiled, ask.request, ask.assignment_id, partly=False)
-    except Strayed:
+    except NotAsDeclared:
         plan = None
     if plan is not None:
         _note_apart(manager, ask, plan)
@@ -214,8 +214,8 @@ def place(manager: NodeManager, ask: Ask) -> AllocationResult:
     verdict = _decide(manager, ask)
     if verdict.plan:
         manager._carry_out(verdict.plan, ask.assignment_id)
-        for toll in verdict.tolls:
-            toll.pay(verdict.plan.units)
+        for each in verdict.pooled:
+            each.pay(verdict.plan.units)
         _note_apart(manager, ask, verdict.plan)
     if results.HANDLERS:
         report(manager, ask.compiled, ask.request, verdict)
@@ -265,7 +265,7 @@ def _decide(manager: NodeManager, ask: Ask) -> Verdict:
     """What is to become of a demand; nothing has changed yet."""
     try:
         return _decide_now(manager, ask)
-    except Strayed:
+    except NotAsDeclared:
         # once more, with one class less that is believed
         return _decide(manager, ask)
 
@@ -273,10 +273,10 @@ def _decide(manager: NodeManager, ask: Ask) -> Verdict:
 def _decide_now(manager: NodeManager, ask: Ask) -> Verdict:
     request = ask.request
     demand = manager._sorted(ask.compiled)
-    # with an opaque constraint the probe asks all of them together, tolls included
-    tolls = () if demand.opaque else demand.tolls
-    room = toll_room(tolls) if tolls else request.units
-    empty = [toll for toll in tolls if toll.cap(1) < 1]
+    # with an opaque constraint the probe asks all of them together, pooled ones included
+    pooled = () if demand.opaque else demand.pooled
+    room = pool_room(pooled) if pooled else request.units
+    empty = [each for each in pooled if each.cap(1) < 1]
     if empty:
         # no node is a candidate for what not one iteration can be paid for
         asked = manager._planner.ranking(demand.common)
@@ -284,7 +284,7 @@ def _decide_now(manager: NodeManager, ask: Ask) -> Verdict:
     if room < 1 or (request.whole and room < request.units):
         nobody = Ranking((), ())
         return Verdict(
-            "NoAllocationSelected", nobody, [], None, lambda: unpayable(demand, request, tolls)
+            "NoAllocationSelected", nobody, [], None, lambda: unpayable(demand, request, pooled)
         )
     ranking, refusals = _ranking(manager, demand, request)
     if not ranking.candidates:
@@ -305,10 +305,10 @@ def _decide_now(manager: NodeManager, ask: Ask) -> Verdict:
     short = room < request.units
 
     def why_not_all() -> list[str]:
-        rest = unpayable(demand, request, tolls)[1:] if short else []
+        rest = unpayable(demand, request, pooled)[1:] if short else []
         return [*sentences(plan.rejects), *rest]
 
-    return Verdict("success", ranking, refusals, plan, why_not_all, tolls)
+    return Verdict("success", ranking, refusals, plan, why_not_all, pooled)
 
 
 def _nowhere(ranking: Ranking, refusals: list[Result]) -> Verdict:
@@ -336,7 +336,7 @@ def _unpaid(
         examples = [
             manager._bucket_of(candidate).example_node for candidate in ranking.candidates[:1]
         ]
-        return [toll.satisfied_by_node(example) for example in examples for toll in short]
+        return [each.satisfied_by_node(example) for example in examples for each in short]
 
 
 def _no_candidate(
@@ -347,7 +347,7 @@ def _no_candidate(
     if not all(candidate.artificial for candidate in ranking.candidates):
         return None
     machines = map(manager._bucket_of, ranking.candidates)
-    key = None if demand.needs_probe or demand.tolls else demand.common
+    key = None if demand.needs_probe or demand.pooled else demand.common
     return manager._idle_machines.refusals(machines, compiled.constraints, key)
 
 

@@ -22,7 +22,7 @@ from hpc.autoscale.node.node.shaping import NodeView
 from hpc.autoscale.node.nodemanager.directory import Directory, pin_of
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.compound import AllOf
-from hpc.autoscale.packing.expr import Expr, PropertyIs, ResourceIs, Rested
+from hpc.autoscale.packing.expr import Expr
 from hpc.autoscale.packing.plan import Trial
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.shape import NodeShape, ShapeTable
@@ -36,7 +36,7 @@ Effects = tuple[Callable[[], None], ...]
 class Sorted(NamedTuple):
     """Constraints by who can answer for them. `common`: the engine, for all nodes that look alike;
     `declared` are those in it that ask methods of somebody else's. `personal`: each node for
-    itself. `opaque`: their own methods. `tolls`: the pools. `general` are those that buckets are
+    itself. `opaque`: their own methods. `pooled`: the pools. `general` are those that buckets are
     asked. `ranks`: whether buckets must be asked by the published methods.
     """
 
@@ -44,7 +44,7 @@ class Sorted(NamedTuple):
     personal: Expr | None
     opaque: tuple[NodeConstraint, ...]
     declared: tuple[DeclaredExpr, ...]
-    tolls: tuple[SharedConstraint, ...]
+    pooled: tuple[SharedConstraint, ...]
     general: tuple[NodeConstraint, ...]
     constraints: tuple[NodeConstraint, ...]
     ranks: bool
@@ -57,7 +57,7 @@ class Sorted(NamedTuple):
     @property
     def by_shape(self) -> bool:
         """Whether the engine alone can answer, by what nodes look like."""
-        return not (self.needs_probe or self.tolls or self.ranks)
+        return not (self.needs_probe or self.pooled or self.ranks)
 
     def may_be_believed(self) -> bool:
         """Whether what declared constraints say may be acted on; if not, the demand must be sorted
@@ -70,25 +70,24 @@ def sort_out(compiled: Compiled, defaults: Defaults) -> Sorted:
     personal_names = defaults.personal
     if not compiled.opaque and not compiled.expr.reads_any(personal_names):
         given = compiled.constraints
-        return Sorted(compiled.expr, None, (), (), compiled.tolls, given, given, False)
+        return Sorted(compiled.expr, None, (), (), compiled.pooled, given, given, False)
     common: list[Expr] = []
     personal: list[Expr] = []
     opaque: list[NodeConstraint] = []
     known: list[DeclaredExpr] = []
-    tolls: list[SharedConstraint] = []
+    pooled: list[SharedConstraint] = []
     general: list[NodeConstraint] = []
     for constraint in _flat(compiled.constraints):
         expr = constraint.lower()
         if expr is not None and expr.reads_any(personal_names):
             personal.append(expr)
             continue
-        if isinstance(expr, Rested):
-            # not of the bucket, but of each new node
+        if expr is not None and expr.of_new_nodes:
             common.append(expr)
             continue
         general.append(constraint)
-        if _is_toll(constraint):
-            tolls.append(cast("SharedConstraint", constraint))
+        if _is_pooled(constraint):
+            pooled.append(cast("SharedConstraint", constraint))
         elif expr is not None:
             common.append(expr)
         elif (told := declared(constraint, defaults.deferred)) is not None:
@@ -103,7 +102,7 @@ def sort_out(compiled: Compiled, defaults: Defaults) -> Sorted:
         AllOf(personal) if personal else None,
         tuple(opaque),
         tuple(alone),
-        tuple(tolls),
+        tuple(pooled),
         tuple(general),
         compiled.constraints,
         ranks,
@@ -114,25 +113,11 @@ def _stands_alone(expr: DeclaredExpr, others: Sequence[Expr]) -> bool:
     """Whether what a declared constraint says does not depend on what the others take meanwhile.
     Only then is the least of their counts what they come to together."""
     return not any(
-        expr.reads & _takes(other) or (expr.takes and _takes(expr) & _takes(other))
-        for other in others
-        if other is not expr
+        not (expr.reads | expr.uses).isdisjoint(other.uses) for other in others if other is not expr
     )
 
 
-def _takes(expr: Expr) -> frozenset[str]:
-    """Resources that an expression may use up."""
-    if isinstance(expr, DeclaredExpr):
-        return expr.reads if expr.takes else frozenset()
-    if isinstance(expr, (ResourceIs, PropertyIs)):
-        return frozenset()
-    children: tuple[Expr, ...] | None = getattr(expr, "children", None)
-    if children is None:
-        return expr.reads
-    return frozenset().union(*(_takes(child) for child in children))
-
-
-def _is_toll(constraint: NodeConstraint) -> bool:
+def _is_pooled(constraint: NodeConstraint) -> bool:
     """Whether it is the same for all nodes, and not of a class that has answers of its own."""
     return isinstance(constraint, SharedConstraint) and (
         type(constraint).join is not NodeConstraint.join

@@ -211,10 +211,10 @@ def sentences(rejects: Rejects) -> list[str]:
     return summarise([(candidate.name, reject) for candidate, reject in rejects])
 
 
-def unpayable(demand: Sorted, request: Request, tolls: Sequence[SharedConstraint]) -> list[str]:
+def unpayable(demand: Sorted, request: Request, pooled: Sequence[SharedConstraint]) -> list[str]:
     """What was asked for, and the pools that have too little for it."""
-    short = [toll for toll in tolls if toll.cap(request.units) < request.units] or tolls
-    return [criteria(demand, request), *(toll.refusal(request.units) for toll in short)]
+    short = [each for each in pooled if each.cap(request.units) < request.units] or pooled
+    return [criteria(demand, request), *(each.refusal(request.units) for each in short)]
 
 
 def criteria(demand: Sorted, request: Request) -> str:

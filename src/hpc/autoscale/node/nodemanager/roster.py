@@ -95,10 +95,7 @@ def _in_order(members: Sequence[Sequence[Record]]) -> list[tuple[int, Record]]:
     found = []
     for number, alike in enumerate(members):
         for record in alike:
-            name: str = record["Name"]
-            prefix, _, index = name.rpartition("-")
-            order = (prefix, int(index)) if index.isdecimal() else (name, 0)
-            found.append((order, number, record))
+            found.append((ht.name_order(record["Name"]), number, record))
     found.sort(key=itemgetter(0))
     return [(number, record) for _, number, record in found]
 
@@ -131,7 +128,7 @@ def node_from(record: Record, d: NodeDefinition, assume_hostnames: bool) -> Node
         exists=target == "Started",
         placement_group=group,
         managed=True,
-        resources=d.resources if own is None else with_sizes(resources or {}),
+        resources=d.resources if own is None else ht.with_sizes(resources or {}),
         software_configuration=configuration,
         keep_alive=bool(record.get("KeepAlive")),
         gpu_count=d.gpu_count,
@@ -155,18 +152,6 @@ def hostname_of(record: Record, configuration: Any, assume_hostnames: bool) -> A
 class _Configured:
     def __init__(self, software_configuration: Any) -> None:
         self.software_configuration = software_configuration
-
-
-def with_sizes(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Resources from a configuration, with `size::` and `memory::` texts as sizes."""
-    found: dict[str, Any] = {}
-    for name, value in values.items():
-        if isinstance(value, str) and value.startswith("memory::"):
-            value = ht.Memory.value_of(value)
-        elif isinstance(value, str) and value.startswith("size::"):
-            value = ht.Size.value_of(value)
-        found[name] = value
-    return found
 
 
 def text(record: Record, key: str) -> Any:

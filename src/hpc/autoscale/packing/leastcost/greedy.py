@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
+from hpc.autoscale.packing.amounts import Quantity
 from hpc.autoscale.packing.leastcost.plan import Load, Lot, Rooms, left_over, real
 from hpc.autoscale.packing.leastcost.problem import Bin, Problem, room_for
-from hpc.autoscale.packing.shape import Quantity
 
 _FEWER = 1e-6
 

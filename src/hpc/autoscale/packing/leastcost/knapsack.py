@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from hpc.autoscale.packing.amounts import Quantity
 from hpc.autoscale.packing.leastcost.problem import Bin, Need, Problem, most, room_for
-from hpc.autoscale.packing.shape import Quantity
 
 if TYPE_CHECKING:
     import numpy as np

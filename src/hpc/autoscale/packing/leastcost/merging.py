@@ -13,9 +13,9 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from hpc.autoscale.packing.amounts import Quantity
 from hpc.autoscale.packing.leastcost.plan import Load, Lot, Rooms
 from hpc.autoscale.packing.leastcost.problem import Item, Need, Problem, room_for
-from hpc.autoscale.packing.shape import Quantity
 
 Size = tuple[Quantity, ...]
 """Amounts by dimension."""

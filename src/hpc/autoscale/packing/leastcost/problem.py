@@ -11,11 +11,12 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from hpc.autoscale.packing.amounts import Quantity, how_many, is_amount
 from hpc.autoscale.packing.candidate import Candidate
-from hpc.autoscale.packing.expr import Expr, how_many
-from hpc.autoscale.packing.leastcost.modes import Mode, Roomy, is_amount, modes
+from hpc.autoscale.packing.expr import Expr, Mode
+from hpc.autoscale.packing.leastcost.modes import Roomy, modes
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit
-from hpc.autoscale.packing.shape import NodeShape, Quantity, freeze
+from hpc.autoscale.packing.shape import NodeShape, freeze
 
 PriceOf = Callable[[Candidate], float | None]
 """Price of an hour of a new node; None, or what is no price, is unknown."""
@@ -309,7 +310,7 @@ def _free(value: object, whole: bool) -> Quantity:
     """What is free of a resource. Where only whole amounts are taken of it, parts are of no use; a little less than
     whole is whole, as the engine has it."""
     amount = min(_amount(value), NO_LIMIT)
-    return math.floor(amount * (1 + 1e-9)) if whole and isinstance(amount, float) else amount
+    return how_many(amount, 1) if whole and isinstance(amount, float) else amount
 
 
 def _numbered(ways: Sequence[tuple[Mode, ...]], number: Mapping[str, int]) -> Profile:

@@ -1,0 +1,416 @@
+"""Constraints on one node: what it has, what it is, whether it is in use or has just failed.
+
+On resources: an amount that is used up, a value that must be there, a resource by another name;
+they look at `node.available`. On properties: they use up nothing. Made by the parser from
+`{"ncpus": 2}`, `{"owner": ["a", "b"]}`, `{"node.vm_size": [...]}`, `{"exclusive": true}` and the
+like, or by integrations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from hpc.autoscale import hpctypes as ht
+from hpc.autoscale.errors import ConstraintError, did_you_mean
+from hpc.autoscale.hpctypes import Size
+from hpc.autoscale.node.bucket import NodeBucket
+from hpc.autoscale.node.constraints.base import (
+    BaseNodeConstraint,
+    InvalidAmount,
+    NothingLeft,
+    UndefinedNodeProperty,
+)
+from hpc.autoscale.node.constraints.lowered import (
+    LoweredConstraint,
+    bucket_view,
+    sentence,
+    subject,
+    take,
+    view_of,
+)
+from hpc.autoscale.node.node import QUERYABLE_PROPERTIES, Node
+from hpc.autoscale.packing import expr as exprs
+from hpc.autoscale.packing.compound import AllOf
+from hpc.autoscale.packing.expr import Expr, Fit, MinResource, ResourceIs
+from hpc.autoscale.packing.reject import Reject
+from hpc.autoscale.results import SatisfiedResult
+from hpc.autoscale.util import random_uuid
+
+
+def size_class(text: str) -> type[Size] | None:
+    """What a text in a constraint is a size of; None for one that is to be equal to something, as
+    `memory::*` is."""
+    first = text.partition("::")[2][:1]
+    return ht.size_class(text) if first.isalnum() and first.isascii() else None
+
+
+# leaves room within a float for units, and for adding amounts up
+_MOST = 1e250
+
+
+def checked_amount(amount: Any) -> int | float | Size:
+    """The amount; InvalidAmount unless it is a size or a number that can be taken from
+    something."""
+    if not isinstance(amount, (int, float, Size)):
+        raise InvalidAmount("a number or a size", amount)
+    try:
+        number = float(amount)
+    except OverflowError:
+        number = math.inf
+    if not 0 <= number <= _MOST:
+        raise InvalidAmount(f"an amount from 0 to {_MOST:g}", amount)
+    return amount
+
+
+class MinResourcePerNode(LoweredConstraint):
+    """At least `value` of a resource, which is used up: `{"ncpus": 1}`, `{"mem": "memory::4g"}`.
+
+    A plain number asked of a sized resource counts in that resource's own unit. InvalidAmount (a
+    ValueError) for a value that is negative or no number.
+    """
+
+    def __init__(self, attr: str, value: int | float | Size) -> None:
+        self.attr = attr
+        self.value = checked_amount(value)
+
+    def expression(self) -> Expr:
+        """That the amount is there; a size is an amount of bytes."""
+        if isinstance(self.value, Size):
+            return MinResource(self.attr, self.value.bytes, sized=True)
+        return MinResource(self.attr, self.value)
+
+    def minimum_space(self, node: Node) -> int:
+        """How often the amount is there; 0 for a node without the resource, 2**31 when nothing is
+        asked."""
+        return self._space(node)
+
+    def do_decrement(self, node: Node) -> bool:
+        """Take the amount once; NothingLeft when the node does not have it."""
+        fit = self.expression().fit(view_of(node))
+        if not isinstance(fit, Fit):
+            raise NothingLeft(sentence(fit, node, self.attr))
+        take(node, fit, 1)
+        return True
+
+    def to_dict(self) -> dict[str, Any]:
+        """`{attr: value}`; a size stays an object."""
+        return {self.attr: self.value}
+
+    def __str__(self) -> str:
+        return f"(Node.{self.attr} >= {self.value})"
+
+
+class NodeResourceConstraint(LoweredConstraint):
+    """A resource that is one of `values`, of which earlier ones are preferred: `{"owner": ["a",
+    "b*"]}`.
+
+    Texts are matched with shell wildcards, everything else by equality; `case_insensitive` is for
+    texts. Nothing is used up. Without values it is never satisfied. ConstraintError for a keyword
+    that is not known.
+    """
+
+    weight = 100
+
+    def __init__(
+        self, attr: str, *values: Any, case_insensitive: bool = False, **unknown: Any
+    ) -> None:
+        if unknown:
+            name = next(iter(unknown))
+            hint = did_you_mean(name, ["case_insensitive"])
+            raise ConstraintError("no other keyword than 'case_insensitive'", name, attr, hint)
+        self.attr = attr
+        self.case_insensitive = case_insensitive
+        self.values = [v.lower() if case_insensitive and isinstance(v, str) else v for v in values]
+
+    def expression(self) -> Expr:
+        """That the value is one of `values`."""
+        return ResourceIs(self.attr, self.values, self.case_insensitive)
+
+    def _score(self, fit: Fit) -> int:
+        return len(self.values) - fit.rank
+
+    def to_dict(self) -> dict[str, Any]:
+        """`{attr: value}` where that reads back as an equality, else `{attr: [values]}`."""
+        if len(self.values) == 1 and _reads_as_equality(self.values[0]):
+            return {self.attr: self.values[0]}
+        return {self.attr: list(self.values)}
+
+    def __str__(self) -> str:
+        if len(self.values) == 1:
+            return f"(Node.{self.attr} == {self.values[0]!r})"
+        return f"(Node.{self.attr} in {self.values!r})"
+
+
+def _reads_as_equality(value: Any) -> bool:
+    """Whether the parser takes a bare value as one to be equal to; a bare number or size is an
+    amount."""
+    if isinstance(value, str):
+        return size_class(value) is None
+    return value is None or isinstance(value, bool)
+
+
+def is_alias(d: Mapping[str, Any]) -> bool:
+    """Whether a dict is that of a `ReadOnlyAlias`, whose keys have a meaning only together."""
+    return d.get("class") == "ReadOnlyAlias" and d.keys() == {"class", "alias", "resource-name"}
+
+
+class ReadOnlyAlias(BaseNodeConstraint):
+    """The node has `resource_name`, whose total becomes available as `alias` too."""
+
+    def __init__(self, alias: str, resource_name: str) -> None:
+        self.alias = alias
+        self.resource_name = resource_name
+
+    def satisfied_by_node(self, node: Node) -> SatisfiedResult:
+        """Whether the node has the resource at all."""
+        if self.resource_name in node.resources:
+            return SatisfiedResult("success", self, node)
+
+        def reasons() -> list[str]:
+            return [f"{subject(node, self.alias)} has no resource {self.resource_name!r}"]
+
+        return SatisfiedResult("MissingResourceForAlias", self, node, reasons)
+
+    def do_decrement(self, node: Node) -> bool:
+        """Make the total available under the other name; False for a node without it."""
+        if self.resource_name not in node.resources:
+            return False
+        node.available[self.alias] = node.resources[self.resource_name]
+        return True
+
+    def to_dict(self) -> dict[str, Any]:
+        """A dict that names its class; see `is_alias`."""
+        return {
+            "class": "ReadOnlyAlias",
+            "alias": self.alias,
+            "resource-name": self.resource_name,
+        }
+
+    def __str__(self) -> str:
+        return f"(Alias {self.alias} for Node.{self.resource_name})"
+
+
+_IN_USE = Reject("ExclusiveRequirementFailed")
+
+
+class NodePropertyConstraint(LoweredConstraint):
+    """A node property that is one of `values`, of which earlier ones are preferred:
+    `{"node.vm_size": ["a", "b*"]}`.
+
+    Texts are matched with shell wildcards, everything else by equality. A list as the only value
+    stands for its members. UndefinedNodeProperty (a ValueError) unless the property is in
+    QUERYABLE_PROPERTIES.
+    """
+
+    def __init__(self, attr: str, *values: Any) -> None:
+        if attr not in QUERYABLE_PROPERTIES:
+            hint = did_you_mean(str(attr), QUERYABLE_PROPERTIES)
+            raise UndefinedNodeProperty(
+                "a property of nodes that can be asked for", attr, hint=hint
+            )
+        self.attr = attr
+        only = values[0] if len(values) == 1 else None
+        self.values = list(only) if isinstance(only, (list, tuple)) else list(values)
+
+    def expression(self) -> Expr:
+        """That the value is one of `values`."""
+        return exprs.PropertyIs(self.attr, self.values)
+
+    def _score(self, fit: Fit) -> int:
+        return len(self.values) - fit.rank
+
+    def _refuse(self, node: Node, reject: Reject) -> SatisfiedResult:
+        """The refusal, with a reason for each of the values."""
+        name, found, _ = reject.facts
+
+        def reasons() -> list[str]:
+            each = [Reject(reject.code, name, found, repr(value)) for value in self.values]
+            return [sentence(one, node, self.attr) for one in each or [reject]]
+
+        return SatisfiedResult(reject.code, self, node, reasons)
+
+    def to_dict(self) -> dict[str, Any]:
+        """`{"node.attr": [values]}`, a list also for one value."""
+        return {f"node.{self.attr}": list(self.values)}
+
+    def __str__(self) -> str:
+        if len(self.values) == 1:
+            return f"(Node.{self.attr} == {self.values[0]!r})"
+        return f"(Node.{self.attr} in {self.values!r})"
+
+
+class InAPlacementGroup(LoweredConstraint):
+    """In some placement group, or (`in_group` false) in none."""
+
+    def __init__(self, in_group: bool = True) -> None:
+        self.in_group = in_group
+
+    def expression(self) -> Expr:
+        """In a group, or not."""
+        return exprs.InPlacementGroup(self.in_group)
+
+    def minimum_space(self, node: Node) -> int:
+        """0 on a node that is not where it should be, else no opinion."""
+        return self._space(node)
+
+    def do_decrement(self, node: Node) -> bool:
+        """Takes nothing; False on a node that is not where it should be."""
+        return self._space(node) != 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """`{"in-a-placement-group": true}`."""
+        return {"in-a-placement-group": self.in_group}
+
+    def __str__(self) -> str:
+        return f"(InAPlacementGroup == {self.in_group})"
+
+
+class ExclusiveNode(LoweredConstraint):
+    """A node that nothing else is placed on, before or after: `{"exclusive": true}`.
+
+    All iterations that one allocation puts on the node share it; afterwards it is closed.
+    `job_exclusive` false (`{"exclusive-task": true}`) is satisfied, when asked by itself, by a node
+    that works for the same `assignment_id` too; the engine looks for vacant nodes in either case,
+    since one that was used is closed. `is_exclusive` false asks for nothing.
+    """
+
+    def __init__(
+        self, is_exclusive: bool = True, job_exclusive: bool = True, assignment_id: str = ""
+    ) -> None:
+        self.is_exclusive = is_exclusive
+        self.job_exclusive = job_exclusive
+        self.assignment_id = assignment_id or random_uuid()
+
+    def expression(self) -> Expr:
+        """A vacant node, which is then closed."""
+        return exprs.Exclusive() if self.is_exclusive else AllOf(())
+
+    def _shares(self, node: Node) -> bool:
+        """Whether what works here is the same task array, which may come again."""
+        return not self.job_exclusive and self.assignment_id in node.assignments
+
+    def satisfied_by_node(self, node: Node) -> SatisfiedResult:
+        """Whether the node is free and open, or in use by the same tasks."""
+        if not self.is_exclusive or self._shares(node):
+            return SatisfiedResult("success", self, node)
+        if node.assignments or node.closed:
+            return self._refuse(node, _IN_USE)
+        return SatisfiedResult("success", self, node)
+
+    def minimum_space(self, node: Node) -> int:
+        """0 on a node that others use, else no opinion."""
+        in_the_way = self.is_exclusive and node.assignments and not self._shares(node)
+        return 0 if in_the_way else -1
+
+    def do_decrement(self, node: Node) -> bool:
+        """Close the node; False, and it stays open, when others use it."""
+        if self.is_exclusive:
+            if node.assignments and not self._shares(node):
+                return False
+            node.closed = True
+        return True
+
+    def to_dict(self) -> dict[str, Any]:
+        """`{"exclusive": …}` or `{"exclusive_task": …}`."""
+        return {"exclusive" if self.job_exclusive else "exclusive_task": self.is_exclusive}
+
+    def __str__(self) -> str:
+        name = "exclusive" if self.job_exclusive else "exclusive_task"
+        return f"(Node.{name} == {self.is_exclusive})"
+
+
+class NotAllocated(BaseNodeConstraint):
+    """Deprecated: a node to which nothing was allocated. It never has space for more."""
+
+    def satisfied_by_node(self, node: Node) -> SatisfiedResult:
+        """Whether nothing was allocated."""
+        if not node._allocated:
+            return SatisfiedResult("success", self, node)
+
+        def reasons() -> list[str]:
+            return [f"{subject(node)} is allocated already"]
+
+        return SatisfiedResult("AlreadyAllocated", self, node, reasons)
+
+    def minimum_space(self, node: Node) -> int:
+        """0: never."""
+        return 0
+
+    def do_decrement(self, node: Node) -> bool:
+        """Note that the node is allocated; False when it is already."""
+        if node._allocated:
+            return False
+        node._allocated = True
+        return True
+
+    def to_dict(self) -> dict[str, Any]:
+        """`{"not-allocated": true}`."""
+        return {"not-allocated": True}
+
+    def __str__(self) -> str:
+        return "(Node.allocated == False)"
+
+
+class Never(LoweredConstraint):
+    """No node does, for the reason given: `{"never": "the queue is stopped"}`."""
+
+    def __init__(self, message: str) -> None:
+        self._message = message
+
+    @property
+    def message(self) -> str:
+        """The reason."""
+        return self._message
+
+    def expression(self) -> Expr:
+        """That nothing fits."""
+        return exprs.Never(self._message)
+
+    def _refuse(self, node: Node, reject: Reject) -> SatisfiedResult:
+        return SatisfiedResult("Never", self, node, [self._message])
+
+    def do_decrement(self, node: Node) -> bool:
+        """False: nothing can be taken."""
+        return False
+
+    def to_dict(self) -> dict[str, Any]:
+        """`{"never": message}`."""
+        return {"never": self._message}
+
+    def __str__(self) -> str:
+        return f"Never({self._message})"
+
+
+class CapacityFailureBackoffConstraint(LoweredConstraint):
+    """New nodes only from buckets without a capacity failure in the last `backoff` seconds:
+    `{"capacity-failure-backoff": 300}`. Nodes that run are not concerned, those that are
+    deallocated are."""
+
+    def __init__(self, backoff: float) -> None:
+        self.backoff = checked_amount(backoff)
+
+    def expression(self) -> Expr:
+        """That capacity did not fail for so many seconds."""
+        return exprs.Rested(float(self.backoff))
+
+    def satisfied_by_node(self, node: Node) -> SatisfiedResult:
+        """Success: nodes that exist are not concerned."""
+        return SatisfiedResult("success", self, node)
+
+    def satisfied_by_bucket(self, bucket: NodeBucket) -> SatisfiedResult:
+        """Whether the bucket's last capacity failure is long enough ago for new nodes."""
+        return self._answer(bucket.example_node, bucket_view(bucket))
+
+    @staticmethod
+    def from_dict(d: dict[str, Any]) -> CapacityFailureBackoffConstraint:
+        """From its JSON form."""
+        return CapacityFailureBackoffConstraint(d["capacity-failure-backoff"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """`{"capacity-failure-backoff": seconds}`."""
+        return {"capacity-failure-backoff": self.backoff}
+
+    def __str__(self) -> str:
+        return f"CapacityFailureBackoff({self.backoff})"
