@@ -248,7 +248,7 @@ class AnyOf(_Composite):
             possible = by_text.get(properties[key], self._others)
         found: tuple[Minimum, ...] | None = None
         for _, child in possible:
-            minima = child.minima_of(properties)
+            minima = child.minima or child.minima_of(properties)
             if minima is not None:
                 found = minima if found is None else _least(found, minima)
         return found
