@@ -75,10 +75,12 @@ class _Gang:
 
     def fewest_opened(self) -> Search | None:
         """On nodes that are there; else in a group in use; else in the first group."""
-        units = self.request.units
-        for index, _ in self.cursor.in_use():
+        units, per_node = self.request.units, self.request.per_node
+        for index, candidate in self.cursor.in_use():
             there = self._units_there(index)
-            if there is not None and there < units:
+            if there is None and len(candidate.shapes) * per_node < units:
+                self._note(index, None)
+            elif there is not None and there < units:
                 self._note(index, there)
             elif self.probe is not None or there or self.cursor.find(index)[0] >= 0:
                 search = self._new_search()
@@ -155,13 +157,14 @@ class _Gang:
         return None
 
     def _may_hold(self, index: int) -> bool:
-        """Whether a candidate may hold all that is wanted: it has nodes with room, or the limits
-        allow enough new ones."""
-        if self.cursor.may_use(index):
+        """Whether a candidate may hold all that is wanted, as far as numbers of nodes tell."""
+        candidate, each = self.cursor.candidates[index], self._each(index)
+        if each and candidate.has_room_for(-(-self.request.units // each)):
             return True
-        each = self._each(index)
-        nodes = -(-self.request.units // each) if each else NO_LIMIT
-        return each > 0 and self.cursor.candidates[index].has_room_for(nodes)
+        if not self.cursor.may_use(index):
+            return False
+        room = max(0, room_under(candidate.limits, candidate.cores)) if each else 0
+        return self.request.units <= len(candidate.shapes) * self.request.per_node + room * each
 
     def _try(self, index: int) -> Search:
         """As much as one candidate takes."""
