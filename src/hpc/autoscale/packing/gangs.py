@@ -16,15 +16,15 @@ Called by `planner`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, overload
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from hpc.autoscale.packing import layers
 from hpc.autoscale.packing.candidate import Candidate, Journal
 from hpc.autoscale.packing.cursor import Cursor
 from hpc.autoscale.packing.expr import Expr, Fit
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit, room_under
-from hpc.autoscale.packing.plan import NOTHING, Plan, Probe, Request
+from hpc.autoscale.packing.plan import NOTHING, Plan, Probe, Refusals, Request
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.search import Search
 from hpc.autoscale.packing.segment_tree import Row
@@ -75,20 +75,9 @@ class _Gang:
 
     def fewest_opened(self) -> Search | None:
         """On nodes that are there; else in a group in use; else in the first group."""
-        units, per_node = self.request.units, self.request.per_node
-        for index, candidate in self.cursor.in_use():
-            there = self._units_there(index)
-            if there is None and len(candidate.shapes) * per_node < units:
-                self._note(index, None)
-            elif there is not None and there < units:
-                self._note(index, there)
-            elif self.probe is not None or there or self.cursor.find(index)[0] >= 0:
-                search = self._new_search()
-                search.use(index)
-                if not search.left:
-                    return search
-                search.abandon()
-                self._note(index, None if search.units else 0)
+        found = self._on_existing()
+        if found is not None:
+            return found
         if self.groups is not None:
             alike = [family.members for family in self.groups.families]
         else:
@@ -103,6 +92,25 @@ class _Gang:
                 found = self._by_trying(members)
             if found is not None:
                 return found
+        return None
+
+    def _on_existing(self) -> Search | None:
+        """The first candidate whose nodes that are there take all; of others notes what theirs
+        take."""
+        units, per_node = self.request.units, self.request.per_node
+        for index, candidate in self.cursor.in_use():
+            there = self._units_there(index)
+            if there is None and len(candidate.shapes) * per_node < units:
+                self._note(index, None)
+            elif there is not None and there < units:
+                self._note(index, there)
+            elif self.probe is not None or there or self.cursor.find(index)[0] >= 0:
+                search = self._new_search()
+                search.use(index)
+                if not search.left:
+                    return search
+                search.abandon()
+                self._note(index, None if search.units else 0)
         return None
 
     def _note(self, index: int, there: int | None) -> None:
@@ -220,42 +228,30 @@ class _Gang:
 
     # -- how close it came
 
-    def misses(self, existing_first: bool) -> Sequence[tuple[Candidate, Reject]]:
+    def misses(self, existing_first: bool) -> Refusals:
         """Every candidate with how much of the request fits, those that take most first, or (bucket
-        by bucket) in their order.
-
-        Of each family the closest says what kept the rest out; the others are worked out when
-        somebody reads them, from what they were.
-        """
-        found: list[_Miss] = []
-        later: list[Callable[[], list[_Miss]]] = []
-        groups = self.groups
-        if groups is None:
+        by bucket) in their order. Of each family of groups the closest says what kept the rest
+        out."""
+        if self.groups is None:
             every = range(len(self.cursor.candidates))
             found = [self._miss(index, existing_first) for index in every]
         else:
-            for number, family in enumerate(groups.families):
+            found = []
+            for family in self.groups.families:
                 if len(family.members) == 1 or not family.even:
                     found.extend(self._miss(index, existing_first) for index in family.members)
-                    continue
-                closest, others = self._closest_by_room(family, self.partly.get(number, {}))
-                found.append(self._miss(closest, existing_first))
-                later.append(others)
+                else:
+                    found.extend(self._misses_by_room(family, existing_first))
         candidates, request = self.cursor.candidates, self.request
         unit = "nodes" if request.per_node == 1 else "slots"
-
-        def said() -> list[tuple[Candidate, Reject]]:
-            misses = [*found, *(miss for others in later for miss in others())]
-            misses.sort(key=lambda miss: (-miss.units if existing_first else 0, miss.number))
-            return [
-                (
-                    candidates[miss.number],
-                    Reject("GangTooLarge", request.units, miss.units, unit, miss.why),
-                )
-                for miss in misses
-            ]
-
-        return _Later(said)
+        found.sort(key=lambda miss: (-miss.units if existing_first else 0, miss.number))
+        return [
+            (
+                candidates[miss.number],
+                Reject("GangTooLarge", request.units, miss.units, unit, miss.why),
+            )
+            for miss in found
+        ]
 
     def _miss(self, index: int, existing_first: bool) -> _Miss:
         # what needed no trying to find a place is tried to say how close it came
@@ -266,24 +262,32 @@ class _Gang:
         said = search.rejects(existing_first, (index,))
         return _Miss(search.units, index, f": {said[-1][1].explain()}" if said else "")
 
-    def _closest_by_room(
-        self, family: Family, partly: dict[int, int | None]
-    ) -> tuple[int, Callable[[], list[_Miss]]]:
-        """The member of a family that takes most, and the others. `partly`: what their nodes take
-        that are there."""
-        members, units, rooms = family.members, self.request.units, family.rooms()
-        each = self._each(members[0])
+    def _misses_by_room(self, family: Family, existing_first: bool) -> list[_Miss]:
+        members = family.members
         counted = {
-            index: min(units, (partly.get(index) or 0) + room * each)
-            for index, room in zip(members, rooms, strict=True)
+            index: self._could_take(index, room)
+            for index, room in zip(members, family.rooms(), strict=True)
         }
-        counted.update({index: self.takes[index] for index in members if index in self.takes})
         closest = max(members, key=lambda index: (counted[index], -index))
+        return [
+            (
+                self._miss(index, existing_first)
+                if index == closest
+                else _Miss(counted[index], index, "")
+            )
+            for index in members
+        ]
 
-        def others() -> list[_Miss]:
-            return [_Miss(counted[index], index, "") for index in members if index != closest]
-
-        return closest, others
+    def _could_take(self, index: int, room: int) -> int:
+        """How many units a candidate takes that has room for so many new nodes."""
+        if index not in self.takes:
+            there = self._units_there(index) if self.cursor.may_use(index) else 0
+            if there is None:
+                self._try(index).abandon()
+            else:
+                units = there + room * self._each(index)
+                self.takes[index] = min(self.request.units, units)
+        return self.takes[index]
 
 
 class _Miss(NamedTuple):
@@ -292,33 +296,6 @@ class _Miss(NamedTuple):
     units: int
     number: int
     why: str
-
-
-class _Later(Sequence[tuple[Candidate, Reject]]):
-    """Refusals that are made when they are first read."""
-
-    __slots__ = ("_made", "_make")
-
-    def __init__(self, make: Callable[[], list[tuple[Candidate, Reject]]]) -> None:
-        self._make = make
-        self._made: list[tuple[Candidate, Reject]] | None = None
-
-    def _all(self) -> list[tuple[Candidate, Reject]]:
-        if self._made is None:
-            self._made = self._make()
-        return self._made
-
-    def __len__(self) -> int:
-        return len(self._all())
-
-    @overload
-    def __getitem__(self, index: int) -> tuple[Candidate, Reject]: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[tuple[Candidate, Reject]]: ...
-
-    def __getitem__(self, index: int | slice) -> object:
-        return self._all()[index]
 
 
 def families(candidates: Sequence[Candidate]) -> list[tuple[int, ...]]:
@@ -344,7 +321,7 @@ class Family:
     other, but for the group.
     """
 
-    __slots__ = ("_candidates", "_own", "_rooms", "_unused", "_used", "even", "members", "shared")
+    __slots__ = ("_candidates", "_own", "_unused", "_used", "even", "members", "shared")
 
     def __init__(self, members: tuple[int, ...], candidates: Sequence[Candidate]) -> None:
         self.members = members
@@ -354,8 +331,6 @@ class Family:
         self._own = [tuple(a for a in s.limits if a not in common) for s in self._candidates]
         self.even = _are_alike(self._candidates)
         self._used, self._unused = Row(len(members)), Row(len(members))
-        # with the room that they share
-        self._rooms: tuple[int, Sequence[int]] | None = None
         for place in range(len(members)):
             self.look(place)
 
@@ -368,7 +343,6 @@ class Family:
         candidate = self._candidates[place]
         room = room_under(self._own[place], candidate.cores)
         in_use = candidate.is_in_use
-        self._rooms = None
         self._used.set(place, room if in_use else -1)
         self._unused.set(place, -1 if in_use else room)
 
@@ -386,15 +360,12 @@ class Family:
             place = rooms.first(nodes, place + 1)
         return self.members[place] if place >= 0 else None
 
-    def rooms(self) -> Sequence[int]:
-        """How many more nodes the limits allow each member, in order, counting those promised elsewhere as free. Cost: none
-        where nothing has changed since the last time."""
-        cores = self._candidates[0].cores
-        shared = room_under(self.shared, cores)
-        if self._rooms is None or self._rooms[0] != shared:
-            own = map(max, self._used.all(), self._unused.all())
-            self._rooms = shared, [room if room < shared else shared for room in own]
-        return self._rooms[1]
+    def rooms(self) -> list[int]:
+        """How many more nodes the limits allow each member, in order, counting those promised
+        elsewhere as free."""
+        shared = room_under(self.shared, self._candidates[0].cores)
+        own = map(max, self._used.all(), self._unused.all())
+        return [room if room < shared else shared for room in own]
 
 
 def _are_alike(candidates: Sequence[Candidate]) -> bool:
