@@ -7,7 +7,6 @@ shape. So a position is a node's identity in the engine, and first-fit order is 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -55,7 +54,6 @@ class Candidate:
     """
 
     __slots__ = (
-        "_census",
         "_charged",
         "_fixed",
         "_in_want",
@@ -103,7 +101,6 @@ class Candidate:
         self._tight: Limit | None = None
         self._no_capacity: tuple[object, Reject] | None = None
         self._nodes_full: Reject | None = None
-        self._census: dict[NodeShape | None, int] | None = None
         self.journal = Journal()
         # properties that all nodes share
         self._fixed: dict[str, object] | None = None
@@ -178,12 +175,6 @@ class Candidate:
         shapes = self.shapes
         return bool(shapes) and (shapes[0] is not None or any(s is not None for s in shapes))
 
-    def census(self) -> Mapping[NodeShape | None, int]:
-        """How many nodes have each shape; counted once after each change."""
-        if self._census is None:
-            self._census = Counter(self.shapes)
-        return self._census
-
     def alike(self, position: int, most: int) -> int:
         """Where the nodes end that look like the one at a position; no more than `most` of them are looked at."""
         shapes = self.shapes
@@ -254,20 +245,17 @@ class Candidate:
     def extend(self, shapes: Sequence[NodeShape | None]) -> None:
         """`append` for nodes that differ."""
         self.shapes.extend(shapes)
-        self._census = None
         self.journal.plan = None
         self.journal.added.append(self)
 
     def fill(self, lo: int, hi: int, shape: NodeShape) -> None:
         """Work was placed on nodes: they look like this now, and have less room than before."""
         self.shapes[lo:hi] = [shape] * (hi - lo)
-        self._census = None
         self._room.changed(lo, hi)
 
     def fill_one(self, position: int, shape: NodeShape) -> None:
         """`fill` for one node."""
         self.shapes[position] = shape
-        self._census = None
         self._room.late.add(position)
 
     def reshape(self, changed: Mapping[int, NodeShape | None]) -> None:
@@ -275,7 +263,6 @@ class Candidate:
         longer count."""
         for position, shape in changed.items():
             self.shapes[position] = shape
-        self._census = None
         self._room.late.update(changed)
         self.journal.plan = None
         self.journal.reshaped.append((self, min(changed)))

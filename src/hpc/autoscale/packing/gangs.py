@@ -10,8 +10,7 @@ came, the closest first. Where candidates are filled bucket by bucket, the first
 everything gets it, and they are told of in their order.
 
 With hundreds of groups, to try each for every gang takes longer than all else. `Groups` keeps an
-index of the room that each has for new nodes, and what its nodes can take is counted by shape.
-Called by `planner`.
+index of the room that each has for new nodes. Called by `planner`.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from hpc.autoscale.packing import layers
 from hpc.autoscale.packing.candidate import Candidate, Journal
 from hpc.autoscale.packing.cursor import Cursor
 from hpc.autoscale.packing.expr import Expr, Fit
@@ -66,12 +64,11 @@ class _Gang:
         self.cursor = cursor
         self.probe = probe
         self.groups = groups
-        # by number of the candidate: how many units it takes, and searches that took those
-        self.takes: dict[int, int] = {}
+        # by number of the candidate: searches that took as much as they could
         self.tried: dict[int, Search] = {}
-        # by number of the family, and of the candidate: units that nodes take that are there; None
-        # where only trying can tell
-        self.partly: dict[int, dict[int, int | None]] = {}
+        # by number of the family, and of the candidate: searches that placed a part on nodes that
+        # are there
+        self.partly: dict[int, dict[int, Search]] = {}
 
     def fewest_opened(self) -> Search | None:
         """On nodes that are there; else in a group in use; else in the first group."""
@@ -95,47 +92,23 @@ class _Gang:
         return None
 
     def _on_existing(self) -> Search | None:
-        """The first candidate whose nodes that are there take all; of others notes what theirs
+        """The first candidate whose nodes that are there take all; of groups notes what theirs
         take."""
-        units, per_node = self.request.units, self.request.per_node
+        units, per_node, groups = self.request.units, self.request.per_node, self.groups
         for index, candidate in self.cursor.in_use():
-            there = self._units_there(index)
-            if there is None and len(candidate.shapes) * per_node < units:
-                self._note(index, None)
-            elif there is not None and there < units:
-                self._note(index, there)
-            elif self.probe is not None or there or self.cursor.find(index)[0] >= 0:
-                search = self._new_search()
-                search.use(index)
-                if not search.left:
-                    return search
-                search.abandon()
-                self._note(index, None if search.units else 0)
+            is_grouped = groups is not None and groups.is_grouped(index)
+            if not is_grouped and len(candidate.shapes) * per_node < units:
+                continue
+            if self.probe is None and self.cursor.find(index)[0] < 0:
+                continue
+            search = self._new_search()
+            search.use(index)
+            if not search.left:
+                return search
+            search.abandon()
+            if groups is not None and is_grouped and search.units:
+                self.partly.setdefault(groups.number[index], {})[index] = search
         return None
-
-    def _note(self, index: int, there: int | None) -> None:
-        """So many units, and not all, are taken by nodes of a candidate that are there."""
-        if there != 0 and self.groups is not None:
-            self.partly.setdefault(self.groups.number[index], {})[index] = there
-
-    def _units_there(self, index: int) -> int | None:
-        """How many units the nodes of a placement group take that are there; None where only
-        trying can tell."""
-        groups, cursor, per_node = self.groups, self.cursor, self.request.per_node
-        if groups is None or not groups.is_counted(index):
-            return None
-        units, seen = 0, cursor.fits
-        for shape, nodes in cursor.candidates[index].census().items():
-            fit = seen.get(shape)
-            if fit is None:
-                fit = cursor.meet(index, shape)
-            if isinstance(fit, Fit):
-                if shape is None or shape.dormant:
-                    return None  # whether it can be used is for the limits to say
-                units += nodes * (fit.count if fit.count < per_node else per_node)
-        if not units and cursor.monotone:
-            cursor.exhaust(index)
-        return units
 
     def _in_order(self, members: Sequence[Sequence[int]]) -> Sequence[int]:
         """The numbers of families in the order in which they are asked for new nodes."""
@@ -179,7 +152,6 @@ class _Gang:
         search = self.tried[index] = self._new_search()
         search.use(index)
         search.open(index)
-        self.takes[index] = search.units
         return search
 
     def _by_trying(self, members: Sequence[int]) -> Search | None:
@@ -199,24 +171,20 @@ class _Gang:
             search.abandon()  # a custom constraint changed its mind
         return self.first([index for index in members if not candidates[index].is_in_use])
 
-    def _by_room(self, family: Family, partly: dict[int, int | None]) -> Search | None:
+    def _by_room(self, family: Family, partly: dict[int, Search]) -> Search | None:
         """The group of a family to take, found in the index, but for those with nodes that have
         room."""
-        units, each = self.request.units, self._each(family.members[0])
-        nodes = -(-units // each) if each else NO_LIMIT
+        each = self._each(family.members[0])
+        nodes = -(-self.request.units // each) if each else NO_LIMIT
         best: tuple[int, int] | None = None
-        for index, there in partly.items():
-            if there is None:
-                search = self._try(index)
-                needed, has_room = search.opened, not search.left
-            else:
-                needed = -(-(units - there) // each) if each else NO_LIMIT
-                has_room = each > 0 and self.cursor.candidates[index].has_room_for(needed)
-            if has_room and (best is None or (needed, index) < best):
-                best = (needed, index)
+        for index, search in partly.items():
+            search.open(index)
+            self.tried[index] = search
+            if not search.left and (best is None or (search.opened, index) < best):
+                best = (search.opened, index)
         vacant = family.first_with_room(nodes, in_use=True)
         if best is not None and (vacant is None or best <= (nodes, vacant)):
-            return self._try(best[1])
+            return partly[best[1]]
         if vacant is None:
             vacant = family.first_with_room(nodes, in_use=False)
         if vacant is None:
@@ -255,10 +223,7 @@ class _Gang:
 
     def _miss(self, index: int, existing_first: bool) -> _Miss:
         # what needed no trying to find a place is tried to say how close it came
-        search = self.tried.get(index)
-        if search is None:
-            search = self._try(index)
-            search.abandon()
+        search = self._tried(index)
         said = search.rejects(existing_first, (index,))
         return _Miss(search.units, index, f": {said[-1][1].explain()}" if said else "")
 
@@ -280,14 +245,16 @@ class _Gang:
 
     def _could_take(self, index: int, room: int) -> int:
         """How many units a candidate takes that has room for so many new nodes."""
-        if index not in self.takes:
-            there = self._units_there(index) if self.cursor.may_use(index) else 0
-            if there is None:
-                self._try(index).abandon()
-            else:
-                units = there + room * self._each(index)
-                self.takes[index] = min(self.request.units, units)
-        return self.takes[index]
+        if index not in self.tried and not self.cursor.may_use(index):
+            return min(self.request.units, room * self._each(index))
+        return self._tried(index).units
+
+    def _tried(self, index: int) -> Search:
+        search = self.tried.get(index)
+        if search is None:
+            search = self._try(index)
+            search.abandon()
+        return search
 
 
 class _Miss(NamedTuple):
@@ -386,7 +353,6 @@ class Groups:
     """The families of some candidates, kept up with what happens to them. Cost of `catch_up`: what is new in the journal."""
 
     __slots__ = (
-        "_counts",
         "_even",
         "_holders",
         "_journal",
@@ -418,7 +384,6 @@ class Groups:
                     limit.told = journal.charged
             self.families.append(family)
         self._read = (len(journal.added), len(journal.reshaped), len(journal.charged))
-        self._counts = layers.is_on("census")
 
     def catch_up(self) -> None:
         """Take into limit what has happened to the candidates since the last time."""
@@ -438,10 +403,9 @@ class Groups:
         for family, place in changed:
             family.look(place)
 
-    def is_counted(self, index: int) -> bool:
-        """Whether the nodes of a candidate, by its number, are counted by shape: it is one of
-        several placement groups, which are small."""
-        return self._counts and len(self.families[self.number[index]].members) > 1
+    def is_grouped(self, index: int) -> bool:
+        """Whether a candidate, by its number, is one of several placement groups."""
+        return len(self.families[self.number[index]].members) > 1
 
     def treats_alike(self, expr: Expr) -> bool:
         """Whether an expression that the candidates meet asks the same of nodes in any placement group."""
