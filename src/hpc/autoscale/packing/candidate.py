@@ -107,7 +107,8 @@ class Candidate:
 
     @property
     def is_still_full(self) -> bool:
-        """Whether the limit that was short when it was last asked has no room now; False says nothing."""
+        """Whether the limit that was short when it was last asked has no room now; False says
+        nothing."""
         tight = self._tight
         return tight is not None and tight.room(self.cores) <= self.reserved
 
@@ -133,7 +134,8 @@ class Candidate:
         return self.new_shape.fit(expr) if reject is None else reject
 
     def at_rest(self, expr: Expr) -> Reject | None:
-        """Why no new node may be had for an expression so soon after capacity failed; None when it may."""
+        """Why no new node may be had for an expression so soon after capacity failed; None when it
+        may."""
         if self.since_failure is None:
             return None
         shape = self.new_shape
@@ -176,7 +178,8 @@ class Candidate:
         return bool(shapes) and (shapes[0] is not None or any(s is not None for s in shapes))
 
     def alike(self, position: int, most: int) -> int:
-        """Where the nodes end that look like the one at a position; no more than `most` of them are looked at."""
+        """Where the nodes end that look like the one at a position; no more than `most` of them are
+        looked at."""
         shapes = self.shapes
         shape = shapes[position]
         end = min(len(shapes), position + most)
@@ -186,8 +189,8 @@ class Candidate:
         return end
 
     def next_meeting(self, needs: Needs, start: int) -> int:
-        """The first position from `start` on that may have what an expression needs, as `needs` has it; -1 when none
-        has."""
+        """The first position from `start` on that may have what an expression needs, as `needs` has
+        it; -1 when none has."""
         size = len(self.shapes)
         if start < size and needs.trees:
             start = self._room.first(start, needs.trees)
@@ -198,11 +201,13 @@ class Candidate:
         return self._room.alike().first_of_each(start)
 
     def first_with(self, name: str, texts: Iterable[str], start: int) -> int:
-        """The first position from `start` on of a node that has one of some texts for a resource; -1 when there is none."""
+        """The first position from `start` on of a node that has one of some texts for a resource;
+        -1 when there is none."""
         return self._room.texts(name).first(texts, start)
 
     def may_meet(self, expr: Expr) -> bool:
-        """Whether, for all that is known of each resource alone, some node may have what an expression takes at least."""
+        """Whether, for all that is known of each resource alone, some node may have what an
+        expression takes at least."""
         if not self.shapes:
             return False
         self._room.catch_up()
@@ -223,7 +228,8 @@ class Candidate:
         return expr.minima_of(self._fixed)
 
     def needs(self, expr: Expr) -> Needs:
-        """What an expression takes at least, for `next_meeting`; stays right whatever happens to the candidate."""
+        """What an expression takes at least, for `next_meeting`; stays right whatever happens to
+        the candidate."""
         needs = Needs([], [])
         minima = self._minima(expr)
         for name, amount, sized in [(VACANT, math.inf, False)] if minima is None else minima:
@@ -259,8 +265,8 @@ class Candidate:
         self._room.late.add(position)
 
     def reshape(self, changed: Mapping[int, NodeShape | None]) -> None:
-        """Give nodes, by position and at least one, other shapes for a reason other than placing work: refusals of before no
-        longer count."""
+        """Give nodes, by position and at least one, other shapes for a reason other than placing
+        work: refusals of before no longer count."""
         for position, shape in changed.items():
             self.shapes[position] = shape
         self._room.late.update(changed)
@@ -272,7 +278,8 @@ class Candidate:
 
 
 class Needs(NamedTuple):
-    """What an expression takes at least of each resource, for one candidate: to look it up in the trees, and in one node."""
+    """What an expression takes at least of each resource, for one candidate: to look it up in the
+    trees, and in one node."""
 
     trees: list[Need]
     readings: list[tuple[Reading, float]]

@@ -322,7 +322,8 @@ class Cursor:
         return found, why if refused < found else None
 
     def _meet(self, index: int, shape: NodeShape | None) -> Fit | Reject | Literal[False]:
-        """How the expression fits the shape of a node of a candidate; False where it has not the room."""
+        """How the expression fits the shape of a node of a candidate; False where it has not the
+        room."""
         if shape in self._fits:
             return self._fits[shape]
         if shape is None or not self._needs_of(index).are_met_by(shape):

@@ -266,8 +266,9 @@ class _Miss(NamedTuple):
 
 
 def families(candidates: Sequence[Candidate]) -> list[tuple[int, ...]]:
-    """The numbers of candidates by family, families in the order of their first members. A candidate that is in no placement
-    group, or stands for machines that cannot be ordered, is alone."""
+    """The numbers of candidates by family, families in the order of their first members. A
+    candidate that is in no placement group, or stands for machines that cannot be ordered, is
+    alone."""
     found: dict[object, list[int]] = {}
     for index, candidate in enumerate(candidates):
         found.setdefault(_family_of(candidate), []).append(index)
@@ -282,10 +283,11 @@ def _family_of(candidate: Candidate) -> object:
 
 
 class Family:
-    """Candidates that differ in placement group alone, with the room that each has under the limits that are its own.
+    """Candidates that differ in placement group alone, with the room that each has under the limits
+    that are its own.
 
-    `members`: their numbers, in the order in which they are asked. `even`: a new node of one is like a new node of any
-    other, but for the group.
+    `members`: their numbers, in the order in which they are asked. `even`: a new node of one is
+    like a new node of any other, but for the group.
     """
 
     __slots__ = ("_candidates", "_own", "_unused", "_used", "even", "members", "shared")
@@ -306,7 +308,8 @@ class Family:
         return self._own[place]
 
     def look(self, place: int) -> None:
-        """A member, or one of its limits, has changed. Cost: its limits, and the logarithm of the members."""
+        """A member, or one of its limits, has changed. Cost: its limits, and the logarithm of the
+        members."""
         candidate = self._candidates[place]
         room = room_under(self._own[place], candidate.cores)
         in_use = candidate.is_in_use
@@ -350,7 +353,8 @@ def _are_alike(candidates: Sequence[Candidate]) -> bool:
 
 
 class Groups:
-    """The families of some candidates, kept up with what happens to them. Cost of `catch_up`: what is new in the journal."""
+    """The families of some candidates, kept up with what happens to them. Cost of `catch_up`: what
+    is new in the journal."""
 
     __slots__ = (
         "_even",
@@ -408,7 +412,8 @@ class Groups:
         return len(self.families[self.number[index]].members) > 1
 
     def treats_alike(self, expr: Expr) -> bool:
-        """Whether an expression that the candidates meet asks the same of nodes in any placement group."""
+        """Whether an expression that the candidates meet asks the same of nodes in any placement
+        group."""
         found = self._even.get(expr)
         if found is None:
             found = self._even[expr] = all(

@@ -41,8 +41,9 @@ def climb(tree: list[Number], node: int) -> None:
 
 
 def first_meeting(needs: Sequence[Need], start: int, capacity: int) -> int:
-    """The first place from `start` on where every need may be met; -1 when there is none. The trees are of `capacity` numbers
-    each. With one need the answer is a place that meets it; O(log n) where places are alike in what they lack.
+    """The first place from `start` on where every need may be met; -1 when there is none. The trees
+    are of `capacity` numbers each. With one need the answer is a place that meets it; O(log n)
+    where places are alike in what they lack.
 
     Each turn descends one level or leaves a subtree for the one to its right, so it ends.
     """
@@ -89,14 +90,15 @@ class Row:
             climb(self._tree, leaf)
 
     def first(self, least: int, start: int) -> int:
-        """The first place from `start` on with a number of at least `least`, which is above -1; -1 when there is none."""
+        """The first place from `start` on with a number of at least `least`, which is above -1; -1
+        when there is none."""
         return first_meeting([(self._tree, least)], start, self._capacity)
 
 
 class Places(Generic[Key]):
-    """Positions by a key of their shapes, of a list of shapes that is the caller's: it grows at its end, and where it is
-    changed the caller says so. Cost: a binary search for each key that is asked for, and for each position that is changed.
-    """
+    """Positions by a key of their shapes, of a list of shapes that is the caller's: it grows at its
+    end, and where it is changed the caller says so. Cost: a binary search for each key that is
+    asked for, and for each position that is changed."""
 
     __slots__ = ("_entered", "_key", "_shapes", "_where")
 
@@ -126,7 +128,8 @@ class Places(Generic[Key]):
             insort(self._where.setdefault(key, []), position)
 
     def first_of_each(self, start: int) -> Iterator[tuple[Key, int]]:
-        """Each key that is found from a position on, with its first position from there, in no order."""
+        """Each key that is found from a position on, with its first position from there, in no
+        order."""
         self._catch_up()
         for key, positions in self._where.items():
             if positions[-1] >= start:
@@ -161,10 +164,11 @@ def by_text(name: str) -> Callable[[NodeShape | None], str | None]:
 
 
 class SegmentTrees:
-    """Maxima over the positions of a list of shapes, which is the caller's: it grows at its end, and where it is changed
-    the caller says so (`late`, `changed`). The trees are brought up to date when they are next asked, once however often
-    a position was changed; O(log n) for one, O(1) each for many in a row. track: O(n) once for each resource. first: O(log n)
-    where nodes are alike in what they lack."""
+    """Maxima over the positions of a list of shapes, which is the caller's: it grows at its end,
+    and where it is changed the caller says so (`late`, `changed`). The trees are brought up to date
+    when they are next asked, once however often a position was changed; O(log n) for one, O(1) each
+    for many in a row. track: O(n) once for each resource. first: O(log n) where nodes are alike in
+    what they lack."""
 
     __slots__ = ("_alike", "_capacity", "_entered", "_readings", "_shapes", "_texts", "late")
 
@@ -180,8 +184,8 @@ class SegmentTrees:
         self.late: set[int] = set()
 
     def track(self, reading: Reading) -> None:
-        """Keep `reading.tree` from now on, whose item 1 is the most of all positions. It stays the same list, and is to be
-        used right after `catch_up`."""
+        """Keep `reading.tree` from now on, whose item 1 is the most of all positions. It stays the
+        same list, and is to be used right after `catch_up`."""
         self.catch_up()
         reading.tree[:] = [-math.inf] * (2 * self._capacity)
         self._enter_all([reading], 0, self._entered)
