@@ -12,9 +12,8 @@ from typing import NamedTuple
 
 from hpc.autoscale.packing.expr import VACANT, Expr, Fit, Minimum
 from hpc.autoscale.packing.limits import Limit, Reservation, charge_all
-from hpc.autoscale.packing.reading import Reading
 from hpc.autoscale.packing.reject import Reject
-from hpc.autoscale.packing.segment_tree import Need, SegmentTrees
+from hpc.autoscale.packing.segment_tree import Need, Reading, SegmentTrees
 from hpc.autoscale.packing.shape import OF_BUCKET, NodeShape
 
 
