@@ -38,10 +38,10 @@ def site_of(groups, most):
 
 @given(GROUPS, st.integers(0, 12), GANGS)
 def test_a_layer_that_is_left_out_changes_no_plan(groups, most, gangs):
-    """Nodes and limits are the same after each gang, with the index of rooms and the census or without."""
+    """Nodes and limits are the same after each gang, with the index of rooms or without."""
     layers.leave_out()
     sites = [site_of(groups, most)]
-    for names in ({"groups"}, {"census"}, set(layers.LAYERS)):
+    for names in ({"groups"}, set(layers.LAYERS)):
         layers.leave_out(*names)
         sites.append(site_of(groups, most))
     layers.leave_out()

@@ -5,8 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpc.autoscale.packing.reading import Reading
-from hpc.autoscale.packing.segment_tree import SegmentTrees
+from hpc.autoscale.packing.segment_tree import Reading, SegmentTrees
 from hpc.autoscale.packing.shape import ShapeTable
 
 AMOUNTS = st.one_of(st.integers(0, 4), st.just(math.inf), st.none())

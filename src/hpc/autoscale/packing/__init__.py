@@ -8,13 +8,15 @@ classes that integrators hold (`Node`, `NodeBucket`, limits) are handles over wh
 | module | what |
 | --- | --- |
 | `expr`, `compound` | constraints, compiled: whether and how often something fits |
-| `shape`, `reading` | what decides about a node; how much it has of one resource |
+| `amounts` | how often an amount fits, and what is left of it |
+| `shape` | what decides about a node, and what it looks like after something was placed |
 | `reject` | why something does not fit |
 | `candidate`, `limits` | a bucket as the engine sees it; what new nodes are charged to |
 | `segment_tree` | indexes over the nodes of a candidate |
-| `ranking`, `order` | which candidates are asked, and in which order |
+| `feasibility`, `order` | which candidates are asked, and in which order |
 | `cursor` | what is remembered of the candidates for one expression |
-| `plan`, `planner`, `gangs` | requests, plans and steps; how they are made and applied |
+| `plan`, `search`, `gangs` | requests, plans and steps; how places are found |
+| `planner` | makes plans, and applies them |
 | `layers` | switches for what is there for speed alone |
 | `leastcost` | plans of whole queues for the least price |
 """

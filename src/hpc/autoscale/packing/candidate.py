@@ -7,15 +7,13 @@ shape. So a position is a node's identity in the engine, and first-fit order is 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from hpc.autoscale.packing.expr import VACANT, Expr, Fit, Minimum
 from hpc.autoscale.packing.limits import Limit, Reservation, charge_all
-from hpc.autoscale.packing.reading import Reading
 from hpc.autoscale.packing.reject import Reject
-from hpc.autoscale.packing.segment_tree import Need, SegmentTrees
+from hpc.autoscale.packing.segment_tree import Need, Reading, SegmentTrees
 from hpc.autoscale.packing.shape import OF_BUCKET, NodeShape
 
 
@@ -55,7 +53,6 @@ class Candidate:
     """
 
     __slots__ = (
-        "_census",
         "_charged",
         "_fixed",
         "_in_want",
@@ -103,14 +100,14 @@ class Candidate:
         self._tight: Limit | None = None
         self._no_capacity: tuple[object, Reject] | None = None
         self._nodes_full: Reject | None = None
-        self._census: dict[NodeShape | None, int] | None = None
         self.journal = Journal()
         # properties that all nodes share
         self._fixed: dict[str, object] | None = None
 
     @property
     def is_still_full(self) -> bool:
-        """Whether the limit that was short when it was last asked has no room now; False says nothing."""
+        """Whether the limit that was short when it was last asked has no room now; False says
+        nothing."""
         tight = self._tight
         return tight is not None and tight.room(self.cores) <= self.reserved
 
@@ -136,7 +133,8 @@ class Candidate:
         return self.new_shape.fit(expr) if reject is None else reject
 
     def at_rest(self, expr: Expr) -> Reject | None:
-        """Why no new node may be had for an expression so soon after capacity failed; None when it may."""
+        """Why no new node may be had for an expression so soon after capacity failed; None when it
+        may."""
         if self.since_failure is None:
             return None
         shape = self.new_shape
@@ -178,14 +176,9 @@ class Candidate:
         shapes = self.shapes
         return bool(shapes) and (shapes[0] is not None or any(s is not None for s in shapes))
 
-    def census(self) -> Mapping[NodeShape | None, int]:
-        """How many nodes have each shape; counted once after each change."""
-        if self._census is None:
-            self._census = Counter(self.shapes)
-        return self._census
-
     def alike(self, position: int, most: int) -> int:
-        """Where the nodes end that look like the one at a position; no more than `most` of them are looked at."""
+        """Where the nodes end that look like the one at a position; no more than `most` of them are
+        looked at."""
         shapes = self.shapes
         shape = shapes[position]
         end = min(len(shapes), position + most)
@@ -195,8 +188,8 @@ class Candidate:
         return end
 
     def next_meeting(self, needs: Needs, start: int) -> int:
-        """The first position from `start` on that may have what an expression needs, as `needs` has it; -1 when none
-        has."""
+        """The first position from `start` on that may have what an expression needs, as `needs` has
+        it; -1 when none has."""
         size = len(self.shapes)
         if start < size and needs.trees:
             start = self._room.first(start, needs.trees)
@@ -207,11 +200,13 @@ class Candidate:
         return self._room.alike().first_of_each(start)
 
     def first_with(self, name: str, texts: Iterable[str], start: int) -> int:
-        """The first position from `start` on of a node that has one of some texts for a resource; -1 when there is none."""
+        """The first position from `start` on of a node that has one of some texts for a resource;
+        -1 when there is none."""
         return self._room.texts(name).first(texts, start)
 
     def may_meet(self, expr: Expr) -> bool:
-        """Whether, for all that is known of each resource alone, some node may have what an expression takes at least."""
+        """Whether, for all that is known of each resource alone, some node may have what an
+        expression takes at least."""
         if not self.shapes:
             return False
         self._room.catch_up()
@@ -232,7 +227,8 @@ class Candidate:
         return expr.minima_of(self._fixed)
 
     def needs(self, expr: Expr) -> Needs:
-        """What an expression takes at least, for `next_meeting`; stays right whatever happens to the candidate."""
+        """What an expression takes at least, for `next_meeting`; stays right whatever happens to
+        the candidate."""
         needs = Needs([], [])
         minima = self._minima(expr)
         for name, amount, sized in [(VACANT, math.inf, False)] if minima is None else minima:
@@ -254,28 +250,24 @@ class Candidate:
     def extend(self, shapes: Sequence[NodeShape | None]) -> None:
         """`append` for nodes that differ."""
         self.shapes.extend(shapes)
-        self._census = None
         self.journal.plan = None
         self.journal.added.append(self)
 
     def fill(self, lo: int, hi: int, shape: NodeShape) -> None:
         """Work was placed on nodes: they look like this now, and have less room than before."""
         self.shapes[lo:hi] = [shape] * (hi - lo)
-        self._census = None
         self._room.changed(lo, hi)
 
     def fill_one(self, position: int, shape: NodeShape) -> None:
         """`fill` for one node."""
         self.shapes[position] = shape
-        self._census = None
         self._room.late.add(position)
 
     def reshape(self, changed: Mapping[int, NodeShape | None]) -> None:
-        """Give nodes, by position and at least one, other shapes for a reason other than placing work: refusals of before no
-        longer count."""
+        """Give nodes, by position and at least one, other shapes for a reason other than placing
+        work: refusals of before no longer count."""
         for position, shape in changed.items():
             self.shapes[position] = shape
-        self._census = None
         self._room.late.update(changed)
         self.journal.plan = None
         self.journal.reshaped.append((self, min(changed)))
@@ -285,7 +277,8 @@ class Candidate:
 
 
 class Needs(NamedTuple):
-    """What an expression takes at least of each resource, for one candidate: to look it up in the trees, and in one node."""
+    """What an expression takes at least of each resource, for one candidate: to look it up in the
+    trees, and in one node."""
 
     trees: list[Need]
     readings: list[tuple[Reading, float]]

@@ -46,6 +46,7 @@ class Cursor:
         "_amounts",
         "_by_need",
         "_first",
+        "_fits",
         "_full",
         "_journal",
         "_needs",
@@ -58,7 +59,6 @@ class Cursor:
         "_where",
         "candidates",
         "expr",
-        "fits",
         "monotone",
     )
 
@@ -76,7 +76,7 @@ class Cursor:
         self.monotone = expr.monotone
         self.expr = expr
         # False where there is not enough of something; that is no reason to be told
-        self.fits: dict[NodeShape | None, Fit | Reject | Literal[False]] = {}
+        self._fits: dict[NodeShape | None, Fit | Reject | Literal[False]] = {}
         # what shapes look like when they are full, and after one unit
         self._full: dict[NodeShape, NodeShape] = {}
         self._after_one: dict[NodeShape | None, NodeShape] = {}
@@ -151,9 +151,9 @@ class Cursor:
 
     def fit(self, shape: NodeShape) -> Fit | Reject:
         """How the expression fits a shape."""
-        found = self.fits.get(shape)
+        found = self._fits.get(shape)
         if not found:
-            found = self.fits[shape] = shape.fit(self.expr)
+            found = self._fits[shape] = shape.fit(self.expr)
         return found
 
     def after(self, shape: NodeShape, fit: Fit, times: int) -> NodeShape:
@@ -163,10 +163,10 @@ class Cursor:
         found = self._full.get(shape)
         if found is None:
             found = self._full[shape] = shape.after(fit, times)
-            if found not in self.fits and (found.closed or self._whole_amounts()):
+            if found not in self._fits and (found.closed or self._whole_amounts()):
                 # an amount does not fit once more
                 self._refused.add(found)
-                self.fits[found] = False
+                self._fits[found] = False
         return found
 
     def slot(self) -> Step | None:
@@ -290,14 +290,14 @@ class Cursor:
         """`find`, from a position on."""
         if not self.monotone:
             return self._find_by_shape(index, start)
-        shapes, fits = self.candidates[index].shapes, self.fits
+        shapes, fits = self.candidates[index].shapes, self._fits
         size = len(shapes)
         why: Reject | None = None
         while 0 <= start < size:
             near = min(size, start + NEAR)
             for position, fit in enumerate(map(fits.get, shapes[start:near]), start):
                 if fit is None:
-                    fit = self.meet(index, shapes[position])
+                    fit = self._meet(index, shapes[position])
                 if fit is not False:
                     if isinstance(fit, Fit):
                         return position, why
@@ -310,9 +310,9 @@ class Cursor:
         found = refused = len(self.candidates[index].shapes)
         why: Reject | None = None
         for shape, position in self.candidates[index].first_of_each(start):
-            fit = self.fits.get(shape)
+            fit = self._fits.get(shape)
             if fit is None:
-                fit = self.meet(index, shape)
+                fit = self._meet(index, shape)
             if isinstance(fit, Fit):
                 found = min(found, position)
             elif fit is not False and position < refused:
@@ -321,13 +321,14 @@ class Cursor:
             return -1, why
         return found, why if refused < found else None
 
-    def meet(self, index: int, shape: NodeShape | None) -> Fit | Reject | Literal[False]:
-        """How the expression fits the shape of a node of a candidate; False where it has not the room."""
-        if shape in self.fits:
-            return self.fits[shape]
+    def _meet(self, index: int, shape: NodeShape | None) -> Fit | Reject | Literal[False]:
+        """How the expression fits the shape of a node of a candidate; False where it has not the
+        room."""
+        if shape in self._fits:
+            return self._fits[shape]
         if shape is None or not self._needs_of(index).are_met_by(shape):
             self._refused.add(shape)
-            self.fits[shape] = False
+            self._fits[shape] = False
             return False
         fit = self.fit(shape)
         if isinstance(fit, Reject):

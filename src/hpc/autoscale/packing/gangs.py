@@ -10,21 +10,19 @@ came, the closest first. Where candidates are filled bucket by bucket, the first
 everything gets it, and they are told of in their order.
 
 With hundreds of groups, to try each for every gang takes longer than all else. `Groups` keeps an
-index of the room that each has for new nodes, and what its nodes can take is counted by shape.
-Called by `planner`.
+index of the room that each has for new nodes. Called by `planner`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, overload
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from hpc.autoscale.packing import layers
 from hpc.autoscale.packing.candidate import Candidate, Journal
 from hpc.autoscale.packing.cursor import Cursor
 from hpc.autoscale.packing.expr import Expr, Fit
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit, room_under
-from hpc.autoscale.packing.plan import NOTHING, Plan, Probe, Request
+from hpc.autoscale.packing.plan import NOTHING, Plan, Probe, Refusals, Request
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.search import Search
 from hpc.autoscale.packing.segment_tree import Row
@@ -66,27 +64,17 @@ class _Gang:
         self.cursor = cursor
         self.probe = probe
         self.groups = groups
-        # by number of the candidate: how many units it takes, and searches that took those
-        self.takes: dict[int, int] = {}
+        # by number of the candidate: searches that took as much as they could
         self.tried: dict[int, Search] = {}
-        # by number of the family, and of the candidate: units that nodes take that are there; None
-        # where only trying can tell
-        self.partly: dict[int, dict[int, int | None]] = {}
+        # by number of the family, and of the candidate: searches that placed a part on nodes that
+        # are there
+        self.partly: dict[int, dict[int, Search]] = {}
 
     def fewest_opened(self) -> Search | None:
         """On nodes that are there; else in a group in use; else in the first group."""
-        units = self.request.units
-        for index, _ in self.cursor.in_use():
-            there = self._units_there(index)
-            if there is not None and there < units:
-                self._note(index, there)
-            elif self.probe is not None or there or self.cursor.find(index)[0] >= 0:
-                search = self._new_search()
-                search.use(index)
-                if not search.left:
-                    return search
-                search.abandon()
-                self._note(index, None if search.units else 0)
+        found = self._on_existing()
+        if found is not None:
+            return found
         if self.groups is not None:
             alike = [family.members for family in self.groups.families]
         else:
@@ -103,29 +91,24 @@ class _Gang:
                 return found
         return None
 
-    def _note(self, index: int, there: int | None) -> None:
-        """So many units, and not all, are taken by nodes of a candidate that are there."""
-        if there != 0 and self.groups is not None:
-            self.partly.setdefault(self.groups.number[index], {})[index] = there
-
-    def _units_there(self, index: int) -> int | None:
-        """How many units the nodes of a placement group take that are there; None where only
-        trying can tell."""
-        groups, cursor, per_node = self.groups, self.cursor, self.request.per_node
-        if groups is None or not groups.is_counted(index):
-            return None
-        units, seen = 0, cursor.fits
-        for shape, nodes in cursor.candidates[index].census().items():
-            fit = seen.get(shape)
-            if fit is None:
-                fit = cursor.meet(index, shape)
-            if isinstance(fit, Fit):
-                if shape is None or shape.dormant:
-                    return None  # whether it can be used is for the limits to say
-                units += nodes * (fit.count if fit.count < per_node else per_node)
-        if not units and cursor.monotone:
-            cursor.exhaust(index)
-        return units
+    def _on_existing(self) -> Search | None:
+        """The first candidate whose nodes that are there take all; of groups notes what theirs
+        take."""
+        units, per_node, groups = self.request.units, self.request.per_node, self.groups
+        for index, candidate in self.cursor.in_use():
+            is_grouped = groups is not None and groups.is_grouped(index)
+            if not is_grouped and len(candidate.shapes) * per_node < units:
+                continue
+            if self.probe is None and self.cursor.find(index)[0] < 0:
+                continue
+            search = self._new_search()
+            search.use(index)
+            if not search.left:
+                return search
+            search.abandon()
+            if groups is not None and is_grouped and search.units:
+                self.partly.setdefault(groups.number[index], {})[index] = search
+        return None
 
     def _in_order(self, members: Sequence[Sequence[int]]) -> Sequence[int]:
         """The numbers of families in the order in which they are asked for new nodes."""
@@ -155,20 +138,20 @@ class _Gang:
         return None
 
     def _may_hold(self, index: int) -> bool:
-        """Whether a candidate may hold all that is wanted: it has nodes with room, or the limits
-        allow enough new ones."""
-        if self.cursor.may_use(index):
+        """Whether a candidate may hold all that is wanted, as far as numbers of nodes tell."""
+        candidate, each = self.cursor.candidates[index], self._each(index)
+        if each and candidate.has_room_for(-(-self.request.units // each)):
             return True
-        each = self._each(index)
-        nodes = -(-self.request.units // each) if each else NO_LIMIT
-        return each > 0 and self.cursor.candidates[index].has_room_for(nodes)
+        if not self.cursor.may_use(index):
+            return False
+        room = max(0, room_under(candidate.limits, candidate.cores)) if each else 0
+        return self.request.units <= len(candidate.shapes) * self.request.per_node + room * each
 
     def _try(self, index: int) -> Search:
         """As much as one candidate takes."""
         search = self.tried[index] = self._new_search()
         search.use(index)
         search.open(index)
-        self.takes[index] = search.units
         return search
 
     def _by_trying(self, members: Sequence[int]) -> Search | None:
@@ -188,24 +171,20 @@ class _Gang:
             search.abandon()  # a custom constraint changed its mind
         return self.first([index for index in members if not candidates[index].is_in_use])
 
-    def _by_room(self, family: Family, partly: dict[int, int | None]) -> Search | None:
+    def _by_room(self, family: Family, partly: dict[int, Search]) -> Search | None:
         """The group of a family to take, found in the index, but for those with nodes that have
         room."""
-        units, each = self.request.units, self._each(family.members[0])
-        nodes = -(-units // each) if each else NO_LIMIT
+        each = self._each(family.members[0])
+        nodes = -(-self.request.units // each) if each else NO_LIMIT
         best: tuple[int, int] | None = None
-        for index, there in partly.items():
-            if there is None:
-                search = self._try(index)
-                needed, has_room = search.opened, not search.left
-            else:
-                needed = -(-(units - there) // each) if each else NO_LIMIT
-                has_room = each > 0 and self.cursor.candidates[index].has_room_for(needed)
-            if has_room and (best is None or (needed, index) < best):
-                best = (needed, index)
+        for index, search in partly.items():
+            search.open(index)
+            self.tried[index] = search
+            if not search.left and (best is None or (search.opened, index) < best):
+                best = (search.opened, index)
         vacant = family.first_with_room(nodes, in_use=True)
         if best is not None and (vacant is None or best <= (nodes, vacant)):
-            return self._try(best[1])
+            return partly[best[1]]
         if vacant is None:
             vacant = family.first_with_room(nodes, in_use=False)
         if vacant is None:
@@ -217,70 +196,65 @@ class _Gang:
 
     # -- how close it came
 
-    def misses(self, existing_first: bool) -> Sequence[tuple[Candidate, Reject]]:
+    def misses(self, existing_first: bool) -> Refusals:
         """Every candidate with how much of the request fits, those that take most first, or (bucket
-        by bucket) in their order.
-
-        Of each family the closest says what kept the rest out; the others are worked out when
-        somebody reads them, from what they were.
-        """
-        found: list[_Miss] = []
-        later: list[Callable[[], list[_Miss]]] = []
-        groups = self.groups
-        if groups is None:
+        by bucket) in their order. Of each family of groups the closest says what kept the rest
+        out."""
+        if self.groups is None:
             every = range(len(self.cursor.candidates))
             found = [self._miss(index, existing_first) for index in every]
         else:
-            for number, family in enumerate(groups.families):
+            found = []
+            for family in self.groups.families:
                 if len(family.members) == 1 or not family.even:
                     found.extend(self._miss(index, existing_first) for index in family.members)
-                    continue
-                closest, others = self._closest_by_room(family, self.partly.get(number, {}))
-                found.append(self._miss(closest, existing_first))
-                later.append(others)
+                else:
+                    found.extend(self._misses_by_room(family, existing_first))
         candidates, request = self.cursor.candidates, self.request
         unit = "nodes" if request.per_node == 1 else "slots"
-
-        def said() -> list[tuple[Candidate, Reject]]:
-            misses = [*found, *(miss for others in later for miss in others())]
-            misses.sort(key=lambda miss: (-miss.units if existing_first else 0, miss.number))
-            return [
-                (
-                    candidates[miss.number],
-                    Reject("GangTooLarge", request.units, miss.units, unit, miss.why),
-                )
-                for miss in misses
-            ]
-
-        return _Later(said)
+        found.sort(key=lambda miss: (-miss.units if existing_first else 0, miss.number))
+        return [
+            (
+                candidates[miss.number],
+                Reject("GangTooLarge", request.units, miss.units, unit, miss.why),
+            )
+            for miss in found
+        ]
 
     def _miss(self, index: int, existing_first: bool) -> _Miss:
         # what needed no trying to find a place is tried to say how close it came
+        search = self._tried(index)
+        said = search.rejects(existing_first, (index,))
+        return _Miss(search.units, index, f": {said[-1][1].explain()}" if said else "")
+
+    def _misses_by_room(self, family: Family, existing_first: bool) -> list[_Miss]:
+        members = family.members
+        counted = {
+            index: self._could_take(index, room)
+            for index, room in zip(members, family.rooms(), strict=True)
+        }
+        closest = max(members, key=lambda index: (counted[index], -index))
+        return [
+            (
+                self._miss(index, existing_first)
+                if index == closest
+                else _Miss(counted[index], index, "")
+            )
+            for index in members
+        ]
+
+    def _could_take(self, index: int, room: int) -> int:
+        """How many units a candidate takes that has room for so many new nodes."""
+        if index not in self.tried and not self.cursor.may_use(index):
+            return min(self.request.units, room * self._each(index))
+        return self._tried(index).units
+
+    def _tried(self, index: int) -> Search:
         search = self.tried.get(index)
         if search is None:
             search = self._try(index)
             search.abandon()
-        said = search.rejects(existing_first, (index,))
-        return _Miss(search.units, index, f": {said[-1][1].explain()}" if said else "")
-
-    def _closest_by_room(
-        self, family: Family, partly: dict[int, int | None]
-    ) -> tuple[int, Callable[[], list[_Miss]]]:
-        """The member of a family that takes most, and the others. `partly`: what their nodes take
-        that are there."""
-        members, units, rooms = family.members, self.request.units, family.rooms()
-        each = self._each(members[0])
-        counted = {
-            index: min(units, (partly.get(index) or 0) + room * each)
-            for index, room in zip(members, rooms, strict=True)
-        }
-        counted.update({index: self.takes[index] for index in members if index in self.takes})
-        closest = max(members, key=lambda index: (counted[index], -index))
-
-        def others() -> list[_Miss]:
-            return [_Miss(counted[index], index, "") for index in members if index != closest]
-
-        return closest, others
+        return search
 
 
 class _Miss(NamedTuple):
@@ -291,36 +265,10 @@ class _Miss(NamedTuple):
     why: str
 
 
-class _Later(Sequence[tuple[Candidate, Reject]]):
-    """Refusals that are made when they are first read."""
-
-    __slots__ = ("_made", "_make")
-
-    def __init__(self, make: Callable[[], list[tuple[Candidate, Reject]]]) -> None:
-        self._make = make
-        self._made: list[tuple[Candidate, Reject]] | None = None
-
-    def _all(self) -> list[tuple[Candidate, Reject]]:
-        if self._made is None:
-            self._made = self._make()
-        return self._made
-
-    def __len__(self) -> int:
-        return len(self._all())
-
-    @overload
-    def __getitem__(self, index: int) -> tuple[Candidate, Reject]: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[tuple[Candidate, Reject]]: ...
-
-    def __getitem__(self, index: int | slice) -> object:
-        return self._all()[index]
-
-
 def families(candidates: Sequence[Candidate]) -> list[tuple[int, ...]]:
-    """The numbers of candidates by family, families in the order of their first members. A candidate that is in no placement
-    group, or stands for machines that cannot be ordered, is alone."""
+    """The numbers of candidates by family, families in the order of their first members. A
+    candidate that is in no placement group, or stands for machines that cannot be ordered, is
+    alone."""
     found: dict[object, list[int]] = {}
     for index, candidate in enumerate(candidates):
         found.setdefault(_family_of(candidate), []).append(index)
@@ -335,13 +283,14 @@ def _family_of(candidate: Candidate) -> object:
 
 
 class Family:
-    """Candidates that differ in placement group alone, with the room that each has under the limits that are its own.
+    """Candidates that differ in placement group alone, with the room that each has under the limits
+    that are its own.
 
-    `members`: their numbers, in the order in which they are asked. `even`: a new node of one is like a new node of any
-    other, but for the group.
+    `members`: their numbers, in the order in which they are asked. `even`: a new node of one is
+    like a new node of any other, but for the group.
     """
 
-    __slots__ = ("_candidates", "_own", "_rooms", "_unused", "_used", "even", "members", "shared")
+    __slots__ = ("_candidates", "_own", "_unused", "_used", "even", "members", "shared")
 
     def __init__(self, members: tuple[int, ...], candidates: Sequence[Candidate]) -> None:
         self.members = members
@@ -351,8 +300,6 @@ class Family:
         self._own = [tuple(a for a in s.limits if a not in common) for s in self._candidates]
         self.even = _are_alike(self._candidates)
         self._used, self._unused = Row(len(members)), Row(len(members))
-        # with the room that they share
-        self._rooms: tuple[int, Sequence[int]] | None = None
         for place in range(len(members)):
             self.look(place)
 
@@ -361,11 +308,11 @@ class Family:
         return self._own[place]
 
     def look(self, place: int) -> None:
-        """A member, or one of its limits, has changed. Cost: its limits, and the logarithm of the members."""
+        """A member, or one of its limits, has changed. Cost: its limits, and the logarithm of the
+        members."""
         candidate = self._candidates[place]
         room = room_under(self._own[place], candidate.cores)
         in_use = candidate.is_in_use
-        self._rooms = None
         self._used.set(place, room if in_use else -1)
         self._unused.set(place, -1 if in_use else room)
 
@@ -383,15 +330,12 @@ class Family:
             place = rooms.first(nodes, place + 1)
         return self.members[place] if place >= 0 else None
 
-    def rooms(self) -> Sequence[int]:
-        """How many more nodes the limits allow each member, in order, counting those promised elsewhere as free. Cost: none
-        where nothing has changed since the last time."""
-        cores = self._candidates[0].cores
-        shared = room_under(self.shared, cores)
-        if self._rooms is None or self._rooms[0] != shared:
-            own = map(max, self._used.all(), self._unused.all())
-            self._rooms = shared, [room if room < shared else shared for room in own]
-        return self._rooms[1]
+    def rooms(self) -> list[int]:
+        """How many more nodes the limits allow each member, in order, counting those promised
+        elsewhere as free."""
+        shared = room_under(self.shared, self._candidates[0].cores)
+        own = map(max, self._used.all(), self._unused.all())
+        return [room if room < shared else shared for room in own]
 
 
 def _are_alike(candidates: Sequence[Candidate]) -> bool:
@@ -409,10 +353,10 @@ def _are_alike(candidates: Sequence[Candidate]) -> bool:
 
 
 class Groups:
-    """The families of some candidates, kept up with what happens to them. Cost of `catch_up`: what is new in the journal."""
+    """The families of some candidates, kept up with what happens to them. Cost of `catch_up`: what
+    is new in the journal."""
 
     __slots__ = (
-        "_counts",
         "_even",
         "_holders",
         "_journal",
@@ -444,7 +388,6 @@ class Groups:
                     limit.told = journal.charged
             self.families.append(family)
         self._read = (len(journal.added), len(journal.reshaped), len(journal.charged))
-        self._counts = layers.is_on("census")
 
     def catch_up(self) -> None:
         """Take into limit what has happened to the candidates since the last time."""
@@ -464,13 +407,13 @@ class Groups:
         for family, place in changed:
             family.look(place)
 
-    def is_counted(self, index: int) -> bool:
-        """Whether the nodes of a candidate, by its number, are counted by shape: it is one of
-        several placement groups, which are small."""
-        return self._counts and len(self.families[self.number[index]].members) > 1
+    def is_grouped(self, index: int) -> bool:
+        """Whether a candidate, by its number, is one of several placement groups."""
+        return len(self.families[self.number[index]].members) > 1
 
     def treats_alike(self, expr: Expr) -> bool:
-        """Whether an expression that the candidates meet asks the same of nodes in any placement group."""
+        """Whether an expression that the candidates meet asks the same of nodes in any placement
+        group."""
         found = self._even.get(expr)
         if found is None:
             found = self._even[expr] = all(

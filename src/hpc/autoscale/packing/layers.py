@@ -9,7 +9,6 @@ from __future__ import annotations
 LAYERS = {
     "one-slot": "a request for one slot is planned by its cursor, in few steps",
     "groups": "the placement group of a gang is found in an index of their rooms",
-    "census": "how much of a gang existing nodes take is counted by shape, group by group",
     "quick": "constraints of one resource each are compiled without constraint objects",
 }
 """The layers, with what each does."""

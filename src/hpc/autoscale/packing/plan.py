@@ -12,7 +12,8 @@ from hpc.autoscale.packing.shape import NodeShape
 
 
 class Request(NamedTuple):
-    """`units` to place, at most `per_node` on one node; `whole`: all in one candidate or not at all.
+    """`units` to place, at most `per_node` on one node; `whole`: all in one candidate or not at
+    all.
 
     A unit is a slot, or (per_node 1) a node.
     """

@@ -122,8 +122,8 @@ class Planner:
         return self._feasibility
 
     def who_serves(self, parts: Sequence[Expr]) -> int:
-        """Which candidates are to be asked for parts that must all hold, as `Feasibility.who_serves` has
-        it; 0: none."""
+        """Which candidates are to be asked for parts that must all hold, as
+        `Feasibility.who_serves` has it; 0: none."""
         return self._feasible().who_serves(parts)
 
     def cursor(self, expr: Expr, meeting: int | None = None) -> Cursor:

@@ -1,7 +1,8 @@
-"""Why something does not fit: a reason code with the facts behind it, and the sentence made from them on demand.
+"""Why something does not fit: a reason code with the facts behind it, and the sentence made from
+them on demand.
 
-Codes are the published status words. A `Reject` costs two attribute writes; nothing is formatted until `explain` is
-called, because most refusals are never read.
+Codes are the published status words. A `Reject` costs two attribute writes; nothing is formatted
+until `explain` is called, because most refusals are never read.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ class Reject:
         return False
 
     def explain(self, subject: str = "") -> str:
-        """One sentence; `subject` says what was refused, as in `Bucket[array=htc, vm_size=Standard_F4]`."""
+        """One sentence; `subject` says what was refused, as in `Bucket[array=htc,
+        vm_size=Standard_F4]`."""
         facts = [f.explain() if isinstance(f, Reject) else f for f in self.facts]
         template = _TEMPLATES.get(self.code)
         said = template.format(*facts) if template else " ".join(str(f) for f in facts)
@@ -65,9 +67,11 @@ class Reject:
 
 
 def summarise(rejects: Iterable[tuple[str, Reject]], limit: int = 20) -> list[str]:
-    """Sentences for refusals of many subjects: equal refusals are said once, with how many they stand for.
+    """Sentences for refusals of many subjects: equal refusals are said once, with how many they
+    stand for.
 
-    Order is that of first appearance; at most `limit` sentences, the last then says how many are left out.
+    Order is that of first appearance; at most `limit` sentences, the last then says how many are
+    left out.
     """
     groups: dict[Reject, list[str]] = {}
     for subject, reject in rejects:

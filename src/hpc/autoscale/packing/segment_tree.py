@@ -3,7 +3,7 @@
 Three indexes over the positions of a list. A segment tree holds at each point the greatest of the
 numbers below it: item i is the greater of items 2i and 2i + 1, and the numbers themselves are its
 second half, a power of two of them. `SegmentTrees` keeps one for each resource that some request
-asks a minimum of, so that first fit skips whole subtrees that cannot hold the request; what is
+asks a minimum of (a `Reading`), so that first fit skips whole subtrees that cannot hold the request; what is
 skipped cannot fit, what is returned may. `Row` is one for numbers that are set one by one.
 `Places` has the positions of each shape, or of each text of a resource, for expressions that a
 maximum does not help.
@@ -14,9 +14,10 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
-from hpc.autoscale.packing.reading import Reading
+from hpc.autoscale.packing.amounts import Unit, just_enough
+from hpc.autoscale.packing.expr import VACANT
 from hpc.autoscale.packing.shape import NodeShape
 
 Number = TypeVar("Number", int, float)
@@ -41,8 +42,9 @@ def climb(tree: list[Number], node: int) -> None:
 
 
 def first_meeting(needs: Sequence[Need], start: int, capacity: int) -> int:
-    """The first place from `start` on where every need may be met; -1 when there is none. The trees are of `capacity` numbers
-    each. With one need the answer is a place that meets it; O(log n) where places are alike in what they lack.
+    """The first place from `start` on where every need may be met; -1 when there is none. The trees
+    are of `capacity` numbers each. With one need the answer is a place that meets it; O(log n)
+    where places are alike in what they lack.
 
     Each turn descends one level or leaves a subtree for the one to its right, so it ends.
     """
@@ -89,14 +91,15 @@ class Row:
             climb(self._tree, leaf)
 
     def first(self, least: int, start: int) -> int:
-        """The first place from `start` on with a number of at least `least`, which is above -1; -1 when there is none."""
+        """The first place from `start` on with a number of at least `least`, which is above -1; -1
+        when there is none."""
         return first_meeting([(self._tree, least)], start, self._capacity)
 
 
 class Places(Generic[Key]):
-    """Positions by a key of their shapes, of a list of shapes that is the caller's: it grows at its end, and where it is
-    changed the caller says so. Cost: a binary search for each key that is asked for, and for each position that is changed.
-    """
+    """Positions by a key of their shapes, of a list of shapes that is the caller's: it grows at its
+    end, and where it is changed the caller says so. Cost: a binary search for each key that is
+    asked for, and for each position that is changed."""
 
     __slots__ = ("_entered", "_key", "_shapes", "_where")
 
@@ -126,7 +129,8 @@ class Places(Generic[Key]):
             insort(self._where.setdefault(key, []), position)
 
     def first_of_each(self, start: int) -> Iterator[tuple[Key, int]]:
-        """Each key that is found from a position on, with its first position from there, in no order."""
+        """Each key that is found from a position on, with its first position from there, in no
+        order."""
         self._catch_up()
         for key, positions in self._where.items():
             if positions[-1] >= start:
@@ -160,11 +164,57 @@ def by_text(name: str) -> Callable[[NodeShape | None], str | None]:
     return text
 
 
+class Reading:
+    """How much a node has of a resource, in the `unit` that new nodes had it in when it was first
+    asked for.
+
+    -inf where a node cannot serve at all, +inf where only the node itself can tell. `known`: what
+    was read, by shape; look there first. `tree`: the maxima over a candidate's positions, kept by
+    its `SegmentTrees`.
+    """
+
+    __slots__ = ("_name", "factor", "known", "tree", "unit")
+
+    def __init__(self, name: str, unit: Unit | None) -> None:
+        self._name = name
+        self.tree: list[float] = []
+        self.factor = 1 if unit is None else unit.factor
+        self.unit = unit
+        self.known: dict[NodeShape | None, float] = {None: -math.inf}
+
+    def __call__(self, shape: NodeShape | None) -> float:
+        found = self.known.get(shape)
+        if found is None:
+            found = self.known[shape] = -math.inf if shape is None else self._read(shape)
+        return found
+
+    def needed(self, amount: float, sized: bool) -> float:
+        """The least of this reading that may do for an amount: of bytes (`sized`), or in the unit
+        that nodes have it in."""
+        return just_enough(amount if sized else amount * self.factor)
+
+    def all(self, shapes: Sequence[NodeShape | None]) -> list[float]:
+        """How much each of some shapes has."""
+        found = list(map(self.known.get, shapes))
+        return list(map(self, shapes)) if None in found else cast(list[float], found)
+
+    def _read(self, shape: NodeShape) -> float:
+        if shape.unfit() is not None:
+            return -math.inf
+        if self._name == VACANT:
+            return float(shape.vacant)
+        available = shape.free.get(self._name)
+        if not isinstance(available, (int, float)) or available != available:
+            return -math.inf  # a maximum over what is not a number could hide other nodes
+        return available if shape.units.get(self._name) == self.unit else math.inf
+
+
 class SegmentTrees:
-    """Maxima over the positions of a list of shapes, which is the caller's: it grows at its end, and where it is changed
-    the caller says so (`late`, `changed`). The trees are brought up to date when they are next asked, once however often
-    a position was changed; O(log n) for one, O(1) each for many in a row. track: O(n) once for each resource. first: O(log n)
-    where nodes are alike in what they lack."""
+    """Maxima over the positions of a list of shapes, which is the caller's: it grows at its end,
+    and where it is changed the caller says so (`late`, `changed`). The trees are brought up to date
+    when they are next asked, once however often a position was changed; O(log n) for one, O(1) each
+    for many in a row. track: O(n) once for each resource. first: O(log n) where nodes are alike in
+    what they lack."""
 
     __slots__ = ("_alike", "_capacity", "_entered", "_readings", "_shapes", "_texts", "late")
 
@@ -180,8 +230,8 @@ class SegmentTrees:
         self.late: set[int] = set()
 
     def track(self, reading: Reading) -> None:
-        """Keep `reading.tree` from now on, whose item 1 is the most of all positions. It stays the same list, and is to be
-        used right after `catch_up`."""
+        """Keep `reading.tree` from now on, whose item 1 is the most of all positions. It stays the
+        same list, and is to be used right after `catch_up`."""
         self.catch_up()
         reading.tree[:] = [-math.inf] * (2 * self._capacity)
         self._enter_all([reading], 0, self._entered)

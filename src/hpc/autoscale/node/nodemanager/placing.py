@@ -1,6 +1,8 @@
-"""One demand, from its constraints to nodes: asks the engine, and makes its answer true on the handles.
+"""One demand, from its constraints to nodes: asks the engine, and makes its answer true on the
+handles.
 
-What the engine cannot judge alone goes through `probing`; what registered handlers are told, through `reporting`.
+What the engine cannot judge alone goes through `probing`; what registered handlers are told,
+through `reporting`.
 """
 
 from __future__ import annotations
@@ -43,8 +45,8 @@ if TYPE_CHECKING:
 
 
 class EngineSide:
-    """The side of a `NodeManager` that faces the engine: what was written through handles is told to
-    it, and what it plans is made true on them."""
+    """The side of a `NodeManager` that faces the engine: what was written through handles is told
+    to it, and what it plans is made true on them."""
 
     _planner: Planner
     _names: Names
@@ -109,7 +111,8 @@ class EngineSide:
             bucket._took(step, fresh, assignment_id)
 
     def _sorted(self, compiled: Compiled) -> Sorted:
-        """The constraints by who can answer for them. Worked out once for each list, while that is in use."""
+        """The constraints by who can answer for them. Worked out once for each list, while that is
+        in use."""
         known = self._sortings.get(id(compiled))
         if known is None or known[0] is not compiled or not known[1].may_be_believed():
             if len(self._sortings) > _MOST_SORTINGS:
@@ -143,8 +146,8 @@ class EngineSide:
         """Place a request where that takes the engine alone and nobody must be told why not; what
         was done. None: nothing was done, and `place` must be asked.
 
-        `partly`: nobody wants to know now what keeps the rest out. NotAsDeclared, before anything is
-        done, where a constraint turned out to be another than it declared.
+        `partly`: nobody wants to know now what keeps the rest out. NotAsDeclared, before anything
+        is done, where a constraint turned out to be another than it declared.
         """
         cursor = self._cursor(compiled)
         if cursor is None:
@@ -184,8 +187,8 @@ class Ask(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What became of a demand: a status word, the buckets asked and not asked, the plan, and why not
-    all was placed.
+    """What became of a demand: a status word, the buckets asked and not asked, the plan, and why
+    not all was placed.
 
     `refusals` are answers of constraints that the engine does not understand, `pooled` the pools
     that are to pay for it.
@@ -235,7 +238,8 @@ def _note_apart(manager: NodeManager, ask: Ask, plan: Plan) -> None:
 
 
 def why_not(manager: NodeManager, ask: Ask) -> list[str]:
-    """Why a demand cannot be placed, or not all of it, as things are now; nothing is changed, and nobody is told."""
+    """Why a demand cannot be placed, or not all of it, as things are now; nothing is changed, and
+    nobody is told."""
     manager._sync()
     with results.muted():
         verdict = _decide(manager, ask)
@@ -323,7 +327,8 @@ def _nowhere(ranking: Ranking, refusals: list[Result]) -> Verdict:
 
 
 def _in_words(refusal: Result) -> str:
-    """A refusal as those of the engine are said: its status, and its reasons, which may begin with it already."""
+    """A refusal as those of the engine are said: its status, and its reasons, which may begin with
+    it already."""
     said = "; ".join(refusal.reasons) or refusal.message
     return said if said.startswith(refusal.status) else f"{refusal.status}: {said}"
 
@@ -342,8 +347,8 @@ def _unpaid(
 def _no_candidate(
     manager: NodeManager, compiled: Compiled, demand: Sorted, ranking: Ranking
 ) -> list[SatisfiedResult] | None:
-    """What machines that cannot be ordered refuse, where nothing else is left; None where something would serve if nothing
-    ran there and no limit were reached."""
+    """What machines that cannot be ordered refuse, where nothing else is left; None where something
+    would serve if nothing ran there and no limit were reached."""
     if not all(candidate.artificial for candidate in ranking.candidates):
         return None
     machines = map(manager._bucket_of, ranking.candidates)
@@ -377,9 +382,9 @@ def _ask(
 def _ranking(
     manager: NodeManager, demand: Sorted, request: Request
 ) -> tuple[Ranking, list[Result]]:
-    """The candidates to ask, in order; through the constraints' own methods where the engine does not know them all. A
-    personal constraint has no say in it: it may hold for some nodes of a bucket and not for others.
-    """
+    """The candidates to ask, in order; through the constraints' own methods where the engine does
+    not know them all. A personal constraint has no say in it: it may hold for some nodes of a
+    bucket and not for others."""
     if not demand.ranks:
         return _awake(manager._planner.ranking(demand.common), demand), []
     with results.muted():
@@ -390,7 +395,8 @@ def _ranking(
 
 
 def _awake(ranking: Ranking, demand: Sorted) -> Ranking:
-    """The ranking; one without candidates where none of them has a node and all must rest before they make one."""
+    """The ranking; one without candidates where none of them has a node and all must rest before
+    they make one."""
     resting: list[tuple[Candidate, Reject]] = []
     for candidate in ranking.candidates:
         reject = None if candidate.shapes else candidate.at_rest(demand.common)
