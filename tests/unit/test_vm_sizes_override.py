@@ -246,7 +246,7 @@ def test_configuration_reads_a_file_again_only_when_it_changed(tmp_path, monkeyp
     config = {"vm_sizes": {"override": str(path)}}
     vm_sizes.configure(config)
     used = []
-    monkeypatch.setitem(settings._TARGETS, "override", used.append)
+    monkeypatch.setitem(settings._TARGETS, "override", (vm_sizes.VM_SIZES, used.append))
     vm_sizes.configure(config)
     assert used == []
     path.write_text(json.dumps({"sizes": {ND: {"gpus": 10}}}))

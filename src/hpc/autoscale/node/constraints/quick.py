@@ -7,6 +7,7 @@ kind, mistakes included, is left to `parse`, which comes to the same. Called for
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from hpc.autoscale.errors import AutoscaleError
@@ -22,10 +23,8 @@ from hpc.autoscale.node.constraints.resources import SIZE_TEXT
 from hpc.autoscale.packing import layers
 from hpc.autoscale.packing.expr import Expr, MinResource, ResourceIs
 
-_MOST_KNOWN = 10_000
 _MOST_PLAIN = 2**53
 _PLAIN = (int, float, str, bool)
-_known: dict[tuple[str, type, Any], Expr] = {}
 
 
 def compile_resources(constraints: list[Any], source: Source) -> Compiled | None:
@@ -40,7 +39,7 @@ def compile_resources(constraints: list[Any], source: Source) -> Compiled | None
         for name, value in constraint.items():
             if name in _CUSTOM_PARSERS or value.__class__ not in _PLAIN:
                 return None
-            expr = _known.get((name, value.__class__, value)) or _learn(name, value)
+            expr = _part(name, value)
             if expr is None:
                 return None
             exprs.append(expr)
@@ -49,19 +48,15 @@ def compile_resources(constraints: list[Any], source: Source) -> Compiled | None
     return Compiled(exprs, (), (), None, source)
 
 
-def _learn(name: Any, value: Any) -> Expr | None:
-    """The expression of `{name: value}`, kept for the next that asks the same; None where it is not about a resource."""
+@lru_cache(maxsize=10_000, typed=True)
+def _part(name: Any, value: Any) -> Expr | None:
+    """The expression of `{name: value}`; None where it is not about a resource, or is wrong."""
     if not isinstance(name, str) or name in KEYWORDS or name == "class" or name[:5] == "node.":
         return None
     try:
-        expr = _expression(name, value)
+        return _expression(name, value)
     except AutoscaleError:
         return None
-    if expr is not None:
-        if len(_known) >= _MOST_KNOWN:
-            _known.clear()
-        _known[name, value.__class__, value] = expr
-    return expr
 
 
 def _expression(name: str, value: Any) -> Expr | None:

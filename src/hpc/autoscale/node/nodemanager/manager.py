@@ -15,6 +15,7 @@ from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints import Compiled, compile_constraints, get_constraints
+from hpc.autoscale.node.constraints.declared import Declarations
 from hpc.autoscale.node.default_resources import (
     SYSTEM_DEFAULTS,
     DefaultResource,
@@ -68,6 +69,7 @@ class NodeManager(EngineSide, Ordered, Capacity, Commands):
         self._names = Names()
         self._apart = Apart()
         self._sortings: dict[int, tuple[Compiled, Sorted]] = {}
+        self._declarations = Declarations()
         self._defaults = Defaults()
         self._buckets: list[NodeBucket] = []
         self._by_candidate: dict[Candidate, NodeBucket] = {}

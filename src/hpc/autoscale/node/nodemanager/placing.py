@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hpc.autoscale import results
 from hpc.autoscale.node.bucket import NodeBucket, sift
 from hpc.autoscale.node.constraints import Compiled, SharedConstraint, Strayed, toll_room
+from hpc.autoscale.node.constraints.declared import Declarations
 from hpc.autoscale.node.default_resources import Defaults
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager.directory import Directory
@@ -48,6 +49,7 @@ class EngineSide:
 
     _planner: Planner
     _names: Names
+    _declarations: Declarations
     _defaults: Defaults
     _by_candidate: dict[Candidate, NodeBucket]
     _written: dict[NodeBucket, None]
@@ -114,7 +116,7 @@ class EngineSide:
         if known is None or known[0] is not compiled or not known[1].may_be_believed():
             if len(self._sortings) > _MOST_SORTINGS:
                 self._sortings.clear()
-            known = (compiled, sort_out(compiled, self._defaults))
+            known = (compiled, sort_out(compiled, self._defaults, self._declarations))
             self._sortings[id(compiled)] = known
         return known[1]
 
