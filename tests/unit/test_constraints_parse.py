@@ -269,7 +269,7 @@ def test_reasonable_depth_is_fine():
 
 @pytest.fixture
 def custom_parsers(monkeypatch):
-    """The registered parsers, as they were before when the test is over."""
+    """No parsers but those that the test registers."""
     monkeypatch.setattr(parse, "_CUSTOM_PARSERS", {})
 
 

@@ -11,14 +11,6 @@ from hpc.autoscale.node.vm_sizes import settings
 ND = "Standard_ND96isr_H100_v5"
 
 
-@pytest.fixture(autouse=True)
-def _back_to_the_catalogue():
-    yield
-    vm_sizes.configure({})
-    vm_sizes.use_override(None)
-    vm_sizes.use_price_override(None)
-
-
 def info(location, size):
     return vm_sizes.get_aux_vm_size_info(location, size)
 

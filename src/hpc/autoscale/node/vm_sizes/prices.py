@@ -52,6 +52,10 @@ class PriceList:
         self._rows: Mapping[str, Sequence[float | None]] = {}
         self._ratios: dict[str, Mapping[str, float]] = {}
 
+    def use(self, override: Prices) -> None:
+        """Lay the user's prices over the packaged ones, in place of those laid there before."""
+        self.override = override
+
     def _load(self) -> dict[str, int]:
         if self._columns is None:
             import gzip
@@ -126,7 +130,7 @@ def use_price_override(source: str | PathLike[str] | Mapping[str, Any] | list[An
     hour or `{"ondemand": …, "spot": …}`, or the items of Azure's Retail Prices API. Raises
     ConfigurationException.
     """
-    PRICES.override = {} if source is None else read_prices(source)
+    PRICES.use({} if source is None else read_prices(source))
 
 
 def read_prices(source: Any) -> Prices:
