@@ -39,7 +39,7 @@ def understand(constraints: Any) -> Compiled:
     """
     if constraints.__class__ is not list:
         constraints = _as_list(constraints)
-    parsers = tuple(_CUSTOM_PARSERS.items())
+    parsers = tuple(_CUSTOM_PARSERS.items()) if _CUSTOM_PARSERS else ()
     # values through and through are told apart as bytes; this form has no references, so that equal
     # values are equal
     try:
