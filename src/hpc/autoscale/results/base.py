@@ -16,6 +16,16 @@ Later = list[T] | Callable[[], list[T]] | None
 ResultHandler = Callable[["Result"], Any]
 H = TypeVar("H", bound=ResultHandler)
 
+# What a result is about is above this package: a node, a bucket, a constraint. It is Any where nobody says which.
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    N = TypeVarWithDefault("N", default=Any)
+    B = TypeVarWithDefault("B", default=Any)
+    C = TypeVarWithDefault("C", default=Any)
+else:
+    N, B, C = TypeVar("N"), TypeVar("B"), TypeVar("C")
+
 HANDLERS: list[ResultHandler] = []
 """Who is told about results, in the order of registration. Always the same list."""
 

@@ -201,7 +201,7 @@ class Verdict(NamedTuple):
     tolls: Sequence[SharedConstraint] = ()
 
 
-def place(manager: NodeManager, ask: Ask) -> AllocationResult:
+def place(manager: NodeManager, ask: Ask) -> AllocationResult[Node]:
     """Place a demand, or say why not. Nothing is changed on failure."""
     try:
         plan = manager._place_at_once(ask.compiled, ask.request, ask.assignment_id, partly=False)
