@@ -270,7 +270,7 @@ def test_reasonable_depth_is_fine():
 @pytest.fixture
 def custom_parsers(monkeypatch):
     """No parsers but those that the test registers."""
-    monkeypatch.setattr(parse, "_CUSTOM_PARSERS", {})
+    monkeypatch.setattr(parse, "CUSTOM_PARSERS", {})
 
 
 @pytest.mark.usefixtures("custom_parsers")

@@ -21,7 +21,7 @@ from hpc.autoscale.node.constraints import (
     json_of,
 )
 from hpc.autoscale.node.constraints.compiled import Source
-from hpc.autoscale.node.constraints.parse import _CUSTOM_PARSERS
+from hpc.autoscale.node.constraints.parse import CUSTOM_PARSERS
 from hpc.autoscale.packing.shape import freeze
 
 _MOST_KNOWN = 10_000
@@ -39,7 +39,7 @@ def understand(constraints: Any) -> Compiled:
     """
     if constraints.__class__ is not list:
         constraints = _as_list(constraints)
-    parsers = tuple(_CUSTOM_PARSERS.items()) if _CUSTOM_PARSERS else ()
+    parsers = tuple(CUSTOM_PARSERS.items()) if CUSTOM_PARSERS else ()
     # values through and through are told apart as bytes; this form has no references, so that equal
     # values are equal
     try:

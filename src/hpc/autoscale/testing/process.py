@@ -47,7 +47,7 @@ KEPT: Mapping[str, str] = MappingProxyType(
         "job.job._default_names": "jobs without a name are numbered",
         "job.schedulernode.SchedulerNode.ignore_hostnames": "a published setting of the class",
         "node.constraints.parse.KEYWORDS": "filled while the package is imported",
-        "node.constraints.parse._CUSTOM_PARSERS": "constraints of integrations, published: register_parser",
+        "node.constraints.parse.CUSTOM_PARSERS": "constraints of integrations, published: register_parser",
         "node.vm_sizes.catalogue.VM_SIZES": _READ_ONCE,
         "node.vm_sizes.prices.PRICES": _READ_ONCE,
         "packing.order._registered": "order policies of integrations, published: register_policy",

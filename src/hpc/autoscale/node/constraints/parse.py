@@ -41,7 +41,8 @@ _JSON = frozenset((dict, list, str, int, float, bool, type(None)))
 
 Parser = Callable[[dict[str, Any]], NodeConstraint]
 
-_CUSTOM_PARSERS: dict[str, Parser] = {}
+CUSTOM_PARSERS: dict[str, Parser] = {}
+"""What `register_parser` was given, by name."""
 
 
 class Reading(NamedTuple):
@@ -76,7 +77,7 @@ def register_parser(custom_attribute: str, parser: Parser) -> None:
 
     Goes before every other meaning the name may have.
     """
-    _CUSTOM_PARSERS[custom_attribute] = parser
+    CUSTOM_PARSERS[custom_attribute] = parser
 
 
 def get_constraints(
@@ -147,8 +148,8 @@ def _constraint(attr: str, value: Any, reading: Reading) -> NodeConstraint:
         )
     if not isinstance(attr, str):
         raise ConstraintError("the name of a resource or a keyword", attr, reading.path)
-    if attr in _CUSTOM_PARSERS:
-        return _checked(_CUSTOM_PARSERS[attr]({attr: value}), reading)
+    if attr in CUSTOM_PARSERS:
+        return _checked(CUSTOM_PARSERS[attr]({attr: value}), reading)
     if _is_constraint(value):
         return value
     with located(reading.path):
@@ -183,7 +184,7 @@ def read_resource(attr: str, value: Any, reading: Reading) -> NodeConstraint:
         return NodeResourceConstraint(attr, *values, case_insensitive=reading.case_insensitive)
     if isinstance(value, (int, float, Size)):
         return MinResourcePerNode(attr, value)
-    known = [*KEYWORDS, *_CUSTOM_PARSERS]
+    known = [*KEYWORDS, *CUSTOM_PARSERS]
     raise ConstraintError(
         "a number, a size, a text, true, false, null or a list of these",
         value,

@@ -14,7 +14,7 @@ from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.hpctypes import Size
 from hpc.autoscale.node.constraints.compiled import Compiled, Source
 from hpc.autoscale.node.constraints.parse import (
-    _CUSTOM_PARSERS,
+    CUSTOM_PARSERS,
     KEYWORDS,
     Reading,
     read_resource,
@@ -37,7 +37,7 @@ def compile_resources(constraints: list[Any], source: Source) -> Compiled | None
         if constraint.__class__ is not dict:
             return None
         for name, value in constraint.items():
-            if name in _CUSTOM_PARSERS or value.__class__ not in _PLAIN:
+            if name in CUSTOM_PARSERS or value.__class__ not in _PLAIN:
                 return None
             expr = _part(name, value)
             if expr is None:
