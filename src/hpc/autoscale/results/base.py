@@ -16,7 +16,8 @@ Later = list[T] | Callable[[], list[T]] | None
 ResultHandler = Callable[["Result"], Any]
 H = TypeVar("H", bound=ResultHandler)
 
-# What a result is about is above this package: a node, a bucket, a constraint. It is Any where nobody says which.
+# What a result is about is above this package: a node, a bucket, a constraint. It is Any where
+# nobody says which.
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
 

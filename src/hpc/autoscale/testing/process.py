@@ -1,8 +1,9 @@
-"""The state of the process: all that this library keeps outside of objects, and how tests get rid of what they changed.
+"""The state of the process: all that this library keeps outside of objects, and how tests get rid
+of what they changed.
 
-Whatever is kept for the whole process stands in `KEPT` with its reason, and a test of the library fails for anything else.
-State of one pass belongs to the node manager or the calculator that uses it; what can be worked out again from arguments
-alone may be cached by a function.
+Whatever is kept for the whole process stands in `KEPT` with its reason, and a test of the library
+fails for anything else. State of one pass belongs to the node manager or the calculator that uses
+it; what can be worked out again from arguments alone may be cached by a function.
 """
 
 from __future__ import annotations
@@ -21,9 +22,7 @@ from hpc.autoscale.node.vm_sizes.prices import PriceList
 _ONE_CLOCK = "the clock of the process, published: clock.use_clock and use_mock_clock"
 _ONE_COLLECTOR = "Python has one garbage collector for each process"
 _ONE_LOG = "Python's logging is one for each process, published: hpclogging"
-_READ_ONCE = (
-    "a table of the package, read once; published: vm_sizes.use_override and use_price_override"
-)
+_READ_ONCE = "a table that is read once, published: use_override, use_price_override"
 _SERVERS = "what a server asked for holds for whoever asks it next, in a new session too"
 _TRACED = "a published list of codeanalysis"
 
@@ -47,7 +46,7 @@ KEPT: Mapping[str, str] = MappingProxyType(
         "job.job._default_names": "jobs without a name are numbered",
         "job.schedulernode.SchedulerNode.ignore_hostnames": "a published setting of the class",
         "node.constraints.parse.KEYWORDS": "filled while the package is imported",
-        "node.constraints.parse.CUSTOM_PARSERS": "constraints of integrations, published: register_parser",
+        "node.constraints.parse.CUSTOM_PARSERS": "published: register_parser",
         "node.vm_sizes.catalogue.VM_SIZES": _READ_ONCE,
         "node.vm_sizes.prices.PRICES": _READ_ONCE,
         "packing.order._registered": "order policies of integrations, published: register_policy",
@@ -55,7 +54,9 @@ KEPT: Mapping[str, str] = MappingProxyType(
         "util._uuid_func": "the source of ids, published: set_uuid_func",
     }
 )
-"""Every name below `hpc.autoscale` that is written to while the process runs, and why it is of the whole process."""
+"""Every name below `hpc.autoscale` that is written to while the process runs, and why it is of the
+whole process.
+"""
 
 
 _STAYS = frozenset(
@@ -67,13 +68,16 @@ _STAYS = frozenset(
         "node.constraints.parse.KEYWORDS",
     }
 )
-"""What no test can change, or would have to change for all: who once writes the log goes on writing it."""
+"""What no test can change, or would have to change for all: who once writes the log goes on writing
+it.
+"""
 
 
 @contextmanager
 def a_process_of_its_own() -> Iterator[None]:
-    """What is changed in a `with` block for the whole process is put back after it: registered parsers, units, policies and
-    handlers, the clock, the source of ids, tables of sizes and prices, and what servers asked for.
+    """What is changed in a `with` block for the whole process is put back after it: registered
+    parsers, units, policies and handlers, the clock, the source of ids, tables of sizes and prices,
+    and what servers asked for.
     """
     with ExitStack() as stack:
         for path in KEPT:
@@ -91,7 +95,9 @@ def _place(path: str) -> tuple[Any, str]:
 
 
 def _restorer(owner: Any, name: str, value: Any) -> Callable[[], None]:
-    """What puts a value back as it is now. A container stays the same object, because others hold it."""
+    """What puts a value back as it is now. A container stays the same object, because others hold
+    it.
+    """
     if isinstance(value, (dict, set)):
         return partial(_refill, value, value.copy())
     if isinstance(value, list):
