@@ -7,6 +7,7 @@ import inspect
 import logging
 import pkgutil
 import re
+import reprlib
 import types
 import typing
 from collections.abc import Iterator, MutableMapping, MutableSequence, MutableSet
@@ -43,7 +44,7 @@ WRITERS = frozenset(
 )
 CONTAINERS = (MutableMapping, MutableSequence, MutableSet)
 CACHE = type(functools.cache(lambda: None))
-# What cannot be written to, or is not by anybody: values of our own classes that are made once and only read.
+# What cannot be written to, or is not by anybody.
 VALUES = (
     *(str, bytes, int, float, bool, type(None), tuple, frozenset, Enum, types.MappingProxyType),
     *(
@@ -54,10 +55,7 @@ VALUES = (
         types.UnionType,
         types.WrapperDescriptorType,
     ),
-    *(re.Pattern, logging.Logger, typing.TypeVar, typing.ParamSpec, typing.NewType),
-)
-VALUE_CLASSES = frozenset(
-    ["AuxVMSizeInfo", "Fit", "Kind", "Reject", "Repr", "_Integer", "_Object", "object"]
+    *(re.Pattern, reprlib.Repr, logging.Logger, typing.TypeVar, typing.ParamSpec, typing.NewType),
 )
 
 
@@ -109,14 +107,34 @@ def assigned(body: list[ast.stmt]) -> Iterator[str]:
                 yield node.id
 
 
+def writes_to_itself(cls: type) -> bool:
+    """Whether a class of the library has methods that change an object after it was made."""
+    if not cls.__module__.startswith("hpc."):
+        return False
+    _, tree = modules()[cls.__module__.removeprefix("hpc.autoscale.")]
+    body = next(n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == cls.__name__).body
+    for method in body:
+        if isinstance(method, ast.FunctionDef) and method.name not in ("__init__", "__set_name__"):
+            for node in ast.walk(method):
+                written = None
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                    written = node.func.value if node.func.attr in WRITERS else None
+                elif isinstance(getattr(node, "ctx", None), (ast.Store, ast.Del)):
+                    written = node
+                if written is not None and re.match(r"self\b.", ast.unparse(written)):
+                    return True
+    return False
+
+
 def is_state(name: str, value: object) -> bool:
     """Whether a value may change while the process runs."""
     if isinstance(value, CONTAINERS):
         return not value or name in written_to()
     if isinstance(value, (*VALUES, CACHE)) or type(value).__module__ == "typing":
         return False
-    parameters = getattr(type(value), "__dataclass_params__", None)
-    return not (type(value).__name__ in VALUE_CLASSES or (parameters and parameters.frozen))
+    if type(value).__module__.startswith("hpc."):
+        return any(map(writes_to_itself, type(value).__mro__))
+    return type(value) is not object
 
 
 def state_of(where: str, module: types.ModuleType, tree: ast.Module) -> Iterator[str]:
