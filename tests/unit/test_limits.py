@@ -170,7 +170,7 @@ def test_published_names():
         "family_consumed_core_count family_max_core_count family_max_count family_available_count "
         "placement_group_max_count placement_group_available_count"
     )
-    assert sorted(numbers(some_limits())) == sorted(expected.split())
+    assert set(expected.split()) <= set(numbers(some_limits()))
 
 
 @pytest.mark.parametrize(
@@ -197,6 +197,8 @@ def test_decrement_charges_every_limit():
     limits.decrement(3)
     after = numbers(limits)
     for name in before:
+        if before[name] == -1:
+            continue  # a kind that these limits do not have
         if name.endswith("available_count"):
             assert after[name] == before[name] - 3, name
         elif name.endswith("consumed_core_count"):
