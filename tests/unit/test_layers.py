@@ -17,14 +17,14 @@ LEFT = {
     "autoscaler": 3,
     "cli": 1,
     "example": 2,
-    "job": 11,
+    "job": 9,
     "node": 1,
     "node.bucket": 5,
     "node.constraints": 1,
     "node.default_resources": 1,
     "node.node": 2,
     "node.nodehistory": 1,
-    "node.nodemanager": 21,
+    "node.nodemanager": 20,
     "testing": 1,
 }
 
