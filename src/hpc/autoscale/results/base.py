@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from hpc.autoscale.errors import AutoscaleError
 
-if TYPE_CHECKING:
-    from hpc.autoscale.node.node import Node
-
 T = TypeVar("T")
 Later = list[T] | Callable[[], list[T]] | None
 ResultHandler = Callable[["Result"], Any]
@@ -102,7 +99,7 @@ class Report(ABC):
     def _make(self) -> "Sequence[Result]":
         """The results; called once at most."""
 
-    def nodes(self) -> "Sequence[Node]":
+    def nodes(self) -> "Sequence[Any]":
         """The nodes that took the demand, where a result of the report has them."""
         return ()
 
