@@ -6,8 +6,7 @@ import textwrap
 import pytest
 from hypothesis import HealthCheck, settings
 
-from hpc.autoscale import hpctypes, results
-from hpc.autoscale.node.constraints import parse
+from hpc.autoscale.testing.process import a_process_of_its_own
 
 settings.register_profile(
     "default", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
@@ -29,11 +28,6 @@ def pytest_terminal_summary(terminalreporter):
 
 @pytest.fixture(autouse=True)
 def nothing_left_behind():
-    """Put back what can be registered for the whole process: units, parsers, result handlers."""
-    registries = (hpctypes._BYTES_PER, parse._CUSTOM_PARSERS)
-    before = [dict(registry) for registry in registries]
-    yield
-    for registry, contents in zip(registries, before, strict=True):
-        registry.clear()
-        registry.update(contents)
-    results.unregister_all_result_handlers()
+    """Put back whatever a test has changed for the whole process."""
+    with a_process_of_its_own():
+        yield

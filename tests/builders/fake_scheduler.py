@@ -79,9 +79,7 @@ class FakeScheduler(SchedulerDriver):
 def now(tmp_path, monkeypatch):
     """A clock that only moves when it is told to, and a home for locks and history."""
     monkeypatch.setenv("AUTOSCALE_HOME", str(tmp_path))
-    previous = clock._clock
-    yield clock.use_mock_clock()
-    clock.use_clock(previous)
+    return clock.use_mock_clock()
 
 
 @pytest.fixture

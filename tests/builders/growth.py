@@ -84,7 +84,7 @@ def one_pass(name, extra=None, **scale):
     besides with the calculator and the jobs, and counted."""
     workload = workloads.make(name, **scale)
     binding = clusters.mock_cluster(workload)
-    understanding._known.clear()
+    understanding._of_text.cache_clear()
     work = Work()
     with work.counted():
         calculator = new_demand_calculator(

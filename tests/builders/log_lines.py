@@ -23,12 +23,11 @@ class Lines(logging.Handler):
 
 @pytest.fixture(autouse=True)
 def own_state(monkeypatch):
-    """Context, owner and root logger are put back after the test."""
+    """No owner, and the root logger is put back after the test."""
     monkeypatch.setattr(hpclogging, "_UID", None)
     monkeypatch.setattr(hpclogging, "_GID", None)
     level = logging.root.level
     yield
-    hpclogging.set_context("[init]")
     logging.root.setLevel(level)
 
 

@@ -20,7 +20,7 @@ PAGE = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
 @pytest.fixture
 def seats(monkeypatch):
     """The example's class, its parser registered for one test."""
-    monkeypatch.setitem(parse._CUSTOM_PARSERS, "seats-per-task", None)
+    monkeypatch.setitem(parse.CUSTOM_PARSERS, "seats-per-task", None)
     namespace = {"__name__": "example"}
     exec(EXAMPLE, namespace)  # noqa: S102  the page's own example
     return namespace["Seats"]

@@ -4,7 +4,7 @@ from builders.engine_world import World
 from builders.opaque_constraints import TWINS_OF, with_twins
 from builders.oracle_world import NaiveWorld
 from builders.scenario_laws import for_scenarios, tell
-from hpc.autoscale.node.constraints import declared
+from hpc.autoscale.node.constraints.declared import Declarations, is_declared
 
 
 @for_scenarios(times=8)
@@ -34,7 +34,8 @@ def test_same_placements(scenario):
 
 
 def place_alike(scenario, level):
-    """Constraints that are written on a level of their own end on the same nodes as the built-in ones."""
+    """Constraints that are written on a level of their own end on the same nodes as the built-in ones; what the manager knows
+    of declared ones by then."""
     share = 1 if scenario["look"] else 0.3
     known = World(scenario["cluster"])
     unknown = World(scenario["cluster"], with_twins(scenario["seed"], share, level))
@@ -50,6 +51,7 @@ def place_alike(scenario, level):
             assert answers[0] == answers[1]
             assert known.picture() == unknown.picture()
     assert known.left_in_pools() == unknown.left_in_pools()
+    return unknown.manager._declarations
 
 
 @for_scenarios(times=4)
@@ -61,8 +63,8 @@ def test_opaque_twins_place_alike(scenario):
 @for_scenarios(times=4)
 def test_declared_twins_place_alike(scenario):
     """Classes that say what they read; and what they say is believed to the end."""
-    place_alike(scenario, "declared")
-    assert believed_in(TWINS_OF["declared"].values())
+    known = place_alike(scenario, "declared")
+    assert believed_in(known, TWINS_OF["declared"].values())
 
 
 @for_scenarios(times=2)
@@ -77,17 +79,14 @@ def test_twins_of_all_levels_place_alike(scenario):
     place_alike(scenario, "mixed")
 
 
-def believed_in(classes):
+def believed_in(known: Declarations, classes):
     """Whether none of the classes has been found to read or do more than it says."""
-    return not declared._disbelieved.intersection(classes)
+    return not known._disbelieved.intersection(classes)
 
 
 def test_declared_twins_are_expressions():
     """Or the test above would say nothing: but for those that must know who is on a node."""
-    known = {
-        kind: declared.declared(twin(*A_LEAF[kind])) is not None
-        for kind, twin in TWINS_OF["declared"].items()
-    }
+    known = {kind: is_declared(twin(*A_LEAF[kind])) for kind, twin in TWINS_OF["declared"].items()}
     assert {kind for kind, is_known in known.items() if not is_known} == {
         "exclusive",
         "exclusive-task",

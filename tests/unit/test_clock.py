@@ -7,14 +7,6 @@ import pytest
 from hpc.autoscale import clock
 
 
-@pytest.fixture(autouse=True)
-def own_clock():
-    """Whatever a test does to the clock ends with it."""
-    previous = clock.use_clock(clock.Clock())
-    yield
-    clock.use_clock(previous)
-
-
 def test_the_real_clock_shows_unix_time(monkeypatch):
     """Unless replaced, time and sleep are those of the system."""
     slept = []

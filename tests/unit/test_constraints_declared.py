@@ -7,11 +7,21 @@ import pytest
 from builders.constraints import Seats, of_class, saying
 from hpc.autoscale.hpctypes import Memory, Size
 from hpc.autoscale.node.constraints import BaseNodeConstraint
-from hpc.autoscale.node.constraints.declared import NotAsDeclared, believed, declared
+from hpc.autoscale.node.constraints.declared import Declarations, NotAsDeclared
 from hpc.autoscale.packing.expr import UNBOUNDED, Fit
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.shape import ShapeTable, Unit
 from hpc.autoscale.results import SatisfiedResult
+
+
+def declared(constraint, deferred=()):
+    """The expression of a constraint, as somebody has it who knows nothing of it yet."""
+    return Declarations().expression(constraint, deferred)
+
+
+def believed(expr):
+    """Whether its class is still believed by whoever made the expression."""
+    return expr.known_to.believes(expr)
 
 
 def a_shape(units=None, props=None, **free):
@@ -38,6 +48,7 @@ def test_answers_are_those_of_the_methods():
 def test_nodes_alike_are_asked_once():
     """Alike in what is read; and so are objects of a class that are equal in all attributes."""
     cls = of_class()
+    declared = Declarations().expression
     for other in range(5):
         declared(cls(2)).fit(a_shape(seats=4, other=other))
     asked = cls.calls
@@ -172,7 +183,7 @@ def test_who_looks_further_is_found_out(look, why, caplog):
     with caplog.at_level(logging.WARNING):
         expr = an_overstepping(satisfied_by_node=saying(look))
     assert not believed(expr)
-    assert declared(expr.constraint) is None
+    assert expr.known_to.expression(expr.constraint) is None
     assert why in caplog.text
 
 
@@ -221,6 +232,7 @@ def test_who_contradicts_himself_is_found_out(methods, why, caplog):
 def test_each_class_is_told_of_once(caplog):
     """And its relatives are not blamed for it."""
     cls = of_class(satisfied_by_node=saying(lambda self, node: node.name))
+    declared = Declarations().expression
     with caplog.at_level(logging.WARNING):
         exprs = [declared(cls(count)) for count in (1, 2)]
         for expr in exprs:

@@ -12,7 +12,7 @@ from hpc.autoscale.node.constraints import (
     SharedConsumableConstraint,
     SharedConsumableResource,
 )
-from hpc.autoscale.node.constraints.declared import declared
+from hpc.autoscale.node.constraints.declared import is_declared
 from hpc.autoscale.results import SatisfiedResult
 
 READS = [None, frozenset({"resources.seats"})]
@@ -97,12 +97,12 @@ def test_a_refusal_of_a_node_gives_back():
 def test_what_holds_more_than_plain_values_is_not_remembered():
     """What an object of somebody's class holds may change unseen."""
     reads = READS[1]
-    assert declared(a_licensed(five(), reads)) is None
+    assert not is_declared(a_licensed(five(), reads))
     changing = a_licensed(five(), reads)
     changing.held, changing.take_from = object(), None
-    assert declared(changing) is None
+    assert not is_declared(changing)
     changing.held = {"a": [1, "b", None, frozenset({2.5})]}
-    assert declared(changing) is not None
+    assert is_declared(changing)
 
 
 # -- subclasses of the constraints on pools

@@ -269,8 +269,8 @@ def test_reasonable_depth_is_fine():
 
 @pytest.fixture
 def custom_parsers(monkeypatch):
-    """The registered parsers, as they were before when the test is over."""
-    monkeypatch.setattr(parse, "_CUSTOM_PARSERS", {})
+    """No parsers but those that the test registers."""
+    monkeypatch.setattr(parse, "CUSTOM_PARSERS", {})
 
 
 @pytest.mark.usefixtures("custom_parsers")

@@ -16,9 +16,9 @@ ITEMS = [{"retailPrice": 0.5}]
 @pytest.fixture
 def now():
     """A clock that stands still."""
-    before = clock.use_clock(clock.MockClock(1_000_000.0))
-    yield clock._clock
-    clock.use_clock(before)
+    mock = clock.MockClock(1_000_000.0)
+    clock.use_clock(mock)
+    return mock
 
 
 @pytest.fixture

@@ -178,11 +178,10 @@ def test_selection_looks_at_what_is_left():
     assert "x" not in given(node, ({"ncpus": 2}, "x", 1))
 
 
-def test_selecting_tells_nobody(request):
+def test_selecting_tells_nobody():
     """A definition is no demand: no result of it reaches the handlers."""
     told = []
     results.register_result_handler(told.append)
-    request.addfinalizer(results.unregister_all_result_handlers)
     given(a_planned_node(), ({"node.nodearray": "hpc"}, "x", 1), ({"not-allocated": True}, "y", 1))
     assert told == []
 

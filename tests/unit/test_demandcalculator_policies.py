@@ -17,7 +17,7 @@ from hpc.autoscale.node.constraints import BaseNodeConstraint
 from hpc.autoscale.node.nodehistory import NullNodeHistory
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.node.vm_sizes.settings import configure
-from hpc.autoscale.packing.order import PolicyError, register_policy, unregister_policy
+from hpc.autoscale.packing.order import PolicyError, register_policy
 from hpc.autoscale.results import SatisfiedResult
 
 PRICES = {"westus2": {"Standard_F8": 0.2, "Standard_F4": 0.2, "Standard_F2": {"spot": 0.01}}}
@@ -241,11 +241,8 @@ def test_a_policy_of_ones_own_may_look_at_what_is_needed():
         return offering.nodes_needed or 0
 
     register_policy("fewest", fewest_nodes)
-    try:
-        jobs = [Job(f"{n}-{i}", {"ncpus": 1}, iterations=n) for i in range(200) for n in (3, 121)]
-        found = new_sizes(small_and_large(), *jobs, policy="fewest")
-    finally:
-        unregister_policy("fewest")
+    jobs = [Job(f"{n}-{i}", {"ncpus": 1}, iterations=n) for i in range(200) for n in (3, 121)]
+    found = new_sizes(small_and_large(), *jobs, policy="fewest")
     assert (found[F2S], found[HB]) == (0, 207)
     assert {(F2S, None), (HB, None), (HB, 1), (F2S, 2)} <= set(asked)
     assert len(asked) < 2 * 124
@@ -260,11 +257,8 @@ def test_a_policy_that_does_not_look_is_asked_once():
         return offering.vcpu_count
 
     register_policy("smallest", smallest)
-    try:
-        jobs = [Job(f"{n}", {"ncpus": 1}, iterations=n) for n in range(1, 20)]
-        assert set(new_sizes(small_and_large(), *jobs, policy="smallest")) == {F2S}
-    finally:
-        unregister_policy("smallest")
+    jobs = [Job(f"{n}", {"ncpus": 1}, iterations=n) for n in range(1, 20)]
+    assert set(new_sizes(small_and_large(), *jobs, policy="smallest")) == {F2S}
     assert len(asked) == 2
 
 
@@ -298,16 +292,13 @@ def test_who_listens_changes_nothing(requests):
     found = []
     for handlers in ([], [lambda result: None]):
         results.HANDLERS[:] = handlers
-        try:
-            demand = calculator(small_and_large(htc=3, hpc=1), policy="cheapest")
-            for number, (cores, units, more, kind) in enumerate(requests):
-                wanted = {"ncpus": cores, **more}
-                how = {"iterations": units} if kind == "slots" else {"node_count": units}
-                job = Job(str(number), wanted, colocated=kind == "gang", **how)
-                demand.add_job(job)
-            nodes = demand.node_mgr.get_nodes()
-        finally:
-            results.HANDLERS.clear()
+        demand = calculator(small_and_large(htc=3, hpc=1), policy="cheapest")
+        for number, (cores, units, more, kind) in enumerate(requests):
+            wanted = {"ncpus": cores, **more}
+            how = {"iterations": units} if kind == "slots" else {"node_count": units}
+            job = Job(str(number), wanted, colocated=kind == "gang", **how)
+            demand.add_job(job)
+        nodes = demand.node_mgr.get_nodes()
         found.append([(n.name, n.vm_size, n.available["ncpus"], n.assignments) for n in nodes])
     assert found[0] == found[1]
 
@@ -321,10 +312,7 @@ def test_a_wrong_name_is_found_before_anything_is_read():
 def test_a_policy_of_ones_own():
     """By its name in the configuration."""
     register_policy("largest", lambda offering: -offering.vcpu_count)
-    try:
-        assert sizes(cluster(), policy="largest") == "F16 F16 F8 F8 F4 F4 F2 F2"
-    finally:
-        unregister_policy("largest")
+    assert sizes(cluster(), policy="largest") == "F16 F16 F8 F8 F4 F4 F2 F2"
 
 
 def test_the_policy_of_a_manager():

@@ -15,14 +15,9 @@ from hpc.autoscale.results import DefaultContextHandler, EarlyBailoutResult
 
 @pytest.fixture(autouse=True)
 def tidy(tmp_path, monkeypatch):
-    """No handlers but our own, and a directory for whatever is written."""
+    """A directory for whatever is written."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(SchedulerNode, "ignore_hostnames", True)
-    results.unregister_all_result_handlers()
-    hpclogging.set_context("[init]")
-    yield
-    results.unregister_all_result_handlers()
-    hpclogging.set_context("[init]")
 
 
 @pytest.fixture

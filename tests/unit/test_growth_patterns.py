@@ -96,7 +96,7 @@ def one_pass(queue, size):
     hosts = [
         SchedulerNode(f"prem-{i}", {"ncpus": 4, "host": f"prem-{i}"}) for i in range(on_premises)
     ]
-    understanding._known.clear()
+    understanding._of_text.cache_clear()
     work = Work()
     config = {"_mock_bindings": cluster}
     calculator = new_demand_calculator(config, hosts, node_history=NullNodeHistory())

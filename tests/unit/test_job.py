@@ -20,17 +20,6 @@ from hpc.autoscale.node.constraints import (
     get_constraints,
     register_parser,
 )
-from hpc.autoscale.node.constraints.parse import _CUSTOM_PARSERS
-
-
-@pytest.fixture(autouse=True)
-def parsers():
-    """Parsers that a test registers are gone after it."""
-    known = dict(_CUSTOM_PARSERS)
-    yield
-    _CUSTOM_PARSERS.clear()
-    _CUSTOM_PARSERS.update(known)
-
 
 # -- what it is
 

@@ -16,8 +16,6 @@ PRICES = {"Standard_F4s": 0.25, "Standard_F8s": 0.36, "Standard_F16s": 0.8}
 def prices():
     """The user's own prices."""
     use_price_override({"*": PRICES})
-    yield
-    use_price_override(None)
 
 
 def few():

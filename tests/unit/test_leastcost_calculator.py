@@ -19,8 +19,6 @@ PRICES = {"Standard_F4s": 0.2, "Standard_F8s": 0.36, "Standard_F16s": 0.8}
 def prices():
     """The user's own prices, and spot for one size."""
     use_price_override({"*": {**PRICES, "Standard_F8s": {"ondemand": 0.36, "spot": 0.1}}})
-    yield
-    use_price_override(None)
 
 
 def job(name, ncpus=4, iterations=1, **more):
@@ -170,11 +168,7 @@ def test_a_job_without_room_does_not_stop_others():
         Job("a", [{"ncpus": 4}, {"node.vm_size": "Standard_F4s"}], iterations=2),
         job("b", 8),
     ]
-    try:
-        calc.add_jobs(jobs)
-    finally:
-        results.unregister_result_handler(heard.append)
-        results.unregister_all_result_handlers()
+    calc.add_jobs(jobs)
     assert [j.iterations_remaining for j in jobs] == [1, 1, 0]
     said = [r for r in heard if isinstance(r, results.AllocationResult)]
     assert [r.status for r in said].count("Failed") == 2
@@ -241,10 +235,7 @@ def test_handlers_hear_of_every_job():
     """One allocation result for each job that was planned, and a match for each node it is on."""
     heard = []
     results.register_result_handler(heard.append)
-    try:
-        a_least_cost_calculator(a_market_cluster()).add_jobs([job(f"j{i}") for i in range(3)])
-    finally:
-        results.unregister_all_result_handlers()
+    a_least_cost_calculator(a_market_cluster()).add_jobs([job(f"j{i}") for i in range(3)])
     said = [r for r in heard if isinstance(r, results.AllocationResult)]
     assert [r.status for r in said] == ["success"] * 3
     assert all(r.total_slots == 1 and len(r.nodes) == 1 for r in said)

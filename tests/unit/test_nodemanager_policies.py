@@ -6,7 +6,7 @@ import pytest
 
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.node.nodemanager.policies import configured_policy, policy_named
-from hpc.autoscale.packing.order import cheapest, declared, register_policy, unregister_policy
+from hpc.autoscale.packing.order import cheapest, declared, register_policy
 
 NAMES = "declared, cheapest, spot-first, capacity-aware"
 
@@ -55,8 +55,6 @@ def plugin(tmp_path, monkeypatch):
 def registered():
     """A policy known in this process."""
     register_policy("in-house", cheapest)
-    yield
-    unregister_policy("in-house")
 
 
 def refused(function, *arguments):

@@ -20,8 +20,7 @@ def told():
     """All results that are made."""
     seen = []
     results.register_result_handler(seen.append)
-    yield seen
-    results.unregister_all_result_handlers()
+    return seen
 
 
 def calculator(count=2, running=1):
@@ -157,13 +156,10 @@ def test_no_buckets_at_all(told):
 def test_contexts_reach_the_nodes():
     """The standard handler notes its context on the nodes of each result."""
     handler = results.register_result_handler(results.DefaultContextHandler("[job 1]"))
-    try:
-        demand = calculator()
-        demand.add_job(Job("1", {"ncpus": 1}))
-        handler.set_context("[job 2]")
-        demand.add_job(Job("2", {"ncpus": 1}))
-    finally:
-        results.unregister_all_result_handlers()
+    demand = calculator()
+    demand.add_job(Job("1", {"ncpus": 1}))
+    handler.set_context("[job 2]")
+    demand.add_job(Job("2", {"ncpus": 1}))
     (node,) = [n for n in demand.node_mgr.get_nodes() if n.assignments]
     assert node.metadata["contexts"] == {"[job 1]", "[job 2]"}
     assert [len(handler.by_context[c]) for c in ("[job 1]", "[job 2]")] == [3, 3]

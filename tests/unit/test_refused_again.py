@@ -115,11 +115,8 @@ def test_handlers_of_other_kinds_hear_each_result():
     calculator, told, counting = full_calculator(), [], Counting("[c]")
     results.register_result_handler(told.append)
     results.register_result_handler(counting)
-    try:
-        for name in "abc":
-            calculator.add_job(Job(name, FULL))
-    finally:
-        results.unregister_all_result_handlers()
+    for name in "abc":
+        calculator.add_job(Job(name, FULL))
     assert counting.heard == len(told) > 3
     assert len([result for result in told if isinstance(result, AllocationResult)]) == 3
     assert len([result for result in told if isinstance(result, CandidatesResult)]) == 3

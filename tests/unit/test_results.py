@@ -30,15 +30,6 @@ class FakeNode:
         return self.name
 
 
-@pytest.fixture(autouse=True)
-def no_handlers():
-    """Handlers and the logging context are those of the test."""
-    with results.muted():
-        yield
-        results.unregister_all_result_handlers()
-    hpclogging.set_context("[init]")
-
-
 def must_not_be_called():
     """A list that nobody may ask for."""
     raise AssertionError("was made although nobody has read it")

@@ -9,12 +9,6 @@ from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.vm_sizes.prices import PriceList, price_per_hour, use_price_override
 
 
-@pytest.fixture(autouse=True)
-def _back_to_the_list():
-    yield
-    use_price_override(None)
-
-
 @pytest.mark.parametrize(
     ("size", "dollars"),
     [

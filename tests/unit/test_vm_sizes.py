@@ -248,6 +248,6 @@ def test_importing_reads_no_file():
     """The import of the module opens neither data file."""
     code = (
         "import hpc.autoscale.node.vm_sizes as v; from hpc.autoscale.node.vm_sizes import prices\n"
-        "assert v.VM_SIZES._packaged is None and prices._PRICES._columns is None"
+        "assert v.VM_SIZES._packaged is None and prices.PRICES._columns is None"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

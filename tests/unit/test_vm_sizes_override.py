@@ -11,14 +11,6 @@ from hpc.autoscale.node.vm_sizes import settings
 ND = "Standard_ND96isr_H100_v5"
 
 
-@pytest.fixture(autouse=True)
-def _back_to_the_catalogue():
-    yield
-    vm_sizes.configure({})
-    vm_sizes.use_override(None)
-    vm_sizes.use_price_override(None)
-
-
 def info(location, size):
     return vm_sizes.get_aux_vm_size_info(location, size)
 
@@ -246,7 +238,7 @@ def test_configuration_reads_a_file_again_only_when_it_changed(tmp_path, monkeyp
     config = {"vm_sizes": {"override": str(path)}}
     vm_sizes.configure(config)
     used = []
-    monkeypatch.setitem(settings._TARGETS, "override", used.append)
+    monkeypatch.setitem(settings._TARGETS, "override", (vm_sizes.VM_SIZES, used.append))
     vm_sizes.configure(config)
     assert used == []
     path.write_text(json.dumps({"sizes": {ND: {"gpus": 10}}}))

@@ -210,8 +210,13 @@ class Field:
         self.wire = wire or ""
 
     def __set_name__(self, owner: type, name: str) -> None:
-        first, *rest = name.split("_")
-        self.wire = self.wire or first + "".join(word.capitalize() for word in rest)
+        self.wire = self.wire or wire_name(name)
+
+
+def wire_name(field: str) -> str:
+    """The name in JSON of a field, where it is given no other: `max_count` is `maxCount`."""
+    first, *rest = field.split("_")
+    return first + "".join(word.capitalize() for word in rest)
 
 
 def required(field_type: FieldType | type["Model"], wire: str | None = None) -> Any:

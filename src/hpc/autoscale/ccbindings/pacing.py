@@ -35,32 +35,32 @@ class RetryAfter:
 
 
 class NotBefore:
-    """Until when endpoints are to be left alone, by (server, verb, path)."""
+    """Until when endpoints are to be left alone: `asked` by (server, verb, path)."""
 
     def __init__(self) -> None:
-        self._asked: dict[tuple[str, str, str], RetryAfter] = {}
+        self.asked: dict[tuple[str, str, str], RetryAfter] = {}
         self._lock = threading.Lock()
 
     def note(self, endpoint: tuple[str, str, str], asked: RetryAfter) -> None:
         """Remember what a server asked for at an endpoint, unless an earlier one lasts longer."""
         with self._lock:
-            known = self._asked.get(endpoint)
+            known = self.asked.get(endpoint)
             if known is None or known.until < asked.until:
-                self._asked[endpoint] = asked
+                self.asked[endpoint] = asked
 
     def pending(self, endpoint: tuple[str, str, str], now: float) -> RetryAfter | None:
         """What the server asked for at this endpoint, if that still holds at `now`."""
         with self._lock:
-            asked = self._asked.get(endpoint)
+            asked = self.asked.get(endpoint)
             if asked is not None and asked.until <= now:
-                del self._asked[endpoint]
+                del self.asked[endpoint]
                 return None
             return asked
 
     def all_pending(self, now: float) -> list[tuple[tuple[str, str, str], RetryAfter]]:
         """Everything asked for that still holds at `now`, with its endpoint."""
         with self._lock:
-            return [(e, asked) for e, asked in self._asked.items() if asked.until > now]
+            return [(e, asked) for e, asked in self.asked.items() if asked.until > now]
 
 
 PROCESS_WIDE = NotBefore()

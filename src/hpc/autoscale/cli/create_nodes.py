@@ -199,7 +199,7 @@ def _overrides(
     return overrides
 
 
-def _boot(node_mgr: NodeManager, nodes: list[Node]) -> BootupResult:
+def _boot(node_mgr: NodeManager, nodes: list[Node]) -> BootupResult[Node]:
     result = node_mgr.bootup(nodes)
     if not result:
         raise AutoscaleError(f"the nodes could not be created: {why_failed(result)}")

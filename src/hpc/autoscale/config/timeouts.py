@@ -6,29 +6,34 @@ calculator and drivers.
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from hpc.autoscale.errors import ConfigurationException
-
-if TYPE_CHECKING:
-    from hpc.autoscale.node.node import Node
 
 DEFAULT_IDLE_TIMEOUT = 300
 DEFAULT_BOOT_TIMEOUT = 1800
 
 
-def parse_idle_timeout(config: Mapping[str, Any], node: "Node | None" = None) -> int:
+class InNodearray(Protocol):
+    """What timeouts depend on: a node is in a nodearray."""
+
+    @property
+    def nodearray(self) -> str:
+        """The name of the nodearray."""
+
+
+def parse_idle_timeout(config: Mapping[str, Any], node: InNodearray | None = None) -> int:
     """Seconds that the node may be idle: key `idle_timeout`, 300 when not set."""
     return parse_timeout("idle_timeout", DEFAULT_IDLE_TIMEOUT, config, node)
 
 
-def parse_boot_timeout(config: Mapping[str, Any], node: "Node | None" = None) -> int:
+def parse_boot_timeout(config: Mapping[str, Any], node: InNodearray | None = None) -> int:
     """Seconds that the node may take to boot: key `boot_timeout`, 1800 when not set."""
     return parse_timeout("boot_timeout", DEFAULT_BOOT_TIMEOUT, config, node)
 
 
 def parse_timeout(
-    timeout_key: str, default_value: int, config: Mapping[str, Any], node: "Node | None" = None
+    timeout_key: str, default_value: int, config: Mapping[str, Any], node: InNodearray | None = None
 ) -> int:
     """Seconds under a key of the configuration.
 

@@ -288,14 +288,14 @@ class DemandCalculator:
 
     # -- acting
 
-    def bootup(self, nodes: Sequence[Node] | None = None) -> BootupResult:
+    def bootup(self, nodes: Sequence[Node] | None = None) -> BootupResult[Node]:
         """Create and start nodes; None: all new ones. None at all is a success."""
         wanted = self.node_mgr.get_new_nodes() if nodes is None else nodes
         if not wanted:
             return BootupResult("success", "", None, None)
         return self.node_mgr.bootup(wanted)
 
-    def delete(self, nodes: Sequence[Node] | None = None) -> DeleteResult:
+    def delete(self, nodes: Sequence[Node] | None = None) -> DeleteResult[Node]:
         """Shut nodes down; None: all unmatched ones. None at all is a success."""
         wanted = self.get_demand().unmatched_nodes if nodes is None else nodes
         if not wanted:

@@ -28,6 +28,7 @@ from hpc.autoscale.packing.plan import Request
 from hpc.autoscale.results import AllocationResult, CandidatesResult
 
 if TYPE_CHECKING:
+    from hpc.autoscale.node.node import Node
     from hpc.autoscale.node.nodemanager import NodeManager
 
 _default_names = count(1)
@@ -181,13 +182,13 @@ class Job:
             return compile_constraints(self.__parsed)
         return self.__compiled
 
-    def bucket_candidates(self, buckets: Sequence[NodeBucket]) -> CandidatesResult:
+    def bucket_candidates(self, buckets: Sequence[NodeBucket]) -> CandidatesResult[NodeBucket]:
         """Which of the buckets may serve, in order of preference."""
         return bucket_candidates(buckets, self._constraints)
 
     def do_allocate(
         self, node_mgr: NodeManager, allow_existing: bool = True, all_or_nothing: bool = False
-    ) -> AllocationResult:
+    ) -> AllocationResult[Node]:
         """Place what remains of the job; `iterations_remaining` goes down by what was placed.
 
         `all_or_nothing` is implied when colocated.
@@ -228,7 +229,7 @@ class Job:
         allow_existing: bool,
         all_or_nothing: bool,
         failed_as: str | None = None,
-    ) -> AllocationResult:
+    ) -> AllocationResult[Node]:
         """`do_allocate`; `failed_as` is the status of a refusal."""
         request = self._request(all_or_nothing or self.colocated)
         if request.units <= 0:

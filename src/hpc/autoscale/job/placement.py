@@ -32,7 +32,7 @@ class Outcome:
         manager: NodeManager,
         job: Job,
         units: int,
-        result: AllocationResult | None = None,
+        result: AllocationResult[Node] | None = None,
         error: Exception | None = None,
     ) -> None:
         self.job = job
@@ -61,14 +61,14 @@ class Outcome:
         return self._result is not None
 
     @property
-    def result(self) -> AllocationResult:
+    def result(self) -> AllocationResult[Node]:
         """The same as a result; nobody is told of one that is made only now."""
         if self._result is None:
             with results.muted():
                 self._result = self._made()
         return self._result
 
-    def _made(self) -> AllocationResult:
+    def _made(self) -> AllocationResult[Node]:
         name, manager = self.job.name, self._manager
         if not self.units:
             status = _status_of_refusal(self.job)

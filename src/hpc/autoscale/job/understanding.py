@@ -7,7 +7,8 @@ long as the parsers stay the same. Called by `job` for each job that is made.
 from __future__ import annotations
 
 from copy import deepcopy
-from marshal import dumps
+from functools import lru_cache
+from marshal import dumps, loads
 from typing import Any
 
 from hpc.autoscale.node.constraints import (
@@ -18,13 +19,14 @@ from hpc.autoscale.node.constraints import (
     is_plain,
     json_of,
 )
-from hpc.autoscale.node.constraints.parse import _CUSTOM_PARSERS
+from hpc.autoscale.node.constraints.compiled import Source
+from hpc.autoscale.node.constraints.parse import CUSTOM_PARSERS
 from hpc.autoscale.packing.shape import freeze
 
 _MOST_KNOWN = 10_000
 
-_known: dict[object, Compiled] = {}
-_known_with: dict[str, Any] = {}
+Parsers = tuple[tuple[str, Any], ...]
+"""What is registered for constraints of integrations: a text means the same as long as these are the same."""
 
 
 def understand(constraints: Any) -> Compiled:
@@ -36,41 +38,55 @@ def understand(constraints: Any) -> Compiled:
     """
     if constraints.__class__ is not list:
         constraints = _as_list(constraints)
-    if _known_with != _CUSTOM_PARSERS:
-        _known.clear()
-        _known_with.clear()
-        _known_with.update(_CUSTOM_PARSERS)
+    parsers = tuple(CUSTOM_PARSERS.items()) if CUSTOM_PARSERS else ()
     # values through and through are told apart as bytes; this form has no references, so that equal
     # values are equal
     try:
         text = dumps(constraints, 2)
     except ValueError:  # an object
-        return _understand_objects(constraints)
-    return _known.get(text) or _learn(text, constraints)
+        if not is_plain(constraints):
+            # told apart by their address, which may be used again
+            return compile_constraints(get_constraints(constraints))
+        shared = _of_values(_Values(constraints), parsers)
+        return shared or compile_constraints(get_constraints(deepcopy(constraints)))
+    shared = _of_text(text, parsers)
+    return shared or compile_constraints(get_constraints(loads(text)))
 
 
-def _understand_objects(constraints: list[Any]) -> Compiled:
-    """The same for constraints that are not plain JSON."""
-    if not is_plain(constraints):
-        # told apart by their address, which may be used again
-        return compile_constraints(get_constraints(constraints))
-    key = freeze(constraints)
-    return _known.get(key) or _learn(key, constraints)
+@lru_cache(_MOST_KNOWN)
+def _of_text(text: bytes, parsers: Parsers) -> Compiled | None:
+    """What JSON as `marshal` writes it means to every job; None where each job must have its own."""
+    return compile_expressions(loads(text), text) or _shared(text)
 
 
-def _learn(key: object, constraints: list[Any]) -> Compiled:
-    """What values mean, kept by `key` where that is the same for every job."""
-    if len(_known) >= _MOST_KNOWN:
-        _known.clear()
-    compiled = compile_expressions(constraints, key) if isinstance(key, bytes) else None
-    if compiled is None:
-        source = key if isinstance(key, bytes) else deepcopy(constraints)
-        compiled = compile_constraints(get_constraints(json_of(source)))
-        if not compiled.is_common:
-            return compiled
-        compiled.source = source
-    _known[key] = compiled
+@lru_cache(_MOST_KNOWN)
+def _of_values(values: _Values, parsers: Parsers) -> Compiled | None:
+    """As `_of_text`, for values that are not plain JSON."""
+    return _shared(deepcopy(values.constraints))
+
+
+def _shared(source: Source) -> Compiled | None:
+    compiled = compile_constraints(get_constraints(json_of(source)))
+    if not compiled.is_common:
+        return None
+    compiled.source = source
     return compiled
+
+
+class _Values:
+    """Constraints that are values through and through, equal to others that say the same."""
+
+    __slots__ = ("_key", "constraints")
+
+    def __init__(self, constraints: list[Any]) -> None:
+        self.constraints = constraints
+        self._key = freeze(constraints)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Values) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
 
 
 def _as_list(constraints: Any) -> list[Any]:

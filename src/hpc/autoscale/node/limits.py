@@ -1,4 +1,4 @@
-"""The limits that a bucket is under, as they are published.
+"""The limits that a bucket is under, as they are published, and the table of their kinds.
 
 Each `_SharedLimit` is a limit of the engine that all buckets under it share, so that what one
 bucket uses is gone for the others. `BucketLimits` gathers those of one bucket (and placement group)
@@ -7,10 +7,87 @@ and answers under the published names. Units: nodes and cores (vCPUs).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit, charge_all
+
+
+class LimitKind(NamedTuple):
+    """One kind of limit that buckets share.
+
+    name: what its published numbers begin with, as in `regional_available_count`.
+    text: the name of one limit in messages. `spot_text`: that of one for spot nodes.
+    scope: buckets with equal facts of these names share one limit.
+    stated_by: the part of the cluster's status with the figures: `cluster`, `nodearray` or
+        `bucket`.
+    max_cores, used_cores, max_nodes, used_nodes: the fields of that part. Where several are named,
+        the first that the server gives counts. Without a field for the most there is no such
+        bound; what is used is counted from the node records where there is no field for it.
+    most: what published numbers call the most there can be.
+    spot_reads: the kind that takes the place of this one for spot nodes.
+
+    Facts are `nodearray`, `location`, `spot` and `family`, the VM family; `text` may name them.
+    """
+
+    name: str
+    text: str
+    scope: tuple[str, ...]
+    stated_by: str
+    max_cores: tuple[str, ...] = ()
+    used_cores: tuple[str, ...] = ()
+    max_nodes: tuple[str, ...] = ()
+    used_nodes: tuple[str, ...] = ()
+    most: str = "max"
+    spot_text: str = ""
+    spot_reads: str = ""
+
+    @property
+    def beginnings(self) -> tuple[str, ...]:
+        """What names of its limits begin with."""
+        return tuple(text.partition("(")[0] for text in (self.text, self.spot_text) if text)
+
+
+KINDS = (
+    LimitKind(
+        "regional",
+        text="Region({location})",
+        spot_text="Spot({location})",
+        scope=("location", "spot"),
+        stated_by="bucket",
+        max_cores=("regional_quota_core_count",),
+        used_cores=("regional_consumed_core_count",),
+        most="quota",
+    ),
+    LimitKind(
+        "cluster", text="Cluster", scope=(), stated_by="cluster", max_cores=("max_core_count",)
+    ),
+    LimitKind(
+        "nodearray",
+        text="NodeArray({nodearray})",
+        scope=("nodearray",),
+        stated_by="nodearray",
+        max_cores=("max_core_count",),
+        max_nodes=("max_count",),
+    ),
+    LimitKind(
+        "family",
+        text="VM Family({family}, {location})",
+        spot_text="Spot",
+        spot_reads="regional",
+        scope=("family", "location"),
+        stated_by="bucket",
+        # older servers report the family's figures under the plain names
+        max_cores=("family_quota_core_count", "quota_core_count"),
+        used_cores=("family_consumed_core_count", "consumed_core_count"),
+    ),
+)
+"""Every kind of limit that buckets share, in the order in which they are published.
+
+The figures of the server are read, charged, explained and published by these rows.
+"""
 
 
 class _SharedLimit(Limit):
@@ -176,21 +253,23 @@ class BucketLimits:
         max_count: int,
         *,
         name: str = "Bucket",
+        others: Mapping[str, _SharedLimit] = MappingProxyType({}),
     ) -> None:
+        """`others` has the shared limits of kinds without an argument of their own, by kind."""
         self._vcpu_count = vcpu_count
-        for limit, start in (
-            (regional_limits, ("Region", "Spot")),
-            (cluster_limits, ("Cluster",)),
-            (nodearray_limits, ("NodeArray",)),
-            (family_limits, ("VM Family", "Spot")),
-            (placement_group_limits, ("PlacementGroup",)),
-        ):
-            if limit is not None:
-                _check_name(limit, *start)
-        self._regional = regional_limits
-        self._cluster = cluster_limits
-        self._nodearray = nodearray_limits
-        self._family = family_limits
+        given = {
+            "regional": regional_limits,
+            "cluster": cluster_limits,
+            "nodearray": nodearray_limits,
+            "family": family_limits,
+            **others,
+        }
+        self._shared = {kind.name: given[kind.name] for kind in KINDS if kind.name in given}
+        for kind in KINDS:
+            if kind.name in given:
+                _check_name(given[kind.name], *kind.beginnings)
+        if placement_group_limits is not None:
+            _check_name(placement_group_limits, "PlacementGroup")
         self._group = placement_group_limits
         self._own = _OwnLimit(
             name,
@@ -214,7 +293,7 @@ class BucketLimits:
     @property
     def parts(self) -> tuple[Limit, ...]:
         """Every limit that a new node is charged to, in the published order."""
-        shared = (self._own, self._regional, self._cluster, self._nodearray, self._family)
+        shared = (self._own, *self._shared.values())
         return (*shared, self._group) if self._group is not None else shared
 
     def decrement(self, nodes: int = 1) -> None:
@@ -290,87 +369,30 @@ class BucketLimits:
         own = self._own.max_core_count
         return own if self._group is None else min(own, self._group.max_cores)
 
-    # -- shared limits
+    # -- shared limits: these, and those of any other kind, are made from the table of kinds;
+    # -1 where there is no such limit
 
-    @property
-    def regional_consumed_core_count(self) -> int:
-        """Cores in use in the region, on quota of this kind (spot or not)."""
-        return self._regional._consumed_core_count
-
-    @property
-    def regional_quota_core_count(self) -> int:
-        """Regional quota in cores."""
-        return self._regional._max_core_count
-
-    @property
-    def regional_quota_count(self) -> int:
-        """Regional quota in nodes of this size."""
-        return self._regional._max_count(self._vcpu_count)
-
-    @property
-    def regional_available_count(self) -> int:
-        """Nodes of this size that the regional quota has room for."""
-        return self._regional._available_count(self._vcpu_count)
-
-    @property
-    def cluster_consumed_core_count(self) -> int:
-        """Cores in use in the cluster."""
-        return self._cluster._consumed_core_count
-
-    @property
-    def cluster_max_core_count(self) -> int:
-        """Most cores the cluster can have."""
-        return self._cluster._max_core_count
-
-    @property
-    def cluster_max_count(self) -> int:
-        """Most nodes of this size the cluster can have."""
-        return self._cluster._max_count(self._vcpu_count)
-
-    @property
-    def cluster_available_count(self) -> int:
-        """Nodes of this size the cluster has room for."""
-        return self._cluster._available_count(self._vcpu_count)
-
-    @property
-    def nodearray_consumed_core_count(self) -> int:
-        """Cores in use in the nodearray."""
-        return self._nodearray._consumed_core_count
+    if TYPE_CHECKING:
+        regional_consumed_core_count: int
+        regional_quota_core_count: int
+        regional_quota_count: int
+        regional_available_count: int
+        cluster_consumed_core_count: int
+        cluster_max_core_count: int
+        cluster_max_count: int
+        cluster_available_count: int
+        nodearray_consumed_core_count: int
+        nodearray_max_count: int
+        nodearray_available_count: int
+        family_consumed_core_count: int
+        family_max_core_count: int
+        family_max_count: int
+        family_available_count: int
 
     @property
     def nodearray_max_core_count(self) -> int:
         """Most cores the nodearray can have with nodes of this size."""
         return self.nodearray_max_count * self._vcpu_count
-
-    @property
-    def nodearray_max_count(self) -> int:
-        """Most nodes of this size the nodearray can have."""
-        return self._nodearray._max_count(self._vcpu_count)
-
-    @property
-    def nodearray_available_count(self) -> int:
-        """Nodes of this size the nodearray has room for."""
-        return self._nodearray._available_count(self._vcpu_count)
-
-    @property
-    def family_consumed_core_count(self) -> int:
-        """Cores in use of the VM family's quota (spot: of the regional spot quota)."""
-        return self._family._consumed_core_count
-
-    @property
-    def family_max_core_count(self) -> int:
-        """Quota of the VM family in cores (spot: regional spot quota)."""
-        return self._family._max_core_count
-
-    @property
-    def family_max_count(self) -> int:
-        """Quota of the VM family in nodes of this size (spot: regional spot quota)."""
-        return self._family._max_count(self._vcpu_count)
-
-    @property
-    def family_available_count(self) -> int:
-        """Nodes of this size that the family's quota has room for."""
-        return self._family._available_count(self._vcpu_count)
 
     @property
     def placement_group_max_count(self) -> int:
@@ -387,6 +409,36 @@ class BucketLimits:
         return f"BucketLimits({'; '.join(said)})"
 
     __repr__ = __str__
+
+
+def _publish(kind: LimitKind) -> None:
+    """Give limits the numbers of a kind."""
+    numbers: dict[str, Callable[[_SharedLimit, int], int]] = {
+        f"{kind.most}_count": _SharedLimit._max_count,
+        "available_count": _SharedLimit._available_count,
+    }
+    if kind.max_cores:
+        numbers[f"{kind.most}_core_count"] = lambda limit, _: limit._max_core_count
+        numbers["consumed_core_count"] = lambda limit, _: limit._consumed_core_count
+    else:
+        numbers["consumed_count"] = lambda limit, _: limit.used_nodes
+    for suffix, number in numbers.items():
+        name = f"{kind.name}_{suffix}"
+        if name not in vars(BucketLimits):
+            setattr(BucketLimits, name, _number(kind, number))
+
+
+def _number(kind: LimitKind, number: Callable[[_SharedLimit, int], int]) -> Any:
+    def read(self: BucketLimits) -> int:
+        limit = self._shared.get(kind.name)
+        return -1 if limit is None else number(limit, self._vcpu_count)
+
+    read.__doc__ = f"Of the limit {kind.text}, in nodes of this size or cores."
+    return property(read)
+
+
+for _kind in KINDS:
+    _publish(_kind)
 
 
 def cover(counted: Iterable[tuple[BucketLimits, int]]) -> None:
@@ -412,12 +464,13 @@ def null_bucket_limits(num_nodes: int, vcpu_count: int) -> BucketLimits:
     """Limits that are used up by `num_nodes` nodes: none can be added."""
     cores = num_nodes * vcpu_count
     used = (cores, cores, num_nodes, num_nodes)
+    shared = {k.name: _SharedLimit(f"{k.beginnings[0]}(null)", *used) for k in KINDS}
     return BucketLimits(
         vcpu_count,
-        _SharedLimit("Region(null)", *used),
-        _SharedLimit("Cluster(null)", *used),
-        _SharedLimit("NodeArray(null)", *used),
-        _SharedLimit("VM Family(null)", *used),
+        shared.pop("regional"),
+        shared.pop("cluster"),
+        shared.pop("nodearray"),
+        shared.pop("family"),
         None,
         active_core_count=cores,
         active_count=num_nodes,
@@ -425,4 +478,5 @@ def null_bucket_limits(num_nodes: int, vcpu_count: int) -> BucketLimits:
         available_count=0,
         max_core_count=cores,
         max_count=num_nodes,
+        others=shared,
     )

@@ -3,24 +3,22 @@
 from collections.abc import Callable
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import Generic
 
 from hpc.autoscale.results.base import (
     HANDLERS,
+    B,
+    C,
     InvalidResultError,
     Later,
+    N,
     Result,
     fire_result_handlers,
     made,
 )
 
-if TYPE_CHECKING:
-    from hpc.autoscale.node.bucket import NodeBucket
-    from hpc.autoscale.node.constraints import NodeConstraint
-    from hpc.autoscale.node.node import Node
 
-
-class AllocationResult(Result):
+class AllocationResult(Result, Generic[N]):
     """Came of asking for nodes or slots.
 
     `nodes` are those that the slots were put on. `total_slots` is the number of slots, -1 when
@@ -31,7 +29,7 @@ class AllocationResult(Result):
     def __init__(
         self,
         status: str,
-        nodes: "Later[Node]" = None,
+        nodes: Later[N] = None,
         slots_allocated: int | None = None,
         reasons: Later[str] = None,
     ) -> None:
@@ -52,7 +50,7 @@ class AllocationResult(Result):
             fire_result_handlers(self)
 
     @property
-    def nodes(self) -> "list[Node]":
+    def nodes(self) -> list[N]:
         """The nodes that were found, in the order of first use; never None."""
         if not isinstance(self._nodes, list):
             self._nodes = made(self._nodes)
@@ -72,14 +70,14 @@ class AllocationResult(Result):
         return f"AllocationResult(status={self.status}, reason={self.reasons})"
 
 
-class MatchResult(Result):
+class MatchResult(Result, Generic[N]):
     """Came of putting tasks on one node; `total_slots` is how many fit, after a failure how many
     were asked for."""
 
     def __init__(
         self,
         status: str,
-        node: "Node | Callable[[], Node]",
+        node: N | Callable[[], N],
         slots: int,
         reasons: Later[str] = None,
     ) -> None:
@@ -92,7 +90,7 @@ class MatchResult(Result):
             fire_result_handlers(self)
 
     @property
-    def node(self) -> "Node":
+    def node(self) -> N:
         """The node; one that was given as a function is made now."""
         if callable(self._node):
             self._node = self._node()
@@ -105,14 +103,14 @@ class MatchResult(Result):
         return f"MatchResult(status={self.status}, node={self.node}, reason={why})"
 
 
-class CandidatesResult(Result):
+class CandidatesResult(Result, Generic[B]):
     """Came of looking for buckets that might serve; `child_results` says of each other bucket why
     it cannot."""
 
     def __init__(
         self,
         status: str,
-        candidates: "list[NodeBucket] | None" = None,
+        candidates: list[B] | None = None,
         child_results: Later[Result] = None,
     ) -> None:
         Result.__init__(self, status)
@@ -139,7 +137,7 @@ class CandidatesResult(Result):
         return f"CandidatesResult(status={self.status}, reason={why})"
 
 
-class SatisfiedResult(Result):
+class SatisfiedResult(Result, Generic[C, N]):
     """Came of holding one constraint against a node or a bucket.
 
     `int(result)` is the score, or 1 for success and 0 for failure when there is none. The score
@@ -149,8 +147,8 @@ class SatisfiedResult(Result):
     def __init__(
         self,
         status: str,
-        constraint: "NodeConstraint | partial[NodeConstraint]",
-        node: "Node | NodeBucket",
+        constraint: C | partial[C],
+        node: N,
         reasons: Later[str] = None,
         score: int | None = 1,
     ) -> None:
@@ -162,14 +160,14 @@ class SatisfiedResult(Result):
             fire_result_handlers(self)
 
     @property
-    def constraint(self) -> "NodeConstraint":
+    def constraint(self) -> C:
         """The constraint; one that was given as a `partial` is found now."""
         if isinstance(self._constraint, partial):
             self._constraint = self._constraint()
         return self._constraint
 
     @constraint.setter
-    def constraint(self, constraint: "NodeConstraint") -> None:
+    def constraint(self, constraint: C) -> None:
         self._constraint = constraint
 
     def __int__(self) -> int:
@@ -187,10 +185,10 @@ class SatisfiedResult(Result):
         )
 
 
-class EarlyBailoutResult(Result):
+class EarlyBailoutResult(Result, Generic[N]):
     """Came of asking a queue whether looking further is worth while."""
 
-    def __init__(self, status: str, node: "Node | None" = None, reasons: Later[str] = None) -> None:
+    def __init__(self, status: str, node: N | None = None, reasons: Later[str] = None) -> None:
         Result.__init__(self, status, reasons)
         self.node = node
         if HANDLERS:

@@ -8,13 +8,21 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from hpc.autoscale.errors import AutoscaleError
 
-if TYPE_CHECKING:
-    from hpc.autoscale.node.node import Node
-
 T = TypeVar("T")
 Later = list[T] | Callable[[], list[T]] | None
 ResultHandler = Callable[["Result"], Any]
 H = TypeVar("H", bound=ResultHandler)
+
+# What a result is about is above this package: a node, a bucket, a constraint. It is Any where
+# nobody says which.
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    N = TypeVarWithDefault("N", default=Any)
+    B = TypeVarWithDefault("B", default=Any)
+    C = TypeVarWithDefault("C", default=Any)
+else:
+    N, B, C = TypeVar("N"), TypeVar("B"), TypeVar("C")
 
 HANDLERS: list[ResultHandler] = []
 """Who is told about results, in the order of registration. Always the same list."""
@@ -91,7 +99,7 @@ class Report(ABC):
     def _make(self) -> "Sequence[Result]":
         """The results; called once at most."""
 
-    def nodes(self) -> "Sequence[Node]":
+    def nodes(self) -> "Sequence[Any]":
         """The nodes that took the demand, where a result of the report has them."""
         return ()
 

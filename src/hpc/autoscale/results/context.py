@@ -7,13 +7,10 @@ buckets, and few are asked about.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, ItemsView, Iterable, Iterator, ValuesView
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from hpc.autoscale import hpclogging
 from hpc.autoscale.results.base import Report, Result
-
-if TYPE_CHECKING:
-    from hpc.autoscale.node.node import Node
 
 _log = hpclogging.getLogger("hpc.autoscale.results")
 
@@ -214,7 +211,7 @@ class DefaultContextHandler(ResultsHandler):
         if len(filed) > self.max_contexts:
             del filed[next(iter(filed))]
 
-    def _note(self, context: Hashable, nodes: "Iterable[Node]") -> None:
+    def _note(self, context: Hashable, nodes: "Iterable[Any]") -> None:
         for node in nodes:
             metadata = node.metadata
             contexts = metadata.get("contexts")

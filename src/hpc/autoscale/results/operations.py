@@ -1,14 +1,11 @@
 """Results of asking the cluster to do something with nodes."""
 
-from typing import TYPE_CHECKING
+from typing import Generic
 
-from hpc.autoscale.results.base import HANDLERS, Later, Result, fire_result_handlers
-
-if TYPE_CHECKING:
-    from hpc.autoscale.node.node import Node
+from hpc.autoscale.results.base import HANDLERS, Later, N, Result, fire_result_handlers
 
 
-class NodeOperationResult(Result):
+class NodeOperationResult(Result, Generic[N]):
     """Came of asking the cluster to do something with nodes; `nodes` is None when there was nothing
     to do."""
 
@@ -17,7 +14,7 @@ class NodeOperationResult(Result):
         status: str,
         operation_id: str,
         request_ids: list[str] | None,
-        nodes: "Later[Node]" = None,
+        nodes: Later[N] = None,
         reasons: Later[str] = None,
     ) -> None:
         Result.__init__(self, status, reasons)
@@ -28,7 +25,7 @@ class NodeOperationResult(Result):
             fire_result_handlers(self)
 
     @property
-    def nodes(self) -> "list[Node] | None":
+    def nodes(self) -> list[N] | None:
         """The nodes that the cluster accepted the operation for, or None."""
         if callable(self._nodes):
             self._nodes = self._nodes()
@@ -42,37 +39,37 @@ class NodeOperationResult(Result):
         return f"{name}(status={self.status}, reason={self.reasons})"
 
 
-class BootupResult(NodeOperationResult):
+class BootupResult(NodeOperationResult[N]):
     """Nodes were created or started."""
 
 
-class DeallocateResult(NodeOperationResult):
+class DeallocateResult(NodeOperationResult[N]):
     """Nodes were deallocated."""
 
 
-class DeleteResult(NodeOperationResult):
+class DeleteResult(NodeOperationResult[N]):
     """Nodes were deleted."""
 
 
-class RemoveResult(NodeOperationResult):
+class RemoveResult(NodeOperationResult[N]):
     """Nodes were removed."""
 
 
-class ShutdownResult(NodeOperationResult):
+class ShutdownResult(NodeOperationResult[N]):
     """Nodes were shut down."""
 
 
-class StartResult(NodeOperationResult):
+class StartResult(NodeOperationResult[N]):
     """Nodes were started."""
 
 
-class TerminateResult(NodeOperationResult):
+class TerminateResult(NodeOperationResult[N]):
     """Nodes were terminated."""
 
 
-class ReimageResult(NodeOperationResult):
+class ReimageResult(NodeOperationResult[N]):
     """Nodes were reimaged."""
 
 
-class RestartResult(NodeOperationResult):
+class RestartResult(NodeOperationResult[N]):
     """Nodes were restarted."""

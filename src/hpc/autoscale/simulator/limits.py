@@ -1,12 +1,13 @@
 """The arithmetic of limits: for how many more nodes of a machine type there is room, and why.
 
 Pure. A `Tally` counts what nodes take from every limit that exists; `place_limits`, `group_limit`
-and `quota_limits` say which limits one machine type is under. The status of a bucket and the
-decision on a request both come from these, so that they cannot disagree.
+and `quota_limits` say which limits one machine type is under, quotas by the table `QUOTAS`. The
+status of a bucket and the decision on a request both come from these, so that they cannot disagree.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from hpc.autoscale.simulator.description import ClusterDescription, MachineType, Nodearray, Region
 from hpc.autoscale.simulator.nodes import SimNode
@@ -79,26 +80,63 @@ def place_scopes(
         yield group_scope(cluster, array, size, group)
 
 
+class Quota(NamedTuple):
+    """A quota of Azure's on cores.
+
+    status: what its fields in the status of a bucket begin with. spot: whether it is for spot nodes
+    or for the others. scope: where the cores are counted. text: its name in messages. most: how
+    many cores it is.
+    """
+
+    status: str
+    spot: bool
+    scope: Callable[[Nodearray, MachineType], Scope]
+    text: str
+    most: Callable[[Region, MachineType], int]
+
+
+QUOTAS = (
+    Quota(
+        "regional",
+        spot=True,
+        scope=lambda array, size: ("spot quota", array.region),
+        text="spot quota",
+        most=lambda region, size: region.spot_quota,
+    ),
+    Quota(
+        "regional",
+        spot=False,
+        scope=lambda array, size: ("regional quota", array.region),
+        text="regional quota",
+        most=lambda region, size: region.quota,
+    ),
+    Quota(
+        "family",
+        spot=False,
+        scope=lambda array, size: ("family quota", array.region, size.family.lower()),
+        text="{family} quota",
+        most=lambda region, size: region.family_quota(size.family),
+    ),
+)
+"""Every quota that there is. There is no family quota for spot."""
+
+
 def quota_scopes(array: Nodearray, size: MachineType) -> Iterator[Scope]:
-    """The scopes in which the cores of a node are counted. For spot there is no family quota."""
-    if array.spot:
-        yield ("spot quota", array.region)
-    else:
-        yield ("regional quota", array.region)
-        yield ("family quota", array.region, size.family.lower())
+    """Where the cores that a node is charged with are counted."""
+    return (quota.scope(array, size) for quota in QUOTAS if quota.spot == array.spot)
 
 
 @dataclass(frozen=True)
 class Limit:
-    """One limit as it concerns a machine type.
-
-    It allows `most` nodes, or `most` cores of which each node takes `cores`.
+    """One limit as it concerns a machine type: at most `most` nodes, or cores of which each node
+    takes `cores`. For quotas, `status` is what their fields in the status of a bucket begin with.
     """
 
     scope: Scope
     name: str
     most: int
     cores: int = 0
+    status: str = ""
 
     def size(self) -> int:
         """How many nodes the limit allows in all."""
@@ -140,18 +178,17 @@ def group_limit(cluster: str, array: Nodearray, size: MachineType, group: str) -
 
 
 def quota_limits(region: Region, array: Nodearray, size: MachineType) -> list[Limit]:
-    """Azure's quotas on cores: the spot quota of the region, or those of the family and of the
-    region."""
-    if array.spot:
-        limits = [("spot quota", region.spot_quota)]
-    else:
-        limits = [
-            ("regional quota", region.quota),
-            (f"{size.family} quota", region.family_quota(size.family)),
-        ]
+    """The quotas of Azure that a machine type draws on, in the order of the table."""
     return [
-        Limit(scope, f"{name} in {region.name}", most, size.quota_vcpus)
-        for scope, (name, most) in zip(quota_scopes(array, size), limits, strict=True)
+        Limit(
+            quota.scope(array, size),
+            f"{quota.text.format(family=size.family)} in {region.name}",
+            quota.most(region, size),
+            size.quota_vcpus,
+            quota.status,
+        )
+        for quota in QUOTAS
+        if quota.spot == array.spot
     ]
 
 

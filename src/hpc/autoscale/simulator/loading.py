@@ -134,13 +134,16 @@ def _check_names(
 
 
 def _region(name: str, section: Section) -> Region:
+    numbers = {
+        f.name: section.whole(f.name, getattr(Region, f.name))
+        for f in fields(Region)
+        if f.type is int
+    }
     return Region(
         name,
-        quota=section.whole("quota", UNLIMITED_CORES),
-        spot_quota=section.whole("spot_quota", UNLIMITED_CORES),
-        default_family_quota=section.whole("default_family_quota", UNLIMITED_CORES),
         family_quotas=section.wholes("family_quotas"),
         capacity=section.wholes("capacity"),
+        **numbers,
     )
 
 

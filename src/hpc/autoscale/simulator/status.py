@@ -12,6 +12,7 @@ from hpc.autoscale.simulator.attributes import node_record, nodearray_record
 from hpc.autoscale.simulator.creation_requests import room_for
 from hpc.autoscale.simulator.description import MachineType, Nodearray
 from hpc.autoscale.simulator.limits import (
+    QUOTAS,
     Tally,
     bucket_scope,
     group_scope,
@@ -130,14 +131,16 @@ def _fill_quotas(
     For spot there is no family quota: its numbers are 0.
     """
     limits = quota_limits(cluster.cloud.regions[array.region], array, size)
-    regional, family = limits[0], limits[-1]
     smallest = min(limits, key=lambda limit: limit.most)
     bucket.quota_count = smallest.size()
     bucket.quota_core_count = smallest.most
-    bucket.consumed_core_count = tally.taken(family.scope).cores
-    bucket.regional_quota_count = regional.size()
-    bucket.regional_quota_core_count = regional.most
-    bucket.regional_consumed_core_count = tally.taken(regional.scope).cores
-    bucket.family_quota_count = 0 if array.spot else family.size()
-    bucket.family_quota_core_count = 0 if array.spot else family.most
-    bucket.family_consumed_core_count = 0 if array.spot else tally.taken(family.scope).cores
+    figures = {quota.status: (0, 0, 0) for quota in QUOTAS}
+    for limit in limits:
+        cores = tally.taken(limit.scope).cores
+        figures[limit.status] = limit.size(), limit.most, cores
+    for status, (nodes, cores, taken) in figures.items():
+        setattr(bucket, f"{status}_quota_count", nodes)
+        setattr(bucket, f"{status}_quota_core_count", cores)
+        setattr(bucket, f"{status}_consumed_core_count", taken)
+    of_all = "regional" if array.spot else "family"
+    bucket.consumed_core_count = figures[of_all][2]

@@ -20,6 +20,8 @@ from hpc.autoscale.errors import AutoscaleError, did_you_mean
 from hpc.autoscale.hpctypes import VMSize
 from hpc.autoscale.node.vm_sizes import AuxVMSizeInfo, get_aux_vm_size_info, quota_family
 
+UNLIMITED = 2**31 - 1
+
 
 @dataclass(frozen=True)
 class MockQuotas:
@@ -210,7 +212,7 @@ def _new_bucket(
     group_size = array.nodearray["Azure"]["MaxScalesetSize"]
     family_cores = _default(quotas.family_quota_core_count, array.max_core_count)
     family_count = _default(quotas.family_quota_count, max_count)
-    return NodearrayBucketStatus(
+    bucket = NodearrayBucketStatus(
         bucket_id=str(uuid.uuid4()),
         definition=NodearrayBucketStatusDefinition(machine_type=vm_size),
         virtual_machine=NodearrayBucketStatusVirtualMachine(
@@ -241,6 +243,11 @@ def _new_bucket(
         regional_quota_core_count=_default(quotas.regional_quota_core_count, array.max_core_count),
         last_capacity_failure=-1.0,
     )
+    # limits of other kinds: none of it is in use, and nothing binds
+    for name in dir(bucket):
+        if "count" in name and getattr(bucket, name) is None:
+            setattr(bucket, name, 0 if "consumed" in name else UNLIMITED)
+    return bucket
 
 
 def _check(bucket: NodearrayBucketStatus, vm_size: str) -> None:

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from hpc.autoscale.node.bucket.handle import NodeBucket
-from hpc.autoscale.results import CandidatesResult, Result
+from hpc.autoscale.results import CandidatesResult, Result, SatisfiedResult
 
-if TYPE_CHECKING:
-    from hpc.autoscale.node.constraints import NodeConstraint
+
+class BucketCondition(Protocol):
+    """What buckets are held against: as much of a constraint as they know."""
+
+    def weight_buckets(
+        self, bucket_weights: list[tuple[NodeBucket, float]]
+    ) -> list[tuple[NodeBucket, float]]:
+        """The buckets with the weights that it gives them; heavier ones are used first."""
+
+    def satisfied_by_bucket(self, bucket: NodeBucket) -> SatisfiedResult:
+        """Whether a new node of the bucket would do."""
 
 
 def bucket_candidates(
-    buckets: Sequence[NodeBucket], constraints: Sequence[NodeConstraint]
-) -> CandidatesResult:
+    buckets: Sequence[NodeBucket], constraints: Sequence[BucketCondition]
+) -> CandidatesResult[NodeBucket]:
     """The valid buckets that satisfy all constraints, in order of preference, artificial ones first.
 
     Through the published protocol of the constraints, so that any subclass has its say; on failure `child_results`
@@ -31,7 +40,7 @@ def bucket_candidates(
 
 def sift(
     buckets: Sequence[NodeBucket],
-    constraints: Sequence[NodeConstraint],
+    constraints: Sequence[BucketCondition],
     ask_artificial: bool = True,
 ) -> tuple[list[NodeBucket], list[Result]]:
     """Of valid buckets, those that satisfy all constraints, in order of preference, artificial ones first; and the first

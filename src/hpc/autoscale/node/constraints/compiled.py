@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from marshal import loads
 from typing import TYPE_CHECKING, Any
 
-from hpc.autoscale.node.constraints.declared import declared
+from hpc.autoscale.node.constraints.declared import is_declared
 from hpc.autoscale.packing.compound import AllOf, all_of
 from hpc.autoscale.packing.expr import AnyNode, Expr
 
@@ -81,7 +81,7 @@ class Compiled:
     def is_common(self) -> bool:
         """Whether it does for every job that says the same: all are expressions, or declare what
         they read."""
-        return not self.pooled and all(declared(each) is not None for each in self.opaque)
+        return not self.pooled and all(map(is_declared, self.opaque))
 
 
 class Sorting:

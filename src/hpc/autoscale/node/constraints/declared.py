@@ -1,11 +1,12 @@
 """Constraints of integrations that say what they read: asked once for all nodes that are alike in
 that.
 
-A class with `reads` (see `NodeConstraint.reads`) keeps its published methods. `declared` makes an
-expression of the engine of it: the methods are called on a stand-in that has what is declared and
-nothing else, and what they say, and take, is remembered by what they were shown. A class that turns
-out to look further, or to do what no expression can say, is not believed from then on, and is
-opaque like any other. Called by `nodemanager.probing` for each distinct demand.
+A class with `reads` (see `NodeConstraint.reads`) keeps its published methods. `Declarations` makes
+an expression of the engine of it: the methods are called on a stand-in that has what is declared
+and nothing else, and what they say, and take, is remembered by what they were shown, by each node
+manager for itself. A class that turns out to look further, or to do what no expression can say, is
+not believed from then on, and is opaque like any other. Called by `nodemanager.probing` for each
+distinct demand.
 """
 
 from __future__ import annotations
@@ -35,9 +36,6 @@ MISSING = object()
 _MOST_STEPS = 10_000
 _MOST_KNOWN = 10_000
 
-_disbelieved: set[type] = set()
-_known: dict[tuple[object, ...], DeclaredExpr] = {}
-
 
 class NotAsDeclared(AutoscaleError):
     """A constraint looked at, or did, what it had not declared. Raised into its methods, and to
@@ -46,35 +44,64 @@ class NotAsDeclared(AutoscaleError):
     """
 
 
-def declared(constraint: NodeConstraint, deferred: Collection[str] = ()) -> DeclaredExpr | None:
-    """The constraint as an expression; None when its class declares nothing, declares what differs
-    from node to node (`deferred` resources do), is told whose job it belongs to, is made of others,
-    holds what may change unseen, such as a pool, or is no longer believed.
+class Declarations:
+    """What is known of declared constraints by whoever places work: their expressions with the
+    answers given so far, and the classes that were found to do what they do not declare.
+    """
+
+    def __init__(self) -> None:
+        self._disbelieved: set[type] = set()
+        self._known: dict[tuple[object, ...], DeclaredExpr] = {}
+
+    def expression(
+        self, constraint: NodeConstraint, deferred: Collection[str] = ()
+    ) -> DeclaredExpr | None:
+        """The constraint as an expression; None when it `is_declared` not, declares what differs
+        from node to node (`deferred` resources do), or its class is no longer believed.
+        """
+        if type(constraint) in self._disbelieved or not is_declared(constraint):
+            return None
+        reads = constraint.reads or frozenset()
+        if not _resources(reads).isdisjoint(deferred):
+            return None
+        key = (type(constraint), reads, freeze(_attributes(constraint)))
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            found = self._known[key] = DeclaredExpr(constraint, key, self)
+        return found
+
+    def believes(self, expr: DeclaredExpr) -> bool:
+        """Whether the class behind an expression has kept to what it declares so far."""
+        return type(expr.constraint) not in self._disbelieved
+
+    def disbelieve(self, expr: DeclaredExpr, why: str) -> None:
+        """Take the class behind an expression for opaque from now on; the log says why, once."""
+        cls = type(expr.constraint)
+        if cls not in self._disbelieved:
+            self._disbelieved.add(cls)
+            logging.warning(
+                "%s declares that it reads %s, but %s; it is asked about one node after another",
+                cls.__name__,
+                ", ".join(sorted(expr.reads)) or "nothing",
+                why,
+            )
+
+
+def is_declared(constraint: NodeConstraint) -> bool:
+    """Whether a constraint can be an expression: not when its class declares nothing, declares what
+    differs from node to node, is told whose job it belongs to, is made of others, or holds what may
+    change unseen, such as a pool.
     """
     reads = constraint.reads
-    if reads is None or type(constraint) in _disbelieved or hasattr(constraint, "assignment_id"):
-        return None
-    properties = {name[5:] for name in reads if name.startswith("node.")}
-    resources = _resources(reads)
-    if not properties <= _PROPERTIES or not resources.isdisjoint(deferred):
-        return None
+    if reads is None or hasattr(constraint, "assignment_id"):
+        return False
+    if not {name[5:] for name in reads if name.startswith("node.")} <= _PROPERTIES:
+        return False
     if any(True for _ in constraint.get_children()):
-        return None
-    attributes = _attributes(constraint)
-    if not is_plain(attributes):
-        return None
-    key = (type(constraint), reads, freeze(attributes))
-    found = _known.get(key)
-    if found is None:
-        if len(_known) >= _MOST_KNOWN:
-            _known.clear()
-        found = _known[key] = DeclaredExpr(constraint, key)
-    return found
-
-
-def believed(expr: DeclaredExpr) -> bool:
-    """Whether the class behind an expression has kept to what it declares so far."""
-    return type(expr.constraint) not in _disbelieved
+        return False
+    return is_plain(_attributes(constraint))
 
 
 def _resources(reads: Collection[str]) -> frozenset[str]:
@@ -105,7 +132,7 @@ def is_plain(value: object) -> bool:
 class DeclaredExpr(Expr):
     """What a declared constraint says, as an expression. `takes`: whether it may use something up.
     `ranks`: whether it has its own say about buckets, which then must be asked by the published
-    methods."""
+    methods. `known_to` is told when the constraint does what it does not declare."""
 
     __slots__ = (
         "_answers",
@@ -114,16 +141,20 @@ class DeclaredExpr(Expr):
         "_reads",
         "_steps",
         "constraint",
+        "known_to",
         "ranks",
         "takes",
     )
 
-    def __init__(self, constraint: NodeConstraint, key: tuple[object, ...]) -> None:
+    def __init__(
+        self, constraint: NodeConstraint, key: tuple[object, ...], known_to: Declarations
+    ) -> None:
         cls, reads = type(constraint), constraint.reads or ()
         names = sorted(_resources(reads))
         # what the engine does to a node while it places work does not change its properties
         super().__init__(key, monotone=constraint.monotone or not names)
         self.constraint = constraint
+        self.known_to = known_to
         self.takes = cls.do_decrement is not BaseNodeConstraint.do_decrement
         self.ranks = any(
             getattr(cls, n) is not getattr(BaseNodeConstraint, n) for n in _BUCKET_ANSWERS
@@ -154,7 +185,7 @@ class DeclaredExpr(Expr):
             try:
                 found = self._ask(shown)
             except NotAsDeclared as error:
-                self._disbelieve(str(error))
+                self.known_to.disbelieve(self, str(error))
                 raise
             self._answers[shown.key] = found
         return found
@@ -223,17 +254,6 @@ class DeclaredExpr(Expr):
     def _check_unchanged(self) -> None:
         if freeze(_attributes(self.constraint)) != self.parts[2]:
             raise NotAsDeclared("changes itself when it is asked")
-
-    def _disbelieve(self, why: str) -> None:
-        cls = type(self.constraint)
-        if cls not in _disbelieved:
-            _disbelieved.add(cls)
-            logging.warning(
-                "%s declares that it reads %s, but %s; it is asked about one node after another",
-                cls.__name__,
-                ", ".join(sorted(self._reads)) or "nothing",
-                why,
-            )
 
     def __str__(self) -> str:
         return str(self.constraint)

@@ -13,6 +13,7 @@ that kind, mistakes included.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeGuard
 
 from hpc.autoscale.errors import AutoscaleError, ConstraintError, did_you_mean
@@ -53,7 +54,8 @@ _JSON = frozenset((dict, list, str, int, float, bool, type(None)))
 
 Parser = Callable[[dict[str, Any]], NodeConstraint]
 
-_CUSTOM_PARSERS: dict[str, Parser] = {}
+CUSTOM_PARSERS: dict[str, Parser] = {}
+"""What `register_parser` was given, by name."""
 
 
 class Reading(NamedTuple):
@@ -94,7 +96,7 @@ def register_parser(custom_attribute: str, parser: Parser) -> None:
 
     Goes before every other meaning the name may have.
     """
-    _CUSTOM_PARSERS[custom_attribute] = parser
+    CUSTOM_PARSERS[custom_attribute] = parser
 
 
 def get_constraints(
@@ -167,8 +169,8 @@ def _constraint(attr: str, value: Any, reading: Reading) -> NodeConstraint:
         )
     if not isinstance(attr, str):
         raise ConstraintError("the name of a resource or a keyword", attr, reading.path)
-    if attr in _CUSTOM_PARSERS:
-        return _checked(_CUSTOM_PARSERS[attr]({attr: value}), reading)
+    if attr in CUSTOM_PARSERS:
+        return _checked(CUSTOM_PARSERS[attr]({attr: value}), reading)
     if _is_constraint(value):
         return value
     with located(reading.path):
@@ -203,7 +205,7 @@ def read_resource(attr: str, value: Any, reading: Reading) -> NodeConstraint:
         return NodeResourceConstraint(attr, *values, case_insensitive=reading.case_insensitive)
     if isinstance(value, (int, float, Size)):
         return MinResourcePerNode(attr, value)
-    known = [*KEYWORDS, *_CUSTOM_PARSERS]
+    known = [*KEYWORDS, *CUSTOM_PARSERS]
     raise ConstraintError(
         "a number, a size, a text, true, false, null or a list of these",
         value,
@@ -298,8 +300,6 @@ KEYWORDS: dict[str, Keyword] = {
 _MOST_KNOWN = 10_000
 _MOST_WHOLE = 2**53
 _SCALARS = frozenset((int, float, str, bool))
-_known: dict[Any, Expr] = {}
-_known_alternatives: dict[Any, Expr] = {}
 
 
 def compile_expressions(constraints: list[Any], source: Source) -> Compiled | None:
@@ -322,19 +322,18 @@ def _exprs_of(constraint: Any) -> list[Expr] | None:
         return None
     found = []
     for name, value in constraint.items():
-        if name in _CUSTOM_PARSERS:
+        if name in CUSTOM_PARSERS:
             return None
         kind = value.__class__
         expr: Expr | None
         if kind in _SCALARS:
-            expr = _known.get((name, kind, value)) or _learn(name, kind, value, value)
+            expr = _expr_of(name, value)
         elif kind is not list:
             return None
         elif name == "or":
             expr = _any_of(value)
         elif all(each.__class__ is str for each in value):
-            key = tuple(value)
-            expr = _known.get((name, kind, key)) or _learn(name, kind, key, value)
+            expr = _expr_of(name, tuple(value))
         else:
             return None
         if expr is None:
@@ -348,41 +347,45 @@ def _any_of(alternatives: list[Any]) -> Expr | None:
     for alternative in alternatives:
         if alternative.__class__ is not dict or "or" in alternative:
             return None
-        if not _CUSTOM_PARSERS.keys().isdisjoint(alternative):
+        if not CUSTOM_PARSERS.keys().isdisjoint(alternative):
             return None
+        items = tuple(alternative.items())
         try:
-            key = (*alternative.items(), *map(type, alternative.values()))
-            expr = _known_alternatives.get(key)
-        except TypeError:  # a list of texts
-            key, expr = None, None
+            expr = _alternative(items, tuple(map(type, alternative.values())))
+        except TypeError:  # a list of texts cannot be looked up
+            expr = _all_of(items)
         if expr is None:
-            exprs = _exprs_of(alternative)
-            if not exprs:
-                return None
-            expr = exprs[0] if len(exprs) == 1 else AllOf(exprs)
-            if key is not None:
-                _keep(_known_alternatives, key, expr)
+            return None
         found.append(expr)
     return AnyOf(found) if len(found) > 1 else None
 
 
-def _keep(known: dict[Any, Expr], key: Any, expr: Expr) -> None:
-    if len(known) >= _MOST_KNOWN:
-        known.clear()
-    known[key] = expr
+@lru_cache(_MOST_KNOWN)
+def _alternative(items: tuple[tuple[str, Any], ...], kinds: tuple[type, ...]) -> Expr | None:
+    """The expression of one alternative; `kinds` tells values apart that are equal, as 1 and True
+    are."""
+    return _all_of(items)
 
 
-def _learn(name: Any, kind: type, key: Any, value: Any) -> Expr | None:
-    """The expression of `{name: value}`, kept for the next that asks the same."""
+def _all_of(items: tuple[tuple[str, Any], ...]) -> Expr | None:
+    exprs = _exprs_of(dict(items))
+    if not exprs:
+        return None
+    return exprs[0] if len(exprs) == 1 else AllOf(exprs)
+
+
+@lru_cache(_MOST_KNOWN, typed=True)
+def _expr_of(name: Any, value: Any) -> Expr | None:
+    """The expression of `{name: value}`, where a tuple stands for a list; None where the parser
+    must be asked."""
     if not isinstance(name, str) or name == "class":
         return None
+    if value.__class__ is tuple:
+        value = list(value)
     try:
-        expr = _quick_resource(name, value) or new_job_constraint(name, value).lower()
+        return _quick_resource(name, value) or new_job_constraint(name, value).lower()
     except AutoscaleError:
         return None
-    if expr is not None:
-        _keep(_known, (name, kind, key), expr)
-    return expr
 
 
 def _quick_resource(name: str, value: Any) -> Expr | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.errors import AutoscaleError
@@ -19,14 +19,29 @@ from hpc.autoscale.node.node.shaping import restore, split_sizes
 from hpc.autoscale.packing.amounts import left
 from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.expr import UNBOUNDED, Expr, Fit
-from hpc.autoscale.results import MatchResult
+from hpc.autoscale.results import MatchResult, SatisfiedResult
 
 if TYPE_CHECKING:
-    from hpc.autoscale.node.constraints import NodeConstraint
     from hpc.autoscale.node.node.handle import Node
 
 
-def minimum_space(constraints: Sequence[NodeConstraint], node: Node) -> int:
+class Condition(Protocol):
+    """What a node is held against: as much of a constraint as a node knows."""
+
+    def satisfied_by_node(self, node: Node) -> SatisfiedResult:
+        """Whether the node does, as it is now."""
+
+    def do_decrement(self, node: Node) -> bool:
+        """Take what one iteration needs from the node; False, and nothing taken, when that is not possible."""
+
+    def minimum_space(self, node: Node) -> int:
+        """How many more iterations fit on the node; -1: it does not care."""
+
+    def get_children(self) -> Iterable[Condition]:
+        """Those that this one is made of."""
+
+
+def minimum_space(constraints: Sequence[Condition], node: Node) -> int:
     """How often what `constraints` ask for fits on the node: the least of their answers, -1 when none has an opinion,
     1 when there are no constraints."""
     if not constraints:
@@ -35,13 +50,13 @@ def minimum_space(constraints: Sequence[NodeConstraint], node: Node) -> int:
     return min(spaces) if spaces else -1
 
 
-def lowered(constraint: NodeConstraint) -> Expr | None:
+def lowered(constraint: Condition) -> Expr | None:
     """The constraint as an expression; None for one that only its own methods understand."""
     lower = getattr(constraint, "lower", None)
     return lower() if lower is not None else None
 
 
-def shared(constraints: Iterable[NodeConstraint]) -> Iterator[Any]:
+def shared(constraints: Iterable[Condition]) -> Iterator[Any]:
     """The constraints on what all nodes share, at any depth: those that can save and restore it."""
     for constraint in constraints:
         if hasattr(constraint, "saved") and hasattr(constraint, "restore"):
@@ -52,7 +67,7 @@ def shared(constraints: Iterable[NodeConstraint]) -> Iterator[Any]:
 class Snapshot:
     """What placing work may change on a node and in shared pools, so that a refused attempt can be undone."""
 
-    def __init__(self, node: Node, constraints: Sequence[NodeConstraint]) -> None:
+    def __init__(self, node: Node, constraints: Sequence[Condition]) -> None:
         self._node = node
         self._state = copying.saved(node)
         self._shared = [(constraint, constraint.saved()) for constraint in shared(constraints)]
@@ -75,8 +90,8 @@ def take(node: Node, fit: Fit, times: int) -> None:
 
 
 def decrement(
-    node: Node, constraints: Sequence[NodeConstraint], iterations: int, assignment_id: str
-) -> MatchResult:
+    node: Node, constraints: Sequence[Condition], iterations: int, assignment_id: str
+) -> MatchResult[Node]:
     """See `Node.decrement`."""
     if node.closed:
         return MatchResult("NodeClosed", node, iterations, [f"{node} is closed"])
@@ -101,9 +116,9 @@ def decrement(
 
 def _carry_out_most(
     node: Node,
-    constraints: Sequence[NodeConstraint],
+    constraints: Sequence[Condition],
     fit: Fit,
-    opaque: Sequence[NodeConstraint],
+    opaque: Sequence[Condition],
     count: int,
 ) -> int:
     """Take what `count` iterations need, or the most that all constraints agree to; how many that were.
@@ -127,9 +142,9 @@ def _carry_out_most(
 
 def _carry_out(
     node: Node,
-    constraints: Sequence[NodeConstraint],
+    constraints: Sequence[Condition],
     fit: Fit,
-    opaque: Sequence[NodeConstraint],
+    opaque: Sequence[Condition],
     count: int,
 ) -> bool:
     """Take what `count` iterations need; when a constraint refuses one of them, or raises, nothing is taken.

@@ -33,7 +33,7 @@ from hpc.autoscale.results import MatchResult
 from hpc.autoscale.util import ShellDict, random_uuid
 
 if TYPE_CHECKING:
-    from hpc.autoscale.node.constraints import NodeConstraint
+    from hpc.autoscale.node.node.decrementing import Condition
 
 
 class Node(Machine, Timed, ABC):
@@ -330,10 +330,10 @@ class Node(Machine, Timed, ABC):
 
     def decrement(
         self,
-        constraints: Sequence[NodeConstraint],
+        constraints: Sequence[Condition],
         iterations: int = 1,
         assignment_id: str | None = None,
-    ) -> MatchResult:
+    ) -> MatchResult[Node]:
         """Place up to `iterations` of what `constraints` ask for here, under `assignment_id` (made up when None).
 
         All or nothing within what fits: a refusal leaves no trace.

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
+from hpc.autoscale.ccbindings.modelbase import wire_name
 from hpc.autoscale.ccbindings.models import (
     ClusterNodearrayStatus,
     ClusterStatus,
@@ -23,7 +24,7 @@ from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket, NodeDefinition
 from hpc.autoscale.node.bucket.mould import Mould
 from hpc.autoscale.node.limits import BucketLimits, _SharedLimit, null_bucket_limits
-from hpc.autoscale.node.nodemanager.quotas import UNLIMITED, Quotas, number
+from hpc.autoscale.node.nodemanager.quotas import Read, SharedLimits, number
 from hpc.autoscale.node.nodemanager.records import NodeRecords, values_of
 from hpc.autoscale.node.nodemanager.roster import Record
 
@@ -65,15 +66,12 @@ class _Builder:
         self.config = config
         self.arrays = [a for a in status.nodearrays or () if hasattr(a, "buckets")]
         self.problems: list[str] = []
-        self.quotas = Quotas()
+        self.shared = SharedLimits()
         listed = _records(records, on_prem)
         self.records = NodeRecords(config, listed)
         self.vcpus = self._vcpus_by_size()
-        self.cluster = _SharedLimit(
-            "Cluster",
-            self._in_use(_alike(listed))[0],
-            self._limit(status.max_core_count, "cluster: maxCoreCount"),
-        )
+        in_use = self._in_use(_alike(listed))
+        self.cluster = self.shared.stated("cluster", status, {}, in_use, self._reader("cluster"))
 
     def build(self) -> Built:
         buckets: list[NodeBucket] = []
@@ -97,19 +95,14 @@ class _Builder:
 
     def _nodearray(self, array: ClusterNodearrayStatus) -> Iterable[NodeBucket]:
         record = array.nodearray if isinstance(array.nodearray, Mapping) else {}
-        cores, count = self._in_use(self.records.of_nodearray(array.name))
         where = f"nodearray {array.name}"
-        limit = _SharedLimit(
-            f"NodeArray({array.name})",
-            cores,
-            self._limit(array.max_core_count, f"{where}: maxCoreCount"),
-            count,
-            self._limit(array.max_count, f"{where}: maxCount"),
-        )
+        in_use = self._in_use(self.records.of_nodearray(array.name))
+        facts = {"nodearray": array.name}
+        shared = self.shared.stated("nodearray", array, facts, in_use, self._reader(where))
         priority = 1000 * self._figure(record.get("Priority"), 1, f"{where}: Priority")
         for n, bucket in enumerate(array.buckets or ()):
             try:
-                made = self._bucket(array, record, limit, bucket, priority - n)
+                made = self._bucket(array, record, {**self.cluster, **shared}, bucket, priority - n)
                 self.records.placed(array.name, made[0].vm_size)
                 yield from made
             except _GARBLED as e:
@@ -122,7 +115,7 @@ class _Builder:
         self,
         array: ClusterNodearrayStatus,
         record: Record,
-        nodearray_limit: _SharedLimit,
+        shared: dict[str, _SharedLimit],
         bucket: NodearrayBucketStatus,
         priority: int,
     ) -> list[NodeBucket]:
@@ -130,13 +123,14 @@ class _Builder:
         vcpus = definition.vcpu_count
         if vcpus <= 0:
             raise ValueError(f"expected a number of vCPUs above 0, found {vcpus}")
-        available = min(nodearray_limit.room(vcpus), _available(bucket))
+        available = min(shared["nodearray"].room(vcpus), _available(bucket))
+        shared = {**shared, **self.shared.stated("bucket", bucket, _facts(definition))}
         limits = BucketLimits(
             vcpus,
-            self.quotas.regional(definition, bucket),
-            self.cluster,
-            nodearray_limit,
-            self.quotas.family(definition, bucket),
+            shared.pop("regional"),
+            shared.pop("cluster"),
+            shared.pop("nodearray"),
+            shared.pop("family"),
             None,
             active_core_count=number(bucket.active_core_count, 0),
             active_count=number(bucket.active_count, 0),
@@ -145,6 +139,7 @@ class _Builder:
             max_core_count=number(bucket.max_core_count, 0),
             max_count=number(bucket.max_count, 0),
             name=f"Bucket({array.name}, {definition.vm_size})",
+            others=shared,
         )
         group_size = number(bucket.max_placement_group_size, 0)
         listed = _as_listed(definition, bucket)
@@ -260,8 +255,11 @@ class _Builder:
         except _GARBLED:
             return 0
 
-    def _limit(self, value: Any, where: str) -> int:
-        return self._figure(value, UNLIMITED, where)
+    def _reader(self, where: str) -> Read:
+        """What reads the limits of a part of the status; a figure that is none is reported and not heeded."""
+        return lambda value, default, name: self._figure(
+            value, default, f"{where}: {wire_name(name)}"
+        )
 
     def _figure(self, value: Any, default: int, where: str) -> int:
         try:
@@ -291,6 +289,12 @@ def _alike(records: Sequence[Record]) -> Iterable[tuple[Record, int]]:
 
 def _why(e: BaseException) -> str:
     return f"{e!r}" if isinstance(e, (AttributeError, LookupError, TypeError)) else str(e)
+
+
+def _facts(d: NodeDefinition) -> dict[str, Any]:
+    """What scopes and names of limits are made of."""
+    family = vm_sizes.quota_family(d.location, d.vm_size)
+    return {"nodearray": d.nodearray, "location": d.location, "spot": d.spot, "family": family}
 
 
 def _machine_type(bucket: NodearrayBucketStatus) -> str:

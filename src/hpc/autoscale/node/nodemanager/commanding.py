@@ -79,7 +79,7 @@ class Commands:
         nodes: Sequence[Node] | None = None,
         request_id_start: str | None = None,
         request_id_create: str | None = None,
-    ) -> BootupResult:
+    ) -> BootupResult[Node]:
         """Start deallocated nodes and create planned ones (`new_nodes` when none are given).
 
         Nodes that exist already are left alone, so calling it twice creates nothing twice. What the server does not
@@ -139,7 +139,9 @@ class Commands:
             if created is not None:
                 self._learn_created(created, outcome)
 
-    def start_nodes(self, nodes: Sequence[Node], request_id: str | None = None) -> StartResult:
+    def start_nodes(
+        self, nodes: Sequence[Node], request_id: str | None = None
+    ) -> StartResult[Node]:
         """Start deallocated nodes."""
         return self._command("start_nodes", StartResult, nodes, request_id)
 
@@ -184,31 +186,31 @@ class Commands:
 
     # -- fewer nodes
 
-    def delete(self, nodes: Sequence[Node]) -> DeleteResult:
+    def delete(self, nodes: Sequence[Node]) -> DeleteResult[Node]:
         """Shut nodes down for good."""
         return self._command("delete_nodes", DeleteResult, nodes)
 
-    def shutdown_nodes(self, nodes: Sequence[Node]) -> ShutdownResult:
+    def shutdown_nodes(self, nodes: Sequence[Node]) -> ShutdownResult[Node]:
         """Terminate or deallocate, as each node's shutdown policy says."""
         return self._command("shutdown_nodes", ShutdownResult, nodes)
 
-    def terminate_nodes(self, nodes: Sequence[Node]) -> TerminateResult:
+    def terminate_nodes(self, nodes: Sequence[Node]) -> TerminateResult[Node]:
         """Delete the VMs."""
         return self._command("terminate_nodes", TerminateResult, nodes)
 
-    def deallocate_nodes(self, nodes: Sequence[Node]) -> DeallocateResult:
+    def deallocate_nodes(self, nodes: Sequence[Node]) -> DeallocateResult[Node]:
         """Stop the VMs and keep the nodes."""
         return self._command("deallocate_nodes", DeallocateResult, nodes)
 
-    def remove_nodes(self, nodes: Sequence[Node]) -> RemoveResult:
+    def remove_nodes(self, nodes: Sequence[Node]) -> RemoveResult[Node]:
         """Shut nodes down for good; published under this name too."""
         return self._command("shutdown_nodes", RemoveResult, nodes)
 
-    def reimage_nodes(self, nodes: Sequence[Node]) -> ReimageResult:
+    def reimage_nodes(self, nodes: Sequence[Node]) -> ReimageResult[Node]:
         """Give nodes a fresh image."""
         return self._command("reimage_nodes", ReimageResult, nodes)
 
-    def restart_nodes(self, nodes: Sequence[Node]) -> RestartResult:
+    def restart_nodes(self, nodes: Sequence[Node]) -> RestartResult[Node]:
         """Reboot nodes."""
         return self._command("restart_nodes", RestartResult, nodes)
 
@@ -307,7 +309,7 @@ class _Outcome:
             shown = "; ".join(reasons[:3]) + more
             logging.warning("%s: %s %s: %s", self._where, self._command, request_id, shown)
 
-    def result(self) -> BootupResult:
+    def result(self) -> BootupResult[Node]:
         """All of it."""
         status = "success" if self.made or self.pending else "Failed"
         operation_id = ",".join(self.operation_ids)

@@ -15,6 +15,7 @@ from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints import Compiled, compile_constraints, get_constraints
+from hpc.autoscale.node.constraints.declared import Declarations
 from hpc.autoscale.node.default_resources import (
     SYSTEM_DEFAULTS,
     DefaultResource,
@@ -68,6 +69,7 @@ class NodeManager(EngineSide, Ordered, Capacity, Commands):
         self._names = Names()
         self._apart = Apart()
         self._sortings: dict[int, tuple[Compiled, Sorted]] = {}
+        self._declarations = Declarations()
         self._defaults = Defaults()
         self._buckets: list[NodeBucket] = []
         self._by_candidate: dict[Candidate, NodeBucket] = {}
@@ -171,7 +173,7 @@ class NodeManager(EngineSide, Ordered, Capacity, Commands):
         all_or_nothing: bool = False,
         assignment_id: str | None = None,
         node_namer: object = None,
-    ) -> AllocationResult:
+    ) -> AllocationResult[Node]:
         """Place `slot_count` slots, or `node_count` nodes with one iteration each (slots win when both are given).
 
         `constraints`: JSON, a constraint, or a list of either. `allow_existing` false: only nodes that do not exist
@@ -196,7 +198,7 @@ class NodeManager(EngineSide, Ordered, Capacity, Commands):
 
     def _place(
         self, compiled: Compiled, request: Request, assignment_id: str, failed_as: str | None = None
-    ) -> AllocationResult:
+    ) -> AllocationResult[Node]:
         return place(self, Ask(compiled, request, assignment_id, failed_as))
 
     def _why_not(self, compiled: Compiled, request: Request, assignment_id: str) -> list[str]:
@@ -205,7 +207,7 @@ class NodeManager(EngineSide, Ordered, Capacity, Commands):
     def _tell_refused(self, compiled: Compiled, request: Request) -> None:
         tell_refused(self, compiled, request)
 
-    def allocate_at_least(self, *args: Any, **kwargs: Any) -> AllocationResult:
+    def allocate_at_least(self, *args: Any, **kwargs: Any) -> AllocationResult[Node]:
         """Published, and never implemented upstream either."""
         raise NotImplementedError("allocate_at_least; use allocate")
 

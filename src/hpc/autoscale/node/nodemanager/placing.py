@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hpc.autoscale import results
 from hpc.autoscale.node.bucket import NodeBucket, sift
 from hpc.autoscale.node.constraints import Compiled, NotAsDeclared, SharedConstraint, pool_room
+from hpc.autoscale.node.constraints.declared import Declarations
 from hpc.autoscale.node.default_resources import Defaults
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager.directory import Directory
@@ -50,6 +51,7 @@ class EngineSide:
 
     _planner: Planner
     _names: Names
+    _declarations: Declarations
     _defaults: Defaults
     _by_candidate: dict[Candidate, NodeBucket]
     _written: dict[NodeBucket, None]
@@ -117,7 +119,7 @@ class EngineSide:
         if known is None or known[0] is not compiled or not known[1].may_be_believed():
             if len(self._sortings) > _MOST_SORTINGS:
                 self._sortings.clear()
-            known = (compiled, sort_out(compiled, self._defaults))
+            known = (compiled, sort_out(compiled, self._defaults, self._declarations))
             self._sortings[id(compiled)] = known
         return known[1]
 
@@ -202,7 +204,7 @@ class Verdict(NamedTuple):
     pooled: Sequence[SharedConstraint] = ()
 
 
-def place(manager: NodeManager, ask: Ask) -> AllocationResult:
+def place(manager: NodeManager, ask: Ask) -> AllocationResult[Node]:
     """Place a demand, or say why not. Nothing is changed on failure."""
     try:
         plan = manager._place_at_once(ask.compiled, ask.request, ask.assignment_id, partly=False)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from hpc.autoscale import results
 from hpc.autoscale.node.constraints import And, Compiled, NodeConstraint, SharedConstraint
-from hpc.autoscale.node.constraints.declared import DeclaredExpr, believed, declared
+from hpc.autoscale.node.constraints.declared import Declarations, DeclaredExpr
 from hpc.autoscale.node.default_resources import Defaults
 from hpc.autoscale.node.node.copying import Memento, carry_over, saved
 from hpc.autoscale.node.node.decrementing import shared
@@ -62,10 +62,10 @@ class Sorted(NamedTuple):
     def may_be_believed(self) -> bool:
         """Whether what declared constraints say may be acted on; if not, the demand must be sorted
         out anew."""
-        return not self.declared or all(believed(expr) for expr in self.declared)
+        return not self.declared or all(expr.known_to.believes(expr) for expr in self.declared)
 
 
-def sort_out(compiled: Compiled, defaults: Defaults) -> Sorted:
+def sort_out(compiled: Compiled, defaults: Defaults, declarations: Declarations) -> Sorted:
     """The constraints sorted; what is deferred is not in the shapes."""
     personal_names = defaults.personal
     if not compiled.opaque and not compiled.expr.reads_any(personal_names):
@@ -90,7 +90,7 @@ def sort_out(compiled: Compiled, defaults: Defaults) -> Sorted:
             pooled.append(cast("SharedConstraint", constraint))
         elif expr is not None:
             common.append(expr)
-        elif (told := declared(constraint, defaults.deferred)) is not None:
+        elif (told := declarations.expression(constraint, defaults.deferred)) is not None:
             known.append(told)
         else:
             opaque.append(constraint)

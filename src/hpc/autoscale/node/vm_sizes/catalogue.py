@@ -61,14 +61,16 @@ class SizeTable(Mapping[str, Mapping[str, SizeRecord]]):
     """A mapping location -> VM size -> record, read from `path` when it is first looked into.
 
     A record is made for each look-up and belongs to the caller. The functions in `on_change` are
-    called whenever answers may differ from earlier ones.
+    called whenever answers may differ from earlier ones. `configured` is what `settings` laid over
+    the table last.
     """
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.on_change: list[Callable[[], None]] = []
         self._packaged: Facts | None = None
-        self._override = NOTHING
+        self.configured: object = None
+        self.override = NOTHING
         self._lock = threading.Lock()
         self._sizes: dict[str, Compact] = {}
         self._by_case: dict[str, str] = {}
@@ -87,14 +89,14 @@ class SizeTable(Mapping[str, Mapping[str, SizeRecord]]):
         """Let the user's facts win over the packaged ones, in place of an earlier call's."""
         packaged = self.load()
         with self._lock:
-            self._override = override
+            self.override = override
             self._combine(packaged)
         for changed in self.on_change:
             changed()
 
     def _combine(self, packaged: Facts) -> None:
         sizes = dict(packaged.sizes)
-        for name, changes in self._override.sizes.items():
+        for name, changes in self.override.sizes.items():
             base = dict(sizes.get(name, {}))
             if "vcpus" in changes:
                 base.pop("vcpus_avail", None)
@@ -130,7 +132,7 @@ class SizeTable(Mapping[str, Mapping[str, SizeRecord]]):
 
         A user's record without a core count describes no machine: it only corrects the base record.
         """
-        given = self._override.records.get(location, {}).get(vm_size)
+        given = self.override.records.get(location, {}).get(vm_size)
         if given is None:
             return base
         base = base or shell(vm_size, location, None, {})
@@ -144,7 +146,7 @@ class SizeTable(Mapping[str, Mapping[str, SizeRecord]]):
         return None if compact is None else expand(vm_size, location, compact)
 
     def _is_listed(self, location: str) -> bool:
-        return location in self.load().locations or location in self._override.locations
+        return location in self.load().locations or location in self.override.locations
 
     def stand_in(self, location: str) -> str | None:
         """The location whose sizes hold in one that has no sizes of its own.
@@ -153,7 +155,7 @@ class SizeTable(Mapping[str, Mapping[str, SizeRecord]]):
         """
         if self._is_listed(location):
             return None
-        return self._override.proxies.get(location) or self.load().proxies.get(location)
+        return self.override.proxies.get(location) or self.load().proxies.get(location)
 
     def usual_name(self, vm_size: str) -> str:
         """The size as the table spells it, whatever its letter case.
@@ -170,13 +172,13 @@ class SizeTable(Mapping[str, Mapping[str, SizeRecord]]):
     def size_names(self) -> set[str]:
         """Every size that is known anywhere."""
         self.load()
-        return set(self._sizes).union(*self._override.records.values())
+        return set(self._sizes).union(*self.override.records.values())
 
     def families(self) -> set[str]:
         """Every family that is known anywhere."""
         self.load()
         families = {compact.get("family") for compact in self._sizes.values()}
-        for records in self._override.records.values():
+        for records in self.override.records.values():
             families.update(record.get("family") for record in records.values())
         return {family for family in families if family and family != UNKNOWN_FAMILY}
 
@@ -195,14 +197,14 @@ class SizeTable(Mapping[str, Mapping[str, SizeRecord]]):
         return len(self._locations())
 
     def _locations(self) -> set[str]:
-        return {*self.load().locations, *self._override.locations, *self._override.records}
+        return {*self.load().locations, *self.override.locations, *self.override.records}
 
     def names_in(self, location: str) -> set[str]:
         """Every size known in a location."""
         names: set[str] = set()
         for place in (location, self.stand_in(location)):
             if place is not None:
-                names.update(self._override.records.get(place, ()))
+                names.update(self.override.records.get(place, ()))
                 names.update(self._sizes if self._is_listed(place) else ())
         return names
 

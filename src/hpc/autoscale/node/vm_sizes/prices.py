@@ -39,14 +39,22 @@ Prices = Mapping[str, Mapping[str, Price]]
 
 
 class PriceList:
-    """A list of prices; a user's own list comes before the packaged one."""
+    """A list of prices; a user's own list comes before the packaged one.
+
+    `configured` is what `settings` laid over the packaged list last.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.override: Prices = {}
+        self.configured: object = None
         self._columns: dict[str, int] | None = None
         self._rows: Mapping[str, Sequence[float | None]] = {}
         self._ratios: dict[str, Mapping[str, float]] = {}
+
+    def use(self, override: Prices) -> None:
+        """Lay the user's prices over the packaged ones, in place of those laid there before."""
+        self.override = override
 
     def _load(self) -> dict[str, int]:
         if self._columns is None:
@@ -95,7 +103,7 @@ class PriceList:
         return None if column is None or row is None else row[column] or None
 
 
-_PRICES = PriceList(PRICE_FILE)
+PRICES = PriceList(PRICE_FILE)
 
 
 def price_per_hour(
@@ -108,9 +116,9 @@ def price_per_hour(
     other but not for a bill.
     """
     size = VM_SIZES.usual_name(vm_size)
-    found = _PRICES.price(location, size, spot)
+    found = PRICES.price(location, size, spot)
     if found is None and stand_in and (other := VM_SIZES.stand_in(location)):
-        return _PRICES.price(other, size, spot)
+        return PRICES.price(other, size, spot)
     return found
 
 
@@ -122,7 +130,7 @@ def use_price_override(source: str | PathLike[str] | Mapping[str, Any] | list[An
     hour or `{"ondemand": …, "spot": …}`, or the items of Azure's Retail Prices API. Raises
     ConfigurationException.
     """
-    _PRICES.override = {} if source is None else read_prices(source)
+    PRICES.use({} if source is None else read_prices(source))
 
 
 def read_prices(source: Any) -> Prices:

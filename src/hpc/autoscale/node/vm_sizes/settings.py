@@ -11,15 +11,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from hpc.autoscale.errors import ConfigurationException
+from hpc.autoscale.node.vm_sizes.catalogue import VM_SIZES, SizeTable
 from hpc.autoscale.node.vm_sizes.info import use_override
-from hpc.autoscale.node.vm_sizes.prices import use_price_override
+from hpc.autoscale.node.vm_sizes.prices import PRICES, PriceList, use_price_override
 
-_TARGETS: dict[str, Callable[[Any], None]] = {
-    "override": use_override,
-    "prices": use_price_override,
+_TARGETS: Mapping[str, tuple[SizeTable | PriceList, Callable[[Any], None]]] = {
+    "override": (VM_SIZES, use_override),
+    "prices": (PRICES, use_price_override),
 }
-
-_in_use: dict[str, object] = {}
 
 
 def configure(config: Mapping[str, Any]) -> None:
@@ -32,13 +31,12 @@ def configure(config: Mapping[str, Any]) -> None:
     section = config.get("vm_sizes") or {}
     if not isinstance(section, Mapping):
         raise ConfigurationException(f"vm_sizes: expected an object, found {section!r}")
-    for key, use in _TARGETS.items():
+    for key, (table, use) in _TARGETS.items():
         source = section.get(key)
         state = _state_of(source)
-        if state == _in_use.get(key):
-            continue
-        use(source)
-        _in_use[key] = state
+        if state != table.configured:
+            use(source)
+            table.configured = state
 
 
 def _state_of(source: Any) -> object:
