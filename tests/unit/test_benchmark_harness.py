@@ -306,3 +306,11 @@ def test_wrong_arguments_are_refused(given, capsys):
     with pytest.raises(SystemExit, match="2"):
         run.main(given)
     assert "expected" in capsys.readouterr().err
+
+
+def test_a_layer_of_speed_can_be_left_out():
+    """Every figure is then measured without it; a name that is none is refused, and the names are said."""
+    _, chosen = run.parse(["--quick", "--without", "one-slot, groups"])
+    assert all(figure.task["without"] == ["one-slot", "groups"] for figure in chosen)
+    with pytest.raises(SystemExit):
+        run.parse(["--without", "one-slott"])
