@@ -40,7 +40,7 @@ def _unknown_price() -> float | None:
     return None
 
 
-def _no_demand() -> int | None:
+def _no_demand() -> None:
     return None
 
 
@@ -63,6 +63,7 @@ class Offering(NamedTuple):
     spot_placement_score: str | None = None
     ask_price: Callable[[], float | None] = _unknown_price
     ask_nodes_needed: Callable[[], int | None] = _no_demand
+    ask_share_of_node: Callable[[], float | None] = _no_demand
 
     @property
     def price_per_hour(self) -> float | None:
@@ -74,6 +75,13 @@ class Offering(NamedTuple):
         """How many new nodes of this bucket would take what is left of the demand, were there no limits. None where it is about
         no demand, but about which bucket's nodes to look at first."""
         return self.ask_nodes_needed()
+
+    @property
+    def share_of_node(self) -> float | None:
+        """The dominant share of a new node of this bucket that one slot of the demand takes: the
+        largest of its shares of the node's resources, 0 to 1; all of a node that takes nothing else.
+        None where it is about no demand."""
+        return self.ask_share_of_node()
 
     def __str__(self) -> str:
         group = f", pg={self.placement_group}" if self.placement_group else ""
@@ -101,6 +109,21 @@ def cheapest(offering: Offering) -> tuple[float, float]:
     if price is None:
         return (1, 0)
     return (0, price / max(1, offering.vcpu_count) if nodes is None else price * nodes)
+
+
+def least_waste(offering: Offering) -> tuple[float, float]:
+    """By the price of what one slot of the demand takes of a node: the price per hour times the
+    dominant share. Of equal ones the node of the lower price first, as less of it is left over when
+    nobody else comes; unknown prices last. Where it is about no demand, by the price of a node."""
+    share, price = offering.share_of_node, offering.price_per_hour
+    if price is None:
+        price = math.inf
+    return (0.0 if share is None else waste(price, share), price)
+
+
+def waste(price: float, share: float) -> float:
+    """What a share of a node costs, so rounded that equal ones are equal."""
+    return round(price * share, 9)
 
 
 def spot_first(offering: Offering) -> float:
@@ -133,6 +156,7 @@ def _failed_recently(offering: Offering) -> bool:
 BUILT_IN: dict[str, OrderPolicy] = {
     "declared": declared,
     "cheapest": cheapest,
+    "least-waste": least_waste,
     "spot-first": spot_first,
     "capacity-aware": capacity_aware,
 }

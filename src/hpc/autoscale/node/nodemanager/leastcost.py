@@ -18,15 +18,19 @@ from hpc.autoscale import results
 from hpc.autoscale.node.constraints import Compiled
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager.placing import Verdict
+from hpc.autoscale.node.nodemanager.policies import arrangement, offering_of, policy_named
+from hpc.autoscale.node.nodemanager.probing import Sorted
 from hpc.autoscale.node.nodemanager.reporting import report
 from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.expr import Expr
-from hpc.autoscale.packing.leastcost import Effort, is_plain
-from hpc.autoscale.packing.leastcost.layout import Layout, lay_out, opened_of
-from hpc.autoscale.packing.leastcost.queue import Cut, Wanted, plan_queue, room_for_all
+from hpc.autoscale.packing.leastcost import Copy, Cut, Effort, Solution, is_plain
+from hpc.autoscale.packing.leastcost.layout import Layout, opened_of
+from hpc.autoscale.packing.leastcost.queue import Wanted, plan_queue, room_for_all
 from hpc.autoscale.packing.leastcost.solution import COLUMNS, gap_of
+from hpc.autoscale.packing.order import BUILT_IN, OrderPolicy, declared
 from hpc.autoscale.packing.plan import Plan, Request, Step
+from hpc.autoscale.packing.planner import Arrangement, Planner
 from hpc.autoscale.results import AllocationResult
 
 if TYPE_CHECKING:
@@ -94,14 +98,10 @@ class PlanCost(NamedTuple):
 
 
 class Placement(NamedTuple):
-    """What came of a plan. `units` placed by demand. `stopped_at`: the number of the demand that came first of those for
-    which there was no room any more, with all after it left alone; None when the plan is for all. `homeless`: demands that
-    fit nowhere at all. `tell`: tells handlers of each demand that found room, after it was called with the demand's number.
-    """
+    """What came of a plan. `units` placed by demand. `tell`: tells handlers of each demand that found room,
+    after it was called with the demand's number."""
 
     units: list[int]
-    stopped_at: int | None
-    homeless: list[int]
     tell: Callable[[Callable[[int], None]], None]
 
 
@@ -162,40 +162,80 @@ class LeastCost:
             _say_what_is_missing(asked[0])
         return LeastCost(float(packing.get("optimize_seconds", USUAL_SECONDS)), rounds)
 
+    @staticmethod
+    def can_try(demand: Sorted) -> bool:
+        """Whether the engine understands all that a job asks for, so that a copy of its state will do."""
+        return not (demand.needs_probe or demand.pooled)
+
     def takes_part(self, manager: NodeManager, compiled: Compiled) -> bool:
-        """Whether the engine understands all that a job asks for, and nodes that look alike are alike to it."""
+        """Whether a job can also be planned with others: nodes that look alike are alike to it."""
         demand = manager._sorted(compiled)
-        if demand.needs_probe or demand.pooled:
+        if not self.can_try(demand):
             return False
         plain = self._plain.get(demand.common)
         if plain is None:
             plain = self._plain[demand.common] = is_plain(demand.common)
         return plain
 
-    def place(
-        self,
-        manager: NodeManager,
-        demands: Sequence[Demand],
-        begins: Callable[[int], None] | None = None,
-    ) -> Placement:
-        """Place as many demands as there is room for, in their order, at the least price. Naming a node may raise, and
-        then nothing has changed. `begins` is called with the number of each demand before handlers are told of it.
-        """
+    def copy(self, manager: NodeManager, policy: OrderPolicy) -> Copy:
+        """A copy of the engine's state, whose buckets are asked in the order of a policy."""
         manager._sync()
-        wanted = [Wanted(manager._sorted(d.compiled).common, d.units) for d in demands]
-        planner = manager._planner
+        copy = Copy(manager._planner, self._price_of(manager))
+
+        def arrange(candidates: Sequence[Candidate]) -> Arrangement:
+            known = {s: offering_of(manager._bucket_of(copy.original[s])) for s in candidates}
+            return arrangement(policy, known)
+
+        if policy is not declared:
+            copy.planner.arrange = arrange
+        return copy
+
+    @staticmethod
+    def policies(manager: NodeManager) -> dict[str, OrderPolicy]:
+        """First fit under each of these is tried: all of the library and the one that is set, but for those
+        that come to the declared order."""
+        manager._sync()
+        found: dict[str, OrderPolicy] = dict(BUILT_IN)
+        of_manager = manager.order_policy
+        name = of_manager if isinstance(of_manager, str) else repr(of_manager)
+        found[name] = policy_named(of_manager) if isinstance(of_manager, str) else of_manager
+        known = {s: offering_of(manager._bucket_of(s)) for s in manager._planner.candidates}
+
+        def is_declared(policy: OrderPolicy) -> bool:
+            candidates, by_need, _ = arrangement(policy, known)
+            return by_need is None and list(candidates) == list(known)
+
+        return {n: p for n, p in found.items() if p is declared or not is_declared(p)}
+
+    def cut(
+        self,
+        planner: Planner,
+        wanted: Sequence[tuple[Expr, int]],
+        price_of: Callable[[Candidate], float | None],
+    ) -> Cut:
+        """The plan for so many units by expression, in the time that is left; nothing is changed."""
+        queue = [Wanted(expr, units) for expr, units in wanted]
         budget = _Budget(self.clock, self._left)
         effort = Effort(budget.left, self.rounds) if self.rounds else None
-        price_of = self._price_of(manager)
-        cut = plan_queue(wanted, lambda e: planner.ranking(e).candidates, price_of, effort)
+        cut = plan_queue(queue, lambda e: planner.ranking(e).candidates, price_of, effort)
         self._left = budget.left()
-        layout = lay_out(cut.problem, cut.solution.lots, cut.shares)
+        return cut
+
+    def cut_for(self, manager: NodeManager, wanted: Sequence[tuple[Expr, int]]) -> Cut:
+        """`cut` for the manager's own state."""
+        manager._sync()
+        return self.cut(manager._planner, wanted, self._price_of(manager))
+
+    def place(self, manager: NodeManager, demands: Sequence[Demand], cut: Cut) -> Placement:
+        """Carry out a plan for demands. Naming a node may raise, and then nothing has changed."""
+        manager._sync()
+        layout = cut.layout()
         _carry_out(manager, layout, demands)
         if layout.plan:
-            self._note(manager, cut, layout)
-        units = [sum(p.units for p in layout.placed.get(d, ())) for d in range(len(demands))]
-        tell = partial(_tell, manager, demands, layout)
-        return Placement(units, cut.stopped_at, cut.homeless, tell)
+            opened = opened_of(layout.plan.steps)
+            self._note(manager, opened, cut.solution.bound, cut.solution.method)
+        units = [layout.units(d) for d in range(len(demands))]
+        return Placement(units, partial(_tell, manager, demands, layout))
 
     def start(self, manager: NodeManager) -> None:
         """A new queue: all the time is there again."""
@@ -203,6 +243,15 @@ class LeastCost:
         self._left = self.seconds
         self._before = {candidate: _running(candidate) for candidate in manager._planner.candidates}
         self._opened.clear()
+
+    def note_first_fit(self, manager: NodeManager, policy: str, planned: Solution) -> None:
+        """First fit under a policy has placed all that a plan was made for, and at a lower price."""
+        opened = {
+            candidate: _running(candidate) - before - self._opened[candidate]
+            for candidate, before in self._before.items()
+        }
+        if not planned.unpriced and not any(planned.unplaced):
+            self._note(manager, opened, planned.bound, policy)
 
     def finish(self, manager: NodeManager) -> None:
         """The queue is done: what was opened beside the plans is part of the cost."""
@@ -248,13 +297,14 @@ class LeastCost:
 
         return price
 
-    def _note(self, manager: NodeManager, cut: Cut, layout: Layout) -> None:
-        """Add a plan to what is known of the cost, from the nodes that came of it."""
-        solution, others = cut.solution, 0.0
-        opened = opened_of(layout.plan.steps)
+    def _note(
+        self, manager: NodeManager, opened: Mapping[Candidate, int], bound: float, method: str
+    ) -> None:
+        """Add what was placed to what is known of the cost, from the nodes that came of it."""
+        others = 0.0
         self._opened.update(opened)
         price, unpriced = self._add_up(manager, opened)
-        bound, method = min(solution.bound, price), solution.method
+        bound = min(bound, price)
         if self.cost is not None:
             price, bound = price + self.cost.planned_per_hour, bound + self.cost.lower_bound
             others = self.cost.others_per_hour

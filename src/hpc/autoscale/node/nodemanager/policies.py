@@ -7,7 +7,9 @@ What a policy is, and what comes of it, is `packing.order`'s. Called by `NodeMan
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +17,8 @@ from hpc.autoscale.errors import ConfigurationException, did_you_mean
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc.autoscale.packing.candidate import Candidate
-from hpc.autoscale.packing.expr import Expr
+from hpc.autoscale.packing.cursor import Cursor, NewNodes
+from hpc.autoscale.packing.expr import UNBOUNDED, Expr
 from hpc.autoscale.packing.order import (
     Offering,
     OrderPolicy,
@@ -24,6 +27,8 @@ from hpc.autoscale.packing.order import (
     checked,
     declared,
     known_policies,
+    least_waste,
+    waste,
 )
 from hpc.autoscale.packing.plan import Request
 from hpc.autoscale.packing.planner import Arrangement, Planner
@@ -91,6 +96,96 @@ def offering_of(bucket: NodeBucket) -> Offering:
     )
 
 
+def _of(needed: NewNodes | None, what: str) -> Any:
+    return getattr(needed, what)
+
+
+class _ByWaste:
+    """`least_waste` for all candidates of an cursor at once, which are in its order for no demand. Most
+    demands ask for amounts and nothing else, and then no node need be asked how much it takes."""
+
+    def __init__(self, offerings: Mapping[Candidate, Offering]) -> None:
+        self._prices = {
+            candidate: math.inf if offering.price_per_hour is None else offering.price_per_hour
+            for candidate, offering in offerings.items()
+        }
+        # by resource and whether amounts of it are in bytes: what the part of a node costs that one is
+        self._rates: dict[tuple[str, bool], dict[Candidate, float]] = {}
+
+    def __call__(self, cursor: Cursor, units: int, per_node: int) -> Sequence[int]:
+        """See `ByNeed`."""
+        candidates = cursor.candidates
+        amounts = cursor.expr.whole_amounts() if per_node == UNBOUNDED else None
+        if amounts is None:
+            needed = [cursor.needed(i, units, per_node) for i in range(len(candidates))]
+            keys = [
+                waste(self._prices[candidate], 0.0 if new is None else new.share)
+                for candidate, new in zip(candidates, needed, strict=True)
+            ]
+        else:
+            costs = [
+                [amount * rates[candidate] for candidate in candidates]
+                for amount, rates in (
+                    (n, self._rates_of(name, sized)) for name, n, sized in amounts
+                )
+            ]
+            keys = [waste(cost, 1.0) for cost in (map(max, *costs) if costs[1:] else costs[0])]
+        return sorted(range(len(keys)), key=keys.__getitem__)
+
+    def _rates_of(self, name: str, sized: bool) -> Mapping[Candidate, float]:
+        found = self._rates.get((name, sized))
+        if found is None:
+            found = {s: price * _part(s, name, sized) for s, price in self._prices.items()}
+            self._rates[name, sized] = found
+        return found
+
+
+def _part(candidate: Candidate, name: str, sized: bool) -> float:
+    """The part of what a new node has of a resource that one of it is, or one byte (`sized`)."""
+    shape = candidate.new_shape
+    free, unit = shape.free.get(name), shape.units.get(name)
+    if not isinstance(free, (int, float)) or free <= 0:
+        return math.inf
+    return (1.0 if sized or unit is None else unit.factor) / free
+
+
+def arrangement(policy: OrderPolicy, known: Mapping[Candidate, Offering]) -> Arrangement:
+    """The order that a policy gives to candidates, and how it depends on what a demand needs.
+    PolicyError."""
+    candidates = list(known)
+    asked: set[str] = set()
+
+    def without_demand(offering: Offering) -> Offering:
+        """One that notes what a policy reads of a demand."""
+        return offering._replace(
+            ask_nodes_needed=lambda: asked.add("nodes"),
+            ask_share_of_node=lambda: asked.add("share"),
+        )
+
+    order = arranged(policy, [without_demand(offering) for offering in known.values()])
+    as_declared = {candidate: number for number, candidate in enumerate(known)}
+
+    def by_need(cursor: Cursor, units: int, per_node: int) -> list[int]:
+        found = [cursor.needed(i, units, per_node) for i in range(len(cursor.candidates))]
+        # a candidate that can have no new nodes costs nothing to ask
+        first = [i for i, new in enumerate(found) if new is None]
+        others = [i for i, new in enumerate(found) if new is not None]
+        others.sort(key=lambda i: as_declared[cursor.candidates[i]])
+        needs = [
+            known[cursor.candidates[i]]._replace(
+                ask_nodes_needed=partial(_of, found[i], "nodes"),
+                ask_share_of_node=partial(_of, found[i], "share"),
+            )
+            for i in others
+        ]
+        return [*first, *(others[place] for place in arranged(policy, needs))]
+
+    in_order = [candidates[index] for index in order]
+    if policy is least_waste:
+        return Arrangement(in_order, _ByWaste(known), True)
+    return Arrangement(in_order, by_need if asked else None, "share" in asked)
+
+
 class Ordered:
     """The side of a `NodeManager` that knows in which order buckets are asked."""
 
@@ -113,24 +208,20 @@ class Ordered:
         self._planner.forget_rankings()
 
     def _arranged(self, policy: OrderPolicy, candidates: Sequence[Candidate]) -> Arrangement:
-        known = {candidate: offering_of(self._by_candidate[candidate]) for candidate in candidates}
-        asked: list[None] = []
-        offerings = [
-            o._replace(ask_nodes_needed=lambda: asked.append(None)) for o in known.values()
-        ]
-        order = arranged(policy, offerings)
+        return arrangement(policy, {s: offering_of(self._by_candidate[s]) for s in candidates})
 
-        as_declared = {candidate: number for number, candidate in enumerate(known)}
-
-        def by_need(some: Sequence[Candidate], nodes: Sequence[int]) -> list[int]:
-            places = sorted(range(len(some)), key=lambda place: as_declared[some[place]])
-            needs = [
-                known[some[place]]._replace(ask_nodes_needed=partial(int, nodes[place]))
-                for place in places
-            ]
-            return [places[found] for found in arranged(policy, needs)]
-
-        return Arrangement([candidates[index] for index in order], by_need if asked else None)
+    @contextmanager
+    def _asked_in_order_of(self, policy: OrderPolicy) -> Iterator[None]:
+        """Ask buckets in the order of a policy for a while; `order_policy` stays what it is."""
+        planner = self._planner
+        before = planner.arrange
+        planner.arrange = None if policy is declared else lambda s: self._arranged(policy, s)
+        planner.forget_rankings()
+        try:
+            yield
+        finally:
+            planner.arrange = before
+            planner.forget_rankings()
 
     def _ordered_buckets(self, expr: Expr, request: Request) -> list[NodeBucket]:
         """The valid buckets, in the order in which they are asked before what a job prefers that needs so much."""

@@ -9,11 +9,16 @@ from hpc.autoscale.packing.leastcost.generation import Effort
 from hpc.autoscale.packing.leastcost.modes import is_plain, may_close
 from hpc.autoscale.packing.leastcost.plan import Load, Lot, left_over
 from hpc.autoscale.packing.leastcost.problem import Bin, Item, Problem
+from hpc.autoscale.packing.leastcost.queue import Cut, moved
 from hpc.autoscale.packing.leastcost.solution import COLUMNS, GREEDY, Solution, solve
+from hpc.autoscale.packing.leastcost.trial import Came, Copy
 
 __all__ = [
     "Bin",
     "COLUMNS",
+    "Came",
+    "Copy",
+    "Cut",
     "Effort",
     "GREEDY",
     "Item",
@@ -24,5 +29,6 @@ __all__ = [
     "is_plain",
     "left_over",
     "may_close",
+    "moved",
     "solve",
 ]

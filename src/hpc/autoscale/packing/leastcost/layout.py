@@ -33,6 +33,10 @@ class Layout(NamedTuple):
     plan: Plan
     placed: dict[int, list[Step]]
 
+    def units(self, demand: int) -> int:
+        """Units placed of a demand."""
+        return sum(placed.units for placed in self.placed.get(demand, ()))
+
 
 def lay_out(problem: Problem, lots: Iterable[Lot], shares: Iterable[Share]) -> Layout:
     """Give the nodes of a plan to demands, first come, first served. Cost: the steps."""

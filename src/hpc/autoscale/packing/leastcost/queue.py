@@ -15,7 +15,7 @@ from typing import NamedTuple
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.expr import Expr, Fit
 from hpc.autoscale.packing.leastcost.generation import Effort
-from hpc.autoscale.packing.leastcost.layout import Share
+from hpc.autoscale.packing.leastcost.layout import Layout, Share, lay_out
 from hpc.autoscale.packing.leastcost.merged import greedy_lots, is_merged
 from hpc.autoscale.packing.leastcost.modes import may_close
 from hpc.autoscale.packing.leastcost.plan import Lot, left_over
@@ -24,6 +24,8 @@ from hpc.autoscale.packing.leastcost.solution import Solution, greedy_start, sol
 from hpc.autoscale.packing.limits import Limit
 
 _PARTS = 100
+_AS_GOOD_AS_BEST = 2e-4
+"""A plan that is at most so far above its bound is not worth holding against other ways."""
 
 
 class Wanted(NamedTuple):
@@ -43,6 +45,24 @@ class Cut(NamedTuple):
     shares: list[Share]
     stopped_at: int | None
     homeless: list[int]
+
+    @property
+    def is_best(self) -> bool:
+        """Whether all is placed, and no way to place it costs less than by a hair."""
+        solution = self.solution
+        whole = self.stopped_at is None and not self.homeless and not any(solution.unplaced)
+        reached = solution.price <= solution.bound * (1 + _AS_GOOD_AS_BEST)
+        return whole and reached and not solution.unpriced
+
+    def layout(self) -> Layout:
+        """What each demand gets, and what the nodes then look like."""
+        return lay_out(self.problem, self.solution.lots, self.shares)
+
+
+def moved(cut: Cut, to: Mapping[Candidate, Candidate]) -> Cut:
+    """The same plan for other candidates, which are in the same state as those it was made for."""
+    bins = [bin_._replace(candidate=to[bin_.candidate]) for bin_ in cut.problem.bins]
+    return cut._replace(problem=cut.problem.changed(cut.problem.units, bins))
 
 
 def plan_queue(
