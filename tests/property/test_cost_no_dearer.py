@@ -78,9 +78,7 @@ def jobs_of(draw):
         elif how == 1:
             jobs.append(Job(name, asked, iterations=draw.randint(1, 5), colocated=True))
         elif how == 2:
-            jobs.append(
-                Job(name, asked, iterations=draw.randint(1, 3), packing_strategy="scatter")
-            )
+            jobs.append(Job(name, asked, iterations=draw.randint(1, 3), packing_strategy="scatter"))
         else:
             jobs.append(Job(name, asked, iterations=draw.choice((1, 1, 1, 2, 5, 20))))
     return jobs

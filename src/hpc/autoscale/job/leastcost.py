@@ -81,7 +81,7 @@ class LeastCostQueue:
         """See `Strategy`."""
         before = [job.iterations_remaining for job in jobs]
         ground = _Cluster(self._manager, self._least_cost, self._first_fit, listener)
-        self._least_cost.start(self._manager)
+        self._least_cost.start(self._manager, len(jobs))
         try:
             for part in self._parts(jobs, listener):
                 if isinstance(part, Job):

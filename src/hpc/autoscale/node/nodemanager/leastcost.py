@@ -56,8 +56,10 @@ class PlanCost(NamedTuple):
     are in no plan (gangs, jobs that scatter, what the engine does not wholly understand, and what is left over). Of the
     planned part: `lower_bound`, that no plan of the same jobs costs less than, each plan taken for itself where there were
     several; and `gap`, by how much its price may be above the least, as a part of the bound, None when that is not known.
-    `method`: "first fit" without any plan, "greedy", or "column generation" where that found anything better. `unpriced`:
-    nodes that no price is known of, by bucket; they are in no figure.
+    `method`: "first fit" without any plan, "greedy", "column generation" where that found anything better, or the policy
+    under which first fit came to less. `unpriced`: nodes that no price is known of, by bucket; they are in no figure.
+    `queues`: how many were handed over one after another and planned each for itself, `one_by_one` where
+    each of them was a single job: the bound is then the sum of theirs, and says nothing of all together.
     """
 
     price_per_hour: float
@@ -66,6 +68,8 @@ class PlanCost(NamedTuple):
     method: str
     unpriced: Mapping[str, int]
     others_per_hour: float = 0.0
+    queues: int = 1
+    one_by_one: bool = False
 
     @property
     def planned_per_hour(self) -> float:
@@ -94,7 +98,10 @@ class PlanCost(NamedTuple):
         planned = "the planned part " if self.others_per_hour else ""
         if self.gap is None:
             return f"{planned}by how much above the least is not known"
-        return f"{planned}at most {self.gap:.3%} above the least"
+        each = ""
+        if self.queues > 1:
+            each = f" of each of {self.queues} {'jobs' if self.one_by_one else 'queues'} by itself"
+        return f"{planned}at most {self.gap:.3%} above the least{each}"
 
 
 class Placement(NamedTuple):
@@ -149,6 +156,10 @@ class LeastCost:
         # nodes by candidate: those that ran when the queue began, and those that plans have added since
         self._before: dict[Candidate, int] = {}
         self._opened: Counter[Candidate] = Counter()
+        # how many queues had a plan, whether this one had, and whether each was of one job
+        self._queues = 0
+        self._is_noted = False
+        self._is_one_by_one = True
 
     @staticmethod
     def from_config(config: Mapping[str, Any]) -> LeastCost | None:
@@ -237,8 +248,10 @@ class LeastCost:
         units = [layout.units(d) for d in range(len(demands))]
         return Placement(units, partial(_tell, manager, demands, layout))
 
-    def start(self, manager: NodeManager) -> None:
-        """A new queue: all the time is there again."""
+    def start(self, manager: NodeManager, jobs: int) -> None:
+        """A new queue of so many jobs: all the time is there again."""
+        self._is_noted = False
+        self._is_one_by_one = self._is_one_by_one and jobs == 1
         manager._sync()
         self._left = self.seconds
         self._before = {candidate: _running(candidate) for candidate in manager._planner.candidates}
@@ -311,7 +324,20 @@ class LeastCost:
             if self.cost.method == COLUMNS:
                 method = COLUMNS
         gap = gap_of(price, bound)
-        self._say(PlanCost(price + others, bound, gap, method, unpriced, others))
+        if not self._is_noted:
+            self._queues, self._is_noted = self._queues + 1, True
+        self._say(
+            PlanCost(
+                price + others,
+                bound,
+                gap,
+                method,
+                unpriced,
+                others,
+                self._queues,
+                self._is_one_by_one,
+            )
+        )
 
     def _unpriced(self) -> dict[str, int]:
         return dict(self.cost.unpriced) if self.cost else {}
