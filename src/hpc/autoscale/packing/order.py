@@ -122,8 +122,9 @@ def least_waste(offering: Offering) -> tuple[float, float]:
 
 
 def waste(price: float, share: float) -> float:
-    """What a share of a node costs, so rounded that equal ones are equal."""
-    return round(price * share, 9)
+    """What a share of a node costs, rounded so that equal costs are equal numbers; infinite for a
+    node of unknown price, which is given as infinite."""
+    return round(price * share, 9) if price < math.inf else math.inf
 
 
 def spot_first(offering: Offering) -> float:

@@ -8,7 +8,7 @@ What a policy is, and what comes of it, is `packing.order`'s. Called by `NodeMan
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
@@ -101,7 +101,7 @@ def _of(needed: NewNodes | None, what: str) -> Any:
 
 
 class _ByWaste:
-    """`least_waste` for all candidates of an cursor at once, which are in its order for no demand. Most
+    """`least_waste` for all candidates of a cursor at once, with what `arrangement` would find. Most
     demands ask for amounts and nothing else, and then no node need be asked how much it takes."""
 
     def __init__(self, offerings: Mapping[Candidate, Offering]) -> None:
@@ -109,6 +109,9 @@ class _ByWaste:
             candidate: math.inf if offering.price_per_hour is None else offering.price_per_hour
             for candidate, offering in offerings.items()
         }
+        ordered = arranged(least_waste, list(offerings.values()))
+        candidates = list(offerings)
+        self._place = {candidates[index]: place for place, index in enumerate(ordered)}
         # by resource and whether amounts of it are in bytes: what the part of a node costs that one is
         self._rates: dict[tuple[str, bool], dict[Candidate, float]] = {}
 
@@ -130,7 +133,11 @@ class _ByWaste:
                 )
             ]
             keys = [waste(cost, 1.0) for cost in (map(max, *costs) if costs[1:] else costs[0])]
-        return sorted(range(len(keys)), key=keys.__getitem__)
+        places: Iterable[int] = range(len(keys))
+        if cursor.expr.weighs:
+            # equals are in the order for no demand, as they are where the job prefers nothing
+            places = sorted(places, key=lambda place: self._place[candidates[place]])
+        return sorted(places, key=keys.__getitem__)
 
     def _rates_of(self, name: str, sized: bool) -> Mapping[Candidate, float]:
         found = self._rates.get((name, sized))
