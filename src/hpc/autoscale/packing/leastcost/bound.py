@@ -60,6 +60,20 @@ def simple_bound(problem: Problem) -> float:
 def resource_bound(problem: Problem) -> float:
     """A bound from all resources together: the price of parts of nodes that have what is wanted, within all limits.
     ImportError without highspy."""
+    master, _, _ = _amounts_master(problem)
+    solved = master.solve()
+    return 0.0 if solved is None else max(0.0, solved[1] * (1 - 1e-6))
+
+
+def amounts_master(problem: Problem) -> tuple[Prices, list[int], list[float]] | None:
+    """What parts of nodes with all that is wanted are worth: prices of amounts, the dimensions that their rows are about, and by
+    dimension the amount that a price is for. None when the limits do not allow it. ImportError without highspy.
+    """
+    master, used, largest = _amounts_master(problem)
+    return None if master.solve() is None else (master.prices(), used, largest)
+
+
+def _amounts_master(problem: Problem) -> tuple[Master, list[int], list[float]]:
     wanted = _wanted(problem)
     largest = [
         max((float(b.capacity[d]) for b in problem.bins), default=0.0) for d in range(len(wanted))
@@ -69,8 +83,7 @@ def resource_bound(problem: Problem) -> float:
     for number, bin_ in enumerate(problem.bins):
         load = [(row, bin_.capacity[d] / largest[d]) for row, d in enumerate(used)]
         master.add_amounts(number, [(row, amount) for row, amount in load if amount])
-    solved = master.solve()
-    return 0.0 if solved is None else max(0.0, solved[1] * (1 - 1e-6))
+    return master, used, largest
 
 
 def _wanted(problem: Problem) -> list[float]:

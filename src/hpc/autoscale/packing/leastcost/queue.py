@@ -20,7 +20,7 @@ from hpc.autoscale.packing.leastcost.merged import greedy_lots, is_merged
 from hpc.autoscale.packing.leastcost.modes import may_close
 from hpc.autoscale.packing.leastcost.plan import Lot, left_over
 from hpc.autoscale.packing.leastcost.problem import Item, PriceOf, Problem
-from hpc.autoscale.packing.leastcost.solution import Solution, greedy_start, solve
+from hpc.autoscale.packing.leastcost.solution import Solution, solve
 from hpc.autoscale.packing.limits import Limit
 
 _PARTS = 100
@@ -82,7 +82,7 @@ def plan_queue(
         if item not in nowhere
     ]
     problem = _of_shares(problem, shares)
-    lots: list[Lot] | None = greedy_start(problem, effort)
+    lots: list[Lot] | None = greedy_lots(problem)
     stopped_at: int | None = None
     if lots is not None and any(left_over(problem, lots)):
         shares, stopped_at = _cut(problem, shares)

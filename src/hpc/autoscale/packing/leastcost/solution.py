@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from hpc.autoscale.packing.leastcost.bound import simple_bound
 from hpc.autoscale.packing.leastcost.generation import CLOSE_ENOUGH, Effort, generate
-from hpc.autoscale.packing.leastcost.merged import greedy_lots, is_merged
+from hpc.autoscale.packing.leastcost.merged import greedy_lots
 from hpc.autoscale.packing.leastcost.plan import Lot, left_over, price_of
 from hpc.autoscale.packing.leastcost.problem import Problem
 
@@ -50,7 +50,7 @@ def solve(
     `effort` None: greedily. With effort, and numpy and highspy installed, a plan that places everything is improved by
     column generation.
     """
-    lots, method = list(start or greedy_start(problem, effort)), GREEDY
+    lots, method = list(start or greedy_lots(problem)), GREEDY
     unplaced = tuple(left_over(problem, lots))
     settled = _settled(problem, lots)
     price = price_of(settled, lots)
@@ -63,14 +63,6 @@ def solve(
             price, method = price_of(settled, lots), COLUMNS if found.searched else GREEDY
     unpriced = sum(lot.nodes for lot in lots if not problem.bins[lot.bin].priced)
     return Solution(tuple(lots), price, min(bound, price), method, unplaced, unpriced)
-
-
-def greedy_start(problem: Problem, effort: Effort | None) -> list[Lot]:
-    """The greedy plan, which takes its time from the effort: half of it, or with thousands of sizes all, as a search
-    begins anew there and comes to nothing in a short time."""
-    if effort is None:
-        return greedy_lots(problem)
-    return greedy_lots(problem, effort.part(1.0 if is_merged(problem) else 0.5))
 
 
 def _settled(problem: Problem, lots: Sequence[Lot]) -> Problem:
