@@ -1,15 +1,17 @@
-"""A queue at the least cost: several ways to place it are tried, and the best of them is carried out.
+"""A queue at the least cost: several ways to place it are tried, and the best of them is carried
+out.
 
-The first way is to plan jobs together: those that ask for slots (one or many) by constraints that the
-engine understands wholly, as far as there is room. All others (gangs, jobs that scatter) are placed
-one by one in it, on the nodes that are cheapest for them. Where the limits have room for more than all
-can need, nobody can take a place from anybody: the others are placed first, and the rest is one plan.
-Otherwise the order of the queue holds: only what stands together in the queue is planned together, and
-those who came first are served first. The other ways are first fit under each order policy.
+The first way is to plan jobs together: those that ask for slots (one or many) by constraints that
+the engine understands wholly, as far as there is room. All others (gangs, jobs that scatter) are
+placed one by one in it, on the nodes that are cheapest for them. Where the limits have room for
+more than all can need, nobody can take a place from anybody: the others are placed first, and the
+rest is one plan. Otherwise the order of the queue holds: only what stands together in the queue is
+planned together, and those who came first are served first. The other ways are first fit under each
+order policy.
 
-What is not left to a copy of the engine's state to try (constraints that must be asked node by node,
-or that charge pools) parts the queue; each part is tried by itself. Called by `DemandCalculator`.
-"""
+What is not left to a copy of the engine's state to try (constraints that must be asked node by
+node, or that charge pools) parts the queue; each part is tried by itself. Called by
+`DemandCalculator`."""
 
 from __future__ import annotations
 
@@ -27,14 +29,15 @@ if TYPE_CHECKING:
     from hpc.autoscale.packing.expr import Expr
 
 MOST_PLANNED = 2_000
-"""Different constraints in all plans for one queue together; what is left then is placed one by one."""
+"""Different constraints in all plans for one queue together; what is left then is placed one by
+one."""
 _PLAN = 50  # what a plan costs besides, in the same measure
 
 
 class _Asked:
-    """One job of a queue. `can_be_tried`: the engine alone can say where it would go. `is_plain`: it can be
-    planned together with others. `demand` and `request` are what is left of it when the queue begins; they are
-    not there for a job that cannot be tried."""
+    """One job of a queue. `can_be_tried`: the engine alone can say where it would go. `is_plain`:
+    it can be planned together with others. `demand` and `request` are what is left of it when the
+    queue begins; they are not there for a job that cannot be tried."""
 
     demand: Demand
 
@@ -65,8 +68,8 @@ class _Ground(Protocol):
         """Place what is left of a job by first fit."""
 
     def plan(self, part: Sequence[_Asked]) -> Cut | None:
-        """Place jobs by one plan, as far as there is room. None, and nothing is done, where that fails
-        and each job can be tried by itself."""
+        """Place jobs by one plan, as far as there is room. None, and nothing is done, where that
+        fails and each job can be tried by itself."""
 
 
 class LeastCostQueue:
@@ -93,8 +96,8 @@ class LeastCostQueue:
         return [ground.outcome(job, units) for job, units in zip(jobs, before, strict=True)]
 
     def _parts(self, jobs: Sequence[Job], listener: Listener | None) -> list[Job | list[_Asked]]:
-        """The queue, parted at the jobs that cannot be tried, which are by themselves. Where there is room
-        for all, these come first, and the rest is one part."""
+        """The queue, parted at the jobs that cannot be tried, which are by themselves. Where there
+        is room for all, these come first, and the rest is one part."""
         queue: list[Job | _Asked] = []
         for job in jobs:
             try:
@@ -122,7 +125,8 @@ class LeastCostQueue:
         return parts
 
     def _is_room(self, part: Sequence[_Asked], others: int = 0) -> bool:
-        """Whether the limits have room for more than a part and so many nodes of others can need."""
+        """Whether the limits have room for more than a part and so many nodes of others can
+        need."""
         others += sum(asked.request.units for asked in part if not asked.is_plain)
         plain = [asked.demand for asked in part if asked.is_plain]
         return self._least_cost.has_room_for_all(self._manager, plain, others)
@@ -222,8 +226,8 @@ class _Planned:
 
 
 class _Trial:
-    """A copy to try a queue on. `first`: the first plan, where it is known. `cuts`: the plans that were made,
-    for the cluster."""
+    """A copy to try a queue on. `first`: the first plan, where it is known. `cuts`: the plans that
+    were made, for the cluster."""
 
     def __init__(self, least_cost: LeastCost, copy: Copy, first: Cut | None) -> None:
         self.copy = copy
@@ -261,7 +265,8 @@ class _Trial:
 
 
 class _Cluster:
-    """The manager, on which a queue is placed for good. `cuts`: plans that were made before, to be carried out."""
+    """The manager, on which a queue is placed for good. `cuts`: plans that were made before, to be
+    carried out."""
 
     def __init__(
         self,
@@ -311,7 +316,8 @@ class _Cluster:
             return None
 
     def plan(self, part: Sequence[_Asked]) -> Cut | None:
-        """See `_Ground`. Where it fails and the listener takes errors, each job can be tried by itself."""
+        """See `_Ground`. Where it fails and the listener takes errors, each job can be tried by
+        itself."""
         cut = self.cuts.pop(0) if self.cuts else self.cut(part)
         if cut is None:
             return None

@@ -1,8 +1,9 @@
-"""Least-cost packing of whole queues: what the engine plans is carried out on the manager's buckets and nodes.
+"""Least-cost packing of whole queues: what the engine plans is carried out on the manager's buckets
+and nodes.
 
-Prices come from the catalogue or the user's own list, and the time that may be spent from the configuration. Which jobs
-take part and what happens to the others is the calculator's business (`job.leastcost`).
-"""
+Prices come from the catalogue or the user's own list, and the time that may be spent from the
+configuration. Which jobs take part and what happens to the others is the calculator's business
+(`job.leastcost`)."""
 
 from __future__ import annotations
 
@@ -52,15 +53,16 @@ class Demand(NamedTuple):
 class PlanCost(NamedTuple):
     """What the new nodes cost beside those that run, in US dollars per hour.
 
-    `price_per_hour` is that of all of them with a price: what least-cost plans open, and `others_per_hour`, for jobs that
-    are in no plan (gangs, jobs that scatter, what the engine does not wholly understand, and what is left over). Of the
-    planned part: `lower_bound`, that no plan of the same jobs costs less than, each plan taken for itself where there were
-    several; and `gap`, by how much its price may be above the least, as a part of the bound, None when that is not known.
-    `method`: "first fit" without any plan, "greedy", "column generation" where that found anything better, or the policy
-    under which first fit came to less. `unpriced`: nodes that no price is known of, by bucket; they are in no figure.
-    `queues`: how many were handed over one after another and planned each for itself, `one_by_one` where
-    each of them was a single job: the bound is then the sum of theirs, and says nothing of all together.
-    """
+    `price_per_hour` is that of all of them with a price: what least-cost plans open, and
+    `others_per_hour`, for jobs that are in no plan (gangs, jobs that scatter, what the engine does
+    not wholly understand, and what is left over). Of the planned part: `lower_bound`, that no plan
+    of the same jobs costs less than, each plan taken for itself where there were several; and
+    `gap`, by how much its price may be above the least, as a part of the bound, None when that is
+    not known. `method`: "first fit" without any plan, "greedy", "column generation" where that
+    found anything better, or the policy under which first fit came to less. `unpriced`: nodes that
+    no price is known of, by bucket; they are in no figure. `queues`: how many were handed over one
+    after another and planned each for itself, `one_by_one` where each of them was a single job: the
+    bound is then the sum of theirs, and says nothing of all together."""
 
     price_per_hour: float
     lower_bound: float
@@ -105,8 +107,8 @@ class PlanCost(NamedTuple):
 
 
 class Placement(NamedTuple):
-    """What came of a plan. `units` placed by demand. `tell`: tells handlers of each demand that found room,
-    after it was called with the demand's number."""
+    """What came of a plan. `units` placed by demand. `tell`: tells handlers of each demand that
+    found room, after it was called with the demand's number."""
 
     units: list[int]
     tell: Callable[[Callable[[int], None]], None]
@@ -129,7 +131,8 @@ class _Budget:
 
 @cache
 def _say_what_is_missing(key: str) -> None:
-    """Once: a user who asks for more than the greedy plan is not to believe that it was looked for."""
+    """Once: a user who asks for more than the greedy plan is not to believe that it was looked
+    for."""
     logging.warning(
         "packing.%s: HiGHS is missing, so plans stay greedy: pip install 'hpc-autoscale[optimize]'",
         key,
@@ -138,8 +141,8 @@ def _say_what_is_missing(key: str) -> None:
 
 class LeastCost:
     """The least-cost mode of one calculator. `seconds` may be spent on planning one queue, by
-    `clock`, which is the CPU time of the thread: a busy machine makes no worse plans. `rounds`: of column generation, 0 for none.
-    """
+    `clock`, which is the CPU time of the thread: a busy machine makes no worse plans. `rounds`: of
+    column generation, 0 for none."""
 
     def __init__(
         self,
@@ -153,7 +156,8 @@ class LeastCost:
         self.cost: PlanCost | None = None
         self._left = seconds
         self._plain: dict[Expr, bool] = {}
-        # nodes by candidate: those that ran when the queue began, and those that plans have added since
+        # nodes by candidate: those that ran when the queue began, and those that plans have added
+        # since
         self._before: dict[Candidate, int] = {}
         self._opened: Counter[Candidate] = Counter()
         # how many queues had a plan, whether this one had, and whether each was of one job
@@ -175,7 +179,8 @@ class LeastCost:
 
     @staticmethod
     def can_try(demand: Sorted) -> bool:
-        """Whether the engine understands all that a job asks for, so that a copy of its state will do."""
+        """Whether the engine understands all that a job asks for, so that a copy of its state will
+        do."""
         return not (demand.needs_probe or demand.pooled)
 
     def takes_part(self, manager: NodeManager, compiled: Compiled) -> bool:
@@ -203,8 +208,8 @@ class LeastCost:
 
     @staticmethod
     def policies(manager: NodeManager) -> dict[str, OrderPolicy]:
-        """First fit under each of these is tried: all of the library and the one that is set, but for those
-        that come to the declared order."""
+        """First fit under each of these is tried: all of the library and the one that is set, but
+        for those that come to the declared order."""
         manager._sync()
         found: dict[str, OrderPolicy] = dict(BUILT_IN)
         of_manager = manager.order_policy
@@ -224,7 +229,8 @@ class LeastCost:
         wanted: Sequence[tuple[Expr, int]],
         price_of: Callable[[Candidate], float | None],
     ) -> Cut:
-        """The plan for so many units by expression, in the time that is left; nothing is changed."""
+        """The plan for so many units by expression, in the time that is left; nothing is
+        changed."""
         queue = [Wanted(expr, units) for expr, units in wanted]
         budget = _Budget(self.clock, self._left)
         effort = Effort(budget.left, self.rounds) if self.rounds else None
@@ -258,7 +264,8 @@ class LeastCost:
         self._opened.clear()
 
     def note_first_fit(self, manager: NodeManager, policy: str, planned: Solution) -> None:
-        """First fit under a policy has placed all that a plan was made for, and at a lower price."""
+        """First fit under a policy has placed all that a plan was made for, and at a lower
+        price."""
         opened = {
             candidate: _running(candidate) - before - self._opened[candidate]
             for candidate, before in self._before.items()
@@ -286,8 +293,8 @@ class LeastCost:
     def has_room_for_all(
         self, manager: NodeManager, demands: Sequence[Demand], others: int
     ) -> bool:
-        """Whether all demands find room on new nodes even after `others` nodes of any kind were opened, so that it does
-        not matter who goes first. False says nothing."""
+        """Whether all demands find room on new nodes even after `others` nodes of any kind were
+        opened, so that it does not matter who goes first. False says nothing."""
         manager._sync()
         wanted: dict[Expr, int] = {}
         for demand in demands:
@@ -345,7 +352,8 @@ class LeastCost:
     def _add_up(
         self, manager: NodeManager, opened: Mapping[Candidate, int]
     ) -> tuple[float, dict[str, int]]:
-        """The price of nodes, and all nodes so far whose price is not known, with those among them."""
+        """The price of nodes, and all nodes so far whose price is not known, with those among
+        them."""
         price, unpriced = 0.0, self._unpriced()
         price_of = self._price_of(manager)
         for candidate, nodes in opened.items():
@@ -396,7 +404,8 @@ def _tell(
     layout: Layout,
     begins: Callable[[int], None],
 ) -> None:
-    """Tell registered handlers what became of each demand that found room; `begins` is called with its number before."""
+    """Tell registered handlers what became of each demand that found room; `begins` is called with
+    its number before."""
     if not results.HANDLERS:
         return
     for number, steps in sorted(layout.placed.items()):

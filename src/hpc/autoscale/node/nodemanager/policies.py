@@ -1,9 +1,9 @@
 """Order policies by name, and what they are told of a bucket.
 
-Names are those of the library, those registered with `register_policy`, and those of the entry point group
-`hpc.autoscale.packing`, which installed distributions offer; these are looked at only when a name is none of the others.
-What a policy is, and what comes of it, is `packing.order`'s. Called by `NodeManager` and by who makes one.
-"""
+Names are those of the library, those registered with `register_policy`, and those of the entry
+point group `hpc.autoscale.packing`, which installed distributions offer; these are looked at only
+when a name is none of the others. What a policy is, and what comes of it, is `packing.order`'s.
+Called by `NodeManager` and by who makes one."""
 
 from __future__ import annotations
 
@@ -43,15 +43,16 @@ DEFAULT = "declared"
 
 
 def configured_policy(config: Mapping[str, Any]) -> str:
-    """The name in `packing.policy`, `declared` when there is none. ConfigurationException for one that nobody knows, or
-    whose policy cannot be had."""
+    """The name in `packing.policy`, `declared` when there is none. ConfigurationException for one
+    that nobody knows, or whose policy cannot be had."""
     name = (config.get("packing") or {}).get("policy", DEFAULT)
     policy_named(name, "packing.policy: ")
     return str(name)
 
 
 def policy_named(name: object, where: str = "") -> OrderPolicy:
-    """The policy of a name. ConfigurationException, with `where` before its text, when there is none or it cannot be had."""
+    """The policy of a name. ConfigurationException, with `where` before its text, when there is
+    none or it cannot be had."""
     known = known_policies()
     if isinstance(name, str) and name in known:
         return known[name]
@@ -78,8 +79,8 @@ def _loaded(offered: EntryPoint, where: str) -> OrderPolicy:
 
 
 def offering_of(bucket: NodeBucket) -> Offering:
-    """What a policy is told of a bucket. A region without public prices has those of the one that stands in for it: good
-    enough to compare sizes with."""
+    """What a policy is told of a bucket. A region without public prices has those of the one that
+    stands in for it: good enough to compare sizes with."""
     location, vm_size, spot = bucket.location, bucket.vm_size, bucket.spot
     return Offering(
         nodearray=bucket.nodearray,
@@ -101,8 +102,9 @@ def _of(needed: NewNodes | None, what: str) -> Any:
 
 
 class _ByWaste:
-    """`least_waste` for all candidates of a cursor at once, with what `arrangement` would find. Most
-    demands ask for amounts and nothing else, and then no node need be asked how much it takes."""
+    """`least_waste` for all candidates of a cursor at once, with what `arrangement` would find.
+    Most demands ask for amounts and nothing else, and then no node need be asked how much it
+    takes."""
 
     def __init__(self, offerings: Mapping[Candidate, Offering]) -> None:
         self._prices = {
@@ -112,7 +114,8 @@ class _ByWaste:
         ordered = arranged(least_waste, list(offerings.values()))
         candidates = list(offerings)
         self._place = {candidates[index]: place for place, index in enumerate(ordered)}
-        # by resource and whether amounts of it are in bytes: what the part of a node costs that one is
+        # by resource and whether amounts of it are in bytes: what the part of a node costs that one
+        # is
         self._rates: dict[tuple[str, bool], dict[Candidate, float]] = {}
 
     def __call__(self, cursor: Cursor, units: int, per_node: int) -> Sequence[int]:
@@ -202,13 +205,14 @@ class Ordered:
 
     @property
     def order_policy(self) -> str | OrderPolicy:
-        """The policy that decides in which order buckets are asked, as it was given: a name, or a policy."""
+        """The policy that decides in which order buckets are asked, as it was given: a name, or a
+        policy."""
         return self._order_policy
 
     def set_order_policy(self, policy: str | OrderPolicy) -> None:
-        """Ask buckets in this order from now on; what is placed stays. A name of `packing.policy`, or any function of an
-        `Offering`. ConfigurationException for a name that nobody knows, PolicyError for what is no policy.
-        """
+        """Ask buckets in this order from now on; what is placed stays. A name of `packing.policy`,
+        or any function of an `Offering`. ConfigurationException for a name that nobody knows,
+        PolicyError for what is no policy."""
         found = policy_named(policy) if isinstance(policy, str) else checked(policy, repr(policy))
         self._order_policy = policy
         self._planner.arrange = None if found is declared else lambda s: self._arranged(found, s)
@@ -231,7 +235,8 @@ class Ordered:
             planner.forget_rankings()
 
     def _ordered_buckets(self, expr: Expr, request: Request) -> list[NodeBucket]:
-        """The valid buckets, in the order in which they are asked before what a job prefers that needs so much."""
+        """The valid buckets, in the order in which they are asked before what a job prefers that
+        needs so much."""
         buckets = (
             self._by_candidate[candidate] for candidate in self._planner.arranged(expr, request)
         )

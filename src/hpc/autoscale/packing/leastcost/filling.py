@@ -1,11 +1,12 @@
-"""Thousands of different items: one node after another is filled to the brim with the items themselves.
+"""Thousands of different items: one node after another is filled to the brim with the items
+themselves.
 
-What the amounts are worth comes from the linear programme over amounts alone, which says what a unit of
-each resource costs at the least. The dearest item that is left goes on a node first. Then items are added
-that leave the least of the node unused, looking one item ahead in a table of the dearest item that fits
-what would then be free. Of items that fill a node equally well, middling ones are taken: small ones are
-what makes later nodes come out full. Needs numpy, which is imported when the filling begins.
-"""
+What the amounts are worth comes from the linear programme over amounts alone, which says what a
+unit of each resource costs at the least. The dearest item that is left goes on a node first. Then
+items are added that leave the least of the node unused, looking one item ahead in a table of the
+dearest item that fits what would then be free. Of items that fill a node equally well, middling
+ones are taken: small ones are what makes later nodes come out full. Needs numpy, which is imported
+when the filling begins."""
 
 from __future__ import annotations
 
@@ -44,8 +45,8 @@ _TABLE_LASTS = 4
 
 
 def filled(problem: Problem, check: Callable[[], None]) -> list[Lot]:
-    """Lots of single nodes that place most items, each node as full as can be. `check` is called for each node, and may
-    raise. ImportError without numpy and highspy."""
+    """Lots of single nodes that place most items, each node as full as can be. `check` is called
+    for each node, and may raise. ImportError without numpy and highspy."""
     return _Filling(problem, check).run()
 
 
@@ -98,7 +99,8 @@ class _Filling:
         return self.lots
 
     def _look(self, total: int) -> bool:
-        """Find worths and make the table, for a bin that runs already; False where nothing is left."""
+        """Find worths and make the table, for a bin that runs already; False where nothing is
+        left."""
         if not self.lots:
             self._find_worths()
         self._make_table()
@@ -189,8 +191,8 @@ class _Filling:
         return of & (self.left[self.index] > 0)
 
     def _load(self, number: int, seed: int) -> tuple[float, dict[int, int]]:
-        """What goes on a node of a bin around an item, by place in the table's items; and what that is worth for each
-        dollar of the node."""
+        """What goes on a node of a bin around an item, by place in the table's items; and what that
+        is worth for each dollar of the node."""
         import numpy as np
 
         fits, free = self._open(number), self.capacity[number].tolist()

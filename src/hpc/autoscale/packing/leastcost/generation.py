@@ -1,10 +1,11 @@
-"""Column generation: loads are added where they would lower the price, until none would or the bound is reached.
+"""Column generation: loads are added where they would lower the price, until none would or the
+bound is reached.
 
-The linear programme over the known loads says what a unit of each item is worth; the most valuable load of each bin at
-those prices is worth adding when it is worth more than its node. The same values give a lower bound. At the end nodes are
-made whole: what the programme says is rounded down, and the rest is planned once more, by a search over the known loads
-and by the greedy way; the cheapest is kept.
-"""
+The linear programme over the known loads says what a unit of each item is worth; the most valuable
+load of each bin at those prices is worth adding when it is worth more than its node. The same
+values give a lower bound. At the end nodes are made whole: what the programme says is rounded down,
+and the rest is planned once more, by a search over the known loads and by the greedy way; the
+cheapest is kept."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ from hpc.autoscale.packing.leastcost.problem import Problem
 CLOSE_ENOUGH = 1e-5
 """Relative gap at which the programme is as good as solved."""
 _FIRST_ROUNDING = 8
-"""Whole nodes are made after so many rounds, after twice as many, and so on, and at the end: never when the time happens to
-be up. So a longer search tries all that a shorter one has tried."""
+"""Whole nodes are made after so many rounds, after twice as many, and so on, and at the end: never
+when the time happens to be up. So a longer search tries all that a shorter one has tried."""
 
 _WHOLE = 1e-6
 _MOST_NODES = 50
@@ -34,8 +35,8 @@ _MOST_NODES = 50
 
 
 class Effort(NamedTuple):
-    """What may be spent. `seconds_left`: asked now and then; 0 or less ends the search. `rounds`: of column generation.
-    With only rounds to limit it, the same problem gets the same plan."""
+    """What may be spent. `seconds_left`: asked now and then; 0 or less ends the search. `rounds`:
+    of column generation. With only rounds to limit it, the same problem gets the same plan."""
 
     seconds_left: Callable[[], float] = lambda: math.inf
     rounds: int = 1_000
@@ -50,7 +51,8 @@ class _OutOfTime(Exception):
 
 
 class Found(NamedTuple):
-    """The best plan that was found and the highest bound. `searched`: the plan is not a greedy one."""
+    """The best plan that was found and the highest bound. `searched`: the plan is not a greedy
+    one."""
 
     lots: list[Lot]
     bound: float
@@ -58,7 +60,8 @@ class Found(NamedTuple):
 
 
 def generate(problem: Problem, start: Sequence[Lot], bound: float, effort: Effort) -> Found:
-    """Improve on a plan that places everything. ImportError without numpy and highspy; loading them is not counted."""
+    """Improve on a plan that places everything. ImportError without numpy and highspy; loading them
+    is not counted."""
     effort = _loaded(effort)
     bound = max(bound, resource_bound(problem))
     if price_of(problem, start) <= bound * (1 + CLOSE_ENOUGH):
@@ -72,7 +75,8 @@ def generate(problem: Problem, start: Sequence[Lot], bound: float, effort: Effor
 
 
 def _filled(problem: Problem, effort: Effort) -> list[Lot]:
-    """The plan of a problem with very many items: nodes filled one by one, and the rest greedily; none where the time is up."""
+    """The plan of a problem with very many items: nodes filled one by one, and the rest greedily;
+    none where the time is up."""
 
     def check() -> None:
         if effort.is_spent():
@@ -138,7 +142,8 @@ class _Generation:
         return self.price <= self.bound * (1 + CLOSE_ENOUGH)
 
     def _improve(self) -> bool:
-        """Add the loads that are worth more than they cost at the prices of now; False when there are none."""
+        """Add the loads that are worth more than they cost at the prices of now; False when there
+        are none."""
         import numpy as np
 
         problem, prices = self.problem, self.master.prices()
@@ -160,7 +165,8 @@ class _Generation:
         return added
 
     def _round(self, nodes: Sequence[float], searching: bool) -> None:
-        """Whole numbers of nodes from parts of nodes; `searching`: the rest is also searched for."""
+        """Whole numbers of nodes from parts of nodes; `searching`: the rest is also searched
+        for."""
         rooms = Rooms(self.problem)
         lots = []
         # loads that were added after the last solution are not in it

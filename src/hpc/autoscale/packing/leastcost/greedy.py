@@ -1,9 +1,10 @@
-"""Loads chosen one after another: no numpy, no solver, never far from the best where small items fill what big ones leave.
+"""Loads chosen one after another: no numpy, no solver, never far from the best where small items
+fill what big ones leave.
 
-What runs already is filled first. Then the item that is dearest to place sets the terms: of all bins and of several ways
-to fill a node around it, the load is taken that places the most worth for its price, as often as it can be. An item's
-worth is what it costs on the bin that suits it best, were there nothing else.
-"""
+What runs already is filled first. Then the item that is dearest to place sets the terms: of all
+bins and of several ways to fill a node around it, the load is taken that places the most worth for
+its price, as often as it can be. An item's worth is what it costs on the bin that suits it best,
+were there nothing else."""
 
 from __future__ import annotations
 
@@ -17,10 +18,11 @@ _FEWER = 1e-6
 
 
 def greedy(problem: Problem) -> list[Lot]:
-    """Lots that place as much as finds room. Cost: items with units x bins for each load that is chosen.
+    """Lots that place as much as finds room. Cost: items with units x bins for each load that is
+    chosen.
 
-    Where the cheapest way uses the limits up, what spares them is tried, and the one that leaves less is taken.
-    """
+    Where the cheapest way uses the limits up, what spares them is tried, and the one that leaves
+    less is taken."""
     wanted = [i for i, item in enumerate(problem.items) if item.units]
     some = problem if len(wanted) == len(problem.items) else problem.only(wanted)
     lots = _Greedy(some, [bin_.price for bin_ in some.bins]).lots()
@@ -105,9 +107,9 @@ class _Node:
 
 
 class _Kind:
-    """What is worked out once for the nodes of a bin. `simple`: by item, the whole amounts of one that has a single way to
-    lie on a node and leaves it open, None for others. `shares`: amounts as parts of a whole node, scaled to length 1.
-    """
+    """What is worked out once for the nodes of a bin. `simple`: by item, the whole amounts of one
+    that has a single way to lie on a node and leaves it open, None for others. `shares`: amounts as
+    parts of a whole node, scaled to length 1."""
 
     def __init__(self, problem: Problem, bin_: Bin) -> None:
         self.whole = bin_.capacity
@@ -196,8 +198,8 @@ class _Greedy:
         return max(fitting, key=self._value, default=())
 
     def _loads(self, number: int, seed: int | None) -> Iterator[Load]:
-        """Several ways to fill a node: around as many of the seed as fit, or one; by worth, or by what goes with the
-        free rest."""
+        """Several ways to fill a node: around as many of the seed as fit, or one; by worth, or by
+        what goes with the free rest."""
         bin_ = self.problem.bins[number]
         if number not in self.kinds:
             self.kinds[number] = _Kind(self.problem, bin_)
@@ -236,8 +238,8 @@ def _fill_by_match(node: _Node, items: Sequence[int]) -> None:
 
 
 def worths(problem: Problem) -> list[float]:
-    """What a unit of each item costs on the bin that suits it best; the mean of the others for one that only finds room
-    on what runs already."""
+    """What a unit of each item costs on the bin that suits it best; the mean of the others for one
+    that only finds room on what runs already."""
     found: list[float | None] = []
     for i in range(len(problem.items)):
         prices = [b.price / c for b in problem.bins if b.price and (c := problem.copies(i, b))]

@@ -1,9 +1,8 @@
 """Plans for more different items than can be told apart all the time: by classes, in several turns.
 
-Each turn plans the classes of what is left and keeps the nodes that come out well filled with the items themselves; what
-is asked of a node goes down from turn to turn, until all that can be placed is. What is left at the end is planned item by
-item.
-"""
+Each turn plans the classes of what is left and keeps the nodes that come out well filled with the
+items themselves; what is asked of a node goes down from turn to turn, until all that can be placed
+is. What is left at the end is planned item by item."""
 
 from __future__ import annotations
 
@@ -19,8 +18,8 @@ MOST_ITEMS = 200
 """Up to so many items are planned each by itself."""
 
 Turns = Sequence[tuple[int, float]]
-"""How many classes, and how full a node must be of what was planned for it. What is left then is planned as in the last
-turn, and every node is kept."""
+"""How many classes, and how full a node must be of what was planned for it. What is left then is
+planned as in the last turn, and every node is kept."""
 
 GREEDILY: Turns = ((100, 0.98), (100, 0.97), (100, 0.95), (100, 0.9), (100, 0.0))
 ROUGHLY: Turns = ((60, 0.0),)
@@ -38,7 +37,8 @@ def is_merged(problem: Problem) -> bool:
 
 
 def greedy_lots(problem: Problem, roughly: bool = False) -> list[Lot]:
-    """The greedy plan of any problem. `roughly`: in one turn, where there are classes, and not of everything."""
+    """The greedy plan of any problem. `roughly`: in one turn, where there are classes, and not of
+    everything."""
     if not is_merged(problem):
         return greedy(problem)
     if roughly:
@@ -47,8 +47,8 @@ def greedy_lots(problem: Problem, roughly: bool = False) -> list[Lot]:
 
 
 def plan_merged(problem: Problem, plan: Way, turns: Turns, to_the_end: bool = True) -> list[Lot]:
-    """Lots of single nodes that place as much as finds room, by plans of classes. `to_the_end`: what is left is planned item
-    by item."""
+    """Lots of single nodes that place as much as finds room, by plans of classes. `to_the_end`:
+    what is left is planned item by item."""
     sizes = sizes_of(problem)
     lots: list[Lot] = []
     rest = problem
@@ -74,7 +74,8 @@ def rest_of(problem: Problem, lots: list[Lot]) -> Problem:
 
 
 def _one_by_one(problem: Problem, lots: list[Lot]) -> list[Lot]:
-    """What else finds room, some items at a time. With very many left there is no room, rather than bad luck."""
+    """What else finds room, some items at a time. With very many left there is no room, rather than
+    bad luck."""
     found: list[Lot] = []
     wanted = [i for i, units in enumerate(left_over(problem, lots)) if units]
     for start in range(0, min(len(wanted), _MOST_LEFT), _AT_ONCE):

@@ -1,9 +1,9 @@
 """The longest part of a queue that can be placed wholly, at the least price.
 
-Where there is room for everything, the order of the queue does not matter and all of it is one problem. Where there is
-not, those who came first are served first: the queue is cut, within a demand if need be, so that all before the cut is
-placed and nothing more of the demand at the cut is.
-"""
+Where there is room for everything, the order of the queue does not matter and all of it is one
+problem. Where there is not, those who came first are served first: the queue is cut, within a
+demand if need be, so that all before the cut is placed and nothing more of the demand at the cut
+is."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class Wanted(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """A plan for a queue up to a cut. `shares`: who gets how much. `stopped_at`: the number of the demand at the cut; None
-    where all is placed. `homeless`: numbers of demands that fit nowhere, whatever else is placed; they are not planned.
-    """
+    """A plan for a queue up to a cut. `shares`: who gets how much. `stopped_at`: the number of the
+    demand at the cut; None where all is placed. `homeless`: numbers of demands that fit nowhere,
+    whatever else is placed; they are not planned."""
 
     problem: Problem
     solution: Solution
@@ -150,9 +150,9 @@ def room_for_all(
     candidates: Sequence[Candidate],
     others: int,
 ) -> bool:
-    """Whether so many units by expression certainly find room on new nodes, also after `others` nodes of any candidates were
-    opened. Each expression is given to the candidate with the most room for it, alone; False says nothing.
-    """
+    """Whether so many units by expression certainly find room on new nodes, also after `others`
+    nodes of any candidates were opened. Each expression is given to the candidate with the most
+    room for it, alone; False says nothing."""
     nodes: dict[Limit, int] = {}
     cores: dict[Limit, int] = {}
     largest = max((candidate.cores for candidate in candidates), default=0)

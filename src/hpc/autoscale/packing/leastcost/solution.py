@@ -17,10 +17,10 @@ COLUMNS = "column generation"
 
 
 class Solution(NamedTuple):
-    """A plan. `price`: per hour, of the nodes that do not run yet and have a price; `unpriced`: how many of them have
-    none. `bound`: no plan that places as much with no more nodes without a price costs less. `method`: which way found
-    it. `unplaced`: units by item for which there is no room; with any, the bound says nothing and is 0.
-    """
+    """A plan. `price`: per hour, of the nodes that do not run yet and have a price; `unpriced`: how
+    many of them have none. `bound`: no plan that places as much with no more nodes without a price
+    costs less. `method`: which way found it. `unplaced`: units by item for which there is no room;
+    with any, the bound says nothing and is 0."""
 
     lots: tuple[Lot, ...]
     price: float
@@ -31,7 +31,8 @@ class Solution(NamedTuple):
 
     @property
     def gap(self) -> float | None:
-        """By how much the price may be above the least, as a part of the bound; None when that is not known."""
+        """By how much the price may be above the least, as a part of the bound; None when that is
+        not known."""
         return gap_of(self.price, self.bound)
 
 
@@ -45,11 +46,11 @@ def gap_of(price: float, bound: float) -> float | None:
 def solve(
     problem: Problem, effort: Effort | None = None, start: Sequence[Lot] | None = None
 ) -> Solution:
-    """A plan for as much of the problem as there is room for. `start`: the greedy one, where it is known.
+    """A plan for as much of the problem as there is room for. `start`: the greedy one, where it is
+    known.
 
-    `effort` None: greedily. With effort, and numpy and highspy installed, a plan that places everything is improved by
-    column generation.
-    """
+    `effort` None: greedily. With effort, and numpy and highspy installed, a plan that places
+    everything is improved by column generation."""
     lots, method = list(start or greedy_lots(problem)), GREEDY
     unplaced = tuple(left_over(problem, lots))
     settled = _settled(problem, lots)
@@ -66,7 +67,8 @@ def solve(
 
 
 def _settled(problem: Problem, lots: Sequence[Lot]) -> Problem:
-    """The same with no more nodes without a price than the lots have, which are taken as given: they cost nothing."""
+    """The same with no more nodes without a price than the lots have, which are taken as given:
+    they cost nothing."""
     if all(bin_.priced for bin_ in problem.bins):
         return problem
     used = [0] * len(problem.bins)

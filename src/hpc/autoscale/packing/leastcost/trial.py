@@ -19,8 +19,8 @@ from hpc.autoscale.packing.planner import Planner
 
 
 class Came(NamedTuple):
-    """What a way comes to, so that the better of two is the greater: units that are placed, nodes of
-    unknown price and price per hour of what is opened, the latter two below 0."""
+    """What a way comes to, so that the better of two is the greater: units that are placed, nodes
+    of unknown price and price per hour of what is opened, the latter two below 0."""
 
     units: int = 0
     less_unpriced: int = 0
@@ -34,8 +34,8 @@ class Came(NamedTuple):
 
 
 class Copy:
-    """A copy of the engine's state, to place demands on, with its candidates in declared order until
-    `planner.arrange` is set. `came`: what was placed so far, and what it costs."""
+    """A copy of the engine's state, to place demands on, with its candidates in declared order
+    until `planner.arrange` is set. `came`: what was placed so far, and what it costs."""
 
     def __init__(self, planner: Planner, price_of: PriceOf) -> None:
         self.planner = Planner(planner.existing_first)
@@ -44,7 +44,8 @@ class Copy:
         self._prices: dict[Candidate, float | None] = {}
         self.of: dict[Candidate, Candidate] = {}
         self.original: dict[Candidate, Candidate] = {}
-        # limits are shared by candidates, and one may show another; nobody hears of charges to copies
+        # limits are shared by candidates, and one may show another; nobody hears of charges to
+        # copies
         memo: dict[int, object] = {}
         for candidate in planner.candidates:
             for limit in candidate.limits:
