@@ -81,7 +81,8 @@ GAPS: Mapping[float, Mapping[str, float | None]] = {
     0.25: {"W2": 0.005, "W4": 0.005, "W5": 0.005, "W2u": None},
     2.0: {"W2": 0.001, "W4": 0.001, "W5": 0.001, "W2u": 0.01},
 }
-# the policy least-waste: how far above the lower bound, and so many times what first fit in declared order takes
+# the policy least-waste: how far above the lower bound, and so many times what first fit in
+# declared order takes
 WASTE_GAPS = {"W2": 0.12, "W2u": 0.12, "W4": 0.12}
 WASTE_RATIO = 1.3
 # least-cost mode with so many nodes of each bucket at most

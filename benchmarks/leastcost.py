@@ -27,7 +27,8 @@ def use_prices(workload: dict[str, Any]) -> None:
 
 
 def bound_of(workload: dict[str, Any]) -> float:
-    """What the least-cost mode says that no plan for a workload can cost less than; for plans of other ways."""
+    """What the least-cost mode says that no plan for a workload can cost less than; for plans of
+    other ways."""
     packing = {"objective": "cost", "optimize_seconds": 0.25}
     config = {"_mock_bindings": mock_cluster(workload), "packing": packing}
     calculator = new_demand_calculator(config, node_history=NullNodeHistory())
