@@ -79,8 +79,15 @@ EXPONENT = 1.1
 # least-cost mode: by seconds of search, how far above the lower bound a plan may be
 GAPS: Mapping[float, Mapping[str, float | None]] = {
     0.25: {"W2": 0.005, "W4": 0.005, "W5": 0.005, "W2u": None},
-    2.0: {"W2": 0.001, "W4": 0.001, "W5": 0.001, "W2u": 0.03},
+    2.0: {"W2": 0.001, "W4": 0.001, "W5": 0.001, "W2u": 0.01},
 }
+# the policy least-waste: how far above the lower bound, and so many times what first fit in
+# declared order takes
+WASTE_GAPS = {"W2": 0.12, "W2u": 0.12, "W4": 0.12}
+WASTE_RATIO = 1.3
+# least-cost mode with so many nodes of each bucket at most
+LIMITS = {"W2": 150, "W4": 900}
+LIMITED_GAP = 0.01
 
 # Sweeps: (workload, what grows, four sizes of which each is twice the one before, what stays)
 Sweep = tuple[str, str, int, Mapping[str, int]]
@@ -165,6 +172,16 @@ def _costs() -> Iterator[Figure]:
     for workload in GAPS[0.25]:
         packing = {"objective": "cost", "optimize_rounds": 0}
         yield Figure(f"{workload}, greedy", "cost", _cost(workload, packing))
+    for workload in WASTE_GAPS:
+        task = _cost(workload, {"policy": "least-waste"})
+        gap, than = WASTE_GAPS[workload], f"{workload}, first fit"
+        yield Figure(than, "cost", _cost(workload, {}))
+        name = f"{workload}, least-waste"
+        yield Figure(name, "cost", task, than=than, at_most_ratio=WASTE_RATIO, at_most_gap=gap)
+    packing = {"objective": "cost", "optimize_seconds": 0.25}
+    for workload, limit in LIMITS.items():
+        task = {**_cost(workload, packing), "limit": limit}
+        yield Figure(f"{workload}, limits that bind", "cost", task, at_most_gap=LIMITED_GAP)
 
 
 def _cost(workload: str, packing: dict[str, Any]) -> dict[str, Any]:

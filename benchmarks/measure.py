@@ -43,7 +43,8 @@ class Task(TypedDict):
     `scheduler_nodes`: the calculator is also given the nodes as the scheduler sees them. `config`:
     added to the configuration. `check`: the plan is checked from first principles, see
     `check_plan`. `prices`: those of the workload are the user's own, and what the plan costs is
-    reported. `turns`: of the calibration loop. `without`: layers of speed that are left out, see
+    reported. `limit`: so many nodes at most of each bucket. `turns`: of the calibration loop.
+    `without`: layers of speed that are left out, see
     `hpc.autoscale.packing.layers`.
     """
 
@@ -58,6 +59,7 @@ class Task(TypedDict):
     config: NotRequired[dict[str, Any]]
     check: NotRequired[bool]
     prices: NotRequired[bool]
+    limit: NotRequired[int]
     turns: NotRequired[int]
     without: NotRequired[Sequence[str]]
 
@@ -70,6 +72,8 @@ class Pass:
     """A pass over a workload: set up when it is made, carried out and measured by `run`."""
 
     def __init__(self, workload: dict[str, Any], task: Task) -> None:
+        for bucket in workload["buckets"]:
+            bucket["max_count"] = task.get("limit", bucket["max_count"])
         self.workload = workload
         self._has_rules = "rules" in task
         way = task.get("rules")

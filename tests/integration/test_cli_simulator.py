@@ -155,6 +155,7 @@ TEN_SMALL, ONE_HUGE = {SIZE: 10}, {HUGE: 1}
         ({"policy": "spot-first"}, {"Standard_F8s_v2": 5}),
         ({"policy": "capacity-aware"}, ONE_HUGE),
         ({"policy": "cheapest"}, {"Standard_F8s_v2": 5}),
+        ({"policy": "least-waste"}, {"Standard_F8s_v2": 5}),
         ({"objective": "first-fit"}, ONE_HUGE),
         ({"objective": "cost"}, {"Standard_F8s_v2": 5}),
         ({"objective": "cost", "optimize_seconds": 1}, {"Standard_F8s_v2": 5}),
@@ -487,6 +488,7 @@ def test_a_configuration_to_start_with_works_as_it_is(site, monkeypatch, simulat
     options = ["--url", known["url"], "--username", known["username"]]
     shown = site_config(site, *options, "--password", known["password"])
     assert "logging" not in shown
+    assert shown["packing"] == {"policy": "least-waste"}
     site.path.write_text(json.dumps({**shown, "cluster_name": known["cluster_name"]}))
     site("buckets")
     assert site.errors == ""

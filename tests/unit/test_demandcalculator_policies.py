@@ -2,6 +2,7 @@
 
 from collections import Counter
 from copy import deepcopy
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -17,7 +18,12 @@ from hpc.autoscale.node.constraints import BaseNodeConstraint
 from hpc.autoscale.node.nodehistory import NullNodeHistory
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.node.vm_sizes.settings import configure
-from hpc.autoscale.packing.order import PolicyError, register_policy
+from hpc.autoscale.packing.order import (
+    PolicyError,
+    least_waste,
+    register_policy,
+    unregister_policy,
+)
 from hpc.autoscale.results import SatisfiedResult
 
 PRICES = {"westus2": {"Standard_F8": 0.2, "Standard_F4": 0.2, "Standard_F2": {"spot": 0.01}}}
@@ -381,3 +387,84 @@ def test_a_mistake_in_the_section_is_said_before_anything_is_read(packing, said)
     """Also where the configuration is a dict, which nobody has checked yet."""
     with pytest.raises(ConfigurationException, match=said):
         new_demand_calculator({"_mock_bindings": None, "packing": packing})
+
+
+WASTE_PRICES = {
+    "westus2": {
+        "Standard_F8": 0.40,
+        "Standard_E8_v3": 0.50,
+        "Standard_F16": 0.80,
+        "Standard_F4": 0.21,
+    }
+}
+
+
+def wasteful(jobs, policy="least-waste", **packing):
+    """The sizes of new nodes in order, of sizes with much memory and with little."""
+    binding = MockClusterBinding("mock")
+    binding.add_nodearray("htc", {}, location="westus2")
+    for size in ("F16", "F8", "F4", "E8_v3"):
+        binding.add_bucket("htc", f"Standard_{size}", 50, 50, placement_groups=["pg0"])
+    config = {"_mock_bindings": binding, "packing": {"policy": policy, **packing}}
+    calc = new_demand_calculator(
+        {**config, "vm_sizes": {"prices": WASTE_PRICES}}, node_history=NullNodeHistory()
+    )
+    calc.add_jobs(jobs)
+    found = calc.get_demand().new_nodes
+    return [str(node.vm_size).removeprefix("Standard_") for node in found]
+
+
+def test_least_waste_looks_at_what_a_slot_takes():
+    """Much memory goes where there is much for each core; equal parts to the cheaper node; all of it for whole nodes."""
+    assert wasteful([Job("a", {"ncpus": 1, "memgb": "memory::30g"})]) == ["E8_v3"]
+    assert wasteful([Job("a", {"ncpus": 1, "memgb": "memory::1g"})]) == ["F8"]
+    assert wasteful([Job("a", {"ncpus": 1, "exclusive": True})]) == ["F4"]
+    assert wasteful([Job("a", {"ncpus": 1}, iterations=3, packing_strategy="scatter")]) == (
+        ["F4"] * 3
+    )
+    gang = Job("a", [{"ncpus": 8}, {"exclusive": True}], node_count=2, colocated=True)
+    assert wasteful([gang]) == ["F8"] * 2
+    assert wasteful([Job("a", {"ncpus": 1, "node.vm_size": ["Standard_F16", "*"]})]) == ["F16"]
+
+
+def test_least_waste_looks_at_nodes_with_room_in_the_same_order():
+    """A job with much memory leaves the cores of the other size to others."""
+    heavy = {"ncpus": 2, "memgb": "memory::30g"}
+    jobs = [Job("cores", {"ncpus": 4}), Job("heavy", heavy), Job("more", heavy)]
+    assert sorted(wasteful(jobs)) == ["E8_v3", "F8"]
+
+
+@pytest.mark.parametrize("order", ["existing-first", "declared"])
+@pytest.mark.parametrize("seed", range(25))
+def test_a_policy_of_ones_own_may_say_what_least_waste_says(seed, order):
+    """A function that reads the share and the price of an offering comes to the same nodes as the library's short way."""
+    draw = Random(seed)
+
+    def jobs():
+        made = []
+        for number in range(draw.randint(1, 12)):
+            asked = {"ncpus": draw.choice((1, 2, 3, 4))}
+            if draw.random() < 0.5:
+                asked["memgb"] = draw.choice((2, 2.5, "memory::20g", "memory::7g"))
+            if draw.random() < 0.3:
+                asked["exclusive"] = True
+            if draw.random() < 0.3:
+                asked["node.vm_size"] = ["Standard_F8", "Standard_*"]
+            how = draw.choice(({}, {"iterations": 5}, {"colocated": True, "node_count": 2}))
+            made.append((f"j{number}", asked, how))
+        return made
+
+    described = jobs()
+    placed = [
+        wasteful([Job(n, asked, **how) for n, asked, how in described], policy, order=order)
+        for policy in ("least-waste", "my own")
+    ]
+    assert placed[0] == placed[1]
+
+
+@pytest.fixture(autouse=True)
+def my_own():
+    """A policy that says what the library's does."""
+    register_policy("my own", lambda offering: least_waste(offering))
+    yield
+    unregister_policy("my own")

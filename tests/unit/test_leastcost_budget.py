@@ -1,13 +1,18 @@
-"""The greedy plan of the least-cost mode keeps to the time it is given, and is finished all the same."""
+"""The time of the least-cost mode: the greedy plan is always finished, and more time is never dearer."""
+
+from random import Random
 
 import pytest
 
+from builders.engine import cores
+from builders.least_cost import Market
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.job.demandcalculator import new_demand_calculator
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.nodehistory import NullNodeHistory
 from hpc.autoscale.node.vm_sizes import use_price_override
 from hpc.autoscale.packing.leastcost import Effort
+from hpc.autoscale.packing.leastcost.queue import Wanted, plan_queue
 
 PRICES = {"Standard_F4s": 0.25, "Standard_F8s": 0.36, "Standard_F16s": 0.8}
 
@@ -55,15 +60,40 @@ def test_without_any_time_the_same_queue_gets_the_same_plan(queue):
     assert first == second
 
 
-def test_a_part_of_endless_time_is_endless():
-    """Where rounds alone limit the work, the greedy plan is never cut short."""
-    assert not Effort().part(0.5)()
+def prices_by_time(sizes, seed):
+    """What a random queue costs with time for so many looks at the clock, more and more of them."""
+    draw = Random(seed)
+    market = Market()
+    for number, each in enumerate((4, 7, 16, 33)):
+        market.offer(f"c{number}", round(draw.uniform(0.03, 0.06) * each, 3), each, limit=500)
+    queue = [Wanted(cores(n), draw.randint(1, 9)) for n in sizes(draw)]
+
+    def price(looks):
+        left = [looks]
+
+        def seconds_left():
+            left[0] -= 1
+            return left[0]
+
+        cut = plan_queue(queue, market.ranked, market.price_of, Effort(seconds_left))
+        assert not any(cut.solution.unplaced)
+        return cut.solution.price
+
+    greedy = plan_queue(queue, market.ranked, market.price_of, None).solution.price
+    return [greedy, *(price(looks) for looks in (0, 1, 2, 4, 7, 12, 20, 40, 400, 10_000))]
 
 
-def test_a_part_of_the_time_is_of_what_is_left():
-    """Half of four seconds is over when two are left."""
-    left = [4.0]
-    half = Effort(lambda: left[0]).part(0.5)
-    assert not half()
-    left[0] = 2.0
-    assert half()
+@pytest.mark.parametrize("seed", range(8))
+def test_more_time_is_never_dearer(seed):
+    """A search tries all that a shorter one has tried, and what is not finished counts for nothing."""
+    pytest.importorskip("highspy")
+    few_sizes = prices_by_time(lambda draw: draw.sample(range(1, 34), 14), seed)
+    assert few_sizes == sorted(few_sizes, reverse=True)
+
+
+def test_more_time_is_never_dearer_for_many_sizes():
+    """Nodes that are filled one by one are better than the greedy plan, or not taken; and near the bound in the end."""
+    pytest.importorskip("highspy")
+    many_sizes = prices_by_time(lambda draw: [n / 16 for n in range(16, 33 * 16)], 1)
+    assert many_sizes == sorted(many_sizes, reverse=True)
+    assert many_sizes[-1] < many_sizes[0]

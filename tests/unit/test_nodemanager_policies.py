@@ -8,7 +8,7 @@ from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.node.nodemanager.policies import configured_policy, policy_named
 from hpc.autoscale.packing.order import cheapest, declared, register_policy
 
-NAMES = "declared, cheapest, spot-first, capacity-aware"
+NAMES = "declared, cheapest, least-waste, spot-first, capacity-aware"
 
 MODULE = '''
 def largest(offering):

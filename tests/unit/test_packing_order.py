@@ -18,6 +18,7 @@ from hpc.autoscale.packing.order import (
     cheapest,
     checked,
     known_policies,
+    least_waste,
     register_policy,
     spot_first,
     unregister_policy,
@@ -68,10 +69,23 @@ def test_cheapest_for_a_demand_is_by_what_it_needs():
     assert order(cheapest, needing(2, 0.5), needing(1, 1.0), needing(4, 0.2)) == "cab"
 
 
+def taking(share, price, **facts):
+    """A bucket of which one slot of a demand takes such a share of a node."""
+    return offering(price, ask_share_of_node=lambda: share, **facts)
+
+
+def test_least_waste_is_by_the_price_of_what_a_slot_takes():
+    """Whatever else is on the node; of equal ones the cheaper node is first, and unknown prices are last."""
+    assert order(least_waste, taking(0.5, 1.0), taking(0.25, 1.9), taking(1.0, 0.4)) == "cba"
+    assert order(least_waste, taking(3 / 64, 3.072), taking(3 / 4, 0.192)) == "ba"
+    assert order(least_waste, taking(0.0, None), taking(1.0, 9.0), taking(0.1, 1.0)) == "cba"
+    assert order(least_waste, offering(0.4), offering(0.3), offering(None)) == "bac"
+
+
 def test_what_an_offering_is_without_a_demand():
     """Positional facts are what they were, and nothing is needed."""
     one = Offering("htc", "F4", "westus2", True, "pg0", 4, 1, 10.0, "Low", lambda: 0.5)
-    assert (one.price_per_hour, one.nodes_needed) == (0.5, None)
+    assert (one.price_per_hour, one.nodes_needed, one.share_of_node) == (0.5, None, None)
 
 
 def test_an_unknown_price_is_never_cheap():

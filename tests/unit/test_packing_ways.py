@@ -2,6 +2,8 @@
 with and without a handler of results, and the command line's own calculation (over HTTP: integration/test_cli_simulator).
 """
 
+from collections import Counter
+
 import pytest
 
 from hpc.autoscale import results
@@ -21,12 +23,14 @@ OPTIONS = [
     {},
     {"order": "declared"},
     {"policy": "cheapest"},
+    {"policy": "least-waste"},
     {"policy": "spot-first"},
     {"policy": "capacity-aware"},
     {"objective": "first-fit"},
     {**COST},
     {**COST, "order": "declared"},
     {**COST, "policy": "cheapest"},
+    {**COST, "policy": "least-waste"},
     {**COST, "optimize_rounds": 0},
 ]
 
@@ -161,7 +165,10 @@ def told(demand):
 def test_ten_jobs_by_every_way(packing, way):
     """The same nodes, price and bound: ten small nodes where the price counts, one large one where it does not."""
     nodes, cost = told(way(packing, ten_jobs()))
-    cheap = packing.get("objective") == "cost" or packing.get("policy") == "cheapest"
+    cheap = packing.get("objective") == "cost" or packing.get("policy") in (
+        "cheapest",
+        "least-waste",
+    )
     assert [size for _, size, _ in nodes] == (["Standard_F4s_v2"] * 10 if cheap else [SIZES[0]])
     if packing.get("objective") == "cost":
         assert cost == (pytest.approx(1.69), pytest.approx(1.69))
@@ -283,3 +290,31 @@ def test_nodes_are_not_searched_for_each_job(packing, monkeypatch):
     monkeypatch.setattr(type(calc.node_mgr), "get_nodes", counted)
     calc.add_jobs(mixed_jobs())
     assert len(searches) < 5
+
+
+def gang_price(way, packing):
+    """What two exclusive nodes and three scattered slots cost where the large size is declared first."""
+    jobs = [
+        Job("gang", [{"ncpus": 1}, {"exclusive": True}], node_count=2, colocated=True),
+        Job("spread", {"ncpus": 1}, iterations=3, packing_strategy="scatter"),
+    ]
+    return Counter(node.vm_size for node in way(packing, jobs).new_nodes)
+
+
+@pytest.mark.parametrize("way", WHOLE_QUEUES)
+def test_gangs_and_scattered_jobs_open_the_cheapest_nodes(way):
+    """In cost mode, however they are handed over; in declared order they open the first size that fits."""
+    for packing in (COST, {**COST, "optimize_rounds": 0}, {"policy": "least-waste"}):
+        assert set(gang_price(way, packing)) == {"Standard_F4s_v2"}
+    assert set(gang_price(way, {})) == {"Standard_M128"}
+
+
+def test_a_bound_for_single_jobs_says_so():
+    """Jobs that are added one by one are planned one by one, and so is the bound; those that come together have one."""
+    one_by_one = by_add_job(COST, ten_jobs()).cost
+    assert (one_by_one.queues, one_by_one.one_by_one) == (10, True)
+    assert "at most 0.000% above the least of each of 10 jobs by itself" in str(one_by_one)
+    together = by_add_jobs(COST, ten_jobs()).cost
+    assert (together.queues, together.one_by_one) == (1, False)
+    assert "by itself" not in str(together)
+    assert by_add_jobs(COST, ten_jobs()[:1]).cost.queues == 1

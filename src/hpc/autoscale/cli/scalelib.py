@@ -105,6 +105,8 @@ class _AzScaleCLI(CommonCLI, CostCommands):
             del config["lock_file"]
         if config["logging"]["config_file"] == log_config and not os.path.exists(log_config):
             del config["logging"]
+        # who starts anew has no declared order to keep to
+        config["packing"] = {"policy": "least-waste"}
 
     def _node_mgr(
         self, config: Config, driver: SchedulerDriver | None = None, force: bool = False

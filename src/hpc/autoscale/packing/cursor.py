@@ -9,7 +9,7 @@ reads candidates and never writes to them. Used by `planner`, `search` and `gang
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from hpc.autoscale.packing.candidate import Candidate, Journal, Needs
 from hpc.autoscale.packing.expr import UNBOUNDED, Expr, Fit
@@ -23,9 +23,19 @@ NEAR = 24
 _NEAR_WHILE_NEW = 2
 """As `NEAR`, as long as most shapes are new."""
 
-ByNeed = Callable[[Sequence[Candidate], Sequence[int]], Sequence[int]]
-"""The positions of some candidates in the order in which they are asked for new nodes, by how many
-new nodes of each a request needs."""
+
+class NewNodes(NamedTuple):
+    """What a request needs of one candidate when new nodes are opened for it: how many `nodes` take
+    all of it, and which `share` of a node one unit takes, of the resource of which it takes most.
+    """
+
+    nodes: int
+    share: float
+
+
+ByNeed = Callable[["Cursor", int, int], Sequence[int]]
+"""The numbers of the candidates of a cursor in the order in which they are asked for new nodes, for
+so many units with at most so many on one node (`Cursor.needed`)."""
 
 _MOST_ORDERS = 1_000
 
@@ -35,7 +45,8 @@ class Cursor:
     are worth asking. Candidates go by their numbers here.
 
     `journal`: what has happened to the candidates; read by `catch_up`. `by_need`: in which order
-    new nodes are opened, where that depends on how many are needed. Cost of a request: what is in
+    new nodes are opened, where that depends on what is needed; `by_share`: nodes with room are
+    looked at in the same order, for one unit. Cost of a request: what is in
     the journal since the last one, or the number of candidates where that is less, and the nodes
     that may still take it.
     """
@@ -68,13 +79,20 @@ class Cursor:
         candidates: Sequence[Candidate],
         journal: Journal,
         by_need: ByNeed | None = None,
+        by_share: bool = False,
     ) -> None:
         self.candidates = tuple(candidates)
         self._by_need = by_need
+        self.expr = expr
+        self._new: list[Fit | Reject | None] = [None] * len(self.candidates)
         # by units, and how many of them one node takes at most
         self._openings: dict[tuple[int, int], Sequence[int]] = {}
+        if by_share and by_need is not None:
+            order = self._by_need_of(by_need, 1, UNBOUNDED)
+            self.candidates = tuple(self.candidates[index] for index in order)
+            self._new = [self._new[index] for index in order]
+            self._openings[1, UNBOUNDED] = range(len(order))
         self.monotone = expr.monotone
-        self.expr = expr
         # False where there is not enough of something; that is no reason to be told
         self._fits: dict[NodeShape | None, Fit | Reject | Literal[False]] = {}
         # what shapes look like when they are full, and after one unit
@@ -92,7 +110,6 @@ class Cursor:
             if candidate.shapes and candidate.may_meet(expr):
                 self._alive[index] = 1
                 self._first[index] = 0
-        self._new: list[Fit | Reject | None] = [None] * len(self.candidates)
         self._needs: list[Needs | None] = [None] * len(self.candidates)
         self._where: dict[Candidate, int] | None = None
         # False: not looked at yet
@@ -367,10 +384,7 @@ class Cursor:
         return self._by_need is not None
 
     def openings(self, units: int, per_node: int = UNBOUNDED) -> Sequence[int]:
-        """The candidates in the order in which they are asked for new nodes for so many units.
-
-        Those that can have no new node, and so cost nothing, are first.
-        """
+        """The candidates in the order in which they are asked for new nodes for so many units."""
         if self._by_need is None:
             return range(len(self.candidates))
         found = self._openings.get((units, per_node))
@@ -381,24 +395,40 @@ class Cursor:
             self._openings[units, per_node] = found
         return found
 
+    def needed(self, index: int, units: int, per_node: int) -> NewNodes | None:
+        """What so many units need of a candidate, where new nodes of it take all; None where it can
+        have none."""
+        fit = self.opening(index)
+        if not isinstance(fit, Fit):
+            return None
+        each = min(fit.count, per_node)
+        share = _share(fit, self.candidates[index].new_shape, min(each, units), per_node)
+        return NewNodes(-(-units // each), share)
+
     def _by_need_of(self, by_need: ByNeed, units: int, per_node: int) -> Sequence[int]:
-        indices, needed, others = [], [], []
-        for index in range(len(self.candidates)):
-            fit = self.opening(index)
-            if isinstance(fit, Fit):
-                indices.append(index)
-                needed.append(-(-units // min(fit.count, per_node)))
-            else:
-                others.append(index)
-        order = by_need([self.candidates[index] for index in indices], needed)
-        found = [indices[place] for place in order]
+        found = by_need(self, units, per_node)
         if self.expr.weighs:
             shapes = [self.candidates[index].bucket_shape for index in found]
             count = len(found)
             weights = [self.expr.weigh(shape, float(count - i)) for i, shape in enumerate(shapes)]
             by_weight = sorted(range(count), key=weights.__getitem__, reverse=True)
             found = [found[place] for place in by_weight]
-        return [*others, *found]
+        return found
+
+
+def _share(fit: Fit, shape: NodeShape, each: int, per_node: int) -> float:
+    """Which part of a new node one unit takes, where `each` go on one; of a node that then takes
+    nothing else, all is divided among them."""
+    if fit.closes or each == per_node:
+        return 1 / each
+    found = 0.0
+    for name, amount in fit.take:
+        whole = shape.free[name]
+        if isinstance(whole, (int, float)) and whole > 0:
+            share = amount / whole
+            if share > found:
+                found = share
+    return found
 
 
 def pinned_resource(expr: Expr) -> tuple[str, tuple[str, ...]] | None:

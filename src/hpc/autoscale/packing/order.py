@@ -1,12 +1,14 @@
-"""In which order buckets are asked before any job has a wish of its own: as declared, or by a policy.
+"""In which order buckets are asked before any job has a wish of its own: as declared, or by a
+policy.
 
-A policy looks at the facts of one bucket and answers with a key; buckets are asked by ascending key, equal ones as
-declared. Where it reads how many nodes a demand needs, buckets are put in order for each distinct demand before new nodes are
-opened for it; else once for all. It decides about order alone: which buckets may serve a job, and how much, is the same
-under every policy. What a job prefers (earlier values of a list, earlier branches of `or`) is added to the order that
-the policy gives, and so goes before it: a job knows more about itself than the site does. Policies under names of an
-installed distribution are looked up in `node.nodemanager.policies`, which is also where the facts come from.
-"""
+A policy looks at the facts of one bucket and answers with a key; buckets are asked by ascending
+key, equal ones as declared. Where it reads how many nodes a demand needs, buckets are put in order
+for each distinct demand before new nodes are opened for it; else once for all. It decides about
+order alone: which buckets may serve a job, and how much, is the same under every policy. What a job
+prefers (earlier values of a list, earlier branches of `or`) is added to the order that the policy
+gives, and so goes before it: a job knows more about itself than the site does. Policies under names
+of an installed distribution are looked up in `node.nodemanager.policies`, which is also where the
+facts come from."""
 
 from __future__ import annotations
 
@@ -17,16 +19,17 @@ from typing import NamedTuple, Protocol
 from hpc.autoscale.errors import AutoscaleError
 
 RECENT_SECONDS = 3600.0
-"""A capacity failure counts for an hour: autoscalers for Azure that retried after minutes met the same failure again, and
-settled on about that long."""
+"""A capacity failure counts for an hour: autoscalers for Azure that retried after minutes met the
+same failure again, and settled on about that long."""
 
 HALF_LIFE_SECONDS = 1200.0
-"""What a capacity failure weighs halves in this time. Three of them make `RECENT_SECONDS`, after which an eighth is left,
-and is dropped."""
+"""What a capacity failure weighs halves in this time. Three of them make `RECENT_SECONDS`, after
+which an eighth is left, and is dropped."""
 
 SHORTAGE_BY_SCORE = {"high": 0.0, "medium": 0.25, "low": 0.5}
-"""What a spot placement score weighs: a low one as much as a capacity failure one half-life ago, a medium one as much as
-one two half-lives ago. A score that is not given, or is another word, weighs nothing: it tells of no shortage."""
+"""What a spot placement score weighs: a low one as much as a capacity failure one half-life ago, a
+medium one as much as one two half-lives ago. A score that is not given, or is another word, weighs
+nothing: it tells of no shortage."""
 
 Key = float | tuple[float, ...]
 """What buckets are sorted by: a number, or a tuple of as many numbers for every bucket."""
@@ -40,17 +43,16 @@ def _unknown_price() -> float | None:
     return None
 
 
-def _no_demand() -> int | None:
+def _no_demand() -> None:
     return None
 
 
 class Offering(NamedTuple):
     """What a policy knows of a bucket.
 
-    `last_capacity_failure`: seconds since Azure had no capacity there; None for never, or not known. `spot_placement_score`:
-    High, Medium or Low; None when the server does not say. `ask_price` and `ask_nodes_needed` are called when the price and
-    the nodes are read.
-    """
+    `last_capacity_failure`: seconds since Azure had no capacity there; None for never, or not
+    known. `spot_placement_score`: High, Medium or Low; None when the server does not say.
+    `ask_price` and `ask_nodes_needed` are called when the price and the nodes are read."""
 
     nodearray: str
     vm_size: str
@@ -63,17 +65,27 @@ class Offering(NamedTuple):
     spot_placement_score: str | None = None
     ask_price: Callable[[], float | None] = _unknown_price
     ask_nodes_needed: Callable[[], int | None] = _no_demand
+    ask_share_of_node: Callable[[], float | None] = _no_demand
 
     @property
     def price_per_hour(self) -> float | None:
-        """US dollars for an hour of one node, of a spot node where this is spot; None when unknown, never 0."""
+        """US dollars for an hour of one node, of a spot node where this is spot; None when unknown,
+        never 0."""
         return self.ask_price()
 
     @property
     def nodes_needed(self) -> int | None:
-        """How many new nodes of this bucket would take what is left of the demand, were there no limits. None where it is about
-        no demand, but about which bucket's nodes to look at first."""
+        """How many new nodes of this bucket would take what is left of the demand, were there no
+        limits. None where it is about no demand, but about which bucket's nodes to look at
+        first."""
         return self.ask_nodes_needed()
+
+    @property
+    def share_of_node(self) -> float | None:
+        """The dominant share of a new node of this bucket that one slot of the demand takes: the
+        largest of its shares of the node's resources, 0 to 1; all of a node that takes nothing
+        else. None where it is about no demand."""
+        return self.ask_share_of_node()
 
     def __str__(self) -> str:
         group = f", pg={self.placement_group}" if self.placement_group else ""
@@ -84,9 +96,9 @@ class OrderPolicy(Protocol):
     """Any function of an `Offering`."""
 
     def __call__(self, offering: Offering, /) -> Key:
-        """The key of a bucket; lower is asked earlier. It must be a number or a tuple of numbers, none of them NaN, and
-        the same for the same offering: a plan must not depend on how often or in which order buckets are looked at.
-        """
+        """The key of a bucket; lower is asked earlier. It must be a number or a tuple of numbers,
+        none of them NaN, and the same for the same offering: a plan must not depend on how often or
+        in which order buckets are looked at."""
 
 
 def declared(offering: Offering) -> float:
@@ -95,25 +107,41 @@ def declared(offering: Offering) -> float:
 
 
 def cheapest(offering: Offering) -> tuple[float, float]:
-    """By the price per hour of the new nodes that the demand needs there; where it is about no demand, by that of a node for
-    each of its vCPUs. Buckets of unknown price last."""
+    """By the price per hour of the new nodes that the demand needs there; where it is about no
+    demand, by that of a node for each of its vCPUs. Buckets of unknown price last."""
     nodes, price = offering.nodes_needed, offering.price_per_hour
     if price is None:
         return (1, 0)
     return (0, price / max(1, offering.vcpu_count) if nodes is None else price * nodes)
 
 
+def least_waste(offering: Offering) -> tuple[float, float]:
+    """By the price of what one slot of the demand takes of a node: the price per hour times the
+    dominant share. Of equal ones the node of the lower price first, as less of it is left over when
+    nobody else comes; unknown prices last. Where it is about no demand, by the price of a node."""
+    share, price = offering.share_of_node, offering.price_per_hour
+    if price is None:
+        price = math.inf
+    return (0.0 if share is None else waste(price, share), price)
+
+
+def waste(price: float, share: float) -> float:
+    """What a share of a node costs, rounded so that equal costs are equal numbers; infinite for a
+    node of unknown price, which is given as infinite."""
+    return round(price * share, 9) if price < math.inf else math.inf
+
+
 def spot_first(offering: Offering) -> float:
-    """Spot before regular; a spot bucket that had no capacity recently after regular ones, so that work does not wait for
-    what cannot be had."""
+    """Spot before regular; a spot bucket that had no capacity recently after regular ones, so that
+    work does not wait for what cannot be had."""
     if not offering.spot:
         return 1
     return 2 if _failed_recently(offering) else 0
 
 
 def capacity_aware(offering: Offering) -> float:
-    """The less capacity seems to be short, the earlier: what recent capacity failures and the spot placement score weigh,
-    added up. No bucket is left out."""
+    """The less capacity seems to be short, the earlier: what recent capacity failures and the spot
+    placement score weigh, added up. No bucket is left out."""
     score = str(offering.spot_placement_score or "").lower()
     shortage = SHORTAGE_BY_SCORE.get(score, 0.0) if offering.spot else 0.0
     if _failed_recently(offering):
@@ -133,6 +161,7 @@ def _failed_recently(offering: Offering) -> bool:
 BUILT_IN: dict[str, OrderPolicy] = {
     "declared": declared,
     "cheapest": cheapest,
+    "least-waste": least_waste,
     "spot-first": spot_first,
     "capacity-aware": capacity_aware,
 }
@@ -144,8 +173,8 @@ _registered: dict[str, OrderPolicy] = {}
 def register_policy(name: str, policy: OrderPolicy) -> None:
     """Let a policy be known by a name in this process, also instead of one registered before.
 
-    PolicyError for a name that is not a text or belongs to the library, and for a policy that cannot be called.
-    """
+    PolicyError for a name that is not a text or belongs to the library, and for a policy that
+    cannot be called."""
     if not isinstance(name, str) or not name or name in BUILT_IN:
         raise PolicyError(
             f"expected a name for an order policy other than {', '.join(BUILT_IN)}, found {name!r}"
@@ -164,7 +193,8 @@ def known_policies() -> dict[str, OrderPolicy]:
 
 
 def checked(policy: object, name: str) -> OrderPolicy:
-    """What is given as a policy, if it can be one: a function, or a class of such, which is instantiated. PolicyError."""
+    """What is given as a policy, if it can be one: a function, or a class of such, which is
+    instantiated. PolicyError."""
     found = policy() if isinstance(policy, type) else policy
     if not callable(found):
         raise PolicyError(
@@ -175,8 +205,8 @@ def checked(policy: object, name: str) -> OrderPolicy:
 
 
 def arranged(policy: OrderPolicy, offerings: Sequence[Offering]) -> list[int]:
-    """The positions of offerings in the order in which they are to be asked; equals stay in order. PolicyError when keys
-    are not numbers, or not alike."""
+    """The positions of offerings in the order in which they are to be asked; equals stay in order.
+    PolicyError when keys are not numbers, or not alike."""
     keys = [_as_tuple(policy(offering), policy, offering) for offering in offerings]
     for key, offering in zip(keys, offerings, strict=True):
         if len(key) != len(keys[0]):

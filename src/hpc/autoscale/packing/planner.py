@@ -29,11 +29,12 @@ class Arrangement(NamedTuple):
     """Candidates in the order in which they are asked before what a request prefers.
 
     `by_need`: how that depends on what a request needs when new nodes are opened for it; None where
-    it does not.
+    it does not. `by_share`: nodes with room are looked at in the order for new nodes for one unit.
     """
 
     candidates: Sequence[Candidate]
     by_need: ByNeed | None = None
+    by_share: bool = False
 
 
 class Planner:
@@ -96,7 +97,7 @@ class Planner:
     ) -> Sequence[Candidate]:
         """All candidates, in the order in which they are asked before what a request prefers; of a
         request, where one is given."""
-        candidates, by_need = self._arranged()
+        candidates, by_need, _ = self._arranged()
         if expr is None or request is None or by_need is None:
             return candidates
         cursor = Cursor(expr, candidates, Journal(), by_need)
@@ -135,7 +136,8 @@ class Planner:
             found = self.nowhere
             if candidates:
                 candidates = self._tuples.setdefault(candidates, candidates)
-                found = Cursor(expr, candidates, self._journal, self._arranged().by_need)
+                _, by_need, by_share = self._arranged()
+                found = Cursor(expr, candidates, self._journal, by_need, by_share)
             self._cursors[expr] = found
         return found
 
@@ -153,8 +155,8 @@ class Planner:
         `as_given`: new nodes are opened in their order."""
         if candidates is None:
             return self.plan(self.cursor(expr), request, probe)
-        by_need = None if as_given else self._arranged().by_need
-        return self.plan(Cursor(expr, candidates, Journal(), by_need), request, probe)
+        _, by_need, by_share = (candidates, None, False) if as_given else self._arranged()
+        return self.plan(Cursor(expr, candidates, Journal(), by_need, by_share), request, probe)
 
     def plan(
         self, cursor: Cursor, request: Request, probe: Probe | None = None, explain: bool = True

@@ -1,8 +1,9 @@
-"""Least-cost packing of whole queues: what the engine plans is carried out on the manager's buckets and nodes.
+"""Least-cost packing of whole queues: what the engine plans is carried out on the manager's buckets
+and nodes.
 
-Prices come from the catalogue or the user's own list, and the time that may be spent from the configuration. Which jobs
-take part and what happens to the others is the calculator's business (`job.leastcost`).
-"""
+Prices come from the catalogue or the user's own list, and the time that may be spent from the
+configuration. Which jobs take part and what happens to the others is the calculator's business
+(`job.leastcost`)."""
 
 from __future__ import annotations
 
@@ -18,15 +19,19 @@ from hpc.autoscale import results
 from hpc.autoscale.node.constraints import Compiled
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager.placing import Verdict
+from hpc.autoscale.node.nodemanager.policies import arrangement, offering_of, policy_named
+from hpc.autoscale.node.nodemanager.probing import Sorted
 from hpc.autoscale.node.nodemanager.reporting import report
 from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.expr import Expr
-from hpc.autoscale.packing.leastcost import Effort, is_plain
-from hpc.autoscale.packing.leastcost.layout import Layout, lay_out, opened_of
-from hpc.autoscale.packing.leastcost.queue import Cut, Wanted, plan_queue, room_for_all
+from hpc.autoscale.packing.leastcost import Copy, Cut, Effort, Solution, is_plain
+from hpc.autoscale.packing.leastcost.layout import Layout, opened_of
+from hpc.autoscale.packing.leastcost.queue import Wanted, plan_queue, room_for_all
 from hpc.autoscale.packing.leastcost.solution import COLUMNS, gap_of
+from hpc.autoscale.packing.order import BUILT_IN, OrderPolicy, declared
 from hpc.autoscale.packing.plan import Plan, Request, Step
+from hpc.autoscale.packing.planner import Arrangement, Planner
 from hpc.autoscale.results import AllocationResult
 
 if TYPE_CHECKING:
@@ -48,13 +53,16 @@ class Demand(NamedTuple):
 class PlanCost(NamedTuple):
     """What the new nodes cost beside those that run, in US dollars per hour.
 
-    `price_per_hour` is that of all of them with a price: what least-cost plans open, and `others_per_hour`, for jobs that
-    are in no plan (gangs, jobs that scatter, what the engine does not wholly understand, and what is left over). Of the
-    planned part: `lower_bound`, that no plan of the same jobs costs less than, each plan taken for itself where there were
-    several; and `gap`, by how much its price may be above the least, as a part of the bound, None when that is not known.
-    `method`: "first fit" without any plan, "greedy", or "column generation" where that found anything better. `unpriced`:
-    nodes that no price is known of, by bucket; they are in no figure.
-    """
+    `price_per_hour` is that of all of them with a price: what least-cost plans open, and
+    `others_per_hour`, for jobs that are in no plan (gangs, jobs that scatter, what the engine does
+    not wholly understand, and what is left over). Of the planned part: `lower_bound`, that no plan
+    of the same jobs costs less than, each plan taken for itself where there were several; and
+    `gap`, by how much its price may be above the least, as a part of the bound, None when that is
+    not known. `method`: "first fit" without any plan, "greedy", "column generation" where that
+    found anything better, or the policy under which first fit came to less. `unpriced`: nodes that
+    no price is known of, by bucket; they are in no figure. `queues`: how many were handed over one
+    after another and planned each for itself, `one_by_one` where each of them was a single job: the
+    bound is then the sum of theirs, and says nothing of all together."""
 
     price_per_hour: float
     lower_bound: float
@@ -62,6 +70,8 @@ class PlanCost(NamedTuple):
     method: str
     unpriced: Mapping[str, int]
     others_per_hour: float = 0.0
+    queues: int = 1
+    one_by_one: bool = False
 
     @property
     def planned_per_hour(self) -> float:
@@ -90,18 +100,17 @@ class PlanCost(NamedTuple):
         planned = "the planned part " if self.others_per_hour else ""
         if self.gap is None:
             return f"{planned}by how much above the least is not known"
-        return f"{planned}at most {self.gap:.3%} above the least"
+        each = ""
+        if self.queues > 1:
+            each = f" of each of {self.queues} {'jobs' if self.one_by_one else 'queues'} by itself"
+        return f"{planned}at most {self.gap:.3%} above the least{each}"
 
 
 class Placement(NamedTuple):
-    """What came of a plan. `units` placed by demand. `stopped_at`: the number of the demand that came first of those for
-    which there was no room any more, with all after it left alone; None when the plan is for all. `homeless`: demands that
-    fit nowhere at all. `tell`: tells handlers of each demand that found room, after it was called with the demand's number.
-    """
+    """What came of a plan. `units` placed by demand. `tell`: tells handlers of each demand that
+    found room, after it was called with the demand's number."""
 
     units: list[int]
-    stopped_at: int | None
-    homeless: list[int]
     tell: Callable[[Callable[[int], None]], None]
 
 
@@ -122,7 +131,8 @@ class _Budget:
 
 @cache
 def _say_what_is_missing(key: str) -> None:
-    """Once: a user who asks for more than the greedy plan is not to believe that it was looked for."""
+    """Once: a user who asks for more than the greedy plan is not to believe that it was looked
+    for."""
     logging.warning(
         "packing.%s: HiGHS is missing, so plans stay greedy: pip install 'hpc-autoscale[optimize]'",
         key,
@@ -131,8 +141,8 @@ def _say_what_is_missing(key: str) -> None:
 
 class LeastCost:
     """The least-cost mode of one calculator. `seconds` may be spent on planning one queue, by
-    `clock`, which is the CPU time of the thread: a busy machine makes no worse plans. `rounds`: of column generation, 0 for none.
-    """
+    `clock`, which is the CPU time of the thread: a busy machine makes no worse plans. `rounds`: of
+    column generation, 0 for none."""
 
     def __init__(
         self,
@@ -146,9 +156,14 @@ class LeastCost:
         self.cost: PlanCost | None = None
         self._left = seconds
         self._plain: dict[Expr, bool] = {}
-        # nodes by candidate: those that ran when the queue began, and those that plans have added since
+        # nodes by candidate: those that ran when the queue began, and those that plans have added
+        # since
         self._before: dict[Candidate, int] = {}
         self._opened: Counter[Candidate] = Counter()
+        # how many queues had a plan, whether this one had, and whether each was of one job
+        self._queues = 0
+        self._is_noted = False
+        self._is_one_by_one = True
 
     @staticmethod
     def from_config(config: Mapping[str, Any]) -> LeastCost | None:
@@ -162,47 +177,101 @@ class LeastCost:
             _say_what_is_missing(asked[0])
         return LeastCost(float(packing.get("optimize_seconds", USUAL_SECONDS)), rounds)
 
+    @staticmethod
+    def can_try(demand: Sorted) -> bool:
+        """Whether the engine understands all that a job asks for, so that a copy of its state will
+        do."""
+        return not (demand.needs_probe or demand.pooled)
+
     def takes_part(self, manager: NodeManager, compiled: Compiled) -> bool:
-        """Whether the engine understands all that a job asks for, and nodes that look alike are alike to it."""
+        """Whether a job can also be planned with others: nodes that look alike are alike to it."""
         demand = manager._sorted(compiled)
-        if demand.needs_probe or demand.pooled:
+        if not self.can_try(demand):
             return False
         plain = self._plain.get(demand.common)
         if plain is None:
             plain = self._plain[demand.common] = is_plain(demand.common)
         return plain
 
-    def place(
-        self,
-        manager: NodeManager,
-        demands: Sequence[Demand],
-        begins: Callable[[int], None] | None = None,
-    ) -> Placement:
-        """Place as many demands as there is room for, in their order, at the least price. Naming a node may raise, and
-        then nothing has changed. `begins` is called with the number of each demand before handlers are told of it.
-        """
+    def copy(self, manager: NodeManager, policy: OrderPolicy) -> Copy:
+        """A copy of the engine's state, whose buckets are asked in the order of a policy."""
         manager._sync()
-        wanted = [Wanted(manager._sorted(d.compiled).common, d.units) for d in demands]
-        planner = manager._planner
+        copy = Copy(manager._planner, self._price_of(manager))
+
+        def arrange(candidates: Sequence[Candidate]) -> Arrangement:
+            known = {s: offering_of(manager._bucket_of(copy.original[s])) for s in candidates}
+            return arrangement(policy, known)
+
+        if policy is not declared:
+            copy.planner.arrange = arrange
+        return copy
+
+    @staticmethod
+    def policies(manager: NodeManager) -> dict[str, OrderPolicy]:
+        """First fit under each of these is tried: all of the library and the one that is set, but
+        for those that come to the declared order."""
+        manager._sync()
+        found: dict[str, OrderPolicy] = dict(BUILT_IN)
+        of_manager = manager.order_policy
+        name = of_manager if isinstance(of_manager, str) else repr(of_manager)
+        found[name] = policy_named(of_manager) if isinstance(of_manager, str) else of_manager
+        known = {s: offering_of(manager._bucket_of(s)) for s in manager._planner.candidates}
+
+        def is_declared(policy: OrderPolicy) -> bool:
+            candidates, by_need, _ = arrangement(policy, known)
+            return by_need is None and list(candidates) == list(known)
+
+        return {n: p for n, p in found.items() if p is declared or not is_declared(p)}
+
+    def cut(
+        self,
+        planner: Planner,
+        wanted: Sequence[tuple[Expr, int]],
+        price_of: Callable[[Candidate], float | None],
+    ) -> Cut:
+        """The plan for so many units by expression, in the time that is left; nothing is
+        changed."""
+        queue = [Wanted(expr, units) for expr, units in wanted]
         budget = _Budget(self.clock, self._left)
         effort = Effort(budget.left, self.rounds) if self.rounds else None
-        price_of = self._price_of(manager)
-        cut = plan_queue(wanted, lambda e: planner.ranking(e).candidates, price_of, effort)
+        cut = plan_queue(queue, lambda e: planner.ranking(e).candidates, price_of, effort)
         self._left = budget.left()
-        layout = lay_out(cut.problem, cut.solution.lots, cut.shares)
+        return cut
+
+    def cut_for(self, manager: NodeManager, wanted: Sequence[tuple[Expr, int]]) -> Cut:
+        """`cut` for the manager's own state."""
+        manager._sync()
+        return self.cut(manager._planner, wanted, self._price_of(manager))
+
+    def place(self, manager: NodeManager, demands: Sequence[Demand], cut: Cut) -> Placement:
+        """Carry out a plan for demands. Naming a node may raise, and then nothing has changed."""
+        manager._sync()
+        layout = cut.layout()
         _carry_out(manager, layout, demands)
         if layout.plan:
-            self._note(manager, cut, layout)
-        units = [sum(p.units for p in layout.placed.get(d, ())) for d in range(len(demands))]
-        tell = partial(_tell, manager, demands, layout)
-        return Placement(units, cut.stopped_at, cut.homeless, tell)
+            opened = opened_of(layout.plan.steps)
+            self._note(manager, opened, cut.solution.bound, cut.solution.method)
+        units = [layout.units(d) for d in range(len(demands))]
+        return Placement(units, partial(_tell, manager, demands, layout))
 
-    def start(self, manager: NodeManager) -> None:
-        """A new queue: all the time is there again."""
+    def start(self, manager: NodeManager, jobs: int) -> None:
+        """A new queue of so many jobs: all the time is there again."""
+        self._is_noted = False
+        self._is_one_by_one = self._is_one_by_one and jobs == 1
         manager._sync()
         self._left = self.seconds
         self._before = {candidate: _running(candidate) for candidate in manager._planner.candidates}
         self._opened.clear()
+
+    def note_first_fit(self, manager: NodeManager, policy: str, planned: Solution) -> None:
+        """First fit under a policy has placed all that a plan was made for, and at a lower
+        price."""
+        opened = {
+            candidate: _running(candidate) - before - self._opened[candidate]
+            for candidate, before in self._before.items()
+        }
+        if not planned.unpriced and not any(planned.unplaced):
+            self._note(manager, opened, planned.bound, policy)
 
     def finish(self, manager: NodeManager) -> None:
         """The queue is done: what was opened beside the plans is part of the cost."""
@@ -224,8 +293,8 @@ class LeastCost:
     def has_room_for_all(
         self, manager: NodeManager, demands: Sequence[Demand], others: int
     ) -> bool:
-        """Whether all demands find room on new nodes even after `others` nodes of any kind were opened, so that it does
-        not matter who goes first. False says nothing."""
+        """Whether all demands find room on new nodes even after `others` nodes of any kind were
+        opened, so that it does not matter who goes first. False says nothing."""
         manager._sync()
         wanted: dict[Expr, int] = {}
         for demand in demands:
@@ -248,20 +317,34 @@ class LeastCost:
 
         return price
 
-    def _note(self, manager: NodeManager, cut: Cut, layout: Layout) -> None:
-        """Add a plan to what is known of the cost, from the nodes that came of it."""
-        solution, others = cut.solution, 0.0
-        opened = opened_of(layout.plan.steps)
+    def _note(
+        self, manager: NodeManager, opened: Mapping[Candidate, int], bound: float, method: str
+    ) -> None:
+        """Add what was placed to what is known of the cost, from the nodes that came of it."""
+        others = 0.0
         self._opened.update(opened)
         price, unpriced = self._add_up(manager, opened)
-        bound, method = min(solution.bound, price), solution.method
+        bound = min(bound, price)
         if self.cost is not None:
             price, bound = price + self.cost.planned_per_hour, bound + self.cost.lower_bound
             others = self.cost.others_per_hour
             if self.cost.method == COLUMNS:
                 method = COLUMNS
         gap = gap_of(price, bound)
-        self._say(PlanCost(price + others, bound, gap, method, unpriced, others))
+        if not self._is_noted:
+            self._queues, self._is_noted = self._queues + 1, True
+        self._say(
+            PlanCost(
+                price + others,
+                bound,
+                gap,
+                method,
+                unpriced,
+                others,
+                self._queues,
+                self._is_one_by_one,
+            )
+        )
 
     def _unpriced(self) -> dict[str, int]:
         return dict(self.cost.unpriced) if self.cost else {}
@@ -269,7 +352,8 @@ class LeastCost:
     def _add_up(
         self, manager: NodeManager, opened: Mapping[Candidate, int]
     ) -> tuple[float, dict[str, int]]:
-        """The price of nodes, and all nodes so far whose price is not known, with those among them."""
+        """The price of nodes, and all nodes so far whose price is not known, with those among
+        them."""
         price, unpriced = 0.0, self._unpriced()
         price_of = self._price_of(manager)
         for candidate, nodes in opened.items():
@@ -320,7 +404,8 @@ def _tell(
     layout: Layout,
     begins: Callable[[int], None],
 ) -> None:
-    """Tell registered handlers what became of each demand that found room; `begins` is called with its number before."""
+    """Tell registered handlers what became of each demand that found room; `begins` is called with
+    its number before."""
     if not results.HANDLERS:
         return
     for number, steps in sorted(layout.placed.items()):

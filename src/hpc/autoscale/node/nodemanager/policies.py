@@ -1,13 +1,15 @@
 """Order policies by name, and what they are told of a bucket.
 
-Names are those of the library, those registered with `register_policy`, and those of the entry point group
-`hpc.autoscale.packing`, which installed distributions offer; these are looked at only when a name is none of the others.
-What a policy is, and what comes of it, is `packing.order`'s. Called by `NodeManager` and by who makes one.
-"""
+Names are those of the library, those registered with `register_policy`, and those of the entry
+point group `hpc.autoscale.packing`, which installed distributions offer; these are looked at only
+when a name is none of the others. What a policy is, and what comes of it, is `packing.order`'s.
+Called by `NodeManager` and by who makes one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +17,8 @@ from hpc.autoscale.errors import ConfigurationException, did_you_mean
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc.autoscale.packing.candidate import Candidate
-from hpc.autoscale.packing.expr import Expr
+from hpc.autoscale.packing.cursor import Cursor, NewNodes
+from hpc.autoscale.packing.expr import UNBOUNDED, Expr
 from hpc.autoscale.packing.order import (
     Offering,
     OrderPolicy,
@@ -24,6 +27,8 @@ from hpc.autoscale.packing.order import (
     checked,
     declared,
     known_policies,
+    least_waste,
+    waste,
 )
 from hpc.autoscale.packing.plan import Request
 from hpc.autoscale.packing.planner import Arrangement, Planner
@@ -38,15 +43,16 @@ DEFAULT = "declared"
 
 
 def configured_policy(config: Mapping[str, Any]) -> str:
-    """The name in `packing.policy`, `declared` when there is none. ConfigurationException for one that nobody knows, or
-    whose policy cannot be had."""
+    """The name in `packing.policy`, `declared` when there is none. ConfigurationException for one
+    that nobody knows, or whose policy cannot be had."""
     name = (config.get("packing") or {}).get("policy", DEFAULT)
     policy_named(name, "packing.policy: ")
     return str(name)
 
 
 def policy_named(name: object, where: str = "") -> OrderPolicy:
-    """The policy of a name. ConfigurationException, with `where` before its text, when there is none or it cannot be had."""
+    """The policy of a name. ConfigurationException, with `where` before its text, when there is
+    none or it cannot be had."""
     known = known_policies()
     if isinstance(name, str) and name in known:
         return known[name]
@@ -73,8 +79,8 @@ def _loaded(offered: EntryPoint, where: str) -> OrderPolicy:
 
 
 def offering_of(bucket: NodeBucket) -> Offering:
-    """What a policy is told of a bucket. A region without public prices has those of the one that stands in for it: good
-    enough to compare sizes with."""
+    """What a policy is told of a bucket. A region without public prices has those of the one that
+    stands in for it: good enough to compare sizes with."""
     location, vm_size, spot = bucket.location, bucket.vm_size, bucket.spot
     return Offering(
         nodearray=bucket.nodearray,
@@ -91,6 +97,105 @@ def offering_of(bucket: NodeBucket) -> Offering:
     )
 
 
+def _of(needed: NewNodes | None, what: str) -> Any:
+    return getattr(needed, what)
+
+
+class _ByWaste:
+    """`least_waste` for all candidates of a cursor at once, with what `arrangement` would find.
+    Most demands ask for amounts and nothing else, and then no node need be asked how much it
+    takes."""
+
+    def __init__(self, offerings: Mapping[Candidate, Offering]) -> None:
+        self._prices = {
+            candidate: math.inf if offering.price_per_hour is None else offering.price_per_hour
+            for candidate, offering in offerings.items()
+        }
+        ordered = arranged(least_waste, list(offerings.values()))
+        candidates = list(offerings)
+        self._place = {candidates[index]: place for place, index in enumerate(ordered)}
+        # by resource and whether amounts of it are in bytes: what the part of a node costs that one
+        # is
+        self._rates: dict[tuple[str, bool], dict[Candidate, float]] = {}
+
+    def __call__(self, cursor: Cursor, units: int, per_node: int) -> Sequence[int]:
+        """See `ByNeed`."""
+        candidates = cursor.candidates
+        amounts = cursor.expr.whole_amounts() if per_node == UNBOUNDED else None
+        if amounts is None:
+            needed = [cursor.needed(i, units, per_node) for i in range(len(candidates))]
+            keys = [
+                waste(self._prices[candidate], 0.0 if new is None else new.share)
+                for candidate, new in zip(candidates, needed, strict=True)
+            ]
+        else:
+            costs = [
+                [amount * rates[candidate] for candidate in candidates]
+                for amount, rates in (
+                    (n, self._rates_of(name, sized)) for name, n, sized in amounts
+                )
+            ]
+            keys = [waste(cost, 1.0) for cost in (map(max, *costs) if costs[1:] else costs[0])]
+        places: Iterable[int] = range(len(keys))
+        if cursor.expr.weighs:
+            # equals are in the order for no demand, as they are where the job prefers nothing
+            places = sorted(places, key=lambda place: self._place[candidates[place]])
+        return sorted(places, key=keys.__getitem__)
+
+    def _rates_of(self, name: str, sized: bool) -> Mapping[Candidate, float]:
+        found = self._rates.get((name, sized))
+        if found is None:
+            found = {s: price * _part(s, name, sized) for s, price in self._prices.items()}
+            self._rates[name, sized] = found
+        return found
+
+
+def _part(candidate: Candidate, name: str, sized: bool) -> float:
+    """The part of what a new node has of a resource that one of it is, or one byte (`sized`)."""
+    shape = candidate.new_shape
+    free, unit = shape.free.get(name), shape.units.get(name)
+    if not isinstance(free, (int, float)) or free <= 0:
+        return math.inf
+    return (1.0 if sized or unit is None else unit.factor) / free
+
+
+def arrangement(policy: OrderPolicy, known: Mapping[Candidate, Offering]) -> Arrangement:
+    """The order that a policy gives to candidates, and how it depends on what a demand needs.
+    PolicyError."""
+    candidates = list(known)
+    asked: set[str] = set()
+
+    def without_demand(offering: Offering) -> Offering:
+        """One that notes what a policy reads of a demand."""
+        return offering._replace(
+            ask_nodes_needed=lambda: asked.add("nodes"),
+            ask_share_of_node=lambda: asked.add("share"),
+        )
+
+    order = arranged(policy, [without_demand(offering) for offering in known.values()])
+    as_declared = {candidate: number for number, candidate in enumerate(known)}
+
+    def by_need(cursor: Cursor, units: int, per_node: int) -> list[int]:
+        found = [cursor.needed(i, units, per_node) for i in range(len(cursor.candidates))]
+        # a candidate that can have no new nodes costs nothing to ask
+        first = [i for i, new in enumerate(found) if new is None]
+        others = [i for i, new in enumerate(found) if new is not None]
+        others.sort(key=lambda i: as_declared[cursor.candidates[i]])
+        needs = [
+            known[cursor.candidates[i]]._replace(
+                ask_nodes_needed=partial(_of, found[i], "nodes"),
+                ask_share_of_node=partial(_of, found[i], "share"),
+            )
+            for i in others
+        ]
+        return [*first, *(others[place] for place in arranged(policy, needs))]
+
+    in_order = [candidates[index] for index in order]
+    if policy is least_waste:
+        return Arrangement(in_order, _ByWaste(known), True)
+    return Arrangement(in_order, by_need if asked else None, "share" in asked)
+
+
 class Ordered:
     """The side of a `NodeManager` that knows in which order buckets are asked."""
 
@@ -100,40 +205,38 @@ class Ordered:
 
     @property
     def order_policy(self) -> str | OrderPolicy:
-        """The policy that decides in which order buckets are asked, as it was given: a name, or a policy."""
+        """The policy that decides in which order buckets are asked, as it was given: a name, or a
+        policy."""
         return self._order_policy
 
     def set_order_policy(self, policy: str | OrderPolicy) -> None:
-        """Ask buckets in this order from now on; what is placed stays. A name of `packing.policy`, or any function of an
-        `Offering`. ConfigurationException for a name that nobody knows, PolicyError for what is no policy.
-        """
+        """Ask buckets in this order from now on; what is placed stays. A name of `packing.policy`,
+        or any function of an `Offering`. ConfigurationException for a name that nobody knows,
+        PolicyError for what is no policy."""
         found = policy_named(policy) if isinstance(policy, str) else checked(policy, repr(policy))
         self._order_policy = policy
         self._planner.arrange = None if found is declared else lambda s: self._arranged(found, s)
         self._planner.forget_rankings()
 
     def _arranged(self, policy: OrderPolicy, candidates: Sequence[Candidate]) -> Arrangement:
-        known = {candidate: offering_of(self._by_candidate[candidate]) for candidate in candidates}
-        asked: list[None] = []
-        offerings = [
-            o._replace(ask_nodes_needed=lambda: asked.append(None)) for o in known.values()
-        ]
-        order = arranged(policy, offerings)
+        return arrangement(policy, {s: offering_of(self._by_candidate[s]) for s in candidates})
 
-        as_declared = {candidate: number for number, candidate in enumerate(known)}
-
-        def by_need(some: Sequence[Candidate], nodes: Sequence[int]) -> list[int]:
-            places = sorted(range(len(some)), key=lambda place: as_declared[some[place]])
-            needs = [
-                known[some[place]]._replace(ask_nodes_needed=partial(int, nodes[place]))
-                for place in places
-            ]
-            return [places[found] for found in arranged(policy, needs)]
-
-        return Arrangement([candidates[index] for index in order], by_need if asked else None)
+    @contextmanager
+    def _asked_in_order_of(self, policy: OrderPolicy) -> Iterator[None]:
+        """Ask buckets in the order of a policy for a while; `order_policy` stays what it is."""
+        planner = self._planner
+        before = planner.arrange
+        planner.arrange = None if policy is declared else lambda s: self._arranged(policy, s)
+        planner.forget_rankings()
+        try:
+            yield
+        finally:
+            planner.arrange = before
+            planner.forget_rankings()
 
     def _ordered_buckets(self, expr: Expr, request: Request) -> list[NodeBucket]:
-        """The valid buckets, in the order in which they are asked before what a job prefers that needs so much."""
+        """The valid buckets, in the order in which they are asked before what a job prefers that
+        needs so much."""
         buckets = (
             self._by_candidate[candidate] for candidate in self._planner.arranged(expr, request)
         )

@@ -1,10 +1,11 @@
-"""Column generation: loads are added where they would lower the price, until none would or the bound is reached.
+"""Column generation: loads are added where they would lower the price, until none would or the
+bound is reached.
 
-The linear programme over the known loads says what a unit of each item is worth; the most valuable load of each bin at
-those prices is worth adding when it is worth more than its node. The same values give a lower bound. At the end nodes are
-made whole: what the programme says is rounded down, and the rest is planned once more, by a search over the known loads
-and by the greedy way; the cheapest is kept.
-"""
+The linear programme over the known loads says what a unit of each item is worth; the most valuable
+load of each bin at those prices is worth adding when it is worth more than its node. The same
+values give a lower bound. At the end nodes are made whole: what the programme says is rounded down,
+and the rest is planned once more, by a search over the known loads and by the greedy way; the
+cheapest is kept."""
 
 from __future__ import annotations
 
@@ -14,17 +15,19 @@ from importlib import import_module
 from typing import NamedTuple
 
 from hpc.autoscale.packing.leastcost.bound import bound_of, charge_of, resource_bound
-from hpc.autoscale.packing.leastcost.greedy import Expired, greedy, never
+from hpc.autoscale.packing.leastcost.filling import filled
+from hpc.autoscale.packing.leastcost.greedy import greedy
 from hpc.autoscale.packing.leastcost.knapsack import Knapsacks
 from hpc.autoscale.packing.leastcost.master import Master
-from hpc.autoscale.packing.leastcost.merged import SEARCHING, is_merged, plan_merged
+from hpc.autoscale.packing.leastcost.merged import greedy_lots, is_merged, rest_of
 from hpc.autoscale.packing.leastcost.plan import Load, Lot, Rooms, left_over, price_of, real
 from hpc.autoscale.packing.leastcost.problem import Problem
 
 CLOSE_ENOUGH = 1e-5
 """Relative gap at which the programme is as good as solved."""
-_ROUGHLY = 6e-3
-"""The same for a step: less than what classes round off."""
+_FIRST_ROUNDING = 8
+"""Whole nodes are made after so many rounds, after twice as many, and so on, and at the end: never
+when the time happens to be up. So a longer search tries all that a shorter one has tried."""
 
 _WHOLE = 1e-6
 _MOST_NODES = 50
@@ -32,29 +35,24 @@ _MOST_NODES = 50
 
 
 class Effort(NamedTuple):
-    """What may be spent. `seconds_left`: asked now and then; 0 or less ends the search. `rounds`: of column generation.
-    With only rounds to limit it, the same problem gets the same plan. `roughly`: the result is one of several
-    steps."""
+    """What may be spent. `seconds_left`: asked now and then; 0 or less ends the search. `rounds`:
+    of column generation. With only rounds to limit it, the same problem gets the same plan."""
 
     seconds_left: Callable[[], float] = lambda: math.inf
     rounds: int = 1_000
-    roughly: bool = False
 
     def is_spent(self) -> bool:
         """Whether time is up."""
         return self.seconds_left() <= 0
 
-    def part(self, share: float) -> Expired:
-        """Whether that part of the time that is left now is spent."""
-        seconds = self.seconds_left()
-        if not math.isfinite(seconds):
-            return never
-        least = seconds * (1 - share)
-        return lambda: self.seconds_left() <= least
+
+class _OutOfTime(Exception):
+    """The time is up; what is not finished counts for nothing."""
 
 
 class Found(NamedTuple):
-    """The best plan that was found and the highest bound. `searched`: the plan is not a greedy one."""
+    """The best plan that was found and the highest bound. `searched`: the plan is not a greedy
+    one."""
 
     lots: list[Lot]
     bound: float
@@ -62,26 +60,33 @@ class Found(NamedTuple):
 
 
 def generate(problem: Problem, start: Sequence[Lot], bound: float, effort: Effort) -> Found:
-    """Improve on a plan that places everything. ImportError without numpy and highspy; loading them is not counted."""
+    """Improve on a plan that places everything. ImportError without numpy and highspy; loading them
+    is not counted."""
     effort = _loaded(effort)
     bound = max(bound, resource_bound(problem))
     if price_of(problem, start) <= bound * (1 + CLOSE_ENOUGH):
         return Found(list(start), bound, False)
     if not is_merged(problem):
         return _Generation(problem, start, bound, effort).run()
-    if effort.is_spent():
-        return Found(list(start), bound, False)
-    searched = plan_merged(problem, lambda c: _improved(c, effort), SEARCHING, effort.is_spent)
+    searched = _filled(problem, effort)
     if any(left_over(problem, searched)) or price_of(problem, searched) >= price_of(problem, start):
         return Found(list(start), bound, False)
     return Found(searched, bound, True)
 
 
-def _improved(classes: Problem, effort: Effort) -> list[Lot]:
-    lots = greedy(classes)
-    if effort.is_spent() or any(left_over(classes, lots)):
-        return lots
-    return _Generation(classes, lots, 0.0, effort._replace(roughly=True)).run().lots
+def _filled(problem: Problem, effort: Effort) -> list[Lot]:
+    """The plan of a problem with very many items: nodes filled one by one, and the rest greedily;
+    none where the time is up."""
+
+    def check() -> None:
+        if effort.is_spent():
+            raise _OutOfTime
+
+    try:
+        lots = filled(problem, check)
+        return [*lots, *greedy_lots(rest_of(problem, lots))]
+    except _OutOfTime:
+        return []
 
 
 def _loaded(effort: Effort) -> Effort:
@@ -118,25 +123,27 @@ class _Generation:
 
     def run(self) -> Found:
         nodes: list[float] = []
-        close = _ROUGHLY if self.effort.roughly else CLOSE_ENOUGH
-        for _ in range(self.effort.rounds):
+        for number in range(1, self.effort.rounds + 1):
             if self._is_best() or self.effort.is_spent():
                 break
             solved = self.master.solve()
             if solved is None:
                 break
             nodes, least = solved
-            if not self._improve() or least <= self.bound * (1 + close):
+            if number >= _FIRST_ROUNDING and number & (number - 1) == 0:
+                self._round(nodes, False)
+            if not self._improve() or least <= self.bound * (1 + CLOSE_ENOUGH):
                 break
-        if nodes and not self._is_best():
-            self._round(nodes)
+        if nodes and not self._is_best() and not self.effort.is_spent():
+            self._round(nodes, True)
         return Found(self.best, min(self.bound, self.price), self.price < self.at_first)
 
     def _is_best(self) -> bool:
         return self.price <= self.bound * (1 + CLOSE_ENOUGH)
 
     def _improve(self) -> bool:
-        """Add the loads that are worth more than they cost at the prices of now; False when there are none."""
+        """Add the loads that are worth more than they cost at the prices of now; False when there
+        are none."""
         import numpy as np
 
         problem, prices = self.problem, self.master.prices()
@@ -157,8 +164,9 @@ class _Generation:
         self.bound = max(self.bound, bound_of(problem, prices, best))
         return added
 
-    def _round(self, nodes: Sequence[float]) -> None:
-        """Whole numbers of nodes from parts of nodes."""
+    def _round(self, nodes: Sequence[float], searching: bool) -> None:
+        """Whole numbers of nodes from parts of nodes; `searching`: the rest is also searched
+        for."""
         rooms = Rooms(self.problem)
         lots = []
         # loads that were added after the last solution are not in it
@@ -172,7 +180,7 @@ class _Generation:
             self._keep(lots)
             return
         self._keep([*lots, *greedy(rest)])
-        if not self.effort.roughly and not self._is_best() and not self.effort.is_spent():
+        if searching and not self._is_best() and not self.effort.is_spent():
             self._keep([*lots, *self._search(rest)])
 
     def _search(self, rest: Problem) -> list[Lot]:

@@ -1,14 +1,14 @@
-"""Loads chosen one after another: no numpy, no solver, never far from the best where small items fill what big ones leave.
+"""Loads chosen one after another: no numpy, no solver, never far from the best where small items
+fill what big ones leave.
 
-What runs already is filled first. Then the item that is dearest to place sets the terms: of all bins and of several ways
-to fill a node around it, the load is taken that places the most worth for its price, as often as it can be. An item's
-worth is what it costs on the bin that suits it best, were there nothing else.
-"""
+What runs already is filled first. Then the item that is dearest to place sets the terms: of all
+bins and of several ways to fill a node around it, the load is taken that places the most worth for
+its price, as often as it can be. An item's worth is what it costs on the bin that suits it best,
+were there nothing else."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterator, Sequence
 
 from hpc.autoscale.packing.amounts import Quantity
 from hpc.autoscale.packing.leastcost.plan import Load, Lot, Rooms, left_over, real
@@ -17,27 +17,18 @@ from hpc.autoscale.packing.leastcost.problem import Bin, Problem, room_for
 _FEWER = 1e-6
 
 
-Expired = Callable[[], bool]
-"""Whether the time is up."""
+def greedy(problem: Problem) -> list[Lot]:
+    """Lots that place as much as finds room. Cost: items with units x bins for each load that is
+    chosen.
 
-
-def never() -> bool:
-    """For whoever has all the time."""
-    return False
-
-
-def greedy(problem: Problem, expired: Expired = never) -> list[Lot]:
-    """Lots that place as much as finds room. Cost: items with units x bins for each load that is chosen; once the time is
-    up, a node is filled in one way only, in place of up to six.
-
-    Where the cheapest way uses the limits up, what spares them is tried, and the one that leaves less is taken.
-    """
+    Where the cheapest way uses the limits up, what spares them is tried, and the one that leaves
+    less is taken."""
     wanted = [i for i, item in enumerate(problem.items) if item.units]
     some = problem if len(wanted) == len(problem.items) else problem.only(wanted)
-    lots = _Greedy(some, [bin_.price for bin_ in some.bins], expired).lots()
+    lots = _Greedy(some, [bin_.price for bin_ in some.bins]).lots()
     left = sum(left_over(some, lots))
     if left and some.limits:
-        sparing = _Greedy(some, _shares(some), expired).lots()
+        sparing = _Greedy(some, _shares(some)).lots()
         if sum(left_over(some, sparing)) < left:
             lots = sparing
     if some is problem:
@@ -116,9 +107,9 @@ class _Node:
 
 
 class _Kind:
-    """What is worked out once for the nodes of a bin. `simple`: by item, the whole amounts of one that has a single way to
-    lie on a node and leaves it open, None for others. `shares`: amounts as parts of a whole node, scaled to length 1.
-    """
+    """What is worked out once for the nodes of a bin. `simple`: by item, the whole amounts of one
+    that has a single way to lie on a node and leaves it open, None for others. `shares`: amounts as
+    parts of a whole node, scaled to length 1."""
 
     def __init__(self, problem: Problem, bin_: Bin) -> None:
         self.whole = bin_.capacity
@@ -147,10 +138,9 @@ class _Kind:
 class _Greedy:
     """`costs`: what a node of each bin is taken to cost."""
 
-    def __init__(self, problem: Problem, costs: Sequence[float], expired: Expired) -> None:
+    def __init__(self, problem: Problem, costs: Sequence[float]) -> None:
         self.problem = problem
         self.costs = costs
-        self.expired = expired
         self.rooms = Rooms(problem)
         self.left = problem.units
         self.worth = worths(problem)
@@ -169,26 +159,23 @@ class _Greedy:
                     pass
         for seed in self.order:
             while self.left[seed]:
-                best = self._best(seed, self.expired())
+                best = self._best(seed)
                 if best is None or not self._use(*best):
                     break
         return self.found
 
-    def _best(self, seed: int, hurried: bool) -> tuple[int, Load] | None:
-        """Of all bins and ways to fill one, the load with the most worth for its price. `hurried`: of one way for each
-        bin, and of all where the engine takes nothing that way."""
+    def _best(self, seed: int) -> tuple[int, Load] | None:
+        """Of all bins and ways to fill one, the load with the most worth for its price."""
         best: tuple[float, int, Load] | None = None
         for number in self.hosts[seed]:
             cost = self.costs[number]
             if self.rooms.of(number) > 0 and cost:
-                load = self._best_load(number, seed, hurried)
+                load = self._best_load(number, seed)
                 # of equals the dearer, which means fewer nodes
                 value = self._value(load) / cost * (1 + _FEWER * cost)
                 if load and (best is None or value > best[0]):
                     best = (value, number, load)
-        if best is None:
-            return self._best(seed, False) if hurried else None
-        return best[1:]
+        return None if best is None else best[1:]
 
     def _use(self, number: int, load: Load) -> bool:
         if not load:
@@ -205,15 +192,14 @@ class _Greedy:
     def _value(self, load: Load) -> float:
         return sum(self.worth[item] * n for item, n in load)
 
-    def _best_load(self, number: int, seed: int | None, hurried: bool = False) -> Load:
-        ways = islice(self._loads(number, seed), 1 if hurried else None)
-        loads = (real(self.problem, number, load) for load in ways)
+    def _best_load(self, number: int, seed: int | None) -> Load:
+        loads = (real(self.problem, number, load) for load in self._loads(number, seed))
         fitting = (load for load in loads if seed is None or any(i == seed for i, _ in load))
         return max(fitting, key=self._value, default=())
 
     def _loads(self, number: int, seed: int | None) -> Iterator[Load]:
-        """Several ways to fill a node: around as many of the seed as fit, or one; by worth, or by what goes with the
-        free rest."""
+        """Several ways to fill a node: around as many of the seed as fit, or one; by worth, or by
+        what goes with the free rest."""
         bin_ = self.problem.bins[number]
         if number not in self.kinds:
             self.kinds[number] = _Kind(self.problem, bin_)
@@ -252,8 +238,8 @@ def _fill_by_match(node: _Node, items: Sequence[int]) -> None:
 
 
 def worths(problem: Problem) -> list[float]:
-    """What a unit of each item costs on the bin that suits it best; the mean of the others for one that only finds room
-    on what runs already."""
+    """What a unit of each item costs on the bin that suits it best; the mean of the others for one
+    that only finds room on what runs already."""
     found: list[float | None] = []
     for i in range(len(problem.items)):
         prices = [b.price / c for b in problem.bins if b.price and (c := problem.copies(i, b))]

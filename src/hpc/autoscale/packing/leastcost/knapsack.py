@@ -1,10 +1,10 @@
 """The most valuable load of a node, for all bins at once, by dynamic programming over what is free.
 
-Amounts are counted in steps: the greatest that divides all of them where that gives a table of bearable size, and a
-coarser one otherwise. With a coarser step `below` says how amounts are rounded: up for loads that fit (the default), or
-down for values that no load exceeds. Bins that share a profile share a table: its cells are all sizes that a node can
-have. Needs numpy, which is imported when a table is made.
-"""
+Amounts are counted in steps: the greatest that divides all of them where that gives a table of
+bearable size, and a coarser one otherwise. With a coarser step `below` says how amounts are
+rounded: up for loads that fit (the default), or down for values that no load exceeds. Bins that
+share a profile share a table: its cells are all sizes that a node can have. Needs numpy, which is
+imported when a table is made."""
 
 from __future__ import annotations
 
@@ -117,7 +117,8 @@ class _Table:
     def _closing_copies(
         self, profile: Sequence[Sequence[Need]], of: Sequence[Bin]
     ) -> list[tuple[int, Counts]]:
-        """The items that may have a node to themselves, and how many units of them go on one of each bin."""
+        """The items that may have a node to themselves, and how many units of them go on one of
+        each bin."""
         import numpy as np
 
         found = []
@@ -136,7 +137,8 @@ class _Table:
         dimensions: Sequence[int],
         below: bool,
     ) -> list[_Chunk]:
-        """Every item as chunks of 1, 2, 4, … copies, of which any number up to what can be wanted can be made."""
+        """Every item as chunks of 1, 2, 4, … copies, of which any number up to what can be wanted
+        can be made."""
         found = []
         for i, need in needs:
             amounts = dict(need.amounts)
@@ -198,7 +200,8 @@ class _Table:
 
 
 class _Step:
-    """How one resource is counted. A capacity a little short of a whole step is taken for whole, as the engine does."""
+    """How one resource is counted. A capacity a little short of a whole step is taken for whole, as
+    the engine does."""
 
     def __init__(self, size: Fraction, exact: bool) -> None:
         self.size = size
@@ -218,7 +221,8 @@ class _Step:
 
 
 def _steps(needs: Sequence[Need], bins: Sequence[Bin]) -> dict[int, _Step]:
-    """By dimension that any of the items takes; the finest of them last, as rows of a table are quickest."""
+    """By dimension that any of the items takes; the finest of them last, as rows of a table are
+    quickest."""
     amounts: dict[int, set[Quantity]] = {}
     for need in needs:
         for d, amount in need.amounts:

@@ -1,8 +1,9 @@
-"""From a plan to nodes and demands: which unit of which demand lies on which node, and what the nodes then look like.
+"""From a plan to nodes and demands: which unit of which demand lies on which node, and what the
+nodes then look like.
 
-Every step is asked of the engine, as the node is at that moment, so what comes out is right even where the plan was made
-from a simpler picture. Units that the engine does not take where the plan has them are left out.
-"""
+Every step is asked of the engine, as the node is at that moment, so what comes out is right even
+where the plan was made from a simpler picture. Units that the engine does not take where the plan
+has them are left out."""
 
 from __future__ import annotations
 
@@ -27,11 +28,16 @@ class Share(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """`plan`: all that changes, for the engine to commit. `steps`: the same by demand, as if the new nodes were there
-    already. On every node the steps follow one another in the order of the demands here."""
+    """`plan`: all that changes, for the engine to commit. `steps`: the same by demand, as if the
+    new nodes were there already. On every node the steps follow one another in the order of the
+    demands here."""
 
     plan: Plan
     placed: dict[int, list[Step]]
+
+    def units(self, demand: int) -> int:
+        """Units placed of a demand."""
+        return sum(placed.units for placed in self.placed.get(demand, ()))
 
 
 def lay_out(problem: Problem, lots: Iterable[Lot], shares: Iterable[Share]) -> Layout:
@@ -96,7 +102,8 @@ class _Work:
         return shape if took else None
 
     def _take(self, shape: NodeShape, item: int, units: int) -> tuple[int, NodeShape] | None:
-        """How many of some units the engine puts on a node, and what it then looks like; each question is asked once."""
+        """How many of some units the engine puts on a node, and what it then looks like; each
+        question is asked once."""
         key = (shape, item, units)
         if key not in self._taken:
             fit = shape.fit(self._problem.items[item].expr)
@@ -145,7 +152,8 @@ def _extend(steps: list[Step], placed: Step) -> None:
 
 
 def opened_of(nodes: Sequence[Step]) -> dict[Candidate, int]:
-    """How many nodes of each candidate a plan adds to those that run: new ones, and deallocated ones that are started."""
+    """How many nodes of each candidate a plan adds to those that run: new ones, and deallocated
+    ones that are started."""
     found: dict[Candidate, int] = {}
     for placed in nodes:
         if placed.opened or placed.before.dormant:

@@ -1,9 +1,8 @@
 """The linear programme over the loads that are known so far, solved by HiGHS.
 
-A column is a load of a bin: how many nodes get it is to be found. Rows say that every item is placed, that no bin has
-more nodes than there are, and that no shared limit is exceeded. Rows that cannot bind are left out. `highspy` is imported
-when a master is made.
-"""
+A column is a load of a bin: how many nodes get it is to be found. Rows say that every item is
+placed, that no bin has more nodes than there are, and that no shared limit is exceeded. Rows that
+cannot bind are left out. `highspy` is imported when a master is made."""
 
 from __future__ import annotations
 
@@ -18,8 +17,8 @@ _PER_NODE = 2e-5
 
 
 class Prices(NamedTuple):
-    """What the rows are worth: a unit of each item (0 or more), one more node of each bin, and one more node and core
-    under each limit (all 0 or less)."""
+    """What the rows are worth: a unit of each item (0 or more), one more node of each bin, and one
+    more node and core under each limit (all 0 or less)."""
 
     items: list[float]
     bins: list[float]
@@ -31,8 +30,8 @@ class Master:
     """Columns are added and never taken away; `solve` goes on from where it was."""
 
     def __init__(self, problem: Problem, wanted: Sequence[float] | None = None) -> None:
-        """`wanted`: of what a column may hold, in place of the units of the problem's items; nodes then go to what they
-        cost alone."""
+        """`wanted`: of what a column may hold, in place of the units of the problem's items; nodes
+        then go to what they cost alone."""
         import highspy
 
         self._problem = problem
@@ -125,10 +124,11 @@ class Master:
         return Prices(items, of(self._bin_rows), of(self._node_rows), of(self._core_rows))
 
     def solve_whole(self, seconds: float, nodes: int, gap: float) -> list[int] | None:
-        """Whole numbers of nodes by column, from the columns that there are; None when none were found in time.
+        """Whole numbers of nodes by column, from the columns that there are; None when none were
+        found in time.
 
-        `nodes`: of the search tree, at most. `gap`: relative, to stop at. Ends the use of this master.
-        """
+        `nodes`: of the search tree, at most. `gap`: relative, to stop at. Ends the use of this
+        master."""
         count = len(self.columns)
         highs = self._highs
         highs.changeColsIntegrality(count, list(range(count)), [self._integer] * count)

@@ -1,10 +1,11 @@
-"""Thousands of different items: those of nearly the same size are planned as one, and then told apart again.
+"""Thousands of different items: those of nearly the same size are planned as one, and then told
+apart again.
 
-A class of items stands in the plan with its mean size. When a node of the plan is filled, each place goes to the member
-of its class that comes nearest to what the places after it leave, and the last to the one that fills the node best; so
-what is rounded off in the plan evens out on every node. Nodes that do not come out as full as they were planned are not
-kept, and what they were to hold is planned once more with the sizes that are left.
-"""
+A class of items stands in the plan with its mean size. When a node of the plan is filled, each
+place goes to the member of its class that comes nearest to what the places after it leave, and the
+last to the one that fills the node best; so what is rounded off in the plan evens out on every
+node. Nodes that do not come out as full as they were planned are not kept, and what they were to
+hold is planned once more with the sizes that are left."""
 
 from __future__ import annotations
 
@@ -36,9 +37,9 @@ class Classes(NamedTuple):
 
 
 def merge(problem: Problem, most: int, sizes: Sizes) -> Classes:
-    """Items of nearly the same size as one, so that there are about `most`; only those with units count. Items that may
-    lie on a node in several ways, or alone, or differently on different nodes, stay by themselves.
-    """
+    """Items of nearly the same size as one, so that there are about `most`; only those with units
+    count. Items that may lie on a node in several ways, or alone, or differently on different
+    nodes, stay by themselves."""
     items = [i for i, item in enumerate(problem.items) if item.units]
     some = [size for i in items if (size := sizes[i]) is not None]
     largest = [max((size[d] for size in some), default=0) for d in range(len(problem.dimensions))]
@@ -160,7 +161,8 @@ class _Members:
     def nearest(
         self, wish: Sequence[float], free: Sequence[Quantity], scale: Sequence[float]
     ) -> int | None:
-        """The one that fits what is free and is nearest to a size, of those next to it; sizes by `scale`."""
+        """The one that fits what is free and is nearest to a size, of those next to it; sizes by
+        `scale`."""
         at = bisect_left(self._order, (tuple(wish),))
         best, found = math.inf, None
         for size, item in self._order[max(0, at - _NEIGHBOURS) : at + _NEIGHBOURS]:
@@ -190,8 +192,8 @@ class _Members:
 def tell_apart(
     problem: Problem, classes: Classes, lots: Sequence[Lot], at_least: float
 ) -> list[Lot]:
-    """Lots of the items themselves from lots of their classes. A node is kept when it is at least that part as full as
-    planned; of a lot nothing is tried any more after three that are not."""
+    """Lots of the items themselves from lots of their classes. A node is kept when it is at least
+    that part as full as planned; of a lot nothing is tried any more after three that are not."""
     return _Apart(problem, classes, at_least).run(lots)
 
 
@@ -223,7 +225,8 @@ class _Apart:
         return self.found
 
     def _node(self, lot: Lot) -> Load:
-        """One node as a lot has it, filled with the items themselves; nothing when it does not come out well."""
+        """One node as a lot has it, filled with the items themselves; nothing when it does not come
+        out well."""
         bin_ = self.problem.bins[lot.bin]
         whole = bin_.capacity
         scale = [1 / amount if amount else 0.0 for amount in whole]

@@ -1,10 +1,10 @@
 """What an expression may take from a node, as plain amounts, whatever was placed there before.
 
-The engine answers for a node as it is now. To look ahead over all that may come to lie on a node, an expression is read
-here as a few `Mode`s: the amounts that it takes in each of its alternatives. Whatever the engine may ever say of nodes
-that share the same facts is among them, so a bound that is worked out from modes holds; a plan that is made from them is
-still asked of the engine, node by node, before it is carried out.
-"""
+The engine answers for a node as it is now. To look ahead over all that may come to lie on a node,
+an expression is read here as a few `Mode`s: the amounts that it takes in each of its alternatives.
+Whatever the engine may ever say of nodes that share the same facts is among them, so a bound that
+is worked out from modes holds; a plan that is made from them is still asked of the engine, node by
+node, before it is carried out."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ MOST_MODES = 16
 
 
 class Roomy:
-    """A node like another that has without end of everything that is an amount: a `View` for expressions."""
+    """A node like another that has without end of everything that is an amount: a `View` for
+    expressions."""
 
     def __init__(self, shape: NodeShape) -> None:
         self._shape = shape
@@ -64,5 +65,6 @@ def may_close(expr: Expr) -> bool:
 
 
 def modes(expr: Expr, view: Roomy) -> tuple[Mode, ...]:
-    """All modes of a plain expression on nodes like the one that is seen, in the order of its alternatives."""
+    """All modes of a plain expression on nodes like the one that is seen, in the order of its
+    alternatives."""
     return tuple(dict.fromkeys(expr.modes(view)))

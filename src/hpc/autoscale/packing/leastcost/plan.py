@@ -1,4 +1,5 @@
-"""A least-cost plan: so many nodes of a bin get such a load. And what is left of a problem once part of it is planned."""
+"""A least-cost plan: so many nodes of a bin get such a load. And what is left of a problem once
+part of it is planned."""
 
 from __future__ import annotations
 
@@ -26,8 +27,9 @@ def price_of(problem: Problem, lots: Iterable[Lot]) -> float:
 
 
 def real(problem: Problem, number: int, load: Load) -> Load:
-    """What of a load the engine takes on an untouched node of a bin. Where everything has one way to lie on a node and
-    stays fit as others are added, that is all of it, and the engine is not asked."""
+    """What of a load the engine takes on an untouched node of a bin. Where everything has one way
+    to lie on a node and stays fit as others are added, that is all of it, and the engine is not
+    asked."""
     bin_ = problem.bins[number]
     profile = problem.profiles[bin_.profile]
     if all(len(profile[i]) == 1 and problem.items[i].expr.monotone for i, _ in load):

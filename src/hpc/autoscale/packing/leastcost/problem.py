@@ -1,9 +1,8 @@
 """What is to be placed and where it may go, as numbers: the least-cost problem.
 
-Equal demands are one `Item`, nodes that look alike and cost the same are one `Bin`, and bins for which the items mean the
-same share one `Profile`. Made from the state of the engine by `Problem.of`; nothing here changes that state, and nothing
-here decides anything.
-"""
+Equal demands are one `Item`, nodes that look alike and cost the same are one `Bin`, and bins for
+which the items mean the same share one `Profile`. Made from the state of the engine by
+`Problem.of`; nothing here changes that state, and nothing here decides anything."""
 
 from __future__ import annotations
 
@@ -26,8 +25,8 @@ _BEYOND = 1_000.0
 
 
 class Item(NamedTuple):
-    """`units` slots of equal demands. `alone`: they are one demand's, and a node that one of them closes may hold as many
-    of them as fit."""
+    """`units` slots of equal demands. `alone`: they are one demand's, and a node that one of them
+    closes may hold as many of them as fit."""
 
     expr: Expr
     units: int
@@ -46,10 +45,10 @@ Profile = tuple[tuple[Need, ...], ...]
 
 
 class Bin(NamedTuple):
-    """Nodes of one candidate and shape. `nodes`: how many there are, or may be opened. `price`: of an hour of one; 0 for one
-    that runs already. `limits`: by number, where using one is charged. `positions`: of those that are there. `priced`:
-    where the price is not known it is so high that any other is less, and means nothing.
-    """
+    """Nodes of one candidate and shape. `nodes`: how many there are, or may be opened. `price`: of
+    an hour of one; 0 for one that runs already. `limits`: by number, where using one is charged.
+    `positions`: of those that are there. `priced`: where the price is not known it is so high that
+    any other is less, and means nothing."""
 
     candidate: Candidate
     shape: NodeShape
@@ -71,8 +70,8 @@ class LimitLeft(NamedTuple):
 
 
 class Problem:
-    """Items in queue order, bins, and the limits that bins share. `homeless`: numbers of the items for which there is no
-    place at all."""
+    """Items in queue order, bins, and the limits that bins share. `homeless`: numbers of the items
+    for which there is no place at all."""
 
     def __init__(
         self,
@@ -96,13 +95,15 @@ class Problem:
         ranked: Callable[[Expr], Sequence[Candidate]],
         price_of: PriceOf,
     ) -> Problem:
-        """The problem of placing `items` as things are now. `ranked`: the candidates that may serve an expression."""
+        """The problem of placing `items` as things are now. `ranked`: the candidates that may serve
+        an expression."""
         return _Builder(items, ranked, price_of).problem()
 
     def changed(
         self, units: Sequence[int], bins: Sequence[Bin] = (), limits: Sequence[LimitLeft] = ()
     ) -> Problem:
-        """The same items and bins with other amounts of them; bins and limits stay where none are given."""
+        """The same items and bins with other amounts of them; bins and limits stay where none are
+        given."""
         items = (item._replace(units=n) for item, n in zip(self.items, units, strict=True))
         return Problem(
             tuple(items),
@@ -130,7 +131,8 @@ class Problem:
 
 
 def most(needs: Iterable[Need], capacity: Sequence[Quantity], alone: bool) -> int:
-    """How many units go into what is free, in the best of their modes; closing ones once, unless they are `alone`."""
+    """How many units go into what is free, in the best of their modes; closing ones once, unless
+    they are `alone`."""
     found = 0
     for need in needs:
         count = room_for(need, capacity)
@@ -238,7 +240,8 @@ class _Builder:
         return found
 
     def _beyond(self, candidate: Candidate) -> float:
-        """A stand-in for a price that is not known: beyond all that are, and more for more cores."""
+        """A stand-in for a price that is not known: beyond all that are, and more for more
+        cores."""
         if self.highest is None:
             prices = (known_price(self.price_of(candidate)) for candidate in self.candidates)
             self.highest = max((price for price in prices if price is not None), default=1.0)
@@ -270,8 +273,8 @@ class _Builder:
     def _judge(
         self, kind: Bin, capacity: Sequence[Quantity], profile: Profile
     ) -> tuple[frozenset[int], bool]:
-        """The items that would fit but that the candidate may not serve, or not with new nodes, and whether there are others that
-        fit."""
+        """The items that would fit but that the candidate may not serve, or not with new nodes, and
+        whether there are others that fit."""
         barred = []
         fits = False
         for index, item in enumerate(self.items):
@@ -307,8 +310,8 @@ def _amount(value: object) -> Quantity:
 
 
 def _free(value: object, whole: bool) -> Quantity:
-    """What is free of a resource. Where only whole amounts are taken of it, parts are of no use; a little less than
-    whole is whole, as the engine has it."""
+    """What is free of a resource. Where only whole amounts are taken of it, parts are of no use; a
+    little less than whole is whole, as the engine has it."""
     amount = min(_amount(value), NO_LIMIT)
     return how_many(amount, 1) if whole and isinstance(amount, float) else amount
 

@@ -1,9 +1,9 @@
 """The longest part of a queue that can be placed wholly, at the least price.
 
-Where there is room for everything, the order of the queue does not matter and all of it is one problem. Where there is
-not, those who came first are served first: the queue is cut, within a demand if need be, so that all before the cut is
-placed and nothing more of the demand at the cut is.
-"""
+Where there is room for everything, the order of the queue does not matter and all of it is one
+problem. Where there is not, those who came first are served first: the queue is cut, within a
+demand if need be, so that all before the cut is placed and nothing more of the demand at the cut
+is."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ from typing import NamedTuple
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.expr import Expr, Fit
 from hpc.autoscale.packing.leastcost.generation import Effort
-from hpc.autoscale.packing.leastcost.layout import Share
+from hpc.autoscale.packing.leastcost.layout import Layout, Share, lay_out
 from hpc.autoscale.packing.leastcost.merged import greedy_lots, is_merged
 from hpc.autoscale.packing.leastcost.modes import may_close
 from hpc.autoscale.packing.leastcost.plan import Lot, left_over
 from hpc.autoscale.packing.leastcost.problem import Item, PriceOf, Problem
-from hpc.autoscale.packing.leastcost.solution import Solution, greedy_start, solve
+from hpc.autoscale.packing.leastcost.solution import Solution, solve
 from hpc.autoscale.packing.limits import Limit
 
 _PARTS = 100
+_AS_GOOD_AS_BEST = 2e-4
+"""A plan that is at most so far above its bound is not worth holding against other ways."""
 
 
 class Wanted(NamedTuple):
@@ -34,15 +36,33 @@ class Wanted(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """A plan for a queue up to a cut. `shares`: who gets how much. `stopped_at`: the number of the demand at the cut; None
-    where all is placed. `homeless`: numbers of demands that fit nowhere, whatever else is placed; they are not planned.
-    """
+    """A plan for a queue up to a cut. `shares`: who gets how much. `stopped_at`: the number of the
+    demand at the cut; None where all is placed. `homeless`: numbers of demands that fit nowhere,
+    whatever else is placed; they are not planned."""
 
     problem: Problem
     solution: Solution
     shares: list[Share]
     stopped_at: int | None
     homeless: list[int]
+
+    @property
+    def is_best(self) -> bool:
+        """Whether all is placed, and no way to place it costs less than by a hair."""
+        solution = self.solution
+        whole = self.stopped_at is None and not self.homeless and not any(solution.unplaced)
+        reached = solution.price <= solution.bound * (1 + _AS_GOOD_AS_BEST)
+        return whole and reached and not solution.unpriced
+
+    def layout(self) -> Layout:
+        """What each demand gets, and what the nodes then look like."""
+        return lay_out(self.problem, self.solution.lots, self.shares)
+
+
+def moved(cut: Cut, to: Mapping[Candidate, Candidate]) -> Cut:
+    """The same plan for other candidates, which are in the same state as those it was made for."""
+    bins = [bin_._replace(candidate=to[bin_.candidate]) for bin_ in cut.problem.bins]
+    return cut._replace(problem=cut.problem.changed(cut.problem.units, bins))
 
 
 def plan_queue(
@@ -62,7 +82,7 @@ def plan_queue(
         if item not in nowhere
     ]
     problem = _of_shares(problem, shares)
-    lots: list[Lot] | None = greedy_start(problem, effort)
+    lots: list[Lot] | None = greedy_lots(problem)
     stopped_at: int | None = None
     if lots is not None and any(left_over(problem, lots)):
         shares, stopped_at = _cut(problem, shares)
@@ -130,9 +150,9 @@ def room_for_all(
     candidates: Sequence[Candidate],
     others: int,
 ) -> bool:
-    """Whether so many units by expression certainly find room on new nodes, also after `others` nodes of any candidates were
-    opened. Each expression is given to the candidate with the most room for it, alone; False says nothing.
-    """
+    """Whether so many units by expression certainly find room on new nodes, also after `others`
+    nodes of any candidates were opened. Each expression is given to the candidate with the most
+    room for it, alone; False says nothing."""
     nodes: dict[Limit, int] = {}
     cores: dict[Limit, int] = {}
     largest = max((candidate.cores for candidate in candidates), default=0)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from hpc.autoscale.packing.leastcost.bound import simple_bound
 from hpc.autoscale.packing.leastcost.generation import CLOSE_ENOUGH, Effort, generate
-from hpc.autoscale.packing.leastcost.merged import greedy_lots, is_merged
+from hpc.autoscale.packing.leastcost.merged import greedy_lots
 from hpc.autoscale.packing.leastcost.plan import Lot, left_over, price_of
 from hpc.autoscale.packing.leastcost.problem import Problem
 
@@ -17,10 +17,10 @@ COLUMNS = "column generation"
 
 
 class Solution(NamedTuple):
-    """A plan. `price`: per hour, of the nodes that do not run yet and have a price; `unpriced`: how many of them have
-    none. `bound`: no plan that places as much with no more nodes without a price costs less. `method`: which way found
-    it. `unplaced`: units by item for which there is no room; with any, the bound says nothing and is 0.
-    """
+    """A plan. `price`: per hour, of the nodes that do not run yet and have a price; `unpriced`: how
+    many of them have none. `bound`: no plan that places as much with no more nodes without a price
+    costs less. `method`: which way found it. `unplaced`: units by item for which there is no room;
+    with any, the bound says nothing and is 0."""
 
     lots: tuple[Lot, ...]
     price: float
@@ -31,7 +31,8 @@ class Solution(NamedTuple):
 
     @property
     def gap(self) -> float | None:
-        """By how much the price may be above the least, as a part of the bound; None when that is not known."""
+        """By how much the price may be above the least, as a part of the bound; None when that is
+        not known."""
         return gap_of(self.price, self.bound)
 
 
@@ -45,12 +46,12 @@ def gap_of(price: float, bound: float) -> float | None:
 def solve(
     problem: Problem, effort: Effort | None = None, start: Sequence[Lot] | None = None
 ) -> Solution:
-    """A plan for as much of the problem as there is room for. `start`: the greedy one, where it is known.
+    """A plan for as much of the problem as there is room for. `start`: the greedy one, where it is
+    known.
 
-    `effort` None: greedily. With effort, and numpy and highspy installed, a plan that places everything is improved by
-    column generation.
-    """
-    lots, method = list(start or greedy_start(problem, effort)), GREEDY
+    `effort` None: greedily. With effort, and numpy and highspy installed, a plan that places
+    everything is improved by column generation."""
+    lots, method = list(start or greedy_lots(problem)), GREEDY
     unplaced = tuple(left_over(problem, lots))
     settled = _settled(problem, lots)
     price = price_of(settled, lots)
@@ -65,16 +66,9 @@ def solve(
     return Solution(tuple(lots), price, min(bound, price), method, unplaced, unpriced)
 
 
-def greedy_start(problem: Problem, effort: Effort | None) -> list[Lot]:
-    """The greedy plan, which takes its time from the effort: half of it, or with thousands of sizes all, as a search
-    begins anew there and comes to nothing in a short time."""
-    if effort is None:
-        return greedy_lots(problem)
-    return greedy_lots(problem, effort.part(1.0 if is_merged(problem) else 0.5))
-
-
 def _settled(problem: Problem, lots: Sequence[Lot]) -> Problem:
-    """The same with no more nodes without a price than the lots have, which are taken as given: they cost nothing."""
+    """The same with no more nodes without a price than the lots have, which are taken as given:
+    they cost nothing."""
     if all(bin_.priced for bin_ in problem.bins):
         return problem
     used = [0] * len(problem.bins)
