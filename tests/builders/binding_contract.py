@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
+from builders.nodes import a_planned_node
 from hpc.autoscale.ccbindings import ClusterBindingInterface
 from hpc.autoscale.ccbindings.errors import CycleCloudError, OperationNotFound
 from hpc.autoscale.ccbindings.models import NodearrayBucketStatus
-from hpc.autoscale.hpctypes import Memory
-from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.node import Node
 
 ROOM = 10
@@ -30,30 +29,7 @@ def planned(binding: ClusterBindingInterface, *names: str, **more: Any) -> list[
     """New nodes of that bucket."""
     bucket = bucket_of(binding)
     return [
-        Node(
-            node_id=DelayedNodeId(name),
-            name=name,
-            nodearray="htc",
-            bucket_id=bucket.bucket_id,
-            hostname=None,
-            private_ip=None,
-            instance_id=None,
-            vm_size="Standard_F4",
-            location="westus2",
-            spot=False,
-            vcpu_count=4,
-            memory=Memory(8, "g"),
-            infiniband=False,
-            state="Off",
-            target_state="Off",
-            power_state="Off",
-            exists=False,
-            placement_group=more.get("placement_group"),
-            managed=True,
-            resources={},
-            software_configuration={},
-            keep_alive=more.get("keep_alive", False),
-        )
+        a_planned_node(name=name, bucket_id=bucket.bucket_id, resources={}, **more)
         for name in names
     ]
 

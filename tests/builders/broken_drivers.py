@@ -1,18 +1,23 @@
 """Drivers that each break one promise, as integrations have done it, with the check that is to notice and what it says."""
 
-from builders.memory_scheduler import SLOTS, Entry, MemoryDriver
+from collections.abc import Set
+from typing import Any
+
+from builders.memory_scheduler import SLOTS, Entry, MemoryDriver, host_of
 from hpc.autoscale import clock
 from hpc.autoscale.job.job import Job
+from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.node.node import Node
 
 
 class CountsQueues(MemoryDriver):
-    def _read_jobs_and_nodes(self, config):
+    def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
         jobs, nodes = super()._read_jobs_and_nodes(config)
         return [Job(job.name, {"ncpus": 1}) for job in jobs], nodes
 
 
 class CountsRunningTasks(MemoryDriver):
-    def _read_jobs_and_nodes(self, config):
+    def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
         _, nodes = super()._read_jobs_and_nodes(config)
         running = sum(entry.running for entry in self.scheduler.entries.values())
         total = running + self.scheduler.waiting
@@ -20,47 +25,55 @@ class CountsRunningTasks(MemoryDriver):
 
 
 class TakesNothingOff(MemoryDriver):
-    def reported(self, hostname, entry):
+    def reported(self, hostname: str, entry: Entry) -> SchedulerNode:
         node = super().reported(hostname, entry)
         node.available["ncpus"] = SLOTS
         return node
 
 
 class DrainsWhileReading(MemoryDriver):
-    idle_since = None
+    idle_since: float | None = None
 
-    def _read_jobs_and_nodes(self, config):
-        busy = self.scheduler.waiting or any(e.running for e in self.scheduler.ask().values())
-        self.idle_since = None if busy else self.idle_since or clock.time()
+    def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
+        busy = self.scheduler.waiting > 0 or any(e.running for e in self.scheduler.ask().values())
+        now = clock.time()
+        since = self.idle_since or now
+        self.idle_since = None if busy else since
         for entry in self.scheduler.entries.values():
-            entry.takes_work = busy or clock.time() - self.idle_since < 300
+            entry.takes_work = busy or now - since < 300
         return super()._read_jobs_and_nodes(config)
 
 
 class RemovesInADryRun(MemoryDriver):
-    def preprocess_config(self, config):
+    def preprocess_config(self, config: dict[str, Any]) -> dict[str, Any]:
         self.read_only = False
         return config
 
 
 class JoinsWhatHasAHostname(MemoryDriver):
-    def add_nodes_to_cluster(self, nodes, include_permanent=False):
+    def add_nodes_to_cluster(
+        self, nodes: list[Node], include_permanent: bool = False
+    ) -> list[Node]:
         for node in nodes:
             if node.hostname:
-                self.scheduler.ask().setdefault(node.hostname, Entry(node.delayed_node_id.node_id))
+                self.scheduler.ask().setdefault(host_of(node), Entry(node.delayed_node_id.node_id))
         return [node for node in nodes if node.state == "Ready"]
 
 
 class JoinsAnewEachTime(MemoryDriver):
-    def add_nodes_to_cluster(self, nodes, include_permanent=False):
+    def add_nodes_to_cluster(
+        self, nodes: list[Node], include_permanent: bool = False
+    ) -> list[Node]:
         ready = [node for node in nodes if node.state == "Ready"]
         for node in ready:
-            self.scheduler.ask()[node.hostname] = Entry(node.delayed_node_id.node_id)
+            self.scheduler.ask()[host_of(node)] = Entry(node.delayed_node_id.node_id)
         return ready
 
 
 class JoinsOnlyOnce(MemoryDriver):
-    def add_nodes_to_cluster(self, nodes, include_permanent=False):
+    def add_nodes_to_cluster(
+        self, nodes: list[Node], include_permanent: bool = False
+    ) -> list[Node]:
         for node in nodes:
             if node.state == "Ready" and node.hostname in self.scheduler.ask():
                 raise ValueError(f"{node.hostname} exists already")
@@ -68,19 +81,23 @@ class JoinsOnlyOnce(MemoryDriver):
 
 
 class ReturnsWhatIsNotReady(MemoryDriver):
-    def add_nodes_to_cluster(self, nodes, include_permanent=False):
+    def add_nodes_to_cluster(
+        self, nodes: list[Node], include_permanent: bool = False
+    ) -> list[Node]:
         super().add_nodes_to_cluster(nodes)
         return nodes
 
 
 class RemembersDrainedHosts(MemoryDriver):
-    drained = ()
+    drained: Set[str] = frozenset()
 
-    def handle_draining(self, nodes):
-        self.drained = {*self.drained, *(node.hostname for node in nodes)}
+    def handle_draining(self, nodes: list[Node]) -> list[Node]:
+        self.drained = {*self.drained, *(host_of(node) for node in nodes)}
         return super().handle_draining(nodes)
 
-    def add_nodes_to_cluster(self, nodes, include_permanent=False):
+    def add_nodes_to_cluster(
+        self, nodes: list[Node], include_permanent: bool = False
+    ) -> list[Node]:
         joined = super().add_nodes_to_cluster(nodes)
         for hostname in self.drained:
             if hostname in self.scheduler.entries:
@@ -91,75 +108,81 @@ class RemembersDrainedHosts(MemoryDriver):
 class IsRestless(MemoryDriver):
     passes = 0
 
-    def handle_post_join_cluster(self, nodes):
+    def handle_post_join_cluster(self, nodes: list[Node]) -> list[Node]:
         self.passes += 1
         for node in nodes:
-            self.scheduler.ask()[node.hostname].takes_work = self.passes != 4
+            self.scheduler.ask()[host_of(node)].takes_work = self.passes != 4
         return nodes
 
 
 class KnowsOnlyWhatItJoined(MemoryDriver):
-    joined = ()
+    joined: Set[str] = frozenset()
 
-    def add_nodes_to_cluster(self, nodes, include_permanent=False):
+    def add_nodes_to_cluster(
+        self, nodes: list[Node], include_permanent: bool = False
+    ) -> list[Node]:
         joined = super().add_nodes_to_cluster(nodes)
-        self.joined = {*self.joined, *(node.hostname for node in joined)}
+        self.joined = {*self.joined, *(host_of(node) for node in joined)}
         return joined
 
-    def _read_jobs_and_nodes(self, config):
+    def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
         jobs, nodes = super()._read_jobs_and_nodes(config)
         return jobs, [node for node in nodes if node.hostname in self.joined]
 
 
 class AssignsNothing(MemoryDriver):
-    def reported(self, hostname, entry):
+    def reported(self, hostname: str, entry: Entry) -> SchedulerNode:
         node = super().reported(hostname, entry)
         node.assignments.clear()
         return node
 
 
 class DoesNotDrain(MemoryDriver):
-    def handle_draining(self, nodes):
+    def handle_draining(self, nodes: list[Node]) -> list[Node]:
         return nodes
 
 
 class DrainsEveryHost(MemoryDriver):
-    def handle_draining(self, nodes):
+    def handle_draining(self, nodes: list[Node]) -> list[Node]:
         for entry in self.scheduler.ask().values():
             entry.takes_work = entry.takes_work and not nodes
         return super().handle_draining(nodes)
 
 
 class ForgetsEveryHost(MemoryDriver):
-    def handle_post_delete(self, nodes):
+    def handle_post_delete(self, nodes: list[Node]) -> list[Node]:
         if nodes:
             self.scheduler.ask().clear()
         return nodes
 
 
 class ForgetsEveryHostWhenOneFails(MemoryDriver):
-    def handle_failed_nodes(self, nodes):
+    def handle_failed_nodes(self, nodes: list[Node]) -> list[Node]:
         if nodes:
             self.scheduler.ask().clear()
         return nodes
 
 
 class DrainsOnlyWhatItKnows(MemoryDriver):
-    def handle_draining(self, nodes):
+    def handle_draining(self, nodes: list[Node]) -> list[Node]:
         entries = self.scheduler.ask()
         return super().handle_draining([node for node in nodes if node.hostname in entries])
 
 
 class OpensClosedHosts(MemoryDriver):
-    def add_nodes_to_cluster(self, nodes, include_permanent=False):
+    def add_nodes_to_cluster(
+        self, nodes: list[Node], include_permanent: bool = False
+    ) -> list[Node]:
         joined = super().add_nodes_to_cluster(nodes)
         for node in joined:
-            self.scheduler.entries[node.hostname].takes_work = True
+            self.scheduler.entries[host_of(node)].takes_work = True
         return joined
 
 
 class OpensClosedHostsWhenTheyAreEmpty(MemoryDriver):
-    def add_nodes_to_cluster(self, nodes, include_permanent=False):
+    def add_nodes_to_cluster(
+        self, nodes: list[Node], include_permanent: bool = False
+    ) -> list[Node]:
         joined = super().add_nodes_to_cluster(nodes)
         for entry in self.scheduler.entries.values():
             entry.takes_work = entry.takes_work or not entry.running
@@ -167,103 +190,106 @@ class OpensClosedHostsWhenTheyAreEmpty(MemoryDriver):
 
 
 class DrainsAfterwards(MemoryDriver):
-    def handle_draining(self, nodes):
+    def handle_draining(self, nodes: list[Node]) -> list[Node]:
         drained = super().handle_draining(nodes)
         for node in nodes:
-            self.scheduler.entries[node.hostname].takes_work = True
+            self.scheduler.entries[host_of(node)].takes_work = True
         return drained
 
 
 class ReturnsCopies(MemoryDriver):
-    def handle_draining(self, nodes):
+    def handle_draining(self, nodes: list[Node]) -> list[Node]:
         return [node.clone() for node in super().handle_draining(nodes)]
 
 
 class ReturnsNothing(MemoryDriver):
-    def handle_draining(self, nodes):
+    def handle_draining(self, nodes: list[Node]) -> list[Node]:
         super().handle_draining(nodes)
+        return None  # type: ignore[return-value]  # the promise that is broken
 
 
 class KeepsDeletedNodes(MemoryDriver):
-    def handle_post_delete(self, nodes):
+    def handle_post_delete(self, nodes: list[Node]) -> list[Node]:
         return nodes
 
 
 class TrustsTheLastLook(MemoryDriver):
-    def handle_draining(self, nodes):
+    def handle_draining(self, nodes: list[Node]) -> list[Node]:
         super().handle_draining(nodes)
         return [node for node in nodes if not node.assignments]
 
 
 class DrainsForGood(MemoryDriver):
-    def add_nodes_to_cluster(self, nodes, include_permanent=False):
+    def add_nodes_to_cluster(
+        self, nodes: list[Node], include_permanent: bool = False
+    ) -> list[Node]:
         ready = [node for node in nodes if node.state == "Ready"]
         for node in ready:
-            self.scheduler.ask().setdefault(node.hostname, Entry(node.delayed_node_id.node_id))
+            self.scheduler.ask().setdefault(host_of(node), Entry(node.delayed_node_id.node_id))
         return ready
 
 
 class ReturnsOnlyNewlyDrained(MemoryDriver):
-    def handle_draining(self, nodes):
+    def handle_draining(self, nodes: list[Node]) -> list[Node]:
         entries = self.scheduler.ask()
-        return super().handle_draining([n for n in nodes if entries[n.hostname].takes_work])
+        return super().handle_draining([n for n in nodes if entries[host_of(n)].takes_work])
 
 
 class RemovesOnlyOnce(MemoryDriver):
-    def handle_post_delete(self, nodes):
+    def handle_post_delete(self, nodes: list[Node]) -> list[Node]:
         for node in nodes:
-            del self.scheduler.ask()[node.hostname]
+            del self.scheduler.ask()[host_of(node)]
         return nodes
 
 
 class TakesNoneForAll(MemoryDriver):
-    def handle_draining(self, nodes):
+    def handle_draining(self, nodes: list[Node]) -> list[Node]:
         for entry in self.scheduler.ask().values():
             entry.takes_work = entry.takes_work and bool(nodes)
         return super().handle_draining(nodes)
 
 
 class KeepsFailedNodes(MemoryDriver):
-    def handle_failed_nodes(self, nodes):
+    def handle_failed_nodes(self, nodes: list[Node]) -> list[Node]:
         return []
 
 
 class KeepsItsJobs(MemoryDriver):
-    jobs = None
+    jobs: list[Job] | None = None
 
-    def _read_jobs_and_nodes(self, config):
+    def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
         jobs, nodes = super()._read_jobs_and_nodes(config)
         self.jobs = self.jobs or jobs
         return self.jobs, nodes
 
 
 class KeepsHostsOfFailedNodes(MemoryDriver):
-    failed = ()
+    failed: Set[str] = frozenset()
 
-    def handle_failed_nodes(self, nodes):
-        self.failed = {*self.failed, *(node.hostname for node in nodes)}
+    def handle_failed_nodes(self, nodes: list[Node]) -> list[Node]:
+        self.failed = {*self.failed, *(host_of(node) for node in nodes)}
         return nodes
 
-    def handle_post_delete(self, nodes):
+    def handle_post_delete(self, nodes: list[Node]) -> list[Node]:
         self.forget([node for node in nodes if node.hostname not in self.failed])
         return nodes
 
-    def validate_nodes(self, scheduler_nodes, cc_nodes):
+    def validate_nodes(self, scheduler_nodes: list[SchedulerNode], cc_nodes: list[Node]) -> None:
         pass
 
 
 class WaitsForEver(MemoryDriver):
-    def handle_boot_timeout(self, nodes):
+    def handle_boot_timeout(self, nodes: list[Node]) -> list[Node]:
         return []
 
 
 class ComparesNothing(MemoryDriver):
-    def validate_nodes(self, scheduler_nodes, cc_nodes):
+    def validate_nodes(self, scheduler_nodes: list[SchedulerNode], cc_nodes: list[Node]) -> None:
         pass
 
 
 class RemovesEveryStranger(MemoryDriver):
-    def validate_nodes(self, scheduler_nodes, cc_nodes):
+    def validate_nodes(self, scheduler_nodes: list[SchedulerNode], cc_nodes: list[Node]) -> None:
         listed = {node.delayed_node_id.node_id for node in cc_nodes}
         for hostname, entry in list(self.scheduler.ask().items()):
             if entry.node_id not in listed:
@@ -271,18 +297,18 @@ class RemovesEveryStranger(MemoryDriver):
 
 
 class TakesSilenceForNoWork(MemoryDriver):
-    def _read_jobs_and_nodes(self, config):
+    def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
         try:
             return super()._read_jobs_and_nodes(config)
         except OSError:
             return [], []
 
-    def validate_nodes(self, scheduler_nodes, cc_nodes):
+    def validate_nodes(self, scheduler_nodes: list[SchedulerNode], cc_nodes: list[Node]) -> None:
         pass
 
 
 class DrainsWithoutAnAnswer(MemoryDriver):
-    def handle_draining(self, nodes):
+    def handle_draining(self, nodes: list[Node]) -> list[Node]:
         try:
             return super().handle_draining(nodes)
         except OSError:
@@ -290,12 +316,12 @@ class DrainsWithoutAnAnswer(MemoryDriver):
 
 
 class OverlooksSilentHosts(MemoryDriver):
-    def reported(self, hostname, entry):
+    def reported(self, hostname: str, entry: Entry) -> SchedulerNode:
         return super().reported(hostname, entry if entry.heard else Entry(entry.node_id))
 
-    def handle_draining(self, nodes):
+    def handle_draining(self, nodes: list[Node]) -> list[Node]:
         entries = self.scheduler.ask()
-        silent = [node for node in nodes if not entries[node.hostname].heard]
+        silent = [node for node in nodes if not entries[host_of(node)].heard]
         return [*super().handle_draining(nodes), *silent]
 
 

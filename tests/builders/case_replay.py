@@ -8,7 +8,9 @@ what was expected raises `Mismatch`, and not an assertion, so that cases can be 
 import io
 import json
 import sys
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
+from typing import Any
 
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.job.demandcalculator import DemandCalculator, new_demand_calculator
@@ -18,8 +20,8 @@ from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.constraints import get_constraint
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.nodehistory import NullNodeHistory, SQLiteNodeHistory
-from hpc.autoscale.node.nodemanager import new_node_manager
+from hpc.autoscale.node.nodehistory import NodeHistory, NullNodeHistory, SQLiteNodeHistory
+from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
 from hpc.autoscale.util import parse_idle_timeout
 
 CASES = Path(__file__).parents[1] / "conformance" / "cases"
@@ -29,7 +31,7 @@ class Mismatch(Exception):
     """Something is not as the case expects."""
 
 
-def load(paths=None):
+def load(paths: Iterable[str] | None = None) -> list[tuple[str, dict[str, Any]]]:
     """All cases, as (file and name, case)."""
     found = []
     for path in sorted(CASES.glob("*.json")) if paths is None else map(Path, paths):
@@ -38,7 +40,7 @@ def load(paths=None):
     return found
 
 
-def replay(case):
+def replay(case: dict[str, Any]) -> None:
     """Carry out the steps of a case; Mismatch when something is not as expected."""
     config = {
         "cluster_name": "case",
@@ -54,14 +56,14 @@ def replay(case):
     world.expect("in the end", case.get("expect", {}))
 
 
-def jobs_of(case):
+def jobs_of(case: dict[str, Any]) -> list[dict[str, Any]]:
     """The jobs of a case as steps."""
     return [
         {"job": job, "expect": job.pop("expect", {})} for job in map(dict, case.get("jobs", []))
     ]
 
 
-def binding_of(cluster):
+def binding_of(cluster: dict[str, Any]) -> MockClusterBinding | dict[str, Any]:
     """A mock cluster of the description, or what to reproduce the saved replies with."""
     if "cluster_response" in cluster:
         return {"name": "reproduce", **cluster}
@@ -85,15 +87,17 @@ def binding_of(cluster):
 class World:
     """A node manager and the calculator over it, with the steps that a case may take."""
 
-    def __init__(self, config, manager, history="none"):
+    def __init__(self, config: dict[str, Any], manager: NodeManager, history: str = "none") -> None:
         self.config = config
         self.manager = manager
-        self.history = {"none": NullNodeHistory, "new": lambda: SQLiteNodeHistory(":memory:")}[
-            history
-        ]()
+        histories: dict[str, Callable[[], NodeHistory]] = {
+            "none": NullNodeHistory,
+            "new": lambda: SQLiteNodeHistory(":memory:"),
+        }
+        self.history = histories[history]()
         self.calculator = DemandCalculator({}, manager, self.history)
 
-    def step(self, where, step):
+    def step(self, where: str, step: dict[str, Any]) -> None:
         """One step: the first key that is no expectation says what to do."""
         (what,) = [key for key in step if key not in ("expect", "then")]
         where = f"{where} ({what} {json.dumps(step[what])})"
@@ -114,74 +118,74 @@ class World:
 
     # -- steps
 
-    def do_allocate(self, arguments):
+    def do_allocate(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """`NodeManager.allocate`."""
         return outcome_of(self.manager.allocate(**arguments))
 
-    def do_job(self, arguments):
+    def do_job(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """A job given to the calculator."""
         job = Job(**arguments)
         result = self.calculator._add_job(job)
         return {**outcome_of(result), "remaining": job.iterations_remaining}
 
-    def do_jobs(self, jobs):
+    def do_jobs(self, jobs: list[dict[str, Any]]) -> dict[str, Any]:
         """Jobs given to the calculator together."""
         self.calculator.add_jobs([Job(**arguments) for arguments in jobs])
         return {}
 
-    def do_add(self, arguments):
+    def do_add(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """A job given to the calculator as integrations do."""
         self.calculator.add_job(Job(**arguments))
         return {}
 
-    def do_direct(self, arguments):
+    def do_direct(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """A job that is placed through the manager alone."""
         return outcome_of(Job(**arguments).do_allocate(self.manager))
 
-    def do_machines(self, hosts):
+    def do_machines(self, hosts: list[str]) -> dict[str, Any]:
         """Machines given to the manager alone."""
         self.manager.add_unmanaged_nodes([SchedulerNode(host) for host in hosts])
         return {}
 
-    def do_default(self, arguments):
+    def do_default(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """`NodeManager.add_default_resource`."""
         self.manager.add_default_resource(**arguments)
         return {}
 
-    def do_group(self, arguments):
+    def do_group(self, arguments: tuple[str, str]) -> dict[str, Any]:
         """A placement group for the first bucket of a VM size."""
         name, vm_size = arguments
         plain = [b for b in self.manager.get_buckets() if b.vm_size == vm_size]
         self.manager.add_placement_group(name, plain[0])
         return {}
 
-    def do_generate_groups(self, config):
+    def do_generate_groups(self, config: dict[str, Any]) -> dict[str, Any]:
         """Spare placement groups, as drivers have them made."""
         add_default_placement_groups(config, self.manager)
         return {}
 
-    def do_report(self, hosts):
+    def do_report(self, hosts: list[dict[str, Any]]) -> dict[str, Any]:
         """The scheduler's nodes."""
         self.report(hosts)
         return {}
 
-    def do_calculate(self, hosts):
+    def do_calculate(self, hosts: list[dict[str, Any]]) -> dict[str, Any]:
         """A new calculator over the manager, by `new_demand_calculator`, which is told of the scheduler's nodes."""
         self.calculator = new_demand_calculator(
             self.config, found_of(hosts), self.manager, NullNodeHistory()
         )
         return {}
 
-    def do_bootup(self, _):
+    def do_bootup(self, _: object) -> dict[str, Any]:
         """All new nodes."""
         return outcome_of(self.calculator.bootup())
 
-    def do_delete(self, nodes):
+    def do_delete(self, nodes: Collection[str]) -> dict[str, Any]:
         """Nodes by name."""
         chosen = [node for node in self.manager.get_nodes() if node.name in nodes]
         return outcome_of(self.calculator.delete(chosen))
 
-    def do_print(self, columns):
+    def do_print(self, columns: list[str]) -> dict[str, Any]:
         """What is printed of the demand: a table, and the keys of its JSON."""
         demand = self.calculator.get_demand()
         table, objects = io.StringIO(), io.StringIO()
@@ -193,36 +197,36 @@ class World:
             "keys": list(next(iter(json.loads(objects.getvalue())), {})),
         }
 
-    def do_ask(self, name):
+    def do_ask(self, name: str) -> dict[str, Any]:
         """An attribute of the manager."""
         return {"value": getattr(self.manager, name)}
 
-    def do_read(self, constraint):
+    def do_read(self, constraint: Any) -> dict[str, Any]:
         """A constraint from JSON, and as JSON again."""
         return {"json": plain(get_constraint(constraint).to_dict())}
 
-    def do_idle_timeout(self, value):
+    def do_idle_timeout(self, value: Any) -> dict[str, Any]:
         """The idle timeout that each node of the demand has by a setting."""
         nodes = self.calculator.get_demand().compute_nodes
         return {n.name: parse_idle_timeout({"idle_timeout": value}, n) for n in nodes}
 
-    def do_remember(self, _):
+    def do_remember(self, _: object) -> dict[str, Any]:
         """The history learns of the demand."""
         self.calculator.update_history()
         return {}
 
-    def do_idle(self, at_least):
+    def do_idle(self, at_least: float) -> dict[str, Any]:
         """Nodes without work for so long."""
         found = self.calculator.find_unmatched_for(at_least)
         return {"nodes": [node.name for node in found]}
 
-    def report(self, hosts):
+    def report(self, hosts: list[dict[str, Any]]) -> None:
         """Join the scheduler's nodes."""
         self.calculator.update_scheduler_nodes(found_of(hosts))
 
     # -- what is there
 
-    def expect(self, where, expected):
+    def expect(self, where: str, expected: dict[str, Any]) -> None:
         """Hold what there is against what is expected."""
         known = {
             "buckets": self.buckets,
@@ -240,7 +244,7 @@ class World:
             else:
                 known[key](f"{where}: {key}", value)
 
-    def buckets(self, where, expected):
+    def buckets(self, where: str, expected: dict[str, Any]) -> None:
         """Buckets by `nodearray/vm_size/placement group`; attributes may have dots, resources are in brackets."""
         buckets = [*self.manager.get_buckets(), *self.manager.get_invalid_buckets()]
         found = {f"{b.nodearray}/{b.vm_size}/{b.placement_group or '-'}": b for b in buckets}
@@ -249,28 +253,28 @@ class World:
                 raise Mismatch(f"{where}: expected the bucket {key}, found {sorted(found)}")
             compare(f"{where} {key}", attributes, {a: attribute(found[key], a) for a in attributes})
 
-    def nodes(self, where, expected):
+    def nodes(self, where: str, expected: dict[str, Any]) -> None:
         """All nodes by name, and attributes of each."""
-        nodes = {node.name: node for node in self.manager.get_nodes()}
+        nodes: dict[str, Node] = {node.name: node for node in self.manager.get_nodes()}
         compare(where, list(expected), list(nodes))
         for name, attributes in expected.items():
             node = nodes[name]
             wanted = {a: as_other(node, value) for a, value in attributes.items()}
             compare(f"{where} {name}", wanted, {a: attribute(node, a) for a in attributes})
 
-    def demand(self, where, expected):
+    def demand(self, where: str, expected: dict[str, Any]) -> None:
         """Names of new, matched, unmatched and failed nodes."""
         demand = self.calculator.get_demand()
         found = {k: sorted(n.name for n in getattr(demand, f"{k}_nodes")) for k in expected}
         compare(where, expected, found)
 
-    def order(self, where, expected):
+    def order(self, where: str, expected: dict[str, Any]) -> None:
         """As `demand`, in the order in which they are listed."""
         demand = self.calculator.get_demand()
         found = {k: [n.name for n in getattr(demand, f"{k}_nodes")] for k in expected}
         compare(where, expected, found)
 
-    def numbers(self, where, expected):
+    def numbers(self, where: str, expected: dict[str, Any]) -> None:
         """Attributes of the manager; a list calls a method: [value, argument …]."""
         for name, value in expected.items():
             found = getattr(self.manager, name)
@@ -281,7 +285,7 @@ class World:
                 compare(f"{where} {name}", value, found)
 
 
-def found_of(hosts):
+def found_of(hosts: list[dict[str, Any]]) -> list[SchedulerNode]:
     """Nodes as the scheduler reports them, of {hostname, resources, bucket_id, available, jobs, metadata}."""
     found = []
     for host in hosts:
@@ -294,7 +298,7 @@ def found_of(hosts):
     return found
 
 
-def outcome_of(result):
+def outcome_of(result: Any) -> dict[str, Any]:
     """What a result says, as a case has it."""
     nodes = list(result.nodes or [])
     return {
@@ -308,7 +312,7 @@ def outcome_of(result):
     }
 
 
-def attribute(thing, path):
+def attribute(thing: Any, path: str) -> Any:
     """`limits.max_count`, `available[ncpus]`."""
     name, _, key = path.rstrip("]").partition("[")
     for part in name.split("."):
@@ -318,12 +322,12 @@ def attribute(thing, path):
     return plain(thing)
 
 
-def as_other(thing, expected):
+def as_other(thing: object, expected: Any) -> Any:
     """What is expected; {"as": path} stands for another attribute of the thing."""
     return attribute(thing, expected["as"]) if isinstance(expected, dict) else expected
 
 
-def plain(value):
+def plain(value: Any) -> Any:
     """A value as JSON has it."""
     if hasattr(value, "to_json"):
         return value.to_json()
@@ -332,7 +336,7 @@ def plain(value):
     return value
 
 
-def compare(where, expected, found):
+def compare(where: str, expected: Any, found: Any) -> None:
     """Mismatch unless they are equal; of a dict only the keys that are expected, and of `because` a part."""
     if isinstance(expected, dict) and isinstance(found, dict):
         for key, value in expected.items():
@@ -345,7 +349,7 @@ def compare(where, expected, found):
         raise Mismatch(f"{where}: expected {expected!r}, found {found!r}")
 
 
-def main(paths):
+def main(paths: list[str]) -> None:
     """Replay the cases of files; how many it were."""
     SchedulerNode.ignore_hostnames = True
     cases = load(paths)

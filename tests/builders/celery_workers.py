@@ -1,10 +1,17 @@
 """The Celery example's driver with a real Redis and scripted workers."""
 
 import sys
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from celery import Celery
+
+from demo_kit.broker import Broker
+from hpc.autoscale.hpctypes import Hostname, NodeId, NodeName
+from hpc.autoscale.job.schedulernode import SchedulerNode
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "example-celery"
 sys.path.insert(0, str(EXAMPLE))
@@ -29,7 +36,13 @@ CONFIG = {
 }
 
 
-def a_worker(hostname="htc-1", held=(), queues=("default",), node_id=None, slots=2):
+def a_worker(
+    hostname: str = "htc-1",
+    held: Iterable[str] = (),
+    queues: Iterable[str] = ("default",),
+    node_id: str | None = None,
+    slots: int = 2,
+) -> Worker:
     """A worker's answer."""
     return Worker(
         hostname=hostname,
@@ -42,20 +55,24 @@ def a_worker(hostname="htc-1", held=(), queues=("default",), node_id=None, slots
     )
 
 
-def node_of_worker(hostname="htc-1", state="Ready", node_id=None, **overrides):
+def node_of_worker(
+    hostname: str = "htc-1", state: str = "Ready", node_id: str | None = None, **overrides: Any
+) -> TempNode:
     """CycleCloud's node of a worker."""
-    node_id = DelayedNodeId(hostname, node_id=node_id or f"id-{hostname}")
-    return TempNode(hostname, {"slots": 2}, node_id=node_id, state=state, managed=True, **overrides)
+    delayed = DelayedNodeId(NodeName(hostname), node_id=NodeId(node_id or f"id-{hostname}"))
+    return TempNode(hostname, {"slots": 2}, node_id=delayed, state=state, managed=True, **overrides)
 
 
 class Workers:
     """Scripted workers: `answers` is who answers, and what; commands to them are kept in `told`."""
 
-    def __init__(self):
-        self.answers = []
-        self.told = []
+    def __init__(self) -> None:
+        self.answers: list[Worker] = []
+        self.told: list[tuple[str, str, str]] = []
 
-    def ask(self, registry, connection, workers):
+    def ask(
+        self, registry: WorkerRegistry, connection: object, workers: Sequence[Worker] | None
+    ) -> dict[str, Worker]:
         """Stands in for the census over the broker."""
         asked = None if workers is None else {worker.hostname for worker in workers}
         return {
@@ -64,7 +81,14 @@ class Workers:
             if (asked is None or worker.hostname in asked) and registry._is_wanted(worker)
         }
 
-    def tell(self, registry, connection, command, queue, workers):
+    def tell(
+        self,
+        registry: WorkerRegistry,
+        connection: object,
+        command: str,
+        queue: str,
+        workers: Sequence[Worker],
+    ) -> None:
         """Stands in for a command over the broker; an idle worker obeys at once."""
         for worker in workers:
             self.told.append((command, queue, worker.hostname))
@@ -77,7 +101,7 @@ class Workers:
 
 
 @pytest.fixture(scope="module")
-def redis(tmp_path_factory):
+def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A Redis server of our own."""
     work = tmp_path_factory.mktemp("redis")
     processes = Processes(work / "logs")
@@ -86,7 +110,7 @@ def redis(tmp_path_factory):
 
 
 @pytest.fixture
-def app(redis, monkeypatch):
+def app(redis: Broker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Celery]:
     """The example's app on that server, with nothing in its queues."""
     monkeypatch.setenv("CELERY_BROKER_URL", redis.url)
     monkeypatch.setenv("CELERY_RESULT_BACKEND", redis.results)
@@ -99,7 +123,7 @@ def app(redis, monkeypatch):
 
 
 @pytest.fixture
-def workers(monkeypatch):
+def workers(monkeypatch: pytest.MonkeyPatch) -> Workers:
     """Nobody, until a test says who answers."""
     scripted = Workers()
     monkeypatch.setattr(WorkerRegistry, "_ask", lambda self, *args: scripted.ask(self, *args))
@@ -108,7 +132,7 @@ def workers(monkeypatch):
 
 
 @pytest.fixture
-def now(monkeypatch):
+def now(monkeypatch: pytest.MonkeyPatch) -> clock.MockClock:
     """A clock that stands still until a test moves it."""
     moment = clock.MockClock()
     monkeypatch.setattr(clock, "time", moment.time)
@@ -116,19 +140,19 @@ def now(monkeypatch):
 
 
 @pytest.fixture
-def driver(app, workers, now):
+def driver(app: Celery, workers: Workers, now: clock.MockClock) -> CeleryDriver:
     """The driver under test, configured."""
     driver = CeleryDriver(app)
     driver.preprocess_config(CONFIG)
     return driver
 
 
-def submit(app, count, queue="default"):
+def submit(app: Celery, count: int, queue: str = "default") -> list[str]:
     """Put tasks into a queue; their ids."""
     return [app.send_task("tasks.count_primes", (10,), queue=queue).id for _ in range(count)]
 
 
-def fetch(app, count):
+def fetch(app: Celery, count: int) -> list[str]:
     """Take messages off the default queue and neither run nor acknowledge them, as a worker that dies; their ids."""
     connection = app.connection_for_write()
     channel = connection.default_channel
@@ -139,7 +163,7 @@ def fetch(app, count):
     return [message.headers["id"] for message in found]
 
 
-def look(driver):
+def look(driver: CeleryDriver) -> tuple[dict[str, int], dict[Hostname | None, SchedulerNode]]:
     """Jobs by name, and nodes by hostname."""
     jobs, nodes = driver.read_jobs_and_nodes(CONFIG, force=True)
     return {job.name: job.iterations for job in jobs}, {node.hostname: node for node in nodes}

@@ -5,10 +5,12 @@ A problem: {"bins": [{"ncpus", "memgb", "price", "most", "quota", "there": [{"nc
 cost nothing. A unit takes what one of its `ways` says; one that closes its node has it to itself.
 """
 
+from collections.abc import Iterator
 from random import Random
+from typing import Any
 
 
-def problem(seed):
+def problem(seed: int) -> dict[str, Any]:
     """The problem of a seed."""
     random = Random(seed)
     bins = [a_bin(random) for _ in range(random.choice((1, 2, 2, 3)))]
@@ -23,7 +25,7 @@ def problem(seed):
     }
 
 
-def a_bin(random):
+def a_bin(random: Random) -> dict[str, Any]:
     """Nodes of one kind."""
     cores = random.choice((2, 3, 4, 6, 8))
     memory = cores * random.choice((1, 2, 3))
@@ -41,13 +43,13 @@ def a_bin(random):
     }
 
 
-def an_item(random, widest):
+def an_item(random: Random, widest: int) -> dict[str, Any]:
     """Equal demands."""
     ways = [a_way(random, widest) for _ in range(random.choice((1, 1, 1, 2)))]
     return {"ways": ways, "units": random.choice((1, 2, 5, 12, 40))}
 
 
-def a_way(random, widest):
+def a_way(random: Random, widest: int) -> dict[str, Any]:
     """What a unit takes."""
     memory = random.choice((0, random.randint(1, 9)))
     return {
@@ -57,7 +59,7 @@ def a_way(random, widest):
     }
 
 
-def features_of(problem):
+def features_of(problem: dict[str, Any]) -> Iterator[str]:
     """What a problem has, to be counted."""
     if any(each["there"] for each in problem["bins"]):
         yield "nodes that are there"

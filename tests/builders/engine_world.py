@@ -4,20 +4,26 @@
 same to the plain dicts of the naive packer; what both answer, and their pictures, can be compared.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 from builders import oracle
 from builders.oracle_facts import machine_resources, rounded
 from builders.oracle_reading import FAMILIES
 from hpc.autoscale import results
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
-from hpc.autoscale.hpctypes import Size
+from hpc.autoscale.hpctypes import NodeName, NodeStatus, Size
 from hpc.autoscale.job.demandcalculator import new_demand_calculator
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.constraints import SharedConsumableConstraint, SharedConsumableResource
+from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import NullNodeHistory
 
+Express = Callable[["World", list[dict[str, Any]]], list[dict[str, Any]]]
 
-def config_of(description):
+
+def config_of(description: dict[str, Any]) -> dict[str, Any]:
     """The configuration of a cluster; `packing` in the description is added to it."""
     groups = description["configured_groups"]
     return {
@@ -26,7 +32,7 @@ def config_of(description):
     }
 
 
-def binding_of(description):
+def binding_of(description: dict[str, Any]) -> MockClusterBinding:
     """A mock cluster like the description."""
     binding = MockClusterBinding()
     binding.max_core_count = description["max_cores"]
@@ -58,7 +64,12 @@ def binding_of(description):
     return binding
 
 
-def add_bucket(binding, description, array, bucket):
+def add_bucket(
+    binding: MockClusterBinding,
+    description: dict[str, Any],
+    array: dict[str, Any],
+    bucket: dict[str, Any],
+) -> None:
     """One bucket with its quotas."""
     family = array["location"], FAMILIES[bucket["size"]]
     family_used, family_quota = description["families"][family]
@@ -83,7 +94,7 @@ class Machine(SchedulerNode):
 
     ignore_hostnames = True
 
-    def __init__(self, index, machine):
+    def __init__(self, index: int, machine: tuple[int, str | None]) -> None:
         resources = {
             name: Size.value_of(value) if oracle.is_size(value) else value
             for name, value in machine_resources(machine).items()
@@ -91,19 +102,19 @@ class Machine(SchedulerNode):
         super().__init__(f"onprem{index}", resources)
 
 
-def plainly(value):
+def plainly(value: object) -> object:
     """A value of a node as the naive packer has it: sizes in bytes, numbers rounded to what matters."""
     return rounded(value.bytes if isinstance(value, Size) else value)
 
 
-def with_pools(world, constraints):
+def with_pools(world: "World", constraints: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Constraints in which the pools are those of the world."""
     return [pooled(world, constraint) for constraint in constraints]
 
 
-def pooled(world, constraint):
+def pooled(world: "World", constraint: dict[str, Any]) -> dict[str, Any]:
     """One constraint, at any depth."""
-    made = {}
+    made: dict[str, Any] = {}
     for key, value in constraint.items():
         if key.startswith("pool:"):
             made[key] = SharedConsumableConstraint([world.pools[key[5:]]], value)
@@ -119,7 +130,7 @@ def pooled(world, constraint):
 class World:
     """A demand calculator over a mock cluster. `express(world, constraints)` makes of JSON what a job is given."""
 
-    def __init__(self, description, express=with_pools):
+    def __init__(self, description: dict[str, Any], express: Express = with_pools) -> None:
         self.binding = binding_of(description)
         self.status = self.binding.get_cluster_status(nodes=True).to_dict()
         self.config = config_of(description)
@@ -142,16 +153,16 @@ class World:
                     member.available["ncpus"] = max(0, member.available["ncpus"] - node["used"])
                     member.assignments.add("running")
 
-    def by_name(self):
+    def by_name(self) -> dict[NodeName, Node]:
         """All nodes by name."""
         return {node.name: node for node in self.manager.get_nodes()}
 
-    def named(self, event):
+    def named(self, event: dict[str, Any]) -> NodeName | None:
         """The name of the node that an event is about; None when there are no nodes."""
         names = list(self.by_name())
         return names[event["node"] % len(names)] if names and "node" in event else None
 
-    def request(self, event, name):
+    def request(self, event: dict[str, Any], name: str) -> tuple[int, list[NodeName]]:
         """Ask for nodes or slots: (slots placed, names of the nodes)."""
         how, units = event["how"], event["units"]
         constraints = self.express(self, event["constraints"])
@@ -164,7 +175,7 @@ class World:
                 colocated=how == "job-colocated",
                 packing_strategy="scatter" if how == "job-scatter" else None,
             )
-            result = self.calculator._add_job(job)
+            result: Any = self.calculator._add_job(job)
         else:
             count = {"node_count" if "nodes" in how else "slot_count": units}
             result = self.manager.allocate(
@@ -178,11 +189,11 @@ class World:
             return 0, []
         return result.total_slots, [node.name for node in result.nodes]
 
-    def reported(self, event, name):
+    def reported(self, event: dict[str, Any], name: str) -> tuple[int, list[tuple[NodeName, int]]]:
         """The same with a handler that keeps what is reported: (slots placed, [(node, slots)])."""
         matches = []
 
-        def keep(result):
+        def keep(result: results.Result) -> None:
             if isinstance(result, results.MatchResult) and result:
                 matches.append((result.node.name, result.total_slots))
 
@@ -194,7 +205,7 @@ class World:
         assert [n for n, _ in matches] == names
         return total, matches
 
-    def happen(self, event, name):
+    def happen(self, event: dict[str, Any], name: NodeName | None) -> None:
         """Something that is not a request, to the node of a name."""
         buckets = self.manager.get_buckets()
         bucket = buckets[event.get("bucket", 0) % len(buckets)]
@@ -209,7 +220,7 @@ class World:
             self.happen_to(self.by_name()[name], event)
 
     @staticmethod
-    def happen_to(node, event):
+    def happen_to(node: Node, event: dict[str, Any]) -> None:
         """Something that happens to one node."""
         if event["do"] == "write":
             resource = event["resource"]
@@ -225,9 +236,9 @@ class World:
         elif event["do"] == "close":
             node.closed = True
         else:
-            node.state = "Failed"
+            node.state = NodeStatus("Failed")
 
-    def picture(self):
+    def picture(self) -> list[tuple[int | None, list[tuple[object, ...]]]]:
         """Every node by bucket and in order, with what is left of it and whose it is; and the room of each bucket."""
         return [
             (
@@ -246,12 +257,12 @@ class World:
             for bucket in self.manager.get_buckets()
         ]
 
-    def left_in_pools(self):
+    def left_in_pools(self) -> dict[str, object]:
         """What is left in the shared pools."""
         return {name: plainly(pool.current_value) for name, pool in self.pools.items()}
 
 
-def job_of(world, name, spec):
+def job_of(world: World, name: str, spec: dict[str, Any]) -> Job:
     """A spec as a job."""
     how, units = spec["how"], spec["units"]
     return Job(

@@ -5,7 +5,13 @@ Its objects share no class with ours. What it answers comes from a mock cluster,
 
 import re
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
+from typing import Any, Self
+
+import pytest
+
+from hpc.autoscale.ccbindings.mock import MockClusterBinding
 
 FIELDS = {
     "ClusterStatus": "max_core_count max_count nodearrays nodes state target_state",
@@ -44,7 +50,10 @@ NESTED = {
 }
 
 
-def wire(name):
+Answer = tuple["ResponseStatus", "Foreign"]
+
+
+def wire(name: str) -> str:
     """The name of a field in JSON."""
     if name == "ip_addresses":
         return name
@@ -54,14 +63,14 @@ def wire(name):
 class Foreign:
     """Base of the stand-in's models: plain attributes, None unless they are given."""
 
-    def __init__(self, **values):
+    def __init__(self, **values: object) -> None:
         for name in FIELDS[type(self).__name__].split():
             setattr(self, name, values.get(name))
 
-    def to_dict(self):
+    def to_dict(self) -> dict[str, Any]:
         """The JSON form, without what is None."""
 
-        def plain(value):
+        def plain(value: Any) -> Any:
             if isinstance(value, list):
                 return [plain(item) for item in value]
             return value.to_dict() if isinstance(value, Foreign) else value
@@ -69,7 +78,7 @@ class Foreign:
         return {wire(n): plain(v) for n, v in vars(self).items() if v is not None}
 
     @classmethod
-    def from_dict(cls, data):
+    def from_dict(cls, data: dict[str, Any]) -> Self:
         """From the JSON form."""
         made = cls()
         for name in vars(made):
@@ -82,28 +91,36 @@ class Foreign:
             setattr(made, name, value)
         return made
 
-    def validate(self):
+    def validate(self) -> None:
         """Accepts everything."""
 
 
-MODELS = {name: type(name, (Foreign,), {}) for name in FIELDS}
+MODELS: dict[str, type[Foreign]] = {name: type(name, (Foreign,), {}) for name in FIELDS}
 
 
 class ResponseStatus:
     """What comes first in the result of every function."""
 
-    def __init__(self, status_code):
+    def __init__(self, status_code: int) -> None:
         self.status_code = status_code
 
 
 class ForeignSession:
     """A session of the stand-in; `requested` has what went through `request`."""
 
-    def __init__(self, config):
+    def __init__(self, config: Mapping[str, Any]) -> None:
         self._config = config
-        self.requested = []
+        self.requested: list[tuple[str, str]] = []
 
-    def request(self, context, method, query=None, headers=None, body=None, expected_responses=()):
+    def request(
+        self,
+        context: Any,
+        method: str,
+        query: object = None,
+        headers: object = None,
+        body: object = None,
+        expected_responses: Sequence[tuple[int, object, Callable[[str], object]]] = (),
+    ) -> tuple[ResponseStatus, object]:
         """Notes the request and answers with the first response that is expected."""
         self.requested.append((method, context.path))
         code, _, converter = expected_responses[0]
@@ -113,41 +130,58 @@ class ForeignSession:
 class ForeignClient:
     """A client of the stand-in; `config` is what it was made with."""
 
-    def __init__(self, config):
+    def __init__(self, config: Mapping[str, Any]) -> None:
         self.config = dict(config)
         self.session = ForeignSession(self.config)
 
 
-def clusters_module(cluster):
+class Functions(ModuleType):
+    """The module of functions. `calls`: the names of those that were called, in order."""
+
+    _RequestContext: type
+
+    def __init__(self) -> None:
+        super().__init__("cyclecloud.api.clusters")
+        self.calls: list[str] = []
+
+
+def clusters_module(cluster: MockClusterBinding) -> Functions:
     """The module of functions, over a mock cluster; `calls` has their names in order."""
-    module = ModuleType("cyclecloud.api.clusters")
-    module.calls = []
+    module = Functions()
 
     class _RequestContext:
         path = None
 
-    def answer(name, code, ours, kind):
+    def answer(name: str, code: int, ours: Any, kind: str) -> Answer:
         module.calls.append(name)
         return ResponseStatus(code), MODELS[kind].from_dict(ours.to_dict())
 
-    def get_cluster_status(session, name, nodes=False):
+    def get_cluster_status(session: object, name: str, nodes: bool = False) -> Answer:
         return answer("get_cluster_status", 200, cluster.get_cluster_status(nodes), "ClusterStatus")
 
-    def get_nodes(session, name, operation=None, request_id=None):
+    def get_nodes(
+        session: object, name: str, operation: str | None = None, request_id: str | None = None
+    ) -> Answer:
         return answer("get_nodes", 200, cluster.get_nodes(operation, request_id), "NodeList")
 
-    def create_nodes(session, name, request):
+    def create_nodes(session: object, name: str, request: Foreign) -> Answer:
         (wanted,) = request.to_dict()["sets"]
         present = cluster.nodearrays[wanted["nodearray"]].buckets[0].active_count
         made = cluster.scale(wanted["nodearray"], total_node_count=present + wanted["count"])
         return answer("create_nodes", 202, made, "NodeCreationResult")
 
-    def scale(session, name, nodearray, total_core_count=None, total_node_count=None):
+    def scale(
+        session: object,
+        name: str,
+        nodearray: str,
+        total_core_count: int | None = None,
+        total_node_count: int | None = None,
+    ) -> Answer:
         made = cluster.scale(nodearray, total_core_count, total_node_count)
         return answer("scale", 202, made, "NodeCreationResult")
 
-    def manage(verb):
-        def call(session, name, request):
+    def manage(verb: str) -> Callable[[object, str, Foreign], Answer]:
+        def call(session: object, name: str, request: Foreign) -> Answer:
             ids = request.to_dict()["ids"]
             done = getattr(cluster, verb)(node_ids=ids)
             return answer(verb, 202, done, "NodeManagementResult")
@@ -162,7 +196,7 @@ def clusters_module(cluster):
     return module
 
 
-def install(monkeypatch, cluster):
+def install(monkeypatch: pytest.MonkeyPatch, cluster: MockClusterBinding) -> Functions:
     """Have `import cyclecloud` find the stand-in; the module of its functions."""
     packages = {
         name: ModuleType(name) for name in ("cyclecloud", "cyclecloud.api", "cyclecloud.model")
@@ -171,13 +205,11 @@ def install(monkeypatch, cluster):
         module = packages[f"cyclecloud.model.{name}Module"] = ModuleType(name)
         setattr(module, name, model)
     functions = packages["cyclecloud.api.clusters"] = clusters_module(cluster)
-    packages["cyclecloud.api"].clusters = functions
+    vars(packages["cyclecloud.api"])["clusters"] = functions
     packages["cyclecloud.client"] = ModuleType("cyclecloud.client")
-    packages["cyclecloud.client"].Client = ForeignClient
-    packages["cyclecloud"].api, packages["cyclecloud"].model = (
-        packages["cyclecloud.api"],
-        packages["cyclecloud.model"],
-    )
+    vars(packages["cyclecloud.client"])["Client"] = ForeignClient
+    for name in ("api", "model"):
+        setattr(packages["cyclecloud"], name, packages[f"cyclecloud.{name}"])
     for name, module in packages.items():
         monkeypatch.setitem(sys.modules, name, module)
     return functions

@@ -1,36 +1,44 @@
 """An integration's command line over a cluster in memory, as its author would write it."""
 
 import json
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hpc.autoscale import clilib
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.cli import GenericDriver
+from hpc.autoscale.hpctypes import NodeName
 from hpc.autoscale.job.job import Job
+from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.node.node import Node
 
 
 class Scheduler(GenericDriver):
     """A scheduler with the jobs and hosts that the test gives it; `refuses` are names of nodes that do not drain."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__("grid")
-        self.jobs = []
-        self.hosts = []
-        self.refuses = set()
-        self.joined = []
+        self.jobs: list[dict[str, Any]] = []
+        self.hosts: list[SchedulerNode] = []
+        self.refuses: set[str] = set()
+        self.joined: list[tuple[list[NodeName], bool]] = []
 
-    def _read_jobs_and_nodes(self, config):
+    def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
         return [Job.from_dict(job) for job in self.jobs], list(self.hosts)
 
-    def add_nodes_to_cluster(self, nodes, include_permanent=False):
+    def add_nodes_to_cluster(
+        self, nodes: list[Node], include_permanent: bool = False
+    ) -> list[Node]:
         self.joined.append(([node.name for node in nodes], include_permanent))
         return nodes
 
-    def handle_draining(self, nodes):
+    def handle_draining(self, nodes: list[Node]) -> list[Node]:
         return [node for node in nodes if node.name not in self.refuses]
 
-    def queue(self, name, slots=1, **constraints):
+    def queue(self, name: str, slots: int = 1, **constraints: Any) -> None:
         """Add a job."""
         job = Job(name, {"ncpus": 1, **constraints}, iterations=slots)
         self.jobs.append(job.to_dict())
@@ -39,36 +47,36 @@ class Scheduler(GenericDriver):
 class GridCLI(clilib.CommonCLI):
     """All commands, and one of its own."""
 
-    def __init__(self, scheduler, cluster):
+    def __init__(self, scheduler: Scheduler, cluster: MockClusterBinding) -> None:
         super().__init__("grid")
         self.scheduler = scheduler
         self.cluster = cluster
-        self.initialized = []
+        self.initialized: list[str] = []
 
-    def _driver(self, config):
+    def _driver(self, config: dict[str, Any]) -> Scheduler:
         return self.scheduler
 
-    def _initialize(self, command, config):
+    def _initialize(self, command: str, config: dict[str, Any]) -> None:
         self.initialized.append(command)
         config["_mock_bindings"] = self.cluster
 
-    def _default_output_columns(self, config):
+    def _default_output_columns(self, config: dict[str, Any], cmd: str | None = None) -> list[str]:
         return ["name", "state", "job_ids"]
 
-    def _initconfig_parser(self, parser):
+    def _initconfig_parser(self, parser: ArgumentParser) -> None:
         parser.add_argument("--queue", dest="grid__queue", default="all.q")
 
-    def _initconfig(self, config):
+    def _initconfig(self, config: dict[str, Any]) -> None:
         config["grid"]["done"] = True
 
-    def _setup_shell_locals(self, config):
+    def _setup_shell_locals(self, config: dict[str, Any]) -> dict[str, Any]:
         return {"answer": 42}
 
-    def hello_parser(self, parser):
+    def hello_parser(self, parser: ArgumentParser) -> None:
         """Options of hello."""
         parser.add_argument("--name", default="world")
 
-    def hello(self, config, name):
+    def hello(self, config: dict[str, Any], name: str) -> None:
         """Greets."""
         print(f"hello {name}, {config['cluster_name']}")
 
@@ -76,7 +84,7 @@ class GridCLI(clilib.CommonCLI):
 class Grid:
     """The command line, its scheduler and its cluster, and a way of running commands."""
 
-    def __init__(self, home, capsys):
+    def __init__(self, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.home = home
         self.capsys = capsys
         self.scheduler = Scheduler()
@@ -84,13 +92,13 @@ class Grid:
         self.cluster.add_nodearray("htc", {})
         self.cluster.add_bucket("htc", "Standard_F4s", 10, 10)
         self.config = {"cluster_name": "clusty", "nodehistorydb": str(home / "history.db")}
-        self.cli = None
+        self.cli: GridCLI | None = None
 
-    def __call__(self, *argv, code=0):
+    def __call__(self, *argv: str, code: int = 0) -> str:
         """Run a command; what it printed on stdout. Anything on stderr is in `errors`."""
         (self.home / "autoscale.json").write_text(json.dumps(self.config))
         self.cli = GridCLI(self.scheduler, self.cluster)
-        ended = 0
+        ended: str | int | None = 0
         try:
             clilib.main(list(argv), "grid", self.cli)
         except SystemExit as end:
@@ -100,13 +108,15 @@ class Grid:
         assert ended == code, captured
         return captured.out
 
-    def json(self, *argv):
+    def json(self, *argv: str) -> Any:
         """Run a command that prints JSON."""
         return json.loads(self(*argv))
 
 
 @pytest.fixture
-def grid(tmp_path, monkeypatch, capsys):
+def grid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Grid:
     """A command line with ten nodes of four cores to start, in a home of its own."""
     monkeypatch.setenv("AUTOSCALE_HOME", str(tmp_path))
     monkeypatch.setattr("hpc.autoscale.hpclogging._initialized", True)

@@ -6,22 +6,29 @@ the engine's parts are called, and finds a loop over all nodes wherever it hides
 
 import sys
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import clusters
 import hpc.autoscale
 import workloads
 from hpc.autoscale.job import understanding
-from hpc.autoscale.job.demandcalculator import new_demand_calculator
+from hpc.autoscale.job.demandcalculator import DemandCalculator, new_demand_calculator
+from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.nodehistory import NullNodeHistory
 from hpc.autoscale.packing.expr import Expr
+
+TraceFunction = Callable[[FrameType, str, Any], Any]
+Extra = Callable[[DemandCalculator, list[Job]], object]
 
 LIBRARY = str(Path(hpc.autoscale.__file__).parent)
 
 
-def expressions(base=Expr):
+def expressions(base: type[Expr] = Expr) -> set[type[Expr]]:
     """Every class of expressions."""
     return {base}.union(*(expressions(each) for each in base.__subclasses__()))
 
@@ -29,32 +36,32 @@ def expressions(base=Expr):
 class Work:
     """What was done. `lines`: by path within the library. `calls`: by qualified name of the function."""
 
-    def __init__(self):
-        self.lines = Counter()
-        self.calls = Counter()
+    def __init__(self) -> None:
+        self.lines: Counter[str] = Counter()
+        self.calls: Counter[str] = Counter()
 
     @property
-    def total(self):
+    def total(self) -> int:
         """Lines executed."""
         return self.lines.total()
 
     @property
-    def fits(self):
+    def fits(self) -> int:
         """How often an expression was held against a node; answers that were remembered do not count."""
         return sum(self.calls[f"{each.__qualname__}.fit"] for each in expressions())
 
     @property
-    def shapes(self):
+    def shapes(self) -> int:
         """How many different shapes of nodes were seen."""
         return self.calls["NodeShape.__init__"]
 
     @property
-    def steps(self):
+    def steps(self) -> int:
         """Lines executed where nodes with room are looked for."""
         return self.lines["packing/segment_tree.py"]
 
     @contextmanager
-    def counted(self):
+    def counted(self) -> Iterator[None]:
         """Count what the library does inside of the `with`."""
         before = sys.gettrace()
         sys.settrace(self._on_call)
@@ -63,7 +70,7 @@ class Work:
         finally:
             sys.settrace(before)
 
-    def _on_call(self, frame, event, arg):
+    def _on_call(self, frame: FrameType, event: str, arg: Any) -> TraceFunction | None:
         path = frame.f_code.co_filename
         if not path.startswith(LIBRARY):
             return None
@@ -71,7 +78,7 @@ class Work:
         module = path[len(LIBRARY) + 1 :]
         lines = self.lines
 
-        def on_line(frame, event, arg):
+        def on_line(frame: FrameType, event: str, arg: Any) -> TraceFunction:
             if event == "line":
                 lines[module] += 1
             return on_line
@@ -79,7 +86,7 @@ class Work:
         return on_line
 
 
-def one_pass(name, extra=None, **scale):
+def one_pass(name: str, extra: Extra | None = None, **scale: Any) -> Work:
     """What one pass over a workload takes, by a process that does not know the jobs' texts yet. `extra`: what is done
     besides with the calculator and the jobs, and counted."""
     workload = workloads.make(name, **scale)
@@ -101,13 +108,15 @@ def one_pass(name, extra=None, **scale):
 
 
 @cache
-def three_sizes(name, along, first, extra=None, **rest):
+def three_sizes(
+    name: str, along: str, first: int, extra: Extra | None = None, **rest: Any
+) -> list[Work]:
     """The work at a size, twice that and four times that; what is done once in a process is not in it."""
     one_pass(name, **{**rest, along: first})
     return [one_pass(name, extra, **{**rest, along: first * factor}) for factor in (1, 2, 4)]
 
 
-def is_near_linear(counts, at_most=2.4):
+def is_near_linear(counts: Sequence[int], at_most: float = 2.4) -> bool:
     """Whether the second doubling adds at most about twice what the first one added: squares would add four times."""
     one, two, four = counts
     return four - two <= at_most * max(two - one, one / 10)

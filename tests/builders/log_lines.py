@@ -1,6 +1,7 @@
 """What the tests of logging start from and put back."""
 
 import logging
+from collections.abc import Iterator
 
 import pytest
 
@@ -12,17 +13,17 @@ FORMAT = logging.Formatter("%(context)s|%(pid)s|%(levelname)s|%(filename)s|%(mes
 class Lines(logging.Handler):
     """A handler that keeps what it would print."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
-        self.lines = []
+        self.lines: list[str] = []
         self.setFormatter(FORMAT)
 
-    def emit(self, record):
+    def emit(self, record: logging.LogRecord) -> None:
         self.lines.append(self.format(record))
 
 
 @pytest.fixture(autouse=True)
-def own_state(monkeypatch):
+def own_state(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No owner, and the root logger is put back after the test."""
     monkeypatch.setattr(hpclogging, "_UID", None)
     monkeypatch.setattr(hpclogging, "_GID", None)
@@ -32,7 +33,7 @@ def own_state(monkeypatch):
 
 
 @pytest.fixture
-def root_lines():
+def root_lines() -> Iterator[list[str]]:
     """What is logged to the root logger at any level."""
     handler = Lines()
     logging.root.addHandler(handler)

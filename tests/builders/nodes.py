@@ -1,17 +1,21 @@
 """Nodes, buckets, small clusters and managers, with what a test names and defaults otherwise."""
 
-from hpc.autoscale.hpctypes import Memory
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from hpc.autoscale.ccbindings.mock import MockClusterBinding
+from hpc.autoscale.hpctypes import Memory, NodeName
 from hpc.autoscale.node.bucket import NodeBucket, NodeDefinition
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.limits import BucketLimits, _SharedLimit
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.nodemanager import new_node_manager
+from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
 from hpc.autoscale.testing import Nodearray, a_cluster, a_config
 
 F4 = "Standard_F4"
 
 
-def node_arguments(**changed):
+def node_arguments(**changed: Any) -> dict[str, Any]:
     """All keyword arguments of `Node`, those of a planned node of four cores."""
     name = changed.get("name", "htc-1")
     node_id = changed.pop("id", None)
@@ -42,18 +46,18 @@ def node_arguments(**changed):
     return {**arguments, **changed}
 
 
-def a_planned_node(**changed):
+def a_planned_node(**changed: Any) -> Node:
     """A node that belongs to no bucket."""
     return Node(**node_arguments(**changed))
 
 
-def a_running_node(**changed):
+def a_running_node(**changed: Any) -> Node:
     """A running node that belongs to no bucket."""
     running = {"state": "Ready", "target_state": "Started", "exists": True, "hostname": "ip-1"}
     return a_planned_node(**{**running, **changed})
 
 
-def some_limits(available=10, vcpus=4, **shared):
+def some_limits(available: int = 10, vcpus: int = 4, **shared: Any) -> BucketLimits:
     """The limits of a bucket; `shared` replaces the accounts that it shares with others."""
     ample = {
         "regional_limits": _SharedLimit("Region(westus2)", 0, 10_000),
@@ -74,7 +78,13 @@ def some_limits(available=10, vcpus=4, **shared):
     )
 
 
-def a_definition(nodearray="htc", vm_size=F4, placement_group=None, resources=None, **changed):
+def a_definition(
+    nodearray: str = "htc",
+    vm_size: str = F4,
+    placement_group: str | None = None,
+    resources: Mapping[str, Any] | None = None,
+    **changed: Any,
+) -> NodeDefinition:
     """What the new nodes of a bucket are."""
     arguments = {
         "nodearray": nodearray,
@@ -94,14 +104,14 @@ def a_definition(nodearray="htc", vm_size=F4, placement_group=None, resources=No
 
 
 def a_bucket(
-    available=10,
-    nodes=(),
-    group_size=20,
-    artificial=False,
-    limits=None,
-    last_capacity_failure=None,
-    **definition,
-):
+    available: int = 10,
+    nodes: Iterable[Node] = (),
+    group_size: int = 20,
+    artificial: bool = False,
+    limits: BucketLimits | None = None,
+    last_capacity_failure: float | None = None,
+    **definition: Any,
+) -> NodeBucket:
     """A bucket that belongs to no manager."""
     return NodeBucket(
         a_definition(**definition),
@@ -114,13 +124,13 @@ def a_bucket(
 
 
 def an_htc_cluster(
-    count=10,
-    vm_size=F4,
-    resources=None,
-    software_configuration=None,
-    max_count=100_000,
-    **nodearray,
-):
+    count: int = 10,
+    vm_size: str = F4,
+    resources: Mapping[str, Any] | None = None,
+    software_configuration: Mapping[str, Any] | None = None,
+    max_count: int = 100_000,
+    **nodearray: Any,
+) -> MockClusterBinding:
     """A mock cluster with the nodearray htc of one VM size; `nodearray` is what else `Nodearray` can say."""
     array = Nodearray(
         {vm_size: count},
@@ -132,11 +142,11 @@ def an_htc_cluster(
     return a_cluster(htc=array)
 
 
-def a_manager(cluster=None, **keys):
+def a_manager(cluster: MockClusterBinding | None = None, **keys: Any) -> NodeManager:
     """A node manager over a mock cluster."""
     return new_node_manager(a_config(an_htc_cluster() if cluster is None else cluster, **keys))
 
 
-def names(nodes):
+def names(nodes: Iterable[Node]) -> list[NodeName]:
     """Names, in order."""
     return [node.name for node in nodes]

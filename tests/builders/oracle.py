@@ -9,26 +9,35 @@ nodes that must still be given some: new ones, and those that are deallocated. H
 decided when the node is reached: conditions as they are then, and what the job takes, taken until it no longer fits.
 """
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from fractions import Fraction
+from typing import Any, TypeGuard
+
+Cluster = dict[str, Any]
+BucketDict = dict[str, Any]
+NodeDict = dict[str, Any]
+Amounts = dict[Any, Any]
+"""Values by name; those of pools are under ("pool", name)."""
+Answer = tuple[Amounts, bool]
 
 UNITS = {"b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
-NOTHING = ({}, False)
+NOTHING: Answer = ({}, False)
 """The answer of a condition that holds and takes nothing; an answer is (what it takes, whether it closes the node)."""
 
 
-def size_in_bytes(text):
+def size_in_bytes(text: str) -> Fraction:
     """The bytes of `memory::4g`."""
     number = text.split("::", 1)[1]
     return Fraction(number[:-1]) * UNITS[number[-1]]
 
 
-def is_size(value):
+def is_size(value: object) -> TypeGuard[str]:
     """Whether a value is the text of a size."""
     return isinstance(value, str) and value.startswith(("memory::", "size::"))
 
 
-def is_number(value):
+def is_number(value: object) -> TypeGuard[int | float | Fraction]:
     """Whether something can be taken from a value."""
     return isinstance(value, (int, float, Fraction)) and not isinstance(value, bool)
 
@@ -36,7 +45,7 @@ def is_number(value):
 # -- one constraint against one node
 
 
-def answer(constraint, node, pools):
+def answer(constraint: dict[str, Any], node: NodeDict, pools: Amounts) -> Answer | None:
     """What one iteration of a constraint takes from a node, as (takes, closes); None when it does not fit."""
     if len(constraint) != 1:
         return together([{key: value} for key, value in constraint.items()], node, pools)
@@ -68,13 +77,13 @@ def answer(constraint, node, pools):
     return equality(key, value, node)
 
 
-def minimum(key, amount, free):
+def minimum(key: Any, amount: Fraction, free: Mapping[Any, Any]) -> Answer | None:
     """An amount that must be there, and is taken."""
     available = free.get(key)
     return ({key: amount}, False) if is_number(available) and available >= amount else None
 
 
-def equality(key, value, node):
+def equality(key: Any, value: Any, node: NodeDict) -> Answer | None:
     """A resource that must be one of some values."""
     if key not in node["free"]:
         return None
@@ -82,7 +91,7 @@ def equality(key, value, node):
     return NOTHING if matching(node["free"][key], values) is not None else None
 
 
-def matching(target, values):
+def matching(target: object, values: Sequence[object]) -> int | None:
     """Which of the values the target is, the first one being 0; texts may be wildcards."""
     for index, value in enumerate(values):
         if isinstance(value, str) and isinstance(target, str):
@@ -93,7 +102,9 @@ def matching(target, values):
     return None
 
 
-def combined(word, children, node, pools):
+def combined(
+    word: str, children: list[dict[str, Any]], node: NodeDict, pools: Amounts
+) -> Answer | None:
     """and, or, xor."""
     if word == "and":
         return together(children, node, pools)
@@ -103,9 +114,12 @@ def combined(word, children, node, pools):
     return answers[0] if len(answers) == 1 else None
 
 
-def together(constraints, node, pools):
+def together(
+    constraints: Iterable[dict[str, Any]], node: NodeDict, pools: Amounts
+) -> Answer | None:
     """All at once: each fits, and so does the sum of what they take."""
-    takes, closes = {}, False
+    takes: Amounts = {}
+    closes = False
     for constraint in constraints:
         found = answer(constraint, node, pools)
         if found is None:
@@ -118,12 +132,12 @@ def together(constraints, node, pools):
     return takes, closes
 
 
-def holder(key, node, pools):
+def holder(key: Any, node: NodeDict, pools: Amounts) -> Amounts:
     """Where a resource is kept."""
     return pools if isinstance(key, tuple) else node["free"]
 
 
-def fits(takes, node, pools):
+def fits(takes: Amounts, node: NodeDict, pools: Amounts) -> bool:
     """Whether all that is to be taken is there."""
     return all(holder(key, node, pools)[key] >= amount for key, amount in takes.items())
 
@@ -131,7 +145,7 @@ def fits(takes, node, pools):
 # -- which buckets
 
 
-def weight(constraint, example, pools, before):
+def weight(constraint: dict[str, Any], example: NodeDict, pools: Amounts, before: int) -> int:
     """The weight of a bucket after a constraint had its say."""
     if len(constraint) != 1:
         return weight({"and": [{k: v} for k, v in constraint.items()]}, example, pools, before)
@@ -158,14 +172,14 @@ def weight(constraint, example, pools, before):
     return preferred(example["free"][key], value, before)
 
 
-def preferred(target, value, before):
+def preferred(target: object, value: Any, before: int) -> int:
     """Earlier values weigh more."""
     values = value if isinstance(value, list) else [value]
     index = matching(target, values)
     return 0 if index is None else before + 100 * (len(values) - index)
 
 
-def separate(constraints):
+def separate(constraints: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Constraints one by one, those inside `and` and those of one mapping too."""
     for constraint in constraints:
         for key, value in constraint.items():
@@ -175,7 +189,7 @@ def separate(constraints):
                 yield {key: value}
 
 
-def is_personal(constraint):
+def is_personal(constraint: dict[str, Any]) -> bool:
     """Whether it asks for what differs from node to node, and so cannot be asked of a bucket."""
     return any(
         key in ("node.name", "node.hostname")
@@ -185,7 +199,7 @@ def is_personal(constraint):
     )
 
 
-def candidates(cluster, constraints):
+def candidates(cluster: Cluster, constraints: Iterable[dict[str, Any]]) -> list[int]:
     """Indices of the buckets that may serve, best first, machines that cannot be ordered before all others."""
     pools = cluster["pools"]
     buckets = [{**b, "example": {**b["example"], "failed": None}} for b in cluster["buckets"]]
@@ -210,19 +224,19 @@ def candidates(cluster, constraints):
 # -- limits
 
 
-def room(cluster, bucket):
+def room(cluster: Cluster, bucket: BucketDict) -> int:
     """How many more nodes a bucket may have."""
     return min((spare(cluster["limits"][name], bucket) for name in bucket["limits"]), default=0)
 
 
-def spare(limit, bucket):
+def spare(limit: dict[str, int], bucket: BucketDict) -> int:
     """How many more nodes one limit allows."""
     by_nodes = limit["max_nodes"] - limit["used_nodes"]
-    by_cores = (limit["max_cores"] - limit["used_cores"]) // bucket["cores"]
+    by_cores: int = (limit["max_cores"] - limit["used_cores"]) // bucket["cores"]
     return max(0, min(by_nodes, by_cores))
 
 
-def charge(cluster, bucket):
+def charge(cluster: Cluster, bucket: BucketDict) -> None:
     """One node more."""
     for name in bucket["limits"]:
         limit = cluster["limits"][name]
@@ -233,12 +247,12 @@ def charge(cluster, bucket):
 # -- placing
 
 
-def node_copy(node):
+def node_copy(node: NodeDict) -> NodeDict:
     """A copy that work can be placed on."""
     return {**node, "free": dict(node["free"]), "assigned": set(node["assigned"])}
 
 
-def cluster_copy(cluster):
+def cluster_copy(cluster: Cluster) -> Cluster:
     """A copy to try things on."""
     return {
         **cluster,
@@ -255,7 +269,7 @@ def cluster_copy(cluster):
 class Run:
     """One request being placed: what is left of it, where it went, and which limits stood in the way."""
 
-    def __init__(self, cluster, request):
+    def __init__(self, cluster: Cluster, request: dict[str, Any]) -> None:
         self.cluster = cluster
         self.constraints = [c for c in request["constraints"] if c]
         self.left = request["units"]
@@ -263,9 +277,9 @@ class Run:
         self.each = request["each"]
         if not self.constraints:
             self.each = 1
-        self.placed = []
+        self.placed: list[tuple[str, int]] = []
 
-    def use(self, bucket):
+    def use(self, bucket: BucketDict) -> None:
         """Fill the nodes that are there, in order."""
         for node in bucket["nodes"]:
             if not self.left or not node["usable"] or node["closed"]:
@@ -278,7 +292,7 @@ class Run:
             else:
                 self.fill(node)
 
-    def open(self, bucket):
+    def open(self, bucket: BucketDict) -> None:
         """Add nodes while they are needed and allowed."""
         while self.left and not bucket["artificial"]:
             node = {**node_copy(bucket["example"]), "failed": None}
@@ -299,7 +313,7 @@ class Run:
             charge(self.cluster, bucket)
             bucket["nodes"].append(node)
 
-    def fill(self, node, name=None):
+    def fill(self, node: NodeDict, name: str | None = None) -> int:
         """Put on a node what fits, one after another; how many that were."""
         pools = self.cluster["pools"]
         found = together(self.constraints, node, pools)
@@ -320,12 +334,12 @@ class Run:
         return count
 
 
-def full(cluster, bucket):
+def full(cluster: Cluster, bucket: BucketDict) -> list[str]:
     """The limits that allow no more nodes of a bucket."""
     return [name for name in bucket["limits"] if spare(cluster["limits"][name], bucket) < 1]
 
 
-def free_name(cluster, nodearray):
+def free_name(cluster: Cluster, nodearray: str) -> str:
     """The lowest name that nobody has."""
     index = 1
     while f"{nodearray}-{index}" in cluster["names"]:
@@ -333,7 +347,7 @@ def free_name(cluster, nodearray):
     return f"{nodearray}-{index}"
 
 
-def allocate(cluster, request):
+def allocate(cluster: Cluster, request: dict[str, Any]) -> tuple[Cluster, list[tuple[str, int]]]:
     """Place a request: the cluster afterwards, and [(node name, slots)] in the order in which nodes were reached.
 
     `request`: constraints (a list of JSON), units, each (most on one node), whole (all in one bucket or nothing), id.
@@ -356,7 +370,9 @@ def allocate(cluster, request):
     return (after, run.placed) if run.placed else (cluster, [])
 
 
-def all_in_one(cluster, request, serving):
+def all_in_one(
+    cluster: Cluster, request: dict[str, Any], serving: list[int]
+) -> tuple[Cluster, list[tuple[str, int]]]:
     """Bucket by bucket: the first that takes all of it. Existing nodes first: the first that takes all of it on nodes that
     are there; else the first family of placement groups with one that does, which opens as little as it can.
     """
@@ -378,9 +394,9 @@ def all_in_one(cluster, request, serving):
     return cluster, []
 
 
-def families(cluster, serving):
+def families(cluster: Cluster, serving: list[int]) -> Iterable[list[int]]:
     """Buckets of one nodearray and size that are in placement groups, in the order of the first; any other by itself."""
-    found = {}
+    found: dict[object, list[int]] = {}
     for index in serving:
         bucket = cluster["buckets"][index]
         grouped = bucket["group"] and not bucket["artificial"]
@@ -389,7 +405,9 @@ def families(cluster, serving):
     return found.values()
 
 
-def attempt(cluster, request, index, may_open):
+def attempt(
+    cluster: Cluster, request: dict[str, Any], index: int, may_open: bool
+) -> tuple[int, Cluster, list[tuple[str, int]]] | None:
     """All of it in one bucket: (nodes opened, the cluster afterwards, what was placed); None when it does not fit."""
     after = cluster_copy(cluster)
     bucket = after["buckets"][index]

@@ -4,6 +4,7 @@ Like the naive packer it imports nothing of this library.
 """
 
 from fractions import Fraction
+from typing import Any
 
 LARGE = 10**9
 
@@ -22,7 +23,7 @@ REQUEST = {
 """How requests are placed: the most on one node, and whether all of it goes in one bucket."""
 
 
-def machine_resources(machine):
+def machine_resources(machine: tuple[int, str | None]) -> dict[str, Any]:
     """All resources of a machine that cannot be ordered, so that no default is added. `machine`: cores, and owner."""
     cores, owner = machine
     return {
@@ -39,7 +40,7 @@ def machine_resources(machine):
     }
 
 
-def rounded(value):
+def rounded(value: object) -> object:
     """A number rounded to what matters; anything else as it is."""
     if isinstance(value, (int, float, Fraction)) and not isinstance(value, bool):
         return float(f"{float(value):.6g}")

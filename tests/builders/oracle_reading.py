@@ -4,9 +4,11 @@ Like `oracle` it imports nothing of this library, so that reading is checked too
 of them, nodes that count, variants of a bucket for its placement groups, resources from the configuration and defaults.
 """
 
+from collections.abc import Iterable
 from fractions import Fraction
+from typing import Any
 
-from builders.oracle import UNITS, is_number, is_size, size_in_bytes
+from builders.oracle import UNITS, BucketDict, Cluster, NodeDict, is_number, is_size, size_in_bytes
 
 LARGE = 10**9
 FAMILIES = {
@@ -22,7 +24,9 @@ FAMILIES = {
 UNUSABLE = ("Failed", "Stopping", "Terminating")
 
 
-def limit(max_nodes=LARGE, used_nodes=0, max_cores=LARGE, used_cores=0):
+def limit(
+    max_nodes: int = LARGE, used_nodes: int = 0, max_cores: int = LARGE, used_cores: int = 0
+) -> dict[str, int]:
     """One limit."""
     return {
         "max_nodes": max_nodes,
@@ -32,7 +36,7 @@ def limit(max_nodes=LARGE, used_nodes=0, max_cores=LARGE, used_cores=0):
     }
 
 
-def amounts(resources):
+def amounts(resources: dict[str, Any]) -> tuple[dict[str, Any], dict[str, int]]:
     """Resources as exact amounts in base units, and the units of those that are sizes."""
     free, units = {}, {}
     for name, value in resources.items():
@@ -43,7 +47,9 @@ def amounts(resources):
     return free, units
 
 
-def node_dict(name, resources, props, **state):
+def node_dict(
+    name: str, resources: dict[str, Any], props: dict[str, Any], **state: Any
+) -> NodeDict:
     """A node."""
     free, units = amounts(resources)
     usable = props["state"] not in UNUSABLE
@@ -63,7 +69,9 @@ def node_dict(name, resources, props, **state):
     }
 
 
-def with_defaults(resources, machine, gpus, nodearray):
+def with_defaults(
+    resources: dict[str, Any], machine: dict[str, Any], gpus: int, nodearray: str
+) -> dict[str, Any]:
     """Configured resources, and those that every node has where the configuration says nothing."""
     found = {
         "ncpus": machine["vcpuCount"],
@@ -77,19 +85,20 @@ def with_defaults(resources, machine, gpus, nodearray):
     return {**found, **resources}
 
 
-def takes_place(record):
+def takes_place(record: dict[str, Any]) -> bool:
     """Whether a node counts against limits."""
-    return record["Status"] != record["TargetState"] or record["TargetState"] == "Started"
+    return bool(record["Status"] != record["TargetState"] or record["TargetState"] == "Started")
 
 
-def is_member(record):
+def is_member(record: dict[str, Any]) -> bool:
     """Whether a node can be worked with."""
-    return record["TargetState"] == "Started" or (
-        record["Status"] == record["TargetState"] == "Deallocated"
+    return bool(
+        record["TargetState"] == "Started"
+        or record["Status"] == record["TargetState"] == "Deallocated"
     )
 
 
-def natural(record):
+def natural(record: dict[str, Any]) -> tuple[str, int]:
     """htc-2 before htc-10."""
     prefix, _, index = record["Name"].rpartition("-")
     return prefix, int(index)
@@ -98,7 +107,7 @@ def natural(record):
 class Reader:
     """Reads one status reply."""
 
-    def __init__(self, status, config):
+    def __init__(self, status: dict[str, Any], config: dict[str, Any]) -> None:
         self.status = status
         self.config = config
         self.records = status["nodes"]
@@ -116,9 +125,9 @@ class Reader:
         ]
         used = sum(n for _, n in self.counted)
         self.limits = {"cluster": limit(max_cores=status["maxCoreCount"], used_cores=used)}
-        self.buckets = []
+        self.buckets: list[BucketDict] = []
 
-    def read(self):
+    def read(self) -> Cluster:
         """The cluster."""
         for array in self.status["nodearrays"]:
             mine = [n for name, n in self.counted if name == array["name"]]
@@ -136,7 +145,7 @@ class Reader:
             "stopped": set(),
         }
 
-    def bucket(self, array, bucket):
+    def bucket(self, array: dict[str, Any], bucket: dict[str, Any]) -> None:
         """One bucket with its placement groups, the bucket outside of any last."""
         name, size = array["name"], bucket["definition"]["machineType"]
         region = array["nodearray"]["Region"]
@@ -187,7 +196,9 @@ class Reader:
                 self.limits[limits[-1]] = limit(max_cores=most, used_cores=used.get(group, 0))
             self.buckets.append(self.variant(array, bucket, group, limits))
 
-    def variant(self, array, bucket, group, limits):
+    def variant(
+        self, array: dict[str, Any], bucket: dict[str, Any], group: str | None, limits: list[str]
+    ) -> BucketDict:
         """A bucket within a placement group, or outside of any."""
         size = bucket["definition"]["machineType"]
         machine = bucket["virtualMachine"]
@@ -244,12 +255,12 @@ class Reader:
         }
 
 
-def read_cluster(status, config):
+def read_cluster(status: dict[str, Any], config: dict[str, Any]) -> Cluster:
     """The cluster that a status reply (with nodes) and a configuration tell of."""
     return Reader(status, config).read()
 
 
-def add_machines(cluster, machines):
+def add_machines(cluster: Cluster, machines: Iterable[tuple[str, dict[str, Any]]]) -> None:
     """Machines that cannot be ordered, as [(name, resources)]; those are alike that differ in amounts only."""
     props = {
         "vm_size": "unknown",
@@ -267,7 +278,7 @@ def add_machines(cluster, machines):
         "state": "running",
         "exists": True,
     }
-    alike = {}
+    alike: dict[str, list[tuple[str, dict[str, Any]]]] = {}
     for name, resources in machines:
         kind = {
             key: "amount" if is_number(value) or is_size(value) else value
@@ -294,7 +305,7 @@ def add_machines(cluster, machines):
         cluster["names"].update(name for name, _ in members)
 
 
-def add_group(cluster, index, group, group_size):
+def add_group(cluster: Cluster, index: int, group: str, group_size: int) -> None:
     """A placement group more for a bucket that is in none; one that it has already changes nothing."""
     origin = cluster["buckets"][index]
     taken = {(b["nodearray"], b["size"], b["group"]) for b in cluster["buckets"]}
@@ -308,14 +319,14 @@ def add_group(cluster, index, group, group_size):
     cluster["buckets"].append({**origin, **added})
 
 
-def add_default(cluster, name, value):
+def add_default(cluster: Cluster, name: str, value: Fraction) -> None:
     """A resource that every node has from now on which does not have it yet, new ones included."""
     for bucket in cluster["buckets"]:
         bucket["example"] = with_default(bucket["example"], name, value)
         bucket["nodes"] = [with_default(node, name, value) for node in bucket["nodes"]]
 
 
-def with_default(node, name, value):
+def with_default(node: NodeDict, name: str, value: Fraction) -> NodeDict:
     """A node that has the resource."""
     if name in node["totals"]:
         return node

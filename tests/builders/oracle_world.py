@@ -1,16 +1,25 @@
 """The cluster of a scenario for the naive packer, with what happens to it; see `engine_world`."""
 
 from fractions import Fraction
+from typing import Any, Protocol
 
 from builders import oracle
+from builders.oracle import NodeDict
 from builders.oracle_facts import REQUEST, machine_resources, rounded
 from builders.oracle_reading import add_default, add_group, add_machines, read_cluster
+
+
+class Told(Protocol):
+    """What the naive packer is told of a cluster: a server's status reply and its configuration."""
+
+    status: dict[str, Any]
+    config: dict[str, Any]
 
 
 class NaiveWorld:
     """The same cluster for the naive packer."""
 
-    def __init__(self, world, description):
+    def __init__(self, world: Told, description: dict[str, Any]) -> None:
         self.cluster = read_cluster(world.status, world.config)
         self.cluster["pools"] = {
             ("pool", name): Fraction(n) for name, n in description["pools"].items()
@@ -26,16 +35,16 @@ class NaiveWorld:
                     member["free"]["ncpus"] = max(0, member["free"]["ncpus"] - node["used"])
                     member["assigned"].add("running")
 
-    def nodes(self):
+    def nodes(self) -> list[NodeDict]:
         """All nodes in order."""
         return [node for bucket in self.cluster["buckets"] for node in bucket["nodes"]]
 
-    def named(self, event):
+    def named(self, event: dict[str, Any]) -> str | None:
         """As of `World`."""
         nodes = self.nodes()
         return nodes[event["node"] % len(nodes)]["name"] if nodes and "node" in event else None
 
-    def request(self, event, name):
+    def request(self, event: dict[str, Any], name: str) -> list[tuple[str, int]]:
         """Place a request: [(node, slots)]."""
         each, whole = REQUEST[event["how"]]
         constraints = list(event["constraints"])
@@ -51,7 +60,7 @@ class NaiveWorld:
         self.cluster, placed = oracle.allocate(self.cluster, request)
         return placed
 
-    def happen(self, event, name):
+    def happen(self, event: dict[str, Any], name: str | None) -> None:
         """Something that is not a request, to the node of a name."""
         buckets = self.cluster["buckets"]
         index = event.get("bucket", 0) % len(buckets)
@@ -69,7 +78,7 @@ class NaiveWorld:
         elif name is not None:
             self.happen_to(next(n for n in self.nodes() if n["name"] == name), event)
 
-    def happen_to(self, node, event):
+    def happen_to(self, node: NodeDict, event: dict[str, Any]) -> None:
         """Something that happens to one node."""
         if event["do"] == "write":
             self.write_quarters(node, event)
@@ -85,7 +94,7 @@ class NaiveWorld:
             node["usable"] = False
 
     @staticmethod
-    def write_quarters(node, event):
+    def write_quarters(node: NodeDict, event: dict[str, Any]) -> None:
         """A resource set to some quarters of its total."""
         resource = event["resource"]
         if resource == "owner":
@@ -93,7 +102,7 @@ class NaiveWorld:
         elif oracle.is_number(node["totals"].get(resource)):
             node["free"][resource] = node["totals"][resource] * event["quarters"] / 4
 
-    def picture(self):
+    def picture(self) -> list[tuple[int | None, list[tuple[object, ...]]]]:
         """As of `World`."""
         return [
             (
@@ -112,6 +121,6 @@ class NaiveWorld:
             for bucket in self.cluster["buckets"]
         ]
 
-    def left_in_pools(self):
+    def left_in_pools(self) -> dict[str, object]:
         """As of `World`."""
         return {name: rounded(n) for (_, name), n in self.cluster["pools"].items()}

@@ -5,15 +5,21 @@ the library, imports nothing of it, and is for problems that are small enough fo
 price itself. `arc_flow` is a third formulation, for problems of one resource.
 """
 
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
+
+Floats = NDArray[np.float64]
+NodeKind = tuple[dict[str, int], float, float, int | None, int, bool]
 
 AMOUNTS = ("ncpus", "memgb")
 
 
-def quotas_left(problem):
+def quotas_left(problem: dict[str, Any]) -> list[float]:
     """What is left of each quota beside the nodes that are there."""
     taken = [0, 0]
     for each in problem["bins"]:
@@ -24,7 +30,7 @@ def quotas_left(problem):
     ]
 
 
-def nodes_of(problem):
+def nodes_of(problem: dict[str, Any]) -> Iterator[NodeKind]:
     """The kinds of nodes: (what each has, price, how many, cores against which quota or None, whether others are on it)."""
     left = quotas_left(problem)
     for each in problem["bins"]:
@@ -36,7 +42,9 @@ def nodes_of(problem):
             yield there, 0.0, 1, None, 0, True
 
 
-def loads_of(free, items, occupied):
+def loads_of(
+    free: Mapping[str, int], items: list[dict[str, Any]], occupied: bool
+) -> list[tuple[int, ...]]:
     """Every way to fill a node: units by item. An item that closes is there once and alone."""
     ways = [
         (number, way)
@@ -51,11 +59,16 @@ def loads_of(free, items, occupied):
     return sorted(found)
 
 
-def _fits(way, free):
+def _fits(way: Mapping[str, int], free: Mapping[str, int]) -> bool:
     return all(way[name] <= free[name] for name in AMOUNTS)
 
 
-def _filled(free, ways, items, units):
+def _filled(
+    free: Mapping[str, int],
+    ways: list[tuple[int, dict[str, Any]]],
+    items: int,
+    units: Sequence[int],
+) -> Iterator[tuple[int, ...]]:
     """Loads of the ways that close nothing, by trying every number of each."""
     counts = []
     for number, way in ways:
@@ -76,7 +89,7 @@ def _filled(free, ways, items, units):
                 yield tuple(load)
 
 
-def programme(problem):
+def programme(problem: dict[str, Any]) -> tuple[Floats, Floats, Floats]:
     """(prices, rows, at most): the linear programme min prices·x with rows·x <= at most."""
     items = problem["items"]
     prices, columns = [], []
@@ -96,7 +109,7 @@ def programme(problem):
     return np.array(prices), np.array(columns).T, np.array(most, dtype=float)
 
 
-def lower_bound(problem):
+def lower_bound(problem: dict[str, Any]) -> float | None:
     """What the linear programme comes to; None when not everything can be placed."""
     prices, rows, most = programme(problem)
     bounded = np.isfinite(most)
@@ -104,7 +117,7 @@ def lower_bound(problem):
     return float(found.fun) if found.status == 0 else None
 
 
-def least_price(problem):
+def least_price(problem: dict[str, Any]) -> float | None:
     """The least price in whole nodes; None when not everything can be placed."""
     prices, rows, most = programme(problem)
     found = milp(
@@ -117,12 +130,14 @@ def least_price(problem):
     return float(found.fun) if found.status == 0 else None
 
 
-def arc_flow(sizes, units, capacities, prices):
+def arc_flow(
+    sizes: Sequence[int], units: Sequence[int], capacities: Sequence[int], prices: Sequence[float]
+) -> float:
     """The bound of a problem of one resource without limits, as flows from 0 to the capacity of a node: an arc for each
     unit that begins at a place, arcs of 1 for what stays free. `units` must be no fewer than fit a node.
     """
     longest = max(capacities)
-    arcs = [
+    arcs: list[tuple[int, int, int | None]] = [
         (start, start + size, item)
         for item, size in enumerate(sizes)
         for start in range(longest - size + 1)

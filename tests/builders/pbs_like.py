@@ -4,26 +4,35 @@ Written against the published names only, as its authors wrote theirs against up
 lives in memory and speaks as `qstat` and `pbsnodes` would.
 """
 
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from typing import Any
+
 import hpc.autoscale.job.driver
 from hpc.autoscale import clilib
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
-from hpc.autoscale.hpctypes import add_magnitude_conversion
+from hpc.autoscale.hpctypes import NodeName, add_magnitude_conversion
 from hpc.autoscale.job import demandcalculator as dcalclib
+from hpc.autoscale.job.demand import DemandResult
+from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.demandprinter import print_demand
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job, PackingStrategy
 from hpc.autoscale.job.nodequeue import NodeQueue
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.constraints import (
+    Constraint,
     SharedConsumableConstraint,
     SharedConsumableResource,
     SharedNonConsumableConstraint,
     SharedNonConsumableResource,
 )
-from hpc.autoscale.node.nodemanager import new_node_manager
+from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
 from hpc.autoscale.results import (
     DefaultContextHandler,
+    DeleteResult,
     EarlyBailoutResult,
     register_result_handler,
 )
@@ -38,13 +47,15 @@ add_magnitude_conversion("w", 8)
 class Server:
     """PBS in memory: jobs by id, hosts by name, and licences that all of them share."""
 
-    def __init__(self):
-        self.jobs = {}
-        self.hosts = {}
-        self.licences = {}
+    def __init__(self) -> None:
+        self.jobs: dict[str, dict[str, Any]] = {}
+        self.hosts: dict[str | None, dict[str, Any]] = {}
+        self.licences: dict[str, int] = {}
         self.mode = "day"
 
-    def qsub(self, job_id, chunks=1, place="free", state="Q", **resources):
+    def qsub(
+        self, job_id: str, chunks: int = 1, place: str = "free", state: str = "Q", **resources: Any
+    ) -> None:
         """Queue a job of so many equal chunks."""
         self.jobs[job_id] = {
             "chunks": chunks,
@@ -54,7 +65,7 @@ class Server:
             **resources,
         }
 
-    def run(self, job_id, **chunks):
+    def run(self, job_id: str, **chunks: int) -> None:
         """Start a job, so many chunks on each host; a host's dash is written as an underscore."""
         hosts = {name.replace("_", "-"): count for name, count in chunks.items()}
         self.jobs[job_id].update(state="R", hosts=list(hosts))
@@ -62,7 +73,7 @@ class Server:
             self.hosts[host]["jobs"][job_id] = count
             self.hosts[host]["state"] = "job-busy"
 
-    def finish(self, job_id):
+    def finish(self, job_id: str) -> None:
         """End a job."""
         for host in self.jobs.pop(job_id)["hosts"]:
             self.hosts[host]["jobs"].pop(job_id)
@@ -72,11 +83,11 @@ class Server:
 class Queue(NodeQueue):
     """Nodes in groups come first, so that those outside stay free for single jobs."""
 
-    def node_priority(self, node):
+    def node_priority(self, node: Node) -> float:
         grouped = 0 if node.resources.get("ungrouped") == "true" else 1_000
-        return grouped + node.available.get("ncpus", 0)
+        return grouped + float(node.available.get("ncpus", 0))
 
-    def early_bailout(self, node):
+    def early_bailout(self, node: Node) -> EarlyBailoutResult:
         if node.available.get("ncpus", 0) < 1:
             return EarlyBailoutResult("NoCpus", node, [f"{node.hostname_or_uuid} is full"])
         return super().early_bailout(node)
@@ -85,26 +96,26 @@ class Queue(NodeQueue):
 class Driver(SchedulerDriver):
     """What PBS must be told, and what it says."""
 
-    def __init__(self, server):
+    def __init__(self, server: Server) -> None:
         super().__init__("pbspro")
         self.server = server
-        self.__jobs_cache = None
-        self.pools = {}
+        self.__jobs_cache: list[Job] | None = None
+        self.pools: dict[str, SharedConsumableResource] = {}
 
-    def initialize(self):
+    def initialize(self) -> None:
         logging.debug("resources of the server are defined")
 
-    def preprocess_config(self, config):
+    def preprocess_config(self, config: dict[str, Any]) -> dict[str, Any]:
         config["default_resources"] = [
             *config.get("default_resources", []),
             {"select": {}, "name": "mem", "value": "node.memory", "subtract": "memory::1g"},
         ]
         return config
 
-    def preprocess_node_mgr(self, config, node_mgr):
+    def preprocess_node_mgr(self, config: dict[str, Any], node_mgr: NodeManager) -> None:
         super().preprocess_node_mgr(config, node_mgr)
 
-        def group_id(node):
+        def group_id(node: Node) -> str:
             known = node.delayed_node_id.node_id
             return node.placement_group or known or node.delayed_node_id.transient_id
 
@@ -112,25 +123,27 @@ class Driver(SchedulerDriver):
         node_mgr.add_default_resource({"node.placement_group": None}, "ungrouped", "true")
         node_mgr.add_default_resource({}, "ungrouped", "false")
 
-    def new_node_queue(self, config):
+    def new_node_queue(self, config: dict[str, Any]) -> NodeQueue:
         return Queue()
 
-    def _read_jobs_and_nodes(self, config):
+    def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
         self.pools = {
             name: SharedConsumableResource(name, "server", total, total - self._in_use(name))
             for name, total in self.server.licences.items()
         }
-        self.__jobs_cache = [self._job(name, job) for name, job in self.server.jobs.items()]
-        return self.__jobs_cache, [self._host(n, h) for n, h in self.server.hosts.items()]
+        jobs = [self._job(name, job) for name, job in self.server.jobs.items()]
+        self.__jobs_cache = jobs
+        return jobs, [self._host(n, h) for n, h in self.server.hosts.items() if n]
 
-    def _in_use(self, licence):
+    def _in_use(self, licence: str) -> int:
         running = (j for j in self.server.jobs.values() if j["state"] == "R")
         return sum(j.get(licence, 0) * j["chunks"] for j in running)
 
-    def _job(self, name, said):
-        constraints = [{"ncpus": said.get("ncpus", 1)}]
+    def _job(self, name: str, said: dict[str, Any]) -> Job:
+        amounts = {"ncpus": said.get("ncpus", 1)}
+        constraints: list[Constraint] = [amounts]
         if "mem" in said:
-            constraints[0]["mem"] = ht.Size.value_of(said["mem"])
+            amounts["mem"] = ht.Size.value_of(said["mem"])
         if said["place"].endswith("excl"):
             constraints.append({"exclusive": True})
         if "group" in said["place"]:
@@ -155,7 +168,7 @@ class Driver(SchedulerDriver):
         job.metadata["job_state"] = {"R": "running", "Q": "queued"}[said["state"]]
         return job
 
-    def _host(self, hostname, said):
+    def _host(self, hostname: str, said: dict[str, Any]) -> SchedulerNode:
         node = SchedulerNode(hostname, dict(said["resources"]))
         node.available["ncpus"] = node.resources["ncpus"] - sum(
             self.server.jobs[job_id].get("ncpus", 1) * chunks
@@ -170,7 +183,9 @@ class Driver(SchedulerDriver):
             node.marked_for_deletion = "down" in said["state"]
         return node
 
-    def add_nodes_to_cluster(self, nodes, include_permanent=False):
+    def add_nodes_to_cluster(
+        self, nodes: list[Node], include_permanent: bool = False
+    ) -> list[Node]:
         ignored = set()
         if not include_permanent:
             ignored = {found[0] for found in self.history.find_ignored()}
@@ -193,16 +208,16 @@ class Driver(SchedulerDriver):
                 joined.append(node)
         return joined
 
-    def handle_post_join_cluster(self, nodes):
+    def handle_post_join_cluster(self, nodes: list[Node]) -> list[Node]:
         return nodes
 
-    def handle_failed_nodes(self, nodes):
+    def handle_failed_nodes(self, nodes: list[Node]) -> list[Node]:
         return self.handle_post_delete(nodes)
 
-    def handle_boot_timeout(self, nodes):
+    def handle_boot_timeout(self, nodes: list[Node]) -> list[Node]:
         return nodes
 
-    def handle_draining(self, nodes):
+    def handle_draining(self, nodes: list[Node]) -> list[Node]:
         drained = []
         for node in nodes:
             host = self.server.hosts.get(node.hostname)
@@ -213,19 +228,25 @@ class Driver(SchedulerDriver):
                 drained.append(node)
         return drained
 
-    def handle_post_delete(self, nodes):
-        for node in nodes or []:
+    def handle_post_delete(self, nodes: list[Node]) -> list[Node]:
+        for node in nodes:
             self.server.hosts.pop(node.hostname, None)
         return nodes
 
-    def read(self, config):
+    def read(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
         """Remember what the other hooks need, and read."""
         self.config = config
         self.history = self.new_node_history(config)
         return self.read_jobs_and_nodes(config, force=True)
 
 
-def new_demand_calculator(config, driver, jobs, scheduler_nodes):
+Pass = tuple[DemandResult, dict[NodeName, Node], DeleteResult, DefaultContextHandler]
+"""What one pass came to: the demand, its nodes by name, what was deleted."""
+
+
+def new_demand_calculator(
+    config: dict[str, Any], driver: Driver, jobs: list[Job], scheduler_nodes: list[SchedulerNode]
+) -> DemandCalculator:
     """A calculator over what PBS and CycleCloud know."""
     node_mgr = new_node_manager(config, existing_nodes=scheduler_nodes)
     driver.preprocess_node_mgr(config, node_mgr)
@@ -242,7 +263,11 @@ def new_demand_calculator(config, driver, jobs, scheduler_nodes):
     return dcalc
 
 
-def autoscale(config, driver, columns=("name", "hostname", "job_ids", "group_id[-8:]", "/ncpus")):
+def autoscale(
+    config: dict[str, Any],
+    driver: Driver,
+    columns: Sequence[str] = ("name", "hostname", "job_ids", "group_id[-8:]", "/ncpus"),
+) -> Pass:
     """One pass, as PBS's own loop does it; the demand, and the nodes that were deleted."""
     ctx = register_result_handler(DefaultContextHandler("[initialization]"))
     driver.initialize()
@@ -271,7 +296,7 @@ def autoscale(config, driver, columns=("name", "hostname", "job_ids", "group_id[
     leaving = driver.handle_boot_timeout([n for n in overdue if not n.keep_alive]) or []
     leaving = [*leaving, *(driver.handle_draining(idle) or [])]
     deleted = dcalc.delete([n for n in leaving if not n.assignments])
-    driver.handle_post_delete(deleted.nodes)
+    driver.handle_post_delete(deleted.nodes or [])
     print_demand(list(columns), demand, log=True)
     by_name = partition_single(demand.compute_nodes, lambda n: n.name)
     return demand, by_name, deleted, ctx
@@ -280,41 +305,46 @@ def autoscale(config, driver, columns=("name", "hostname", "job_ids", "group_id[
 class PBSCLI(clilib.CommonCLI):
     """azpbs."""
 
-    def __init__(self, driver):
+    def __init__(self, driver: Driver) -> None:
         clilib.CommonCLI.__init__(self, "pbspro")
         self.pbs = driver
 
-    def _initialize(self, command, config):
+    def _initialize(self, command: str, config: dict[str, Any]) -> None:
         self.pbs.config = config
 
-    def _driver(self, config):
+    def _driver(self, config: dict[str, Any]) -> Driver:
         self.pbs.config = config
         self.pbs.history = self.pbs.new_node_history(config)
         return self.pbs
 
-    def _demand_calc(self, config, driver):
-        dcalc, jobs = super()._demand_calc(config, driver)
+    def _demand_calc(
+        self,
+        config: dict[str, Any],
+        driver: SchedulerDriver,
+        node_mgr: NodeManager | None = None,
+    ) -> tuple[DemandCalculator, list[Job]]:
+        dcalc, jobs = super()._demand_calc(config, driver, node_mgr)
         return dcalc, [j for j in jobs if j.metadata.get("job_state") != "running"]
 
-    def _default_output_columns(self, config):
+    def _default_output_columns(self, config: dict[str, Any], cmd: str | None = None) -> list[str]:
         return [
             *("name", "hostname", "pbs_state", "job_ids", "state", "vm_size", "/ncpus", "mem"),
             *("group_id[-8:]", "instance_id[:11]", "ctr@create_time_remaining"),
         ]
 
-    def _initconfig_parser(self, parser):
+    def _initconfig_parser(self, parser: ArgumentParser) -> None:
         parser.add_argument(
             "--ignore-queues", dest="pbspro__ignore_queues", type=clilib.str_list, default=[]
         )
 
-    def _initconfig(self, config):
+    def _initconfig(self, config: dict[str, Any]) -> None:
         config["valid_hostnames"] = ".+"
         config["output_columns"] = self._default_output_columns(config)
 
-    def _setup_shell_locals(self, config):
+    def _setup_shell_locals(self, config: dict[str, Any]) -> dict[str, Any]:
         driver = self._driver(config)
         dcalc, jobs = self._demand_calc(config, driver)
-        nodes = {}
+        nodes: dict[str, Node] = {}
         for node in dcalc.finish().compute_nodes:
             node.shellify()
             nodes[node.name] = node

@@ -6,6 +6,8 @@
 import hashlib
 import logging
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 from builders.engine_world import World, job_of
 from builders.opaque_constraints import with_twins
@@ -13,7 +15,7 @@ from builders.queues import jobs_in, queue
 from builders.scenarios import scenario
 
 
-def settled(value):
+def settled(value: Any) -> Any:
     """The same without the order in which sets happen to be."""
     if isinstance(value, (set, frozenset)):
         return sorted(value)
@@ -24,7 +26,7 @@ def settled(value):
     return value
 
 
-def story_of(scenario, level):
+def story_of(scenario: dict[str, Any], level: str | None) -> Iterator[object]:
     """All that comes of a scenario, in order."""
     world = World(
         scenario["cluster"], with_twins(scenario["seed"], 0.3 if level else 0, level or "opaque")
@@ -45,13 +47,13 @@ def story_of(scenario, level):
     yield world.left_in_pools()
 
 
-def in_cost_mode(scenario):
+def in_cost_mode(scenario: dict[str, Any]) -> dict[str, Any]:
     """The same scenario, placed at the least cost under a limit of work."""
     packing = {"objective": "cost", "optimize_rounds": 5, "optimize_seconds": 1000.0}
     return {**scenario, "cluster": {**scenario["cluster"], "packing": packing}}
 
 
-def digest(first, last):
+def digest(first: int, last: int) -> str:
     """Of the scenarios and queues of some seeds."""
     hashed = hashlib.sha256()
     for seed in range(first, last):

@@ -4,6 +4,9 @@ A scenario as of `strategies`, with events {"do": "jobs", "blocks": [{"jobs": [s
 its jobs in a row, n times over. A spec is a request for a job. `jobs_in` spells an event out, one spec for each job.
 """
 
+from collections.abc import Iterator
+from typing import Any
+
 from builders.scenarios import MANY, Maker, leaves_of
 
 KINDS = ("job-slots", "job-nodes", "job-colocated", "job-scatter")
@@ -25,7 +28,7 @@ FEATURES = (
 class QueueMaker(Maker):
     """Makes up clusters with more room than those of `Maker`, and queues that fill them."""
 
-    def cluster(self):
+    def cluster(self) -> dict[str, Any]:
         """A cluster whose limits are reached by dozens of jobs rather than by a few."""
         made = super().cluster()
         made["max_cores"] = self.rarely(3, lambda: self.up_to(90, 10), MANY)
@@ -40,7 +43,7 @@ class QueueMaker(Maker):
                 bucket["available"] = self.up_to(most) if self.one_in(4) else most
         return made
 
-    def spec(self):
+    def spec(self) -> dict[str, Any]:
         """A job: mostly one slot of what many others want too."""
         return {
             "do": "request",
@@ -49,7 +52,7 @@ class QueueMaker(Maker):
             "constraints": self.plain() if self.one_in(2) else self.constraints(),
         }
 
-    def plain(self):
+    def plain(self) -> list[dict[str, Any]]:
         """What most queued jobs ask for."""
         cores = {"ncpus": self.of(1, 1, 2, 3, 4)}
         return self.of(
@@ -62,12 +65,12 @@ class QueueMaker(Maker):
             [cores, {"lic": self.up_to(2, 1)}],
         )
 
-    def block(self):
+    def block(self) -> dict[str, Any]:
         """Equal neighbours, or a few shapes in turn."""
         specs = [self.spec() for _ in range(self.of(1, 1, 1, 2, 3))]
         return {"jobs": specs, "times": self.of(1, 2, 4, 9, 16, 25) // len(specs) or 1}
 
-    def jobs(self):
+    def jobs(self) -> dict[str, Any]:
         """Jobs that come together; blocks may repeat."""
         blocks = [self.block() for _ in range(self.of(1, 2, 2, 3))]
         if self.one_in(3):
@@ -75,7 +78,7 @@ class QueueMaker(Maker):
         return {"do": "jobs", "blocks": blocks, "one name": self.one_in(12)}
 
 
-def queue(seed):
+def queue(seed: int) -> dict[str, Any]:
     """The scenario of a seed."""
     maker = QueueMaker(seed)
     cluster = maker.cluster()
@@ -93,7 +96,7 @@ def queue(seed):
     }
 
 
-def jobs_in(event, number):
+def jobs_in(event: dict[str, Any], number: int) -> list[tuple[str, dict[str, Any]]]:
     """[(name, spec)] of an event; `number` tells the events of a scenario apart."""
     specs = [
         spec for block in event["blocks"] for _ in range(block["times"]) for spec in block["jobs"]
@@ -104,7 +107,7 @@ def jobs_in(event, number):
     ]
 
 
-def features_of(scenario):
+def features_of(scenario: dict[str, Any]) -> Iterator[str]:
     """Which of FEATURES a queue has."""
     if scenario["cluster"]["nodes"]:
         yield "existing nodes"
@@ -121,7 +124,7 @@ def features_of(scenario):
                 yield from features_in(spec["constraints"])
 
 
-def features_in(constraints):
+def features_in(constraints: list[dict[str, Any]]) -> Iterator[str]:
     """Which of FEATURES constraints have."""
     names = {key.partition(":")[0] for key, _ in leaves_of(constraints)}
     if names & {"exclusive", "exclusive-task"}:

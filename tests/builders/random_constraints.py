@@ -1,11 +1,16 @@
 """Random constraints, nodes and buckets that have something to say to each other."""
 
-from hypothesis import strategies as st
+from typing import Any
 
-from hpc.autoscale.hpctypes import Memory
-from hpc.autoscale.node.bucket import NodeBucket, NodeDefinition, node_from_bucket
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+
+from builders.nodes import a_definition
+from hpc.autoscale.hpctypes import Memory, NodeName
+from hpc.autoscale.node.bucket import NodeBucket, node_from_bucket
 from hpc.autoscale.node.constraints import get_constraint
 from hpc.autoscale.node.limits import null_bucket_limits
+from hpc.autoscale.node.node import Node
 
 wholes = st.integers(0, 8)
 tenths = st.integers(0, 40).map(lambda n: n / 10)
@@ -27,21 +32,12 @@ resources = st.fixed_dictionaries(
 
 
 @st.composite
-def buckets(draw):
+def buckets(draw: DrawFn) -> NodeBucket:
     """A bucket in some state."""
-    definition = NodeDefinition(
-        nodearray="htc",
-        bucket_id="bucket",
+    definition = a_definition(
         vm_size=draw(vm_sizes),
-        location="westus2",
-        spot=False,
-        subnet="subnet",
-        vcpu_count=4,
-        gpu_count=0,
-        memory=Memory(8, "g"),
         placement_group=draw(st.sampled_from([None, None, "pg"])),
         resources=draw(resources),
-        software_configuration={},
     )
     failed_ago = draw(st.none() | st.integers(0, 100))
     return NodeBucket(
@@ -50,15 +46,15 @@ def buckets(draw):
 
 
 @st.composite
-def nodes(draw):
+def nodes(draw: DrawFn) -> Node:
     """An open node, perhaps with somebody else's work on it."""
-    node = node_from_bucket(draw(buckets()), "htc-1", exists=False)
+    node = node_from_bucket(draw(buckets()), NodeName("htc-1"), exists=False)
     if draw(st.booleans()):
         node.assign("somebody else")
     return node
 
 
-def _one_key(name, values):
+def _one_key(name: str, values: SearchStrategy[Any]) -> SearchStrategy[dict[str, Any]]:
     return values.map(lambda value: {name: value})
 
 
@@ -83,7 +79,7 @@ conditions = st.one_of(
 leaves = amounts | conditions
 
 
-def _composites(children):
+def _composites(children: SearchStrategy[dict[str, Any]]) -> SearchStrategy[dict[str, Any]]:
     several = st.lists(children, min_size=2, max_size=3)
     merged = st.lists(children, max_size=3).map(lambda ds: {k: v for d in ds for k, v in d.items()})
     return st.one_of(
@@ -101,7 +97,9 @@ expressions = st.recursive(leaves, _composites, max_leaves=6)
 constraints = expressions.map(get_constraint)
 
 
-def no_more_than_amounts(children):
+def no_more_than_amounts(
+    children: SearchStrategy[dict[str, Any]],
+) -> SearchStrategy[dict[str, Any]]:
     """What only takes amounts: no alternatives, no conditions."""
     return _one_key("and", st.lists(children, min_size=1, max_size=3))
 

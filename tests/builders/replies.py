@@ -1,5 +1,8 @@
 """What a server says of a cluster, for the tests that build managers from it."""
 
+from collections.abc import Iterable
+from typing import Any
+
 from hpc.autoscale.ccbindings.models import (
     ClusterNodearrayStatus,
     ClusterStatus,
@@ -8,12 +11,13 @@ from hpc.autoscale.ccbindings.models import (
     NodearrayBucketStatusVirtualMachine,
     PlacementGroupStatus,
 )
-from hpc.autoscale.node.nodemanager.building import build
+from hpc.autoscale.node.bucket import NodeBucket
+from hpc.autoscale.node.nodemanager.building import Built, build
 
 F4 = "Standard_F4"
 
 
-def a_record(name="htc-1", **changed):
+def a_record(name: str = "htc-1", **changed: Any) -> dict[str, Any]:
     """The record of a running node."""
     record = {
         "Name": name,
@@ -29,7 +33,13 @@ def a_record(name="htc-1", **changed):
     return {key: value for key, value in {**record, **changed}.items() if value is not ...}
 
 
-def bucket_status(vm_size=F4, vcpus=4, available=10, groups=(), **changed):
+def bucket_status(
+    vm_size: str = F4,
+    vcpus: int = 4,
+    available: int = 10,
+    groups: Iterable[tuple[str, int]] = (),
+    **changed: Any,
+) -> NodearrayBucketStatus:
     """What a server says of one bucket; `...` leaves a field out."""
     values = {
         "bucket_id": f"id-{vm_size}",
@@ -62,7 +72,13 @@ def bucket_status(vm_size=F4, vcpus=4, available=10, groups=(), **changed):
     return NodearrayBucketStatus(**given)
 
 
-def array_status(name="htc", buckets=None, max_count=10_000, max_core_count=100_000, **record):
+def array_status(
+    name: str = "htc",
+    buckets: list[NodearrayBucketStatus] | None = None,
+    max_count: int = 10_000,
+    max_core_count: int = 100_000,
+    **record: Any,
+) -> ClusterNodearrayStatus:
     """What a server says of one nodearray; `record` are keys of its own record."""
     own = {"Region": "westus2", "SubnetId": "rg/net/sub", "Configuration": {}, **record}
     return ClusterNodearrayStatus(
@@ -74,7 +90,11 @@ def array_status(name="htc", buckets=None, max_count=10_000, max_core_count=100_
     )
 
 
-def cluster_status(*arrays, nodes=(), max_core_count=100_000):
+def cluster_status(
+    *arrays: ClusterNodearrayStatus,
+    nodes: Iterable[dict[str, Any]] = (),
+    max_core_count: int = 100_000,
+) -> ClusterStatus:
     """What a server says of a cluster."""
     return ClusterStatus(
         state="Started",
@@ -86,13 +106,17 @@ def cluster_status(*arrays, nodes=(), max_core_count=100_000):
     )
 
 
-def build_from(status, records=(), **config):
+def build_from(
+    status: ClusterStatus, records: Iterable[dict[str, Any]] = (), **config: Any
+) -> Built:
     """The buckets of a status, with the same records in both listings."""
     status.nodes = list(records)
     return build(config, status, list(records))
 
 
-def only_bucket(status, records=(), **config):
+def only_bucket(
+    status: ClusterStatus, records: Iterable[dict[str, Any]] = (), **config: Any
+) -> NodeBucket:
     """The one bucket of a status."""
     (bucket,) = build_from(status, records, **config).buckets
     return bucket

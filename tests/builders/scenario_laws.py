@@ -3,14 +3,20 @@
 Reduced piece by piece, that is, until no piece of it could be left out: a smaller number is no smaller scenario.
 """
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
 from hypothesis import Phase, given, note, settings
 from hypothesis import event as occurred
 from hypothesis import strategies as st
 
 from builders.scenarios import kinds_of, scenario
 
+T = TypeVar("T")
+Law = Callable[[dict[str, Any]], object]
 
-def smaller(scenario):
+
+def smaller(scenario: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The same scenario without one of its pieces, in every way. One without events is some other thing, and stays."""
     if "events" not in scenario:
         return
@@ -33,7 +39,7 @@ def smaller(scenario):
             yield {**scenario, "events": events}
 
 
-def fewer(blocks):
+def fewer(blocks: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
     """Blocks of jobs (see `queues`) with one block less, with one repeated less often, or with one of its jobs less."""
     for index, block in enumerate(blocks):
         yield without(blocks, index)
@@ -49,12 +55,12 @@ def fewer(blocks):
                 yield [*blocks[:index], {**block, "jobs": jobs}, *blocks[index + 1 :]]
 
 
-def without(pieces, index):
+def without(pieces: Sequence[T], index: int) -> list[T]:
     """A list without one of its members."""
     return [*pieces[:index], *pieces[index + 1 :]]
 
 
-def breaks(law, scenario):
+def breaks(law: Law, scenario: dict[str, Any]) -> bool:
     """Whether a scenario breaks a law, in whatever way."""
     try:
         law(scenario)
@@ -63,7 +69,7 @@ def breaks(law, scenario):
     return False
 
 
-def reduced(law, scenario):
+def reduced(law: Law, scenario: dict[str, Any]) -> dict[str, Any]:
     """A scenario that breaks the law, and would not with any piece less. Each turn drops a piece, so it ends."""
     while True:
         found = next((each for each in smaller(scenario) if breaks(law, each)), None)
@@ -72,20 +78,24 @@ def reduced(law, scenario):
         scenario = found
 
 
-def tell(scenario, text):
+def tell(scenario: dict[str, Any], text: str) -> None:
     """Say what goes on in a scenario, once it is as small as it gets."""
     if scenario.get("told"):
         note(text)
 
 
-def for_scenarios(times=1, make=scenario, kinds=kinds_of):
+def for_scenarios(
+    times: int = 1,
+    make: Callable[[int], dict[str, Any]] = scenario,
+    kinds: Callable[[dict[str, Any]], Iterable[str]] = kinds_of,
+) -> Callable[[Law], Callable[[], None]]:
     """A test that a law holds of many scenarios, `times` as many as the profile says; `make` makes one of a number.
 
     `kinds` are counted, for `pytest --hypothesis-show-statistics`.
     """
 
-    def decorate(law):
-        def test(seed):
+    def decorate(law: Law) -> Callable[[], None]:
+        def test(seed: int) -> None:
             found = make(seed)
             for kind in sorted(set(kinds(found))):
                 occurred(kind)
@@ -98,6 +108,6 @@ def for_scenarios(times=1, make=scenario, kinds=kinds_of):
         test.__doc__, test.__module__ = law.__doc__, law.__module__
         made = given(st.integers(0, 2**48))(test)
         phases = (Phase.explicit, Phase.reuse, Phase.generate)
-        return settings(max_examples=times * settings.default.max_examples, phases=phases)(made)
+        return settings(max_examples=times * settings().max_examples, phases=phases)(made)
 
     return decorate

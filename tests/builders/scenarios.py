@@ -8,9 +8,13 @@ small and alike, and few of such scenarios reach a limit or use two alternatives
 """
 
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from random import Random
+from typing import Any, TypeVar
 
 from builders.oracle_reading import FAMILIES
+
+T = TypeVar("T")
 
 MANY = 10**6
 SIZES = tuple(sorted(FAMILIES))
@@ -48,29 +52,29 @@ NODE_STATES = ("Ready", "Failed", "Deallocated", "Starting")
 class Maker:
     """Makes up scenarios; `one_in` and `rarely` keep each kind of trouble frequent and together infrequent."""
 
-    def __init__(self, seed):
+    def __init__(self, seed: int) -> None:
         self.random = Random(seed)
-        self.known = []
+        self.known: list[list[dict[str, Any]]] = []
 
-    def of(self, *values):
+    def of(self, *values: T) -> T:
         """One of some values."""
         return self.random.choice(values)
 
-    def up_to(self, most, least=0):
+    def up_to(self, most: int, least: int = 0) -> int:
         """A number."""
         return self.random.randint(least, most)
 
-    def one_in(self, n):
+    def one_in(self, n: int) -> bool:
         """True in one of n cases."""
         return self.random.randrange(n) == 0
 
-    def rarely(self, n, value, usual):
+    def rarely(self, n: int, value: Callable[[], T], usual: T) -> T:
         """`value()` in one of n cases."""
         return value() if self.one_in(n) else usual
 
     # -- clusters
 
-    def cluster(self):
+    def cluster(self) -> dict[str, Any]:
         """One to three nodearrays with up to six buckets, nodes that are there, and limits of every kind."""
         names = self.random.sample(["htc", "hpc", "gpu"], self.of(1, 2, 2, 3))
         arrays = [self.nodearray(name) for name in names]
@@ -83,7 +87,7 @@ class Maker:
         return {
             "order": self.rarely(4, lambda: "declared", "existing-first"),
             "max_cores": self.rarely(4, lambda: self.up_to(48), MANY),
-            "configured_groups": self.rarely(6, lambda: {"default": "pg1", "htc": "pg2"}, {}),
+            "configured_groups": {"default": "pg1", "htc": "pg2"} if self.one_in(6) else {},
             "arrays": arrays,
             "regions": {region: self.quota() for region in sorted(regions)},
             "families": {family: self.quota() for family in sorted(families)},
@@ -95,12 +99,12 @@ class Maker:
             "pools": {"tokens": self.up_to(12)},
         }
 
-    def quota(self):
+    def quota(self) -> tuple[int, int]:
         """(cores used by others, quota in cores)."""
         used = self.up_to(12)
         return used, used + self.rarely(3, lambda: self.up_to(32), MANY)
 
-    def nodearray(self, name):
+    def nodearray(self, name: str) -> dict[str, Any]:
         """A nodearray with one to three buckets."""
         sizes = self.random.sample(SIZES, self.of(1, 2, 2, 3))
         return {
@@ -114,7 +118,7 @@ class Maker:
             "buckets": [self.bucket(size) for size in sizes],
         }
 
-    def bucket(self, size):
+    def bucket(self, size: str) -> dict[str, Any]:
         """A bucket of a VM size."""
         most = self.up_to(8)
         return {
@@ -125,7 +129,7 @@ class Maker:
             "failed": self.rarely(4, lambda: self.of(10.0, 500.0), None),
         }
 
-    def resources(self):
+    def resources(self) -> dict[str, Any]:
         """What a nodearray's configuration says its nodes have."""
         known = {
             "lic": self.up_to(6),
@@ -137,7 +141,7 @@ class Maker:
         }
         return {name: value for name, value in known.items() if not self.one_in(3)}
 
-    def node(self):
+    def node(self) -> dict[str, Any]:
         """A node that is there."""
         return {
             "slot": self.up_to(8),
@@ -149,13 +153,13 @@ class Maker:
 
     # -- constraints
 
-    def number(self):
+    def number(self) -> dict[str, Any]:
         """An amount, as a number."""
         name = self.of("ncpus", "ncpus", "ncpus", "memgb", "lic", "share", "ngpus", "extra")
         amounts = {"memgb": self.up_to(12, 1), "share": self.up_to(6, 1) / 10}
         return {name: amounts.get(name, self.up_to(3))}
 
-    def size(self):
+    def size(self) -> dict[str, Any]:
         """An amount, as a size."""
         return self.of(
             {"memgb": f"memory::{self.up_to(20, 1)}g"},
@@ -163,7 +167,7 @@ class Maker:
             {"disk": f"size::{self.up_to(30, 1)}g"},
         )
 
-    def equality(self):
+    def equality(self) -> dict[str, Any]:
         """A resource with one of some values."""
         return self.of(
             {"owner": self.of("ann", "an*", "*", "b?b", ["bob", "ann"], ["ann*"])},
@@ -174,7 +178,7 @@ class Maker:
             {"gone": "x"},
         )
 
-    def property(self):
+    def property(self) -> dict[str, Any]:
         """A property with one of some values."""
         sizes = [self.of(*SIZES), self.of(*SIZES), "Standard_*"]
         return self.of(
@@ -189,7 +193,7 @@ class Maker:
             {"node.location": self.of("westus2", ["eastus", "westus2"])},
         )
 
-    def switch(self):
+    def switch(self) -> dict[str, Any]:
         """A keyword."""
         return self.of(
             {"exclusive": self.rarely(5, lambda: False, True)},
@@ -200,7 +204,7 @@ class Maker:
             {"pool:tokens": 1},
         )
 
-    def leaf(self):
+    def leaf(self) -> dict[str, Any]:
         """Any constraint that holds no other."""
         if self.one_in(25):
             return {"never": "not today"}
@@ -215,13 +219,13 @@ class Maker:
         )
         return self.of(*made)()
 
-    def identity(self):
+    def identity(self) -> dict[str, Any]:
         """What differs from node to node."""
         name = {"node.name": self.of("htc-1", "h*-2", ["hpc-1", "htc-3"])}
         found = self.of(name, {"node.hostname": self.of("ip-1", ["ip-2", "ip-1"])})
         return self.of(found, {"not": found})
 
-    def tree(self, depth=2):
+    def tree(self, depth: int = 2) -> dict[str, Any]:
         """A constraint that may hold others."""
         if depth == 0 or self.one_in(2):
             return self.leaf()
@@ -233,13 +237,13 @@ class Maker:
             return {key: value for child in children for key, value in child.items()}
         return {word: children}
 
-    def constraints(self):
+    def constraints(self) -> list[dict[str, Any]]:
         """Those of a job: often what another job has asked for before, since queues are full of equal jobs."""
         if not self.known or self.one_in(3):
             self.known.append(self.new_constraints())
         return self.of(*self.known)
 
-    def new_constraints(self):
+    def new_constraints(self) -> list[dict[str, Any]]:
         """Those of a job; at most one of them draws on a pool."""
         found = []
         if not self.one_in(4):
@@ -255,7 +259,7 @@ class Maker:
 
     # -- what happens
 
-    def event(self):
+    def event(self) -> dict[str, Any]:
         """A request, or something that happens to a node or a bucket."""
         if not self.one_in(4):
             return {
@@ -278,7 +282,7 @@ class Maker:
         return event
 
 
-def scenario(seed):
+def scenario(seed: int) -> dict[str, Any]:
     """The scenario of a seed. `seed`, `look` and `report` are for tests that have a choice of their own."""
     maker = Maker(seed)
     return {
@@ -293,7 +297,7 @@ def scenario(seed):
 # -- what there is in a scenario
 
 
-def leaves_of(constraints):
+def leaves_of(constraints: Iterable[dict[str, Any]]) -> Iterator[tuple[str, Any]]:
     """Every leaf, as (key, value)."""
     for constraint in constraints:
         for key, value in constraint.items():
@@ -305,7 +309,7 @@ def leaves_of(constraints):
                 yield key, value
 
 
-def hidden(constraint, prefix):
+def hidden(constraint: dict[str, Any], prefix: str) -> bool:
     """Whether an alternative or a negation holds a leaf whose name begins so."""
     return any(
         (
@@ -317,7 +321,7 @@ def hidden(constraint, prefix):
     )
 
 
-def entangled(constraints):
+def entangled(constraints: Sequence[dict[str, Any]]) -> bool:
     """Whether a condition may depend on what is taken meanwhile: an alternative closes the node, or a resource stands in an
     alternative or is compared, and stands elsewhere too. Or an alternative is about new nodes alone.
 
@@ -336,7 +340,7 @@ def entangled(constraints):
     return any(counts[key] > 1 for key in conditions)
 
 
-def leaf_kind(key, value):
+def leaf_kind(key: str, value: object) -> str:
     """Which of LEAF_KINDS a leaf is."""
     if key.startswith("pool:"):
         return "pool"
@@ -352,7 +356,7 @@ def leaf_kind(key, value):
     return "number" if number else "resource"
 
 
-def composites_of(constraints):
+def composites_of(constraints: Iterable[dict[str, Any]]) -> Iterator[str]:
     """Which of COMPOSITE_KINDS occur."""
     for constraint in constraints:
         if len(constraint) > 1:
@@ -363,7 +367,7 @@ def composites_of(constraints):
                 yield from composites_of([value] if key == "not" else value)
 
 
-def kinds_of(scenario):
+def kinds_of(scenario: dict[str, Any]) -> Iterator[str]:
     """The kinds of constraint, request, event and cluster in a scenario."""
     for event in scenario["events"]:
         if event["do"] != "request":

@@ -95,12 +95,12 @@ class World:
         return [entry["event"] for entry in self.journal if entry.get("name") == name]
 
 
-def a_world(seed=0, **array):
+def a_world(seed: int = 0, **array: Any) -> World:
     """A cluster with one nodearray, htc, of one machine type."""
     return World(a_description({"htc": {"machine_types": [F2], **array}}), seed)
 
 
-def booted(count=1, attributes=None, **array):
+def booted(count: int = 1, attributes: dict[str, Any] | None = None, **array: Any) -> World:
     """A world with nodes that are Ready."""
     world = a_world(**array)
     world.create(count, nodeAttributes=attributes)

@@ -8,13 +8,19 @@ partitions, in a placement group. The scheduler is `Slurmctld`, which lives in m
 import json
 import math
 import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from typing import Any
 
 from hpc.autoscale import clilib, clock, util
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.ccbindings import ClusterBindingInterface, new_cluster_bindings
 from hpc.autoscale.cli import GenericDriver
 from hpc.autoscale.hpctypes import Memory, Size
+from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandprinter import OutputFormat
+from hpc.autoscale.node.bucket import NodeBucket
+from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.results import AllocationResult
 
@@ -24,18 +30,18 @@ MAX_WAIT = 600
 class Slurmctld:
     """Slurm's side: what `scontrol` would be told."""
 
-    def __init__(self):
-        self.addresses = {}
-        self.down = set()
+    def __init__(self) -> None:
+        self.addresses: dict[str, str] = {}
+        self.down: set[str] = set()
 
 
 class Driver(GenericDriver):
     """Nothing to read from Slurm; what the cluster's nodes have is what matters."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__("slurm")
 
-    def preprocess_node_mgr(self, config, node_mgr):
+    def preprocess_node_mgr(self, config: dict[str, Any], node_mgr: NodeManager) -> None:
         config.setdefault("nodearrays", {})
         for bucket in node_mgr.get_buckets():
             slurm = bucket.software_configuration.get("slurm", {})
@@ -45,7 +51,7 @@ class Driver(GenericDriver):
             section["max_placement_groups"] = count
         super().preprocess_node_mgr(config, node_mgr)
 
-        def slurm_memory(node):
+        def slurm_memory(node: Node) -> Size:
             return max(
                 Memory(1, "g"), min(node.memory - Memory.value_of("1g"), node.memory * 0.95)
             ).convert_to("m")
@@ -64,20 +70,20 @@ class Driver(GenericDriver):
 class Partition:
     """A bucket as Slurm sees it: a prefix and so many nodes."""
 
-    def __init__(self, bucket, name, prefix):
+    def __init__(self, bucket: NodeBucket, name: str, prefix: str) -> None:
         self.bucket = bucket
         self.name = name
         self.prefix = prefix
         self.is_hpc = bucket.placement_group is not None
 
     @property
-    def names(self):
+    def names(self) -> list[str]:
         """The names of its nodes."""
         return [
             f"{self.prefix}{self.bucket.nodearray}-{n}" for n in range(1, self.bucket.max_count + 1)
         ]
 
-    def conf(self):
+    def conf(self) -> str:
         """A line of slurm.conf."""
         node = self.bucket.example_node
         memory = node.resources["slurm_memory"]
@@ -92,9 +98,9 @@ class Partition:
         )
 
 
-def fetch_partitions(node_mgr: NodeManager):
+def fetch_partitions(node_mgr: NodeManager) -> dict[str, Partition]:
     """One partition for each nodearray that Slurm may scale: in a placement group for MPI, else outside of any."""
-    found = {}
+    found: dict[str, Partition] = {}
     for bucket in node_mgr.get_buckets():
         slurm = bucket.software_configuration.get("slurm", {})
         if not slurm.get("autoscale", True):
@@ -109,11 +115,11 @@ def fetch_partitions(node_mgr: NodeManager):
     return found
 
 
-def allocate(node_mgr: NodeManager, names):
+def allocate(node_mgr: NodeManager, names: Sequence[str]) -> list[Node]:
     """A node for each name; RuntimeError when one cannot be had."""
     partitions = fetch_partitions(node_mgr)
     by_name = {name: p for p in partitions.values() for name in p.names}
-    known = {node.name: node for node in node_mgr.get_nodes()}
+    known: dict[str, Node] = {node.name: node for node in node_mgr.get_nodes()}
     nodes = []
     for name in names:
         existing = known.get(name)
@@ -122,7 +128,7 @@ def allocate(node_mgr: NodeManager, names):
             continue
         partition = by_name[name]
 
-        def hook(bucket, index, name=name):
+        def hook(bucket: NodeBucket, index: int, name: str = name) -> str:
             if index != 1:
                 raise RuntimeError(f"Could not create node with name {name}: it exists")
             return name
@@ -150,42 +156,41 @@ def allocate(node_mgr: NodeManager, names):
 class SlurmCLI(clilib.CommonCLI):
     """azslurm."""
 
-    def __init__(self, ctld):
+    def __init__(self, ctld: Slurmctld) -> None:
         super().__init__(project_name="slurm")
         self.ctld = ctld
         self.driver = Driver()
 
-    def _driver(self, config):
+    def _driver(self, config: dict[str, Any]) -> Driver:
         return self.driver
 
-    def _default_output_columns(self, config, cmd=None):
+    def _default_output_columns(self, config: dict[str, Any], cmd: str | None = None) -> list[str]:
         columns = ["name", "hostname", "state", "vm_size"]
         return columns if util.LEGACY else columns[:1]
 
-    def _initconfig_parser(self, parser):
+    def _initconfig_parser(self, parser: ArgumentParser) -> None:
         parser.add_argument("--accounting", dest="accounting__subscription_id")
 
-    def _initconfig(self, config):
+    def _initconfig(self, config: dict[str, Any]) -> None:
         config["azslurmd"] = {"sleep_time": 15}
 
-    def _setup_shell_locals(self, config):
+    def _setup_shell_locals(self, config: dict[str, Any]) -> dict[str, Any]:
         node_mgr = self._node_mgr(config)
         return {"node_mgr": node_mgr, "partitions": clilib.ShellDict(fetch_partitions(node_mgr))}
 
-    def partitions(self, config):
+    def partitions(self, config: dict[str, Any]) -> None:
         """Prints slurm.conf for the partitions."""
         for partition in fetch_partitions(self._node_mgr(config, self._driver(config))).values():
             print(f"PartitionName={partition.name}", partition.conf())
 
-    def resume_parser(self, parser):
+    def resume_parser(self, parser: ArgumentParser) -> None:
         """Options of resume."""
         parser.set_defaults(read_only=False)
-        parser.add_argument("--node-list", type=clilib.str_list, required=True).completer = (
-            self._complete
-        )
+        names = parser.add_argument("--node-list", type=clilib.str_list, required=True)
+        vars(names)["completer"] = self._complete  # as argcomplete reads it
         parser.add_argument("--no-wait", action="store_true")
 
-    def resume(self, config, node_list, no_wait=False):
+    def resume(self, config: dict[str, Any], node_list: list[str], no_wait: bool = False) -> None:
         """Starts nodes by name and waits until they have an address."""
         logging.set_context("[resume]")
         node_mgr = self._node_mgr(config, self._driver(config))
@@ -197,7 +202,7 @@ class SlurmCLI(clilib.CommonCLI):
         if not no_wait:
             self._wait_for(config, node_list)
 
-    def _wait_for(self, config, names):
+    def _wait_for(self, config: dict[str, Any], names: Sequence[str]) -> None:
         bindings: ClusterBindingInterface = new_cluster_bindings(config)
         deadline = clock.time() + MAX_WAIT
         waiting = set(names)
@@ -216,15 +221,15 @@ class SlurmCLI(clilib.CommonCLI):
                 clock.sleep(15)
         self.ctld.down |= waiting
 
-    def suspend_parser(self, parser):
+    def suspend_parser(self, parser: ArgumentParser) -> None:
         """Options of suspend."""
         parser.set_defaults(read_only=False)
         parser.add_argument("--node-list", type=clilib.str_list, required=True)
 
-    def suspend(self, config, node_list):
+    def suspend(self, config: dict[str, Any], node_list: list[str]) -> None:
         """Shuts nodes down by name."""
         node_mgr = self._node_mgr(config, self._driver(config))
-        by_name = {n.name: n for n in node_mgr.get_nodes()}
+        by_name: dict[str, Node] = {n.name: n for n in node_mgr.get_nodes()}
         nodes = [by_name[n] for n in node_list if n in by_name and not by_name[n].keep_alive]
         result = node_mgr.shutdown_nodes(nodes)
         if not result:
@@ -232,49 +237,70 @@ class SlurmCLI(clilib.CommonCLI):
         for node in nodes:
             self.ctld.addresses.pop(node.name, None)
 
-    def restart_nodes(self, config, hostnames, node_names):
+    def restart_nodes(
+        self, config: dict[str, Any], hostnames: Sequence[str], node_names: Sequence[str]
+    ) -> None:
         """Restarts nodes, which Slurm forgets meanwhile."""
         for name in node_names:
             self.ctld.addresses.pop(name, None)
         super().restart_nodes(config=config, hostnames=hostnames, node_names=node_names)
 
-    def reimage_nodes(self, config, hostnames, node_names):
+    def reimage_nodes(
+        self, config: dict[str, Any], hostnames: Sequence[str], node_names: Sequence[str]
+    ) -> None:
         """Reimages nodes."""
         super().reimage_nodes(config=config, hostnames=hostnames, node_names=node_names)
 
     @clilib.disablecommand
     def autoscale(
-        self, config, output_columns, output_format: OutputFormat, dry_run=False, long=False
-    ):
+        self,
+        config: dict[str, Any],
+        output_columns: Sequence[str] | None,
+        output_format: OutputFormat | None,
+        dry_run: bool = False,
+        long: bool = False,
+    ) -> DemandResult:
         """Not for Slurm."""
         return super().autoscale(config, output_columns, output_format, dry_run=dry_run, long=long)
 
     @clilib.disablecommand
-    def demand(self, config, output_columns, output_format, long=False):
+    def demand(
+        self,
+        config: dict[str, Any],
+        output_columns: Sequence[str] | None,
+        output_format: OutputFormat | None,
+        long: bool = False,
+    ) -> DemandResult:
         """Not for Slurm."""
         return super().demand(config, output_columns, output_format, long=long)
 
     @clilib.disablecommand
-    def jobs(self, config):
+    def jobs(self, config: dict[str, Any]) -> None:
         """Not for Slurm."""
         super().jobs(config)
 
     @clilib.disablecommand
-    def join_nodes(self, config, hostnames, node_names, include_permanent=False):
+    def join_nodes(
+        self,
+        config: dict[str, Any],
+        hostnames: Sequence[str],
+        node_names: Sequence[str],
+        include_permanent: bool = False,
+    ) -> None:
         """Not for Slurm."""
         super().join_nodes(config, hostnames, node_names, include_permanent)
 
-    def _complete(self, prefix, parsed_args, **kwargs):
+    def _complete(self, prefix: str, parsed_args: Namespace, **kwargs: object) -> list[str]:
         self._get_example_nodes(clilib_config(parsed_args))
         return [name for name in self.node_names if name.startswith(prefix)]
 
-    def limits_of(self, config, constraint):
+    def limits_of(self, config: dict[str, Any], constraint: str) -> None:
         """A helper of its own on top of validate_constraint."""
         self.validate_constraint(config, [constraint], writer=sys.stderr, quiet=True)
 
-    limits_of.disabled = True
+    vars(limits_of)["disabled"] = True
 
 
-def clilib_config(parsed_args):
+def clilib_config(parsed_args: Namespace) -> dict[str, Any]:
     """The configuration of a line that is being completed."""
     return util.load_config(parsed_args.config)
