@@ -8,6 +8,8 @@ from hypothesis import HealthCheck, settings
 
 from hpc.autoscale.testing.process import a_process_of_its_own
 
+pytest.register_assert_rewrite("builders")
+
 settings.register_profile(
     "default", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 from builders import oracle
 from builders.oracle_facts import machine_resources, rounded
-from builders.oracle_reading import FAMILIES
+from builders.oracle_reading import FAMILIES, read_cluster
 from hpc.autoscale import results
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.hpctypes import NodeName, NodeStatus, Size
@@ -273,3 +273,43 @@ def job_of(world: World, name: str, spec: dict[str, Any]) -> Job:
         colocated=how == "job-colocated",
         packing_strategy="scatter" if how == "job-scatter" else None,
     )
+
+
+class Books:
+    """Which limits there are, by what the server said, and what planned and started nodes use of them."""
+
+    def __init__(self, world: World) -> None:
+        cluster = read_cluster(world.status, world.config)
+        self.limits = cluster["limits"]
+        self.charged = {
+            (bucket["nodearray"], bucket["size"], bucket["group"]): bucket["limits"]
+            for bucket in cluster["buckets"]
+        }
+        self.world = world
+        self.there = set(world.by_name())
+        self.started: set[NodeName] = set()
+
+    def asleep(self) -> set[NodeName]:
+        """Names of nodes without a VM that nobody needs."""
+        return {
+            name
+            for name, node in self.world.by_name().items()
+            if node.state == "Deallocated" and not node._allocated and not node.assignments
+        }
+
+    def check(self) -> None:
+        """No limit is exceeded by nodes that were not there before, or have been started since."""
+        used = {
+            name: [each["used_nodes"], each["used_cores"]] for name, each in self.limits.items()
+        }
+        for bucket in self.world.manager.get_buckets():
+            key = (bucket.nodearray, bucket.vm_size, bucket.placement_group)
+            new = [n for n in bucket.nodes if n.name not in self.there or n.name in self.started]
+            for name in self.charged.get(key, ()):
+                used[name][0] += len(new)
+                used[name][1] += len(new) * bucket.vcpu_count
+            assert bucket.available_count >= 0
+        for name, (nodes, cores) in used.items():
+            limit = self.limits[name]
+            assert nodes <= max(limit["max_nodes"], limit["used_nodes"]), name
+            assert cores <= max(limit["max_cores"], limit["used_cores"]), name

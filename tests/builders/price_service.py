@@ -1,4 +1,4 @@
-"""A price service on loopback, and an azurecost that asks it. Not a test itself."""
+"""What CycleCloud says of usage, what the price service says, and an azurecost that asks both."""
 
 from typing import Any
 
@@ -7,6 +7,15 @@ from hpc.autoscale.cost.azurecost import azurecost
 
 PRICES = "/api/retail/prices"
 TIMES = {"start": "2026-01-01", "end": "2026-01-02"}
+USAGE = "/clusters/c/usage"
+F4 = {
+    "vm_size": "Standard_F4",
+    "region": "westus2",
+    "hours": 8.0,
+    "core_count": 4,
+    "priority": "Regular",
+    "os": "Linux",
+}
 
 
 def an_item(dollars: float = 0.5, **changes: Any) -> dict[str, Any]:
@@ -25,6 +34,24 @@ def an_item(dollars: float = 0.5, **changes: Any) -> dict[str, Any]:
         "unitOfMeasure": "1 Hour",
         **changes,
     }
+
+
+def an_hour(hour: int, *details: dict[str, Any]) -> dict[str, Any]:
+    """One interval of usage of the nodearray htc."""
+    return {
+        "start": f"2026-01-01T{hour:02}:00:00Z",
+        "end": f"2026-01-01T{hour + 1:02}:00:00Z",
+        "total": {"category": "cluster", "hours": 8.0},
+        "breakdown": [
+            {"category": "node", "node": "scheduler", "hours": 1.0, "details": [F4]},
+            {"category": "nodearray", "node": "htc", "hours": 8.0, "details": list(details)},
+        ],
+    }
+
+
+def a_usage(*intervals: dict[str, Any]) -> Answer:
+    """What CycleCloud says was used."""
+    return Answer(body={"usage": list(intervals)})
 
 
 def a_page(*items: dict[str, Any], following: Any = None) -> Answer:

@@ -16,6 +16,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import trustme
+
 from hpc.autoscale.ccbindings.pacing import NotBefore, Pacing
 
 
@@ -139,6 +141,15 @@ def serving(tls: ssl.SSLContext | None = None) -> Iterator[ScriptedServer]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+@contextmanager
+def serving_tls(authority: trustme.CA, host: str = "127.0.0.1") -> Iterator[ScriptedServer]:
+    """`serving` over TLS, with a certificate for the host by this authority."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert(host).configure_cert(context)
+    with serving(context) as script:
+        yield script
 
 
 class FakeTime:

@@ -4,9 +4,8 @@ import json
 import socket
 
 import pytest
-from test_cost_usage import F4, USAGE, a_usage, an_hour
 
-from builders.price_service import PRICES, a_page, an_item
+from builders.price_service import F4, PRICES, USAGE, a_page, a_usage, an_hour, an_item
 from builders.scripted_server import serving
 from hpc.autoscale import cli
 

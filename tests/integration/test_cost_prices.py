@@ -40,12 +40,6 @@ def home(tmp_path, monkeypatch):
     vm_sizes.configure({})
 
 
-@pytest.fixture
-def server():
-    with serving() as script:
-        yield script
-
-
 def test_a_job_knows_its_rate(server):
     """The published row, from the item that fits."""
     server.on("GET", PRICES, a_page(SPOT, an_item()))

@@ -2,27 +2,26 @@
 
 import csv
 import io
-import ssl
 from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
 import trustme
 
-from builders.price_service import PRICES, TIMES, a_page, an_item, costs
-from builders.scripted_server import Answer, serving
+from builders.price_service import (
+    F4,
+    PRICES,
+    TIMES,
+    USAGE,
+    a_page,
+    a_usage,
+    an_hour,
+    an_item,
+    costs,
+)
+from builders.scripted_server import Answer, serving_tls
 from hpc.autoscale.ccbindings import errors
 from hpc.autoscale.cost.errors import InvalidQuestion
 from hpc.autoscale.errors import ConfigurationException
-
-USAGE = "/clusters/c/usage"
-F4 = {
-    "vm_size": "Standard_F4",
-    "region": "westus2",
-    "hours": 8.0,
-    "core_count": 4,
-    "priority": "Regular",
-    "os": "Linux",
-}
 
 
 @pytest.fixture(autouse=True)
@@ -33,29 +32,6 @@ def home(tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
     return tmp_path
-
-
-@pytest.fixture
-def server():
-    with serving() as script:
-        yield script
-
-
-def an_hour(hour, *details):
-    """One interval of usage of the nodearray htc."""
-    return {
-        "start": f"2026-01-01T{hour:02}:00:00Z",
-        "end": f"2026-01-01T{hour + 1:02}:00:00Z",
-        "total": {"category": "cluster", "hours": 8.0},
-        "breakdown": [
-            {"category": "node", "node": "scheduler", "hours": 1.0, "details": [F4]},
-            {"category": "nodearray", "node": "htc", "hours": 8.0, "details": list(details)},
-        ],
-    }
-
-
-def a_usage(*intervals):
-    return Answer(body={"usage": list(intervals)})
 
 
 def written(write):
@@ -209,9 +185,7 @@ def authority():
 
 @pytest.fixture
 def tls_server(authority):
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("127.0.0.1").configure_cert(context)
-    with serving(context) as script:
+    with serving_tls(authority) as script:
         script.on("GET", USAGE, a_usage())
         yield script
 

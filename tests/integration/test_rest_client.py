@@ -3,7 +3,6 @@
 import base64
 import logging
 import re
-from collections.abc import Iterator
 
 import pytest
 
@@ -18,17 +17,6 @@ STATUS = "/clusters/c/status"
 NODES = "/clusters/c/nodes"
 EMPTY = {"maxCount": 1, "maxCoreCount": 1, "nodearrays": []}
 PASSWORD = 'pa"ss/wörd'
-
-
-@pytest.fixture
-def server() -> Iterator[ScriptedServer]:
-    with serving() as script:
-        yield script
-
-
-@pytest.fixture
-def time() -> FakeTime:
-    return FakeTime()
 
 
 @pytest.fixture

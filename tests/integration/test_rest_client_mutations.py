@@ -1,6 +1,5 @@
 """Changing things over HTTP exactly once, whatever becomes of the replies."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -46,17 +45,6 @@ def listing(count: int = 2, action: str = "create", **attributes: Any) -> Answer
     ]
     operation = {"action": action, "startTime": "2020-01-01T00:00:00Z"}
     return Answer(body={"nodes": nodes, "operation": operation})
-
-
-@pytest.fixture
-def server() -> Iterator[ScriptedServer]:
-    with serving() as script:
-        yield script
-
-
-@pytest.fixture
-def time() -> FakeTime:
-    return FakeTime()
 
 
 @pytest.fixture

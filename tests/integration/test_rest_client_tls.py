@@ -1,7 +1,6 @@
 """TLS: verified by default, and what the configuration and the environment may change about it."""
 
 import logging
-import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +8,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from builders.scripted_server import Answer, FakeTime, ScriptedServer, serving
+from builders.scripted_server import Answer, FakeTime, ScriptedServer, serving, serving_tls
 from hpc.autoscale.ccbindings import clusters, errors, transport
 from hpc.autoscale.ccbindings.session import Session
 from hpc.autoscale.errors import ConfigurationException
@@ -38,9 +37,7 @@ def no_bundles(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def tls_server(authority: trustme.CA, host: str) -> Iterator[ScriptedServer]:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert(host).configure_cert(context)
-    with serving(context) as script:
+    with serving_tls(authority, host) as script:
         script.on("GET", STATUS, Answer(body=EMPTY))
         yield script
 

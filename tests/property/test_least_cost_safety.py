@@ -1,8 +1,6 @@
 """What holds of every plan of the least-cost mode too: limits, slots, repeatability, and that nothing is left out."""
 
-from test_plan_safety import Books
-
-from builders.engine_world import World, job_of
+from builders.engine_world import Books, World, job_of
 from builders.plans_of_seeds import in_cost_mode
 from builders.queues import features_of, jobs_in, queue
 from builders.scenario_laws import for_scenarios

@@ -2,10 +2,10 @@
 
 from copy import deepcopy
 
-from builders.engine_world import World
+from builders.engine_world import Books, World
 from builders.opaque_constraints import Amount, with_twins
 from builders.oracle_facts import REQUEST
-from builders.oracle_reading import FAMILIES, read_cluster
+from builders.oracle_reading import FAMILIES
 from builders.scenario_laws import for_scenarios
 from builders.scenarios import MANY, Maker
 from hpc.autoscale.job.job import Job
@@ -43,46 +43,6 @@ def state_of(world):
 
 
 # -- limits
-
-
-class Books:
-    """Which limits there are, by what the server said, and how much of them planned and started nodes use."""
-
-    def __init__(self, world):
-        cluster = read_cluster(world.status, world.config)
-        self.limits = cluster["limits"]
-        self.charged = {
-            (bucket["nodearray"], bucket["size"], bucket["group"]): bucket["limits"]
-            for bucket in cluster["buckets"]
-        }
-        self.world = world
-        self.there = set(world.by_name())
-        self.started = set()
-
-    def asleep(self):
-        """Names of nodes without a VM that nobody needs."""
-        return {
-            name
-            for name, node in self.world.by_name().items()
-            if node.state == "Deallocated" and not node._allocated and not node.assignments
-        }
-
-    def check(self):
-        """No limit is exceeded by nodes that were not there before, or have been started since."""
-        used = {
-            name: [each["used_nodes"], each["used_cores"]] for name, each in self.limits.items()
-        }
-        for bucket in self.world.manager.get_buckets():
-            key = (bucket.nodearray, bucket.vm_size, bucket.placement_group)
-            new = [n for n in bucket.nodes if n.name not in self.there or n.name in self.started]
-            for name in self.charged.get(key, ()):
-                used[name][0] += len(new)
-                used[name][1] += len(new) * bucket.vcpu_count
-            assert bucket.available_count >= 0
-        for name, (nodes, cores) in used.items():
-            limit = self.limits[name]
-            assert nodes <= max(limit["max_nodes"], limit["used_nodes"]), name
-            assert cores <= max(limit["max_cores"], limit["used_cores"]), name
 
 
 @for_scenarios(times=3)

@@ -2,18 +2,13 @@
 
 import pytest
 
+from builders.hosts import no_name_service as no_name_service
 from builders.nodes import a_manager, an_htc_cluster, names
 from builders.replies import a_record
 from hpc.autoscale.ccbindings.models import NodeList
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
-
-
-@pytest.fixture(autouse=True)
-def no_name_service(monkeypatch):
-    """No name is looked up."""
-    monkeypatch.setattr(SchedulerNode, "ignore_hostnames", True)
 
 
 def running(count=2, state="Ready", available=10, **cluster):

@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from builders.hosts import no_name_service as no_name_service
 from builders.nodes import a_manager, an_htc_cluster
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.job import Job
@@ -12,12 +13,6 @@ from hpc.autoscale.node.node import UnmanagedNode
 from hpc.autoscale.node.nodehistory import NullNodeHistory
 
 N = 150
-
-
-@pytest.fixture(autouse=True)
-def no_name_service(monkeypatch):
-    """No address is looked up."""
-    monkeypatch.setattr(SchedulerNode, "ignore_hostnames", True)
 
 
 def calls(action):

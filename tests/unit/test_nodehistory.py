@@ -2,57 +2,11 @@
 
 import pytest
 
+from builders.history import History, a_started_node
 from hpc.autoscale import clock
-from hpc.autoscale.hpctypes import Memory
-from hpc.autoscale.node.delayednodeid import DelayedNodeId
-from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import NodeHistoryError, NullNodeHistory, SQLiteNodeHistory
 
 DAY = 24 * 3600
-
-
-class History(SQLiteNodeHistory):
-    """A history whose clock the test sets."""
-
-    def __init__(self, path=":memory:", at=1000.0):
-        super().__init__(str(path))
-        self.at = at
-
-    def now(self):
-        return self.at
-
-    def idle(self, t=300):
-        return [node_id for node_id, _, _ in self.find_unmatched(t)]
-
-    def booting(self, t=1800):
-        return [node_id for node_id, _, _ in self.find_booting(t)]
-
-
-def make(node_id="N-1", state="Ready", hostname="host-1", **changes):
-    return Node(
-        node_id=DelayedNodeId(f"node {node_id}", node_id),
-        name=f"node {node_id}",
-        nodearray=changes.pop("nodearray", "htc"),
-        bucket_id="b",
-        hostname=hostname,
-        private_ip=None,
-        instance_id=None,
-        vm_size="Standard_F2s_v2",
-        location="eastus",
-        spot=False,
-        vcpu_count=2,
-        memory=Memory(4, "g"),
-        infiniband=False,
-        state=state,
-        target_state="Started",
-        power_state="on",
-        exists=changes.pop("exists", True),
-        placement_group=None,
-        managed=True,
-        resources={},
-        software_configuration={},
-        keep_alive=changes.pop("keep_alive", False),
-    )
 
 
 @pytest.fixture
@@ -64,14 +18,14 @@ def history():
 @pytest.mark.parametrize("node_id", ["Mixed-CASE-id", "o'brien; DROP TABLE nodes", "ü", "%_"])
 def test_ids_and_host_names_come_back_as_given(history, node_id):
     """Ids keep their case and may hold anything."""
-    history.update([make(node_id, hostname="Host-A")])
+    history.update([a_started_node(node_id, hostname="Host-A")])
     history.at += 301
     assert history.find_unmatched(300) == [(node_id, "Host-A", 1000.0)]
 
 
 def test_a_node_is_idle_after_the_time_asked_for(history):
     """The limit itself is not yet idle, more is."""
-    history.update([make()])
+    history.update([a_started_node()])
     history.at += 300
     assert history.idle(300) == []
     history.at += 1
@@ -80,7 +34,7 @@ def test_a_node_is_idle_after_the_time_asked_for(history):
 
 def test_a_needed_node_is_not_idle(history):
     """Being required restarts the idle clock, and so does any state but Ready."""
-    node = make()
+    node = a_started_node()
     history.update([node])
     for need in ("required", "state"):
         history.at += 1000
@@ -96,7 +50,7 @@ def test_a_needed_node_is_not_idle(history):
 
 def test_minus_one_asks_for_all(history):
     """A negative time gives every existing node (booting: each never ready), whatever the clock says."""
-    history.update([make("A"), make("B", state="Software")])
+    history.update([a_started_node("A"), a_started_node("B", state="Software")])
     history.at -= 100
     assert sorted(history.idle(-1)) == ["A", "B"]
     assert history.booting(-1) == ["B"]
@@ -104,7 +58,7 @@ def test_minus_one_asks_for_all(history):
 
 def test_booting_ends_with_the_first_ready(history):
     """A node that was ready once never counts as booting again; a new id does."""
-    node = make(state="Software")
+    node = a_started_node(state="Software")
     history.update([node])
     history.at += 1801
     assert history.find_booting(1800) == [("N-1", "host-1", 1000.0)]
@@ -114,13 +68,13 @@ def test_booting_ends_with_the_first_ready(history):
     history.at += 5000
     history.update([node])
     assert history.booting() == []
-    history.update([make("N-2", state="Software")])
+    history.update([a_started_node("N-2", state="Software")])
     assert history.booting(-1) == ["N-2"]
 
 
 def test_running_a_job_counts_as_ready(history):
     """A node that the integration knows to be running a job has booted, whatever its state says."""
-    node = make(state="Started")
+    node = a_started_node(state="Started")
     node.metadata["_running_job_"] = True
     history.update([node])
     assert history.booting(-1) == []
@@ -129,15 +83,15 @@ def test_running_a_job_counts_as_ready(history):
 def test_nodes_without_an_id_are_passed_over(history):
     """Planned and unmanaged nodes leave no row."""
     for nothing in (None, ""):
-        history.update([make(nothing)])
-        history.mark_ignored([make(nothing)])
+        history.update([a_started_node(nothing)])
+        history.mark_ignored([a_started_node(nothing)])
     assert history.read() == {}
     assert history.conn.execute("SELECT count(*) FROM nodes").fetchone() == (0,)
 
 
 def test_nodes_that_are_gone_are_not_returned(history):
     """A node that is no longer listed is neither idle nor booting."""
-    history.update([make("A"), make("B", state="Software")])
+    history.update([a_started_node("A"), a_started_node("B", state="Software")])
     history.at += 5000
     history.update([])
     assert (history.idle(-1), history.booting(-1), history.read()) == ([], [], {})
@@ -145,7 +99,7 @@ def test_nodes_that_are_gone_are_not_returned(history):
 
 def test_a_node_that_comes_back_has_a_new_idle_time_only(history):
     """One that was missing from a listing may have been at work: it is idle from now, and still was ready."""
-    node = make()
+    node = a_started_node()
     history.update([node])
     history.at += 1000
     history.update([])
@@ -158,7 +112,7 @@ def test_a_node_that_comes_back_has_a_new_idle_time_only(history):
 
 def test_records_of_gone_nodes_are_retired(history):
     """They are kept for seven days, or for as long as asked."""
-    history.update([make()])
+    history.update([a_started_node()])
     history.update([])
     history.at += 7 * DAY
     history.update([])
@@ -166,7 +120,7 @@ def test_records_of_gone_nodes_are_retired(history):
     history.at += 1
     history.update([])
     assert history.conn.execute("SELECT count(*) FROM nodes").fetchone() == (0,)
-    history.update([make()])
+    history.update([a_started_node()])
     history.update([])
     history.at += 11
     history.retire_records(timeout=10, commit=False)
@@ -178,38 +132,38 @@ def test_records_of_gone_nodes_are_retired(history):
 
 def test_ignored_nodes(history):
     """Marks stay over updates and until undone, and unknown nodes can be marked."""
-    known, unknown = make("A"), make("B")
+    known, unknown = a_started_node("A"), a_started_node("B")
     history.update([known])
     history.mark_ignored([known, unknown])
     history.update([known, unknown])
     assert [row[0] for row in history.find_ignored()] == ["A", "B"]
-    history.unmark_ignored([known, make("C")])
+    history.unmark_ignored([known, a_started_node("C")])
     assert [row[0] for row in history.find_ignored()] == ["B"]
     assert set(history.read()) == {"A", "B"}
 
 
 def test_later_facts_are_stored(history):
     """A host name that becomes known is stored; one that is unknown again does not erase it."""
-    history.update([make(hostname=None)])
-    history.update([make(hostname="late")])
-    history.update([make(hostname=None)])
+    history.update([a_started_node(hostname=None)])
+    history.update([a_started_node(hostname="late")])
+    history.update([a_started_node(hostname=None)])
     assert history.find_unmatched(-1)[0][1] == "late"
 
 
 def test_a_node_listed_twice_is_needed_if_either_is(history):
     """Two handles of one node make one record."""
-    history.update([make("A")])
+    history.update([a_started_node("A")])
     history.at += 1000
-    needed = make("A")
+    needed = a_started_node("A")
     needed.required = True
-    history.update([needed, make("A")])
+    history.update([needed, a_started_node("A")])
     assert history.idle() == []
     assert len(history.read()) == 1
 
 
 def test_a_clock_set_back_does_not_age_nodes(history):
     """A node needed before the clock was set back is not idle for longer once the clock is right again."""
-    node = make()
+    node = a_started_node()
     node.required = True
     history.at = 5000.0
     history.update([node])
@@ -223,7 +177,7 @@ def test_a_clock_set_back_does_not_age_nodes(history):
 
 def test_a_clock_set_back_while_booting_keeps_ready_nodes(history):
     """A node that became ready while the clock was behind is not taken for one that never was."""
-    node = make(state="Software")
+    node = a_started_node(state="Software")
     history.at = 9000.0
     history.update([node])
     node.state = "Ready"
@@ -235,7 +189,7 @@ def test_a_clock_set_back_while_booting_keeps_ready_nodes(history):
 
 def test_times_from_a_wrong_clock_do_not_last(history):
     """Times days ahead come from a wrong clock; the next update brings them back, so that idle nodes end some day."""
-    node = make()
+    node = a_started_node()
     history.at = 3000 * DAY
     history.update([node])
     history.update([])
@@ -250,7 +204,7 @@ def test_times_from_a_wrong_clock_do_not_last(history):
 def test_gone_in_the_far_future_is_forgotten(history):
     """A record deleted at a time that only a wrong clock can have shown is removed."""
     history.at = 3000 * DAY
-    history.update([make()])
+    history.update([a_started_node()])
     history.update([])
     history.at = 1000.0
     history.update([])
@@ -259,7 +213,7 @@ def test_gone_in_the_far_future_is_forgotten(history):
 
 def test_decorate_writes_times_and_what_is_left(history):
     """Remaining times follow the timeouts of the configuration, also those of one nodearray."""
-    ready, booting = make("A"), make("B", state="Software", nodearray="hpc")
+    ready, booting = a_started_node("A"), a_started_node("B", state="Software", nodearray="hpc")
     history.update([ready, booting])
     history.at += 100
     config = {"idle_timeout": 500, "boot_timeout": {"hpc": 700, "default": 1}}
@@ -280,7 +234,7 @@ def test_decorate_writes_times_and_what_is_left(history):
 
 def test_decorate_defaults_and_clock(history):
     """Without configuration the defaults hold, and a clock behind never gives more than the timeout."""
-    ready, booting = make("A"), make("B", state="Software")
+    ready, booting = a_started_node("A"), a_started_node("B", state="Software")
     history.update([ready, booting])
     history.at -= 500
     history.decorate([ready, booting])
@@ -292,7 +246,7 @@ def test_decorate_leaves_out_what_does_not_exist(history):
     """Planned nodes and nodes without id are left alone; new ones have all of their idle time, and of those that are kept
     or boot nothing is said before they are known."""
     planned, kept, new, nameless, booting = (
-        make("A", exists=False), make("B", keep_alive=True), make("C"), make(None), make("D", state="Preparing"),
+        a_started_node("A", exists=False), a_started_node("B", keep_alive=True), a_started_node("C"), a_started_node(None), a_started_node("D", state="Preparing"),
     )  # fmt: skip
     history.decorate([planned, kept, new, nameless, booting])
     assert planned.create_time_unix == nameless.create_time_unix == 0
@@ -305,7 +259,7 @@ def test_decorate_leaves_out_what_does_not_exist(history):
 
 def test_decorate_many(history):
     """More nodes than fit into one query."""
-    nodes = [make(f"N{i}") for i in range(250)]
+    nodes = [a_started_node(f"N{i}") for i in range(250)]
     history.update(nodes)
     history.at += 10
     history.decorate(nodes)
@@ -316,23 +270,23 @@ def test_decorate_many(history):
 def test_insert_block(history, monkeypatch, block):
     """Any number of rows at a time, or a setting that is none, stores the same."""
     monkeypatch.setenv("SCALELIB_SQLITE_INSERT_BLOCK", block)
-    history.update([make(f"N{i}") for i in range(30)])
+    history.update([a_started_node(f"N{i}") for i in range(30)])
     assert len(history.read()) == 30
 
 
 def test_integrations_may_set_attributes_and_use_the_connection(history):
     """Undeclared attributes stay, and the connection answers SQL."""
     history.create_timeout = history.last_match_timeout = 5
-    history.update([make()])
+    history.update([a_started_node()])
     assert history.conn.execute("SELECT node_id, ignore FROM nodes").fetchall() == [("N-1", 0)]
     assert history.create_timeout == 5
 
 
 def test_an_update_after_an_open_transaction(history):
     """Work that a shell left uncommitted on the connection does not stop an update."""
-    history.update([make()])
+    history.update([a_started_node()])
     history.conn.execute("UPDATE nodes SET hostname = 'x'")
-    history.update([make()])
+    history.update([a_started_node()])
     assert not history.conn.in_transaction
 
 
@@ -346,10 +300,10 @@ def test_an_update_is_all_or_nothing(history):
         def required(self):
             raise OSError("no such thing")
 
-    history.update([make("A")])
+    history.update([a_started_node("A")])
     with pytest.raises(OSError, match="no such thing"):
-        history.update([make("B"), Broken()])
-    history.update([make("A"), make("C")])
+        history.update([a_started_node("B"), Broken()])
+    history.update([a_started_node("A"), a_started_node("C")])
     assert set(history.read()) == {"A", "C"}
 
 
@@ -372,7 +326,7 @@ def test_null_history():
     """The history without memory takes every known node for idle and booting, since ever."""
     history = NullNodeHistory()
     assert history.find_unmatched() == history.find_ignored() == []
-    nodes = [make("A"), make(None)]
+    nodes = [a_started_node("A"), a_started_node(None)]
     history.update(nodes)
     history.mark_ignored(nodes)
     history.unmark_ignored(nodes)

@@ -10,10 +10,11 @@ import threading
 import time
 import warnings
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
-from test_nodehistory import History, make
 
+from builders.history import History, a_started_node
 from hpc.autoscale.node.nodehistory import (
     SQLITE_VERSION,
     NodeHistoryError,
@@ -22,6 +23,7 @@ from hpc.autoscale.node.nodehistory import (
     initialize_db,
 )
 
+TESTS = str(Path(__file__).parents[1])
 OLD_TABLES = """
 CREATE TABLE metadata (version TEXT);
 CREATE TABLE nodes (node_id TEXT PRIMARY KEY, hostname TEXT, instance_id TEXT, create_time REAL, last_match_time REAL,
@@ -77,7 +79,7 @@ def test_a_history_that_is_gone_leaves_no_file_open(path, caplog):
     assert (is_open(conn), is_open(other.conn)) == (False, True)
     first = other.conn
     path.write_bytes(b"broken")
-    other.update([make("A")])
+    other.update([a_started_node("A")])
     second = other.conn
     assert (is_open(first), is_open(second)) == (False, True)
     del other
@@ -103,8 +105,8 @@ def test_a_new_file_is_ready_for_others_at_once(path):
     """Opening leaves no lock: a second history of the same new file can be opened and written."""
     with History(path) as first, History(path) as second:
         assert not first.conn.in_transaction
-        first.update([make("A")])
-        second.update([make("A"), make("B")])
+        first.update([a_started_node("A")])
+        second.update([a_started_node("A"), a_started_node("B")])
         assert set(first.read()) == {"A", "B"}
 
 
@@ -119,8 +121,8 @@ def test_the_default_path_is_in_the_working_directory(tmp_path, monkeypatch):
 def test_facts_outlive_the_process(path):
     """What one history stored another reads."""
     with History(path) as history:
-        history.update([make("A")])
-        history.mark_ignored([make("A")])
+        history.update([a_started_node("A")])
+        history.mark_ignored([a_started_node("A")])
     with History(path, at=5000.0) as history:
         assert history.idle() == ["A"]
         assert history.find_ignored() == [("A", "host-1", 1000.0)]
@@ -129,8 +131,8 @@ def test_facts_outlive_the_process(path):
 def test_the_tables_are_the_published_ones(path):
     """Other programs read this file too: version, columns, and flags as 1 and 0."""
     with History(path) as history:
-        history.update([make("A")])
-        history.mark_ignored([make("A")])
+        history.update([a_started_node("A")])
+        history.mark_ignored([a_started_node("A")])
     conn = sqlite3.connect(path)
     assert conn.execute("SELECT version FROM metadata").fetchall() == [("0.0.6",)]
     assert SQLITE_VERSION == "0.0.6"
@@ -143,7 +145,7 @@ def test_an_old_file_is_used_in_place(path):
     """A file of cyclecloud-scalelib keeps its facts; ids that it stored in lower case are respelt once."""
     old_file(path, [("abc-def", "ip-1", None, 100.0, 100.0, 150.0, None, 0),
                     ("gone-one", "ip-2", None, 100.0, 100.0, 150.0, 200.0, 0)])  # fmt: skip
-    node = make("ABC-def", hostname="IP-1")
+    node = a_started_node("ABC-def", hostname="IP-1")
     with History(path) as history:
         history.decorate([node])
         assert node.last_match_time_unix == 100.0
@@ -160,8 +162,8 @@ def test_old_ids_are_respelt_in_the_first_update_only(path):
     old_file(path, [("abc", "h", None, 100.0, 100.0, 150.0, None, 0)])
     with History(path) as history:
         history.update([])
-        history.update([make("Abc")])
-        history.update([make("ABC")])
+        history.update([a_started_node("Abc")])
+        history.update([a_started_node("ABC")])
         assert set(history.read()) == {"ABC"}
         rows = history.conn.execute("SELECT node_id FROM nodes ORDER BY node_id").fetchall()
         assert rows == [("ABC",), ("Abc",)]
@@ -170,9 +172,9 @@ def test_old_ids_are_respelt_in_the_first_update_only(path):
 def test_ids_that_differ_in_case_only_are_two_nodes(path):
     """A lower-case id that is itself in use is not taken for another one."""
     with History(path) as history:
-        history.update([make("abc")])
+        history.update([a_started_node("abc")])
         history.at += 1000
-        history.update([make("abc"), make("ABC")])
+        history.update([a_started_node("abc"), a_started_node("ABC")])
         assert history.idle(300) == ["abc"]
         assert set(history.read()) == {"abc", "ABC"}
 
@@ -207,7 +209,7 @@ def test_a_daylight_saving_switch_ages_nothing(path, new_york):
     """Two minutes across the switch to winter time are two minutes."""
     switch = datetime(2026, 11, 1, 6, 0, tzinfo=UTC).timestamp()
     with History(path, at=switch - 60) as history:
-        history.update([make("A"), make("B", state="Software")])
+        history.update([a_started_node("A"), a_started_node("B", state="Software")])
         history.at = switch + 60
         assert history.idle(300) == history.booting(300) == []
 
@@ -216,7 +218,7 @@ def test_a_daylight_saving_switch_ages_nothing(path, new_york):
 def test_odd_times_in_a_file(path, odd):
     """Times that are missing, texts or beyond all calendars never make a node look old."""
     old_file(path, [(i, "h", None, odd, odd, None, None, None) for i in ("A", "B")])
-    nodes = [make("A"), make("B")]
+    nodes = [a_started_node("A"), a_started_node("B")]
     with History(path) as history:
         assert history.idle() == history.booting() == []
         history.decorate(nodes, {})
@@ -239,7 +241,7 @@ def test_an_empty_file_is_filled(path):
     """So is one that holds nothing."""
     path.touch()
     with History(path) as history:
-        history.update([make("A")])
+        history.update([a_started_node("A")])
     assert [name.name for name in path.parent.iterdir()] == [path.name]
 
 
@@ -249,7 +251,7 @@ def corrupt(path):
 
 def truncated(path):
     with History(path) as history:
-        history.update([make(f"{i:0200}") for i in range(200)])
+        history.update([a_started_node(f"{i:0200}") for i in range(200)])
     data = bytearray(path.read_bytes())
     data[4096 : 4096 + 2000] = b"\xff" * 2000
     path.write_bytes(bytes(data[:-8192]))
@@ -301,7 +303,7 @@ def test_what_cannot_be_used_is_moved_aside(path, caplog, spoil, version):
     spoil(path)
     contents = path.read_bytes()
     with History(path) as history:
-        history.update([make("A")])
+        history.update([a_started_node("A")])
         assert set(history.read()) == {"A"}
     aside = path.with_name(f"{path.name}.{version}")
     assert aside.read_bytes() == contents
@@ -334,21 +336,21 @@ def test_read_only_without_a_file(tmp_path, monkeypatch):
     """A missing file reads as empty, and no file appears anywhere."""
     monkeypatch.chdir(tmp_path)
     with SQLiteNodeHistory("none.db", read_only=True) as history:
-        history.update([make("A")])
-        history.mark_ignored([make("A")])
+        history.update([a_started_node("A")])
+        history.mark_ignored([a_started_node("A")])
         history.retire_records()
         assert history.find_unmatched(-1) == history.find_ignored() == []
-        history.decorate([make("A")], {})
+        history.decorate([a_started_node("A")], {})
     assert os.listdir(tmp_path) == []
 
 
 def test_read_only_reads_and_does_not_write(path):
     """A read-only history sees what others write and writes nothing itself."""
     with History(path) as writer, SQLiteNodeHistory(path, read_only=True) as reader:
-        writer.update([make("A")])
+        writer.update([a_started_node("A")])
         before = path.read_bytes()
         reader.update([])
-        reader.mark_ignored([make("A")])
+        reader.mark_ignored([a_started_node("A")])
         reader.retire_records(timeout=-1e12)
         assert set(reader.read()) == {"A"}
         assert path.read_bytes() == before
@@ -359,7 +361,7 @@ def test_paths_may_hold_anything(tmp_path, name):
     """Characters that mean something in a URI are taken literally."""
     path = tmp_path / name
     with History(path) as history:
-        history.update([make("A")])
+        history.update([a_started_node("A")])
     with SQLiteNodeHistory(path, read_only=True) as history:
         assert set(history.read()) == {"A"}
     assert os.listdir(tmp_path) == [name]
@@ -368,11 +370,11 @@ def test_paths_may_hold_anything(tmp_path, name):
 def test_a_full_disk(path):
     """The file is named, and keeps what was known."""
     with History(path) as history:
-        history.update([make("N-0")])
+        history.update([a_started_node("N-0")])
         (pages,) = history.conn.execute("PRAGMA page_count").fetchone()
         history.conn.execute(f"PRAGMA max_page_count = {pages}")
         with pytest.raises(NodeHistoryError) as e:
-            history.update([make(f"N-{n}") for n in range(2000)])
+            history.update([a_started_node(f"N-{n}") for n in range(2000)])
         assert str(e.value) == f"node history {path}: database or disk is full"
         assert len(history.find_unmatched(-1)) == 1
 
@@ -413,9 +415,9 @@ def test_a_busy_file_is_an_error_in_the_end(path, monkeypatch):
 def test_a_file_that_breaks_under_way_is_replaced(path, caplog):
     """A daemon goes on with a new file, and keeps the broken one."""
     with History(path) as history:
-        history.update([make(f"{i:0200}") for i in range(200)])
+        history.update([a_started_node(f"{i:0200}") for i in range(200)])
         corrupt(path)
-        history.update([make("B")])
+        history.update([a_started_node("B")])
         assert set(history.read()) == {"B"}
     assert "is broken" in caplog.text
     assert path.with_name(path.name + ".unknown").exists()
@@ -425,12 +427,12 @@ def test_two_processes(path):
     """Processes that open and update one new file at the same time all succeed."""
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from test_nodehistory import make\n"
+        "from builders.history import a_started_node as made\n"
         "from hpc.autoscale.node.nodehistory import SQLiteNodeHistory\n"
         "for i in range(20):\n"
-        "    with SQLiteNodeHistory(sys.argv[2]) as h: h.update([make('A'), make('B')])\n"
+        "    with SQLiteNodeHistory(sys.argv[2]) as h: h.update([made('A'), made('B')])\n"
     )
-    command = [sys.executable, "-c", code, os.path.dirname(__file__), str(path)]
+    command = [sys.executable, "-c", code, TESTS, str(path)]
     processes = [subprocess.Popen(command) for _ in range(3)]
     assert [process.wait() for process in processes] == [0, 0, 0]
     with SQLiteNodeHistory(path) as history:

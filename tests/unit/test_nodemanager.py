@@ -3,6 +3,7 @@
 import pytest
 
 from builders.constraints import Tokens
+from builders.hosts import no_name_service as no_name_service
 from builders.nodes import a_manager, an_htc_cluster, names
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.hpctypes import Size
@@ -10,12 +11,6 @@ from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.node import UnmanagedNode
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
 from hpc.autoscale.testing import a_config
-
-
-@pytest.fixture(autouse=True)
-def no_name_service(monkeypatch):
-    """No address is looked up."""
-    monkeypatch.setattr(SchedulerNode, "ignore_hostnames", True)
 
 
 def placed(result):
