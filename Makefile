@@ -9,6 +9,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST_ARGS ?= -n 2
+# branch coverage with the floor of pyproject.toml   (COVERAGE_ARGS= leaves it out, for some of the tests)
+COVERAGE_ARGS ?= --cov --cov-report=
 BENCH_ARGS ?=
 
 # a second, newer interpreter where the machine has one; NEWER=/path/to/python3.13 names it, NEWER= leaves it out
@@ -51,7 +53,7 @@ types: $(STAMP)
 	$(BIN)/mypy
 
 unit: $(STAMP)
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(COVERAGE_ARGS) $(PYTEST_ARGS)
 
 newer:
 	@$(if $(NEWER),$(MAKE) --no-print-directory with-newer NEWER='$(NEWER)',\
@@ -88,4 +90,4 @@ build dist: $(STAMP)
 	$(BIN)/python setup.py build
 
 clean:
-	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info
+	rm -rf .coverage .coverage.* build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info
