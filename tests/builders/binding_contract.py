@@ -1,7 +1,9 @@
-"""What every binding to a cluster promises, as tests; a class of tests for each binding inherits them.
+"""What every binding to a cluster promises, as tests; a class of tests for each binding inherits
+them.
 
-The inheriting class has a fixture `binding`: a cluster with a nodearray `htc`, whose first bucket is Standard_F4 with room
-for exactly 10 nodes and nothing in use, and without nodes. Not a test module itself.
+The inheriting class has a fixture `binding`: a cluster with a nodearray `htc`, whose first bucket
+is Standard_F4 with room for exactly 10 nodes and nothing in use, and without nodes. Not a test
+module itself.
 """
 
 import uuid

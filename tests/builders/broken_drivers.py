@@ -1,4 +1,5 @@
-"""Drivers that each break one promise, as integrations have done it, with the check that is to notice and what it says."""
+"""Drivers that each break one promise, as integrations have done it, with the check that is to
+notice and what it says."""
 
 from collections.abc import Set
 from typing import Any

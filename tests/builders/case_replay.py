@@ -1,8 +1,9 @@
 """Replays one case: a cluster, a configuration, steps, and what is expected of each and in the end.
 
-A case is plain data, and is replayed through published names only. The keys are in `cases/README.md`. What differs from
-what was expected raises `Mismatch`, and not an assertion, so that cases can be replayed under `python -O` too:
-`python -O tests/builders/case_replay.py tests/conformance/cases/*.json` replays all of them.
+A case is plain data, and is replayed through published names only. The keys are in
+`cases/README.md`. What differs from what was expected raises `Mismatch`, and not an assertion, so
+that cases can be replayed under `python -O` too: `python -O tests/builders/case_replay.py
+tests/conformance/cases/*.json` replays all of them.
 """
 
 import io
@@ -170,7 +171,8 @@ class World:
         return {}
 
     def do_calculate(self, hosts: list[dict[str, Any]]) -> dict[str, Any]:
-        """A new calculator over the manager, by `new_demand_calculator`, which is told of the scheduler's nodes."""
+        """A new calculator over the manager, by `new_demand_calculator`, which is told of the
+        scheduler's nodes."""
         self.calculator = new_demand_calculator(
             self.config, found_of(hosts), self.manager, NullNodeHistory()
         )
@@ -245,7 +247,8 @@ class World:
                 known[key](f"{where}: {key}", value)
 
     def buckets(self, where: str, expected: dict[str, Any]) -> None:
-        """Buckets by `nodearray/vm_size/placement group`; attributes may have dots, resources are in brackets."""
+        """Buckets by `nodearray/vm_size/placement group`; attributes may have dots, resources are
+        in brackets."""
         buckets = [*self.manager.get_buckets(), *self.manager.get_invalid_buckets()]
         found = {f"{b.nodearray}/{b.vm_size}/{b.placement_group or '-'}": b for b in buckets}
         for key, attributes in expected.items():
@@ -286,7 +289,8 @@ class World:
 
 
 def found_of(hosts: list[dict[str, Any]]) -> list[SchedulerNode]:
-    """Nodes as the scheduler reports them, of {hostname, resources, bucket_id, available, jobs, metadata}."""
+    """Nodes as the scheduler reports them, of {hostname, resources, bucket_id, available, jobs,
+    metadata}."""
     found = []
     for host in hosts:
         node = SchedulerNode(host["hostname"], host.get("resources", {}), host.get("bucket_id"))
@@ -337,7 +341,8 @@ def plain(value: Any) -> Any:
 
 
 def compare(where: str, expected: Any, found: Any) -> None:
-    """Mismatch unless they are equal; of a dict only the keys that are expected, and of `because` a part."""
+    """Mismatch unless they are equal; of a dict only the keys that are expected, and of `because` a
+    part."""
     if isinstance(expected, dict) and isinstance(found, dict):
         for key, value in expected.items():
             if key == "because":

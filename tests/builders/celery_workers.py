@@ -153,11 +153,13 @@ def submit(app: Celery, count: int, queue: str = "default") -> list[str]:
 
 
 def fetch(app: Celery, count: int) -> list[str]:
-    """Take messages off the default queue and neither run nor acknowledge them, as a worker that dies; their ids."""
+    """Take messages off the default queue and neither run nor acknowledge them, as a worker that
+    dies; their ids."""
     connection = app.connection_for_write()
     channel = connection.default_channel
     found = [channel.basic_get("default", no_ack=False) for _ in range(count)]
-    channel.qos._delivered.clear()  # or closing the connection would put them back, as an orderly worker does
+    # or closing the connection would put them back, as an orderly worker does
+    channel.qos._delivered.clear()
     channel.qos.restore_at_shutdown = False
     connection.release()
     return [message.headers["id"] for message in found]

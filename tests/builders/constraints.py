@@ -1,4 +1,5 @@
-"""Constraints as integrations write them, and nodes and buckets with the resources that a test names."""
+"""Constraints as integrations write them, and nodes and buckets with the resources that a test
+names."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -44,7 +45,8 @@ def a_node_with(
 
 
 class Owned(BaseNodeConstraint):
-    """A constraint as an integration writes it: the node must belong to `owner`, and gives it one token each time."""
+    """A constraint as an integration writes it: the node must belong to `owner`, and gives it one
+    token each time."""
 
     def __init__(self, owner: str) -> None:
         self.owner = owner
@@ -133,7 +135,8 @@ def of_class(base: type[BaseNodeConstraint] = Seats, **changes: object) -> type[
 
 
 def saying(look: Callable[[Any, Node], object]) -> Callable[[Any, Node], SatisfiedResult]:
-    """A `satisfied_by_node` that looks at something, and holds its tongue when that is not there."""
+    """A `satisfied_by_node` that looks at something, and holds its tongue when that is not
+    there."""
 
     def satisfied_by_node(self: Any, node: Node) -> SatisfiedResult:
         try:

@@ -1,8 +1,10 @@
-"""Small least-cost problems as plain values, for the engine and for a second formulation that knows nothing of it.
+"""Small least-cost problems as plain values, for the engine and for a second formulation that knows
+nothing of it.
 
-A problem: {"bins": [{"ncpus", "memgb", "price", "most", "quota", "there": [{"ncpus", "memgb"}]}], "quotas": [cores or None],
-"items": [{"ways": [{"ncpus", "memgb", "closes"}], "units"}]}. `there` are nodes that run already and are used in part; they
-cost nothing. A unit takes what one of its `ways` says; one that closes its node has it to itself.
+A problem: {"bins": [{"ncpus", "memgb", "price", "most", "quota", "there": [{"ncpus", "memgb"}]}],
+"quotas": [cores or None], "items": [{"ways": [{"ncpus", "memgb", "closes"}], "units"}]}. `there`
+are nodes that run already and are used in part; they cost nothing. A unit takes what one of its
+`ways` says; one that closes its node has it to itself.
 """
 
 from collections.abc import Iterator

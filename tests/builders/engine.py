@@ -1,4 +1,5 @@
-"""Shapes, candidates and packers for the tests of the engine, without nodes, buckets or constraints."""
+"""Shapes, candidates and packers for the tests of the engine, without nodes, buckets or
+constraints."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -66,8 +67,8 @@ class Bench:
         failed: float | None = None,
         **new: Any,
     ) -> Candidate:
-        """A bucket of nodes that have the resources `new` when they are new. `nodes`: the free cores of those that are
-        there, or their shapes."""
+        """A bucket of nodes that have the resources `new` when they are new. `nodes`: the free
+        cores of those that are there, or their shapes."""
         new = {"ncpus": 4, **new}
         artificial = bool(new.pop("artificial", False))
         candidate = Candidate(

@@ -1,7 +1,8 @@
 """The cluster of a scenario as this library sees it, through published names only.
 
-`World` makes a mock cluster and a demand calculator of a description, and carries out events. `oracle_world` does the
-same to the plain dicts of the naive packer; what both answer, and their pictures, can be compared.
+`World` makes a mock cluster and a demand calculator of a description, and carries out events.
+`oracle_world` does the same to the plain dicts of the naive packer; what both answer, and their
+pictures, can be compared.
 """
 
 from collections.abc import Callable
@@ -103,7 +104,8 @@ class Machine(SchedulerNode):
 
 
 def plainly(value: object) -> object:
-    """A value of a node as the naive packer has it: sizes in bytes, numbers rounded to what matters."""
+    """A value of a node as the naive packer has it: sizes in bytes, numbers rounded to what
+    matters."""
     return rounded(value.bytes if isinstance(value, Size) else value)
 
 
@@ -128,7 +130,8 @@ def pooled(world: "World", constraint: dict[str, Any]) -> dict[str, Any]:
 
 
 class World:
-    """A demand calculator over a mock cluster. `express(world, constraints)` makes of JSON what a job is given."""
+    """A demand calculator over a mock cluster. `express(world, constraints)` makes of JSON what a
+    job is given."""
 
     def __init__(self, description: dict[str, Any], express: Express = with_pools) -> None:
         self.binding = binding_of(description)
@@ -239,7 +242,8 @@ class World:
             node.state = NodeStatus("Failed")
 
     def picture(self) -> list[tuple[int | None, list[tuple[object, ...]]]]:
-        """Every node by bucket and in order, with what is left of it and whose it is; and the room of each bucket."""
+        """Every node by bucket and in order, with what is left of it and whose it is; and the room
+        of each bucket."""
         return [
             (
                 None if bucket._artificial else bucket.available_count,
@@ -276,7 +280,8 @@ def job_of(world: World, name: str, spec: dict[str, Any]) -> Job:
 
 
 class Books:
-    """Which limits there are, by what the server said, and what planned and started nodes use of them."""
+    """Which limits there are, by what the server said, and what planned and started nodes use of
+    them."""
 
     def __init__(self, world: World) -> None:
         cluster = read_cluster(world.status, world.config)

@@ -1,4 +1,5 @@
-"""A scheduler in memory, and a cluster for it: what the tests of the loop and of the driver have in common."""
+"""A scheduler in memory, and a cluster for it: what the tests of the loop and of the driver have in
+common."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -24,10 +25,11 @@ IDLE = 301  # seconds: just over the default timeout
 
 
 class FakeScheduler(SchedulerDriver):
-    """Does what the test says: a hook listed in `failing` raises, one in `answers` returns what is there.
+    """Does what the test says: a hook listed in `failing` raises, one in `answers` returns what is
+    there.
 
-    `calls` has the names of the hooks in the order in which they were called, `given` the names of the nodes that each
-    was last called with.
+    `calls` has the names of the hooks in the order in which they were called, `given` the names of
+    the nodes that each was last called with.
     """
 
     def __init__(self) -> None:
@@ -123,7 +125,8 @@ def run(cluster: MockClusterBinding, scheduler: FakeScheduler) -> RunPass:
 
 
 def idle_cluster(cluster: MockClusterBinding, run: RunPass, now: MockClock, count: int = 3) -> None:
-    """Nodes on host-1, host-2 …, that have been ready and without work for longer than the idle timeout."""
+    """Nodes on host-1, host-2 …, that have been ready and without work for longer than the idle
+    timeout."""
     for number in range(1, count + 1):
         cluster.add_node(f"htc-{number}", "htc", state="Ready", hostname=f"host-{number}")
     run()

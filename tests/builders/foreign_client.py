@@ -1,6 +1,8 @@
-"""A stand-in for CycleCloud's own Python client: packages, classes and functions of the same names and shapes.
+"""A stand-in for CycleCloud's own Python client: packages, classes and functions of the same names
+and shapes.
 
-Its objects share no class with ours. What it answers comes from a mock cluster, turned into its own objects.
+Its objects share no class with ours. What it answers comes from a mock cluster, turned into its own
+objects.
 """
 
 import re
@@ -16,11 +18,13 @@ from hpc.autoscale.ccbindings.mock import MockClusterBinding
 FIELDS = {
     "ClusterStatus": "max_core_count max_count nodearrays nodes state target_state",
     "ClusterNodearrayStatus": "buckets max_core_count max_count name nodearray",
-    "NodearrayBucketStatus": "active_core_count active_count active_nodes available_core_count available_count"
-    " bucket_id consumed_core_count definition family_consumed_core_count family_quota_core_count"
+    "NodearrayBucketStatus": "active_core_count active_count active_nodes"
+    " available_core_count available_count bucket_id consumed_core_count definition"
+    " family_consumed_core_count family_quota_core_count"
     " family_quota_count invalid_reason last_capacity_failure max_core_count max_count"
-    " max_placement_group_core_size max_placement_group_size placement_groups quota_core_count quota_count"
-    " regional_consumed_core_count regional_quota_core_count regional_quota_count valid virtual_machine",
+    " max_placement_group_core_size max_placement_group_size placement_groups"
+    " quota_core_count quota_count regional_consumed_core_count regional_quota_core_count"
+    " regional_quota_count valid virtual_machine",
     "NodearrayBucketStatusDefinition": "machine_type",
     "NodearrayBucketStatusVirtualMachine": "gpu_count infiniband memory pcpu_count vcpu_count",
     "PlacementGroupStatus": "active_core_count active_count name",

@@ -1,8 +1,10 @@
-"""A package `cyclecloud` like the one that CycleCloud offers for download, written into a directory for a test.
+"""A package `cyclecloud` like the one that CycleCloud offers for download, written into a directory
+for a test.
 
-It speaks REST by itself, with the standard library alone, and shares no code with ours: a client, a session, functions and
-models of the published names and shapes. `cyclecloud.client.MADE` has the settings of every client that was made,
-`cyclecloud.session.SENT` every request. Not a test module itself.
+It speaks REST by itself, with the standard library alone, and shares no code with ours: a client, a
+session, functions and models of the published names and shapes. `cyclecloud.client.MADE` has the
+settings of every client that was made, `cyclecloud.session.SENT` every request. Not a test module
+itself.
 """
 
 import sys
@@ -73,7 +75,8 @@ class Session:
         if not config.get("verify_certificates", True):
             trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE
         try:
-            with urllib.request.urlopen(request, timeout=config.get("timeout", 60), context=trust) as reply:
+            patience = config.get("timeout", 60)
+            with urllib.request.urlopen(request, timeout=patience, context=trust) as reply:
                 code, text = reply.status, reply.read().decode()
         except urllib.error.HTTPError as refused:
             code, text = refused.code, refused.read().decode()
@@ -132,7 +135,8 @@ def _manage(verb):
     return manage
 
 
-start_nodes, deallocate_nodes, remove_nodes = _manage("start"), _manage("deallocate"), _manage("remove")
+start_nodes, deallocate_nodes = _manage("start"), _manage("deallocate")
+remove_nodes = _manage("remove")
 shutdown_nodes, terminate_nodes = _manage("shutdown"), _manage("terminate")
 reimage_nodes, restart_nodes = _manage("reimage"), _manage("restart")
 """
@@ -181,7 +185,8 @@ FILES = {
 
 
 def write_package(directory: Path, **changed: str | None) -> None:
-    """Write the package below the directory; `changed` has other texts for some modules (`client`), None for no such file."""
+    """Write the package below the directory; `changed` has other texts for some modules (`client`),
+    None for no such file."""
     replaced = {f"{module.replace('__', '/')}.py": text for module, text in changed.items()}
     for name, text in {**FILES, **replaced}.items():
         if text is not None:
@@ -192,7 +197,8 @@ def write_package(directory: Path, **changed: str | None) -> None:
 
 @contextmanager
 def importable(directory: Path) -> Iterator[None]:
-    """The package can be imported from the directory, as one that is installed; afterwards it is forgotten."""
+    """The package can be imported from the directory, as one that is installed; afterwards it is
+    forgotten."""
     sys.path.insert(0, str(directory))
     try:
         yield

@@ -41,7 +41,8 @@ class Site(Bench):
         ncpus: int = 4,
         artificial: bool = False,
     ) -> Candidate:
-        """A group with room for so many new nodes; `busy` nodes are full, `idle` ones have these cores free."""
+        """A group with room for so many new nodes; `busy` nodes are full, `idle` ones have these
+        cores free."""
         props = {"nodearray": "hpc", "vm_size": size, "placement_group": group}
         template = self.table.template(props, {})
 
@@ -60,7 +61,8 @@ class Site(Bench):
         return candidate
 
     def where(self, wanted: Request, expr: Expr = NODES) -> tuple[str, int] | None:
-        """The candidate that gets a gang, and how many nodes are opened; None when it fits nowhere."""
+        """The candidate that gets a gang, and how many nodes are opened; None when it fits
+        nowhere."""
         plan = self.place(expr, wanted)
         if not plan:
             return None

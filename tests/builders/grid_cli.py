@@ -17,7 +17,8 @@ from hpc.autoscale.node.node import Node
 
 
 class Scheduler(GenericDriver):
-    """A scheduler with the jobs and hosts that the test gives it; `refuses` are names of nodes that do not drain."""
+    """A scheduler with the jobs and hosts that the test gives it; `refuses` are names of nodes that
+    do not drain."""
 
     def __init__(self) -> None:
         super().__init__("grid")

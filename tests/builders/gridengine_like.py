@@ -1,8 +1,10 @@
-"""An integration in the style of Grid Engine's: constraints of its own, hostgroups, hook scripts, quotas.
+"""An integration in the style of Grid Engine's: constraints of its own, hostgroups, hook scripts,
+quotas.
 
-Written against the published names only, as its authors wrote theirs against upstream. Its constraints reach into
-`node._resources`, put planned nodes into placement groups while they are placed, and are made by a parser that is
-registered at import. The scheduler is `QMaster`, which lives in memory.
+Written against the published names only, as its authors wrote theirs against upstream. Its
+constraints reach into `node._resources`, put planned nodes into placement groups while they are
+placed, and are made by a parser that is registered at import. The scheduler is `QMaster`, which
+lives in memory.
 """
 
 import io
@@ -52,7 +54,8 @@ Pass = tuple[DemandResult, dict[NodeName, Node], dict[str, Any], DefaultContextH
 
 
 class HostgroupConstraint(BaseNodeConstraint):
-    """In a hostgroup and, for parallel jobs, in its placement group; a planned node is put there when it is used."""
+    """In a hostgroup and, for parallel jobs, in its placement group; a planned node is put there
+    when it is used."""
 
     def __init__(
         self,
@@ -310,7 +313,8 @@ class Driver(SchedulerDriver):
 def place_parallel(
     dcalc: DemandCalculator, job: Job, groups: Mapping[str, Sequence[str]]
 ) -> Placed:
-    """Put a parallel job into the first hostgroup that holds all of it; the answers of those that did not."""
+    """Put a parallel job into the first hostgroup that holds all of it; the answers of those that
+    did not."""
     refused: list[Result] = []
     for hostgroup, placement_groups in groups.items():
         for placement_group in placement_groups:
@@ -371,7 +375,8 @@ def autoscale(
 
 
 def show_buckets(node_mgr: NodeManager, stream: TextIO) -> list[Node]:
-    """Grid Engine's `buckets`: resources and limits of example nodes, written into their private resources."""
+    """Grid Engine's `buckets`: resources and limits of example nodes, written into their private
+    resources."""
     nodes = []
     for bucket in node_mgr.get_buckets():
         node = bucket.example_node

@@ -1,7 +1,8 @@
 """Counts what the library does in one pass over a workload: work that is the same on every machine.
 
-Counted are the lines that are executed in the library, by module, and the calls of its functions. That holds whatever
-the engine's parts are called, and finds a loop over all nodes wherever it hides.
+Counted are the lines that are executed in the library, by module, and the calls of its functions.
+That holds whatever the engine's parts are called, and finds a loop over all nodes wherever it
+hides.
 """
 
 import sys
@@ -34,7 +35,8 @@ def expressions(base: type[Expr] = Expr) -> set[type[Expr]]:
 
 
 class Work:
-    """What was done. `lines`: by path within the library. `calls`: by qualified name of the function."""
+    """What was done. `lines`: by path within the library. `calls`: by qualified name of the
+    function."""
 
     def __init__(self) -> None:
         self.lines: Counter[str] = Counter()
@@ -47,7 +49,8 @@ class Work:
 
     @property
     def fits(self) -> int:
-        """How often an expression was held against a node; answers that were remembered do not count."""
+        """How often an expression was held against a node; answers that were remembered do not
+        count."""
         return sum(self.calls[f"{each.__qualname__}.fit"] for each in expressions())
 
     @property
@@ -87,8 +90,8 @@ class Work:
 
 
 def one_pass(name: str, extra: Extra | None = None, **scale: Any) -> Work:
-    """What one pass over a workload takes, by a process that does not know the jobs' texts yet. `extra`: what is done
-    besides with the calculator and the jobs, and counted."""
+    """What one pass over a workload takes, by a process that does not know the jobs' texts yet.
+    `extra`: what is done besides with the calculator and the jobs, and counted."""
     workload = workloads.make(name, **scale)
     binding = clusters.mock_cluster(workload)
     understanding._of_text.cache_clear()
@@ -111,12 +114,14 @@ def one_pass(name: str, extra: Extra | None = None, **scale: Any) -> Work:
 def three_sizes(
     name: str, along: str, first: int, extra: Extra | None = None, **rest: Any
 ) -> list[Work]:
-    """The work at a size, twice that and four times that; what is done once in a process is not in it."""
+    """The work at a size, twice that and four times that; what is done once in a process is not in
+    it."""
     one_pass(name, **{**rest, along: first})
     return [one_pass(name, extra, **{**rest, along: first * factor}) for factor in (1, 2, 4)]
 
 
 def is_near_linear(counts: Sequence[int], at_most: float = 2.4) -> bool:
-    """Whether the second doubling adds at most about twice what the first one added: squares would add four times."""
+    """Whether the second doubling adds at most about twice what the first one added: squares would
+    add four times."""
     one, two, four = counts
     return four - two <= at_most * max(two - one, one / 10)

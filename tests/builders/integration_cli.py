@@ -1,4 +1,5 @@
-"""A command line and a driver as integrations write them, for the conformance tests of the command line."""
+"""A command line and a driver as integrations write them, for the conformance tests of the command
+line."""
 
 import json
 from argparse import ArgumentParser
@@ -55,7 +56,8 @@ class Driver(GenericDriver):
 
 
 class CLI(clilib.CommonCLI):
-    """Written against the published names: every override calls super(), as upstream's integrations do."""
+    """Written against the published names: every override calls super(), as upstream's integrations
+    do."""
 
     def __init__(self, cluster: MockClusterBinding | None = None) -> None:
         clilib.CommonCLI.__init__(self, "grid")
@@ -205,7 +207,8 @@ class Runner:
         self.driver.jobs.append(job.to_dict())
 
     def __call__(self, *argv: str) -> str:
-        """Run one command as a process of its own would; what it printed on stdout, and its exit code in `code`."""
+        """Run one command as a process of its own would; what it printed on stdout, and its exit
+        code in `code`."""
         path = self.home / "autoscale.json"
         path.write_text(json.dumps(self.config))
         before, self.cli = self.cli, CLI(self.cluster)

@@ -1,4 +1,5 @@
-"""Problems for the tests of the least-cost mode: candidates with prices, and demands by their cores."""
+"""Problems for the tests of the least-cost mode: candidates with prices, and demands by their
+cores."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

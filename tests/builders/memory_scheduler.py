@@ -1,4 +1,5 @@
-"""A scheduler in memory with a driver that keeps every promise, and its world: what the kit is tested with."""
+"""A scheduler in memory with a driver that keeps every promise, and its world: what the kit is
+tested with."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -171,7 +172,8 @@ class MemoryWorld(SchedulerWorld):
 
 
 class SelfStartingMemoryWorld(MemoryWorld, SelfStartingWorld):
-    """The same scheduler, left to itself: a task starts wherever there is room on a machine that runs."""
+    """The same scheduler, left to itself: a task starts wherever there is room on a machine that
+    runs."""
 
     def __init__(self, driver_class: type[MemoryDriver] = MemoryDriver) -> None:
         super().__init__(driver_class)

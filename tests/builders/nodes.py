@@ -131,7 +131,8 @@ def an_htc_cluster(
     max_count: int = 100_000,
     **nodearray: Any,
 ) -> MockClusterBinding:
-    """A mock cluster with the nodearray htc of one VM size; `nodearray` is what else `Nodearray` can say."""
+    """A mock cluster with the nodearray htc of one VM size; `nodearray` is what else `Nodearray`
+    can say."""
     array = Nodearray(
         {vm_size: count},
         resources=resources or {},

@@ -1,7 +1,9 @@
-"""Each built-in constraint once more, as an integration would write it: a subclass with methods of its own.
+"""Each built-in constraint once more, as an integration would write it: a subclass with methods of
+its own.
 
-They know nodes by the published attributes only, so that the engine cannot look into them and has to ask. There are three
-levels of each: opaque, declared (it says what it reads), and lowered (it says what it means).
+They know nodes by the published attributes only, so that the engine cannot look into them and has
+to ask. There are three levels of each: opaque, declared (it says what it reads), and lowered (it
+says what it means).
 """
 
 from collections.abc import Callable, Mapping
@@ -164,12 +166,13 @@ TWINS: dict[str, type[Twin]] = {
     "in-a-placement-group": Grouped,
     "never": Nowhere,
 }
-"""By kind. The published protocol cannot say of new nodes what does not hold for those that are there, so that there is none
-of the capacity failures."""
+"""By kind. The published protocol cannot say of new nodes what does not hold for those that are
+there, so that there is none of the capacity failures."""
 
 
 Choose = Callable[[str, Any], Mapping[str, type[Twin]]]
-"""The twins by kind of which one is used for a leaf, by its key and value; none of them as it is."""
+"""The twins by kind of which one is used for a leaf, by its key and value; none of them as it
+is."""
 
 LEVELS = ("opaque", "declared", "lowered")
 
@@ -217,8 +220,8 @@ TWINS_OF: dict[str, dict[str, type[Twin]]] = {
 
 
 def with_twins(seed: int, share: float, level: str = "opaque") -> Express:
-    """A way to express constraints in which a share of the leaves are twins: the same ones each time. `level`: one of
-    LEVELS, or "mixed".
+    """A way to express constraints in which a share of the leaves are twins: the same ones each
+    time. `level`: one of LEVELS, or "mixed".
 
     None where the published protocol does not say the same as the engine; see `entangled`.
     """

@@ -1,12 +1,14 @@
 """A naive packer: slow, one node and one slot at a time, and meant to be obviously right.
 
-It shares nothing with the engine: it imports nothing of this library. Nodes, buckets and limits are plain dicts (made by
-`oracle_reading` from what the server says), amounts are exact fractions, constraints are read as JSON each time.
+It shares nothing with the engine: it imports nothing of this library. Nodes, buckets and limits are
+plain dicts (made by `oracle_reading` from what the server says), amounts are exact fractions,
+constraints are read as JSON each time.
 
-The rules. A bucket serves a job when its example satisfies every constraint; preferences order buckets. Nodes with room
-are used in order before new ones are opened (over all buckets, or bucket by bucket). When capacity failed of late concerns
-nodes that must still be given some: new ones, and those that are deallocated. How often a job goes on a node is
-decided when the node is reached: conditions as they are then, and what the job takes, taken until it no longer fits.
+The rules. A bucket serves a job when its example satisfies every constraint; preferences order
+buckets. Nodes with room are used in order before new ones are opened (over all buckets, or bucket
+by bucket). When capacity failed of late concerns nodes that must still be given some: new ones, and
+those that are deallocated. How often a job goes on a node is decided when the node is reached:
+conditions as they are then, and what the job takes, taken until it no longer fits.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,7 +25,8 @@ Answer = tuple[Amounts, bool]
 
 UNITS = {"b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 NOTHING: Answer = ({}, False)
-"""The answer of a condition that holds and takes nothing; an answer is (what it takes, whether it closes the node)."""
+"""The answer of a condition that holds and takes nothing; an answer is (what it takes, whether it
+closes the node)."""
 
 
 def size_in_bytes(text: str) -> Fraction:
@@ -46,7 +49,8 @@ def is_number(value: object) -> TypeGuard[int | float | Fraction]:
 
 
 def answer(constraint: dict[str, Any], node: NodeDict, pools: Amounts) -> Answer | None:
-    """What one iteration of a constraint takes from a node, as (takes, closes); None when it does not fit."""
+    """What one iteration of a constraint takes from a node, as (takes, closes); None when it does
+    not fit."""
     if len(constraint) != 1:
         return together([{key: value} for key, value in constraint.items()], node, pools)
     (key, value), *_ = constraint.items()
@@ -200,7 +204,8 @@ def is_personal(constraint: dict[str, Any]) -> bool:
 
 
 def candidates(cluster: Cluster, constraints: Iterable[dict[str, Any]]) -> list[int]:
-    """Indices of the buckets that may serve, best first, machines that cannot be ordered before all others."""
+    """Indices of the buckets that may serve, best first, machines that cannot be ordered before all
+    others."""
     pools = cluster["pools"]
     buckets = [{**b, "example": {**b["example"], "failed": None}} for b in cluster["buckets"]]
     constraints = [c for c in separate(constraints) if not is_personal(c)]
@@ -214,7 +219,8 @@ def candidates(cluster: Cluster, constraints: Iterable[dict[str, Any]]) -> list[
     serving = [
         i
         for i in order
-        # machines that cannot be ordered differ from each other: whether one of them serves is asked of each
+        # machines that cannot be ordered differ from each other: whether one of them serves is
+        # asked of each
         if buckets[i]["artificial"]
         or all(answer(c, buckets[i]["example"], pools) is not None for c in constraints)
     ]
@@ -267,7 +273,8 @@ def cluster_copy(cluster: Cluster) -> Cluster:
 
 
 class Run:
-    """One request being placed: what is left of it, where it went, and which limits stood in the way."""
+    """One request being placed: what is left of it, where it went, and which limits stood in the
+    way."""
 
     def __init__(self, cluster: Cluster, request: dict[str, Any]) -> None:
         self.cluster = cluster
@@ -303,7 +310,8 @@ class Run:
             if room(self.cluster, bucket) < 1:
                 self.cluster["stopped"].update(full(self.cluster, bucket))
                 return
-            # conditions on what differs from node to node are asked of the example: a new node has no name yet
+            # conditions on what differs from node to node are asked of the example: a new node has
+            # no name yet
             name = free_name(self.cluster, bucket["nodearray"])
             if not self.fill(node, name):
                 return
@@ -348,10 +356,12 @@ def free_name(cluster: Cluster, nodearray: str) -> str:
 
 
 def allocate(cluster: Cluster, request: dict[str, Any]) -> tuple[Cluster, list[tuple[str, int]]]:
-    """Place a request: the cluster afterwards, and [(node name, slots)] in the order in which nodes were reached.
+    """Place a request: the cluster afterwards, and [(node name, slots)] in the order in which nodes
+    were reached.
 
-    `request`: constraints (a list of JSON), units, each (most on one node), whole (all in one bucket or nothing), id.
-    The cluster given is left alone; nothing placed means that it is also the cluster afterwards.
+    `request`: constraints (a list of JSON), units, each (most on one node), whole (all in one
+    bucket or nothing), id. The cluster given is left alone; nothing placed means that it is also
+    the cluster afterwards.
     """
     serving = candidates(cluster, [c for c in request["constraints"] if c])
     if request["whole"]:
@@ -373,8 +383,9 @@ def allocate(cluster: Cluster, request: dict[str, Any]) -> tuple[Cluster, list[t
 def all_in_one(
     cluster: Cluster, request: dict[str, Any], serving: list[int]
 ) -> tuple[Cluster, list[tuple[str, int]]]:
-    """Bucket by bucket: the first that takes all of it. Existing nodes first: the first that takes all of it on nodes that
-    are there; else the first family of placement groups with one that does, which opens as little as it can.
+    """Bucket by bucket: the first that takes all of it. Existing nodes first: the first that takes
+    all of it on nodes that are there; else the first family of placement groups with one that does,
+    which opens as little as it can.
     """
     if not cluster["existing_first"]:
         choices = [[(index, True)] for index in serving]
@@ -395,7 +406,8 @@ def all_in_one(
 
 
 def families(cluster: Cluster, serving: list[int]) -> Iterable[list[int]]:
-    """Buckets of one nodearray and size that are in placement groups, in the order of the first; any other by itself."""
+    """Buckets of one nodearray and size that are in placement groups, in the order of the first;
+    any other by itself."""
     found: dict[object, list[int]] = {}
     for index in serving:
         bucket = cluster["buckets"][index]
@@ -408,7 +420,8 @@ def families(cluster: Cluster, serving: list[int]) -> Iterable[list[int]]:
 def attempt(
     cluster: Cluster, request: dict[str, Any], index: int, may_open: bool
 ) -> tuple[int, Cluster, list[tuple[str, int]]] | None:
-    """All of it in one bucket: (nodes opened, the cluster afterwards, what was placed); None when it does not fit."""
+    """All of it in one bucket: (nodes opened, the cluster afterwards, what was placed); None when
+    it does not fit."""
     after = cluster_copy(cluster)
     bucket = after["buckets"][index]
     run = Run(after, request)

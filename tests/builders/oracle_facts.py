@@ -1,4 +1,5 @@
-"""What the engine's world and the naive packer's have in common: how requests differ, and what machines have.
+"""What the engine's world and the naive packer's have in common: how requests differ, and what
+machines have.
 
 Like the naive packer it imports nothing of this library.
 """
@@ -24,7 +25,8 @@ REQUEST = {
 
 
 def machine_resources(machine: tuple[int, str | None]) -> dict[str, Any]:
-    """All resources of a machine that cannot be ordered, so that no default is added. `machine`: cores, and owner."""
+    """All resources of a machine that cannot be ordered, so that no default is added. `machine`:
+    cores, and owner."""
     cores, owner = machine
     return {
         **({"owner": owner} if owner else {}),

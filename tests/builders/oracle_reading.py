@@ -1,7 +1,8 @@
 """From what a server says of a cluster to the plain dicts of the naive packer.
 
-Like `oracle` it imports nothing of this library, so that reading is checked too: limits from the first bucket that tells
-of them, nodes that count, variants of a bucket for its placement groups, resources from the configuration and defaults.
+Like `oracle` it imports nothing of this library, so that reading is checked too: limits from the
+first bucket that tells of them, nodes that count, variants of a bucket for its placement groups,
+resources from the configuration and defaults.
 """
 
 from collections.abc import Iterable
@@ -261,7 +262,8 @@ def read_cluster(status: dict[str, Any], config: dict[str, Any]) -> Cluster:
 
 
 def add_machines(cluster: Cluster, machines: Iterable[tuple[str, dict[str, Any]]]) -> None:
-    """Machines that cannot be ordered, as [(name, resources)]; those are alike that differ in amounts only."""
+    """Machines that cannot be ordered, as [(name, resources)]; those are alike that differ in
+    amounts only."""
     props = {
         "vm_size": "unknown",
         "nodearray": "unknown",
@@ -306,7 +308,8 @@ def add_machines(cluster: Cluster, machines: Iterable[tuple[str, dict[str, Any]]
 
 
 def add_group(cluster: Cluster, index: int, group: str, group_size: int) -> None:
-    """A placement group more for a bucket that is in none; one that it has already changes nothing."""
+    """A placement group more for a bucket that is in none; one that it has already changes
+    nothing."""
     origin = cluster["buckets"][index]
     taken = {(b["nodearray"], b["size"], b["group"]) for b in cluster["buckets"]}
     if (origin["nodearray"], origin["size"], group) in taken:

@@ -1,8 +1,10 @@
-"""The bound of least-cost problems by a second formulation: every load that fits a node is written down beforehand.
+"""The bound of least-cost problems by a second formulation: every load that fits a node is written
+down beforehand.
 
-A linear programme with a column for each load of each kind of node, solved as a whole by SciPy. It shares nothing with
-the library, imports nothing of it, and is for problems that are small enough for it. With whole numbers it is the least
-price itself. `arc_flow` is a third formulation, for problems of one resource.
+A linear programme with a column for each load of each kind of node, solved as a whole by SciPy. It
+shares nothing with the library, imports nothing of it, and is for problems that are small enough
+for it. With whole numbers it is the least price itself. `arc_flow` is a third formulation, for
+problems of one resource.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +33,8 @@ def quotas_left(problem: dict[str, Any]) -> list[float]:
 
 
 def nodes_of(problem: dict[str, Any]) -> Iterator[NodeKind]:
-    """The kinds of nodes: (what each has, price, how many, cores against which quota or None, whether others are on it)."""
+    """The kinds of nodes: (what each has, price, how many, cores against which quota or None,
+    whether others are on it)."""
     left = quotas_left(problem)
     for each in problem["bins"]:
         whole = {name: each[name] for name in AMOUNTS}
@@ -133,8 +136,9 @@ def least_price(problem: dict[str, Any]) -> float | None:
 def arc_flow(
     sizes: Sequence[int], units: Sequence[int], capacities: Sequence[int], prices: Sequence[float]
 ) -> float:
-    """The bound of a problem of one resource without limits, as flows from 0 to the capacity of a node: an arc for each
-    unit that begins at a place, arcs of 1 for what stays free. `units` must be no fewer than fit a node.
+    """The bound of a problem of one resource without limits, as flows from 0 to the capacity of a
+    node: an arc for each unit that begins at a place, arcs of 1 for what stays free. `units` must
+    be no fewer than fit a node.
     """
     longest = max(capacities)
     arcs: list[tuple[int, int, int | None]] = [

@@ -1,7 +1,8 @@
-"""An integration in the style of PBS Professional's: a driver, a queue of its own, shared resources, a command line.
+"""An integration in the style of PBS Professional's: a driver, a queue of its own, shared
+resources, a command line.
 
-Written against the published names only, as its authors wrote theirs against upstream. The scheduler is `Server`, which
-lives in memory and speaks as `qstat` and `pbsnodes` would.
+Written against the published names only, as its authors wrote theirs against upstream. The
+scheduler is `Server`, which lives in memory and speaks as `qstat` and `pbsnodes` would.
 """
 
 from argparse import ArgumentParser

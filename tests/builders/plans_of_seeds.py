@@ -1,6 +1,8 @@
-"""Prints a digest of what becomes of some scenarios: to be run in a process of its own, see `test_plan_repeats`.
+"""Prints a digest of what becomes of some scenarios: to be run in a process of its own, see
+`test_plan_repeats`.
 
-`python -m builders.plans_of_seeds FIRST LAST`. Names, placements, assignments and what is left are in it; ids that are made up are not.
+`python -m builders.plans_of_seeds FIRST LAST`. Names, placements, assignments and what is left are
+in it; ids that are made up are not.
 """
 
 import hashlib

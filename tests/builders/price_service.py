@@ -61,7 +61,8 @@ def a_page(*items: dict[str, Any], following: Any = None) -> Answer:
 
 
 def costs(service: str, time: FakeTime | None = None, /, **config: Any) -> azurecost:
-    """An azurecost for the cluster c, with the price service at `service` and no patience in real time."""
+    """An azurecost for the cluster c, with the price service at `service` and no patience in real
+    time."""
     settings = {"cluster_name": "c", "username": "user", "password": "secret", **config}
     pacing = (time or FakeTime()).pacing(attempts=3)
     return azurecost(settings, prices_url=service + PRICES, pacing=pacing)

@@ -19,7 +19,8 @@ def run(*command: object, **options: Any) -> subprocess.CompletedProcess[str]:
 
 
 def python(code: str, *argv: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run Python code in a process of its own; the completed process, of which nothing is asserted."""
+    """Run Python code in a process of its own; the completed process, of which nothing is
+    asserted."""
     return subprocess.run(
         [sys.executable, "-c", code, *argv],
         env={**os.environ, **environment},

@@ -1,4 +1,5 @@
-"""The mark of the tests that exercise a row of the published interface, `tests/conformance/api_rows.json`."""
+"""The mark of the tests that exercise a row of the published interface,
+`tests/conformance/api_rows.json`."""
 
 import pytest
 

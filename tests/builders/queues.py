@@ -1,7 +1,8 @@
 """Queues: scenarios in which many jobs come at once, most of them like their neighbours.
 
-A scenario as of `strategies`, with events {"do": "jobs", "blocks": [{"jobs": [spec, ...], "times": n}, ...]}: each block is
-its jobs in a row, n times over. A spec is a request for a job. `jobs_in` spells an event out, one spec for each job.
+A scenario as of `strategies`, with events {"do": "jobs", "blocks": [{"jobs": [spec, ...], "times":
+n}, ...]}: each block is its jobs in a row, n times over. A spec is a request for a job. `jobs_in`
+spells an event out, one spec for each job.
 """
 
 from collections.abc import Iterator

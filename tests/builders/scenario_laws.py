@@ -1,6 +1,8 @@
-"""Tests of laws that hold of scenarios: Hypothesis draws the number of a scenario, and a failing one is reduced here.
+"""Tests of laws that hold of scenarios: Hypothesis draws the number of a scenario, and a failing
+one is reduced here.
 
-Reduced piece by piece, that is, until no piece of it could be left out: a smaller number is no smaller scenario.
+Reduced piece by piece, that is, until no piece of it could be left out: a smaller number is no
+smaller scenario.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,7 +19,8 @@ Law = Callable[[dict[str, Any]], object]
 
 
 def smaller(scenario: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The same scenario without one of its pieces, in every way. One without events is some other thing, and stays."""
+    """The same scenario without one of its pieces, in every way. One without events is some other
+    thing, and stays."""
     if "events" not in scenario:
         return
     for index in range(len(scenario["events"])):
@@ -40,7 +43,8 @@ def smaller(scenario: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def fewer(blocks: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """Blocks of jobs (see `queues`) with one block less, with one repeated less often, or with one of its jobs less."""
+    """Blocks of jobs (see `queues`) with one block less, with one repeated less often, or with one
+    of its jobs less."""
     for index, block in enumerate(blocks):
         yield without(blocks, index)
         for times in sorted({block["times"] // 2, block["times"] - 1} - {0, block["times"]}):
@@ -70,7 +74,8 @@ def breaks(law: Law, scenario: dict[str, Any]) -> bool:
 
 
 def reduced(law: Law, scenario: dict[str, Any]) -> dict[str, Any]:
-    """A scenario that breaks the law, and would not with any piece less. Each turn drops a piece, so it ends."""
+    """A scenario that breaks the law, and would not with any piece less. Each turn drops a piece,
+    so it ends."""
     while True:
         found = next((each for each in smaller(scenario) if breaks(law, each)), None)
         if found is None:
@@ -89,7 +94,8 @@ def for_scenarios(
     make: Callable[[int], dict[str, Any]] = scenario,
     kinds: Callable[[dict[str, Any]], Iterable[str]] = kinds_of,
 ) -> Callable[[Law], Callable[[], None]]:
-    """A test that a law holds of many scenarios, `times` as many as the profile says; `make` makes one of a number.
+    """A test that a law holds of many scenarios, `times` as many as the profile says; `make` makes
+    one of a number.
 
     `kinds` are counted, for `pytest --hypothesis-show-statistics`.
     """

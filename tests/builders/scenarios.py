@@ -1,10 +1,12 @@
-"""Clusters, jobs and what happens to them, as plain values: what the engine and the naive packer are given alike.
+"""Clusters, jobs and what happens to them, as plain values: what the engine and the naive packer
+are given alike.
 
-A scenario is {"cluster": description, "events": [...]}; `engine_world` makes a real cluster of the description, and
-`kinds_of` says which kinds of constraints, requests and clusters it holds, for the test that counts them.
+A scenario is {"cluster": description, "events": [...]}; `engine_world` makes a real cluster of the
+description, and `kinds_of` says which kinds of constraints, requests and clusters it holds, for the
+test that counts them.
 
-A scenario is made of one number, which Hypothesis draws (see `scenario_laws`): what it draws piece by piece is mostly
-small and alike, and few of such scenarios reach a limit or use two alternatives.
+A scenario is made of one number, which Hypothesis draws (see `scenario_laws`): what it draws piece
+by piece is mostly small and alike, and few of such scenarios reach a limit or use two alternatives.
 """
 
 from collections import Counter
@@ -50,7 +52,8 @@ NODE_STATES = ("Ready", "Failed", "Deallocated", "Starting")
 
 
 class Maker:
-    """Makes up scenarios; `one_in` and `rarely` keep each kind of trouble frequent and together infrequent."""
+    """Makes up scenarios; `one_in` and `rarely` keep each kind of trouble frequent and together
+    infrequent."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -75,7 +78,8 @@ class Maker:
     # -- clusters
 
     def cluster(self) -> dict[str, Any]:
-        """One to three nodearrays with up to six buckets, nodes that are there, and limits of every kind."""
+        """One to three nodearrays with up to six buckets, nodes that are there, and limits of every
+        kind."""
         names = self.random.sample(["htc", "hpc", "gpu"], self.of(1, 2, 2, 3))
         arrays = [self.nodearray(name) for name in names]
         regions = {(array["location"], array["spot"]) for array in arrays}
@@ -238,7 +242,8 @@ class Maker:
         return {word: children}
 
     def constraints(self) -> list[dict[str, Any]]:
-        """Those of a job: often what another job has asked for before, since queues are full of equal jobs."""
+        """Those of a job: often what another job has asked for before, since queues are full of
+        equal jobs."""
         if not self.known or self.one_in(3):
             self.known.append(self.new_constraints())
         return self.of(*self.known)
@@ -283,7 +288,8 @@ class Maker:
 
 
 def scenario(seed: int) -> dict[str, Any]:
-    """The scenario of a seed. `seed`, `look` and `report` are for tests that have a choice of their own."""
+    """The scenario of a seed. `seed`, `look` and `report` are for tests that have a choice of their
+    own."""
     maker = Maker(seed)
     return {
         "cluster": maker.cluster(),
@@ -322,12 +328,14 @@ def hidden(constraint: dict[str, Any], prefix: str) -> bool:
 
 
 def entangled(constraints: Sequence[dict[str, Any]]) -> bool:
-    """Whether a condition may depend on what is taken meanwhile: an alternative closes the node, or a resource stands in an
-    alternative or is compared, and stands elsewhere too. Or an alternative is about new nodes alone.
+    """Whether a condition may depend on what is taken meanwhile: an alternative closes the node, or
+    a resource stands in an alternative or is compared, and stands elsewhere too. Or an alternative
+    is about new nodes alone.
 
-    What only its own methods understand is asked again for each slot, after the rest has taken its part. The published
-    protocol has it so; then the order in which constraints stand decides, and there is nothing to hold the engine to.
-    Amounts of one resource that must all be there are no such case.
+    What only its own methods understand is asked again for each slot, after the rest has taken its
+    part. The published protocol has it so; then the order in which constraints stand decides, and
+    there is nothing to hold the engine to. Amounts of one resource that must all be there are no
+    such case.
     """
     alone = ("exclusive", "capacity-failure-backoff")
     if any(hidden(constraint, key) for constraint in constraints for key in alone):

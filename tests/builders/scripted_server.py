@@ -1,4 +1,5 @@
-"""A real HTTP server on loopback that gives the answers a test has written down for it, faults included.
+"""A real HTTP server on loopback that gives the answers a test has written down for it, faults
+included.
 
 Used by the tests of the REST client; not a test itself.
 """
@@ -23,7 +24,8 @@ from hpc.autoscale.ccbindings.pacing import NotBefore, Pacing
 
 @dataclass
 class Answer:
-    """One reply. `body` is JSON unless it is bytes. `fault`: `reset` or `silence` instead of it, `cut` half-way through."""
+    """One reply. `body` is JSON unless it is bytes. `fault`: `reset` or `silence` instead of it,
+    `cut` half-way through."""
 
     status: int = 200
     body: Any = None
@@ -50,7 +52,8 @@ class Seen:
 
 
 class ScriptedServer:
-    """Answers by verb and path, each in turn and the last of them for ever; JSON 404 for everything else."""
+    """Answers by verb and path, each in turn and the last of them for ever; JSON 404 for everything
+    else."""
 
     def __init__(self) -> None:
         self.requests: list[Seen] = []

@@ -1,4 +1,5 @@
-"""Builders for the tests of the simulator's model: a cloud on a clock that the test moves, and requests to it."""
+"""Builders for the tests of the simulator's model: a cloud on a clock that the test moves, and
+requests to it."""
 
 import itertools
 import random
@@ -16,7 +17,8 @@ REGION = "westus2"
 def a_description(
     nodearrays: dict[str, Any] | None = None, regions: dict[str, Any] | None = None, **cluster: Any
 ) -> dict[str, Any]:
-    """One cluster, c1, with nodearray htc of F2 and F4 unless told otherwise; every phase takes ten seconds."""
+    """One cluster, c1, with nodearray htc of F2 and F4 unless told otherwise; every phase takes ten
+    seconds."""
     arrays = nodearrays or {"htc": {"machine_types": [F2, F4]}}
     phases = (
         "allocation acquiring preparing restarting reimaging deallocating terminating"

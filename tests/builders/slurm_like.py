@@ -1,8 +1,10 @@
-"""An integration in the style of Slurm's: it starts nodes by their names, and leaves deciding to the scheduler.
+"""An integration in the style of Slurm's: it starts nodes by their names, and leaves deciding to
+the scheduler.
 
-Written against the published names only, as its authors wrote theirs against upstream. Slurm says which of its nodes it
-wants, by name; each is allocated by a node name hook that knows that one name, in the partition's nodearray and, for MPI
-partitions, in a placement group. The scheduler is `Slurmctld`, which lives in memory.
+Written against the published names only, as its authors wrote theirs against upstream. Slurm says
+which of its nodes it wants, by name; each is allocated by a node name hook that knows that one
+name, in the partition's nodearray and, for MPI partitions, in a placement group. The scheduler is
+`Slurmctld`, which lives in memory.
 """
 
 import json
@@ -99,7 +101,8 @@ class Partition:
 
 
 def fetch_partitions(node_mgr: NodeManager) -> dict[str, Partition]:
-    """One partition for each nodearray that Slurm may scale: in a placement group for MPI, else outside of any."""
+    """One partition for each nodearray that Slurm may scale: in a placement group for MPI, else
+    outside of any."""
     found: dict[str, Partition] = {}
     for bucket in node_mgr.get_buckets():
         slurm = bucket.software_configuration.get("slurm", {})
