@@ -1,4 +1,5 @@
-"""Every row of the published interface has a test that says so with `@row("…")`, and every `@row` names a row."""
+"""Every row of the published interface has a test that says so with `@row("…")`, and every `@row`
+names a row."""
 
 import ast
 import functools
@@ -11,7 +12,8 @@ ROWS = json.loads((HERE / "api_rows.json").read_text(encoding="utf-8"))
 
 
 def _marks(path):
-    """The row ids that a test file names, with the name of the test function that each belongs to, if any."""
+    """The row ids that a test file names, with the name of the test function that each belongs to,
+    if any."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for call in ast.walk(tree):
         function = call.func if isinstance(call, ast.Call) else None

@@ -52,7 +52,8 @@ def test_slots_fill_what_was_opened_before():
 
 @row("node_mgr.allocate")
 def test_node_count_takes_one_iteration_of_each():
-    """Nodes with room are used before new ones, unless `allow_existing` is False, with a dict too."""
+    """Nodes with room are used before new ones, unless `allow_existing` is False, with a dict
+    too."""
     cluster = an_htc_cluster()
     for name in ("htc-1", "htc-2"):
         cluster.add_node(name, "htc", state="Ready")
@@ -120,7 +121,8 @@ def test_a_hook_is_asked_again_while_its_name_is_in_use():
 
 @row("node_mgr.bootup")
 def test_bootup_creates_what_is_new():
-    """Given nodes or, with none or an empty list, all new ones; states and ids come from the cluster."""
+    """Given nodes or, with none or an empty list, all new ones; states and ids come from the
+    cluster."""
     node_mgr = a_manager()
     nodes = node_mgr.allocate({"ncpus": 4}, node_count=3).nodes
     first = node_mgr.bootup(nodes[:1])

@@ -37,7 +37,8 @@ def test_records_of_whatever_binding_is_configured():
 
 @row("ccbindings.new_cluster_bindings")
 def test_a_server_or_saved_replies():
-    """Without a mock it is the server's, read-only when configured so; a dict stands for saved replies."""
+    """Without a mock it is the server's, read-only when configured so; a dict stands for saved
+    replies."""
     config = dict(SERVER)
     status = an_htc_cluster().get_cluster_status(nodes=True).to_dict()
     saved = new_cluster_bindings({"_mock_bindings": {"cluster_response": status}})
@@ -79,7 +80,8 @@ def test_a_mock_cluster_is_ready_to_be_filled():
 
 @row("mock.add_nodearray")
 def test_a_nodearray_of_the_mock():
-    """By the keywords that Slurm uses, and all others; configuration and resources reach nodes and buckets."""
+    """By the keywords that Slurm uses, and all others; configuration and resources reach nodes and
+    buckets."""
     mock = MockClusterBinding()
     mock.add_nodearray(name="plain", resources={})
     made = mock.add_nodearray(
@@ -145,7 +147,8 @@ def test_a_bucket_of_the_mock():
 
 @row("mock.add_node")
 def test_a_node_of_the_mock_is_the_one_it_holds():
-    """Its nested configuration is shared with later records; what is set on it, the next manager sees."""
+    """Its nested configuration is shared with later records; what is set on it, the next manager
+    sees."""
     mock = an_htc_cluster(software_configuration={"slurm": {"partition": "htc"}})
     mock.add_bucket("htc", "Standard_F8s", 10, 10)
     node = mock.add_node(
@@ -205,7 +208,8 @@ def test_addresses_are_handed_out_in_order():
 
 @row("mock.state")
 def test_states_and_shutting_down_by_name():
-    """update_state of some or all; what is shut down is Terminating and no longer listed, but still held."""
+    """update_state of some or all; what is shut down is Terminating and no longer listed, but still
+    held."""
     mock = an_htc_cluster()
     for number in (1, 2, 3):
         mock.add_node(f"htc-{number}", "htc", placement_group="pg0" if number == 1 else None)
@@ -260,7 +264,8 @@ def no_jetpack(tmp_path, monkeypatch):
 
 @row("ccbindings.auth")
 def test_credentials_come_from_jetpack_where_they_are_missing(no_jetpack, monkeypatch):
-    """It is found below CYCLECLOUD_HOME or on PATH, and asked when user name or password is not configured."""
+    """It is found below CYCLECLOUD_HOME or on PATH, and asked when user name or password is not
+    configured."""
     path = _fake_jetpack(no_jetpack / "jetpack-home" / "bin", 'echo "$2"')
     without = {key: SERVER[key] for key in ("cluster_name", "url")}
     binding = new_cluster_bindings(without)

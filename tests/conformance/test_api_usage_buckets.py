@@ -115,7 +115,8 @@ def test_slurm_asks_for_nodes_of_a_bucket_by_its_id():
 
 @row("bucket.resources")
 def test_resources_are_live_and_include_later_defaults():
-    """`in` and `.get` see what is defined afterwards; what is written to them counts for new nodes."""
+    """`in` and `.get` see what is defined afterwards; what is written to them counts for new
+    nodes."""
     node_mgr = a_manager()
     resources = node_mgr.get_buckets()[0].resources
     assert ("ncpus" in resources, "slots" in resources) == (True, False)
@@ -147,7 +148,8 @@ def test_the_example_node_is_as_a_new_one_would_be(bucket):
 
 @row("bucket.limits")
 def test_limits_are_numbers_by_name(bucket):
-    """Whoever walks `dir(limits)` for public whole numbers with `count` in their names finds these; str() works."""
+    """Whoever walks `dir(limits)` for public whole numbers with `count` in their names finds these;
+    str() works."""
     public = [name for name in dir(bucket.limits) if "count" in name and name[0] != "_"]
     found = {name: getattr(bucket.limits, name) for name in public}
     values = {name: value for name, value in found.items() if isinstance(value, int)}
@@ -226,7 +228,8 @@ def test_nodes_are_a_list():
 @row("bucket.last_capacity_failure")
 @pytest.mark.parametrize(("said", "read"), [(-1.0, None), (None, None), (12.5, 12.5), (0, 0)])
 def test_the_last_capacity_failure_is_none_or_seconds(said, read):
-    """Symphony compares `int(x)` with a timeout; no failure at all is None, however the server says it."""
+    """Symphony compares `int(x)` with a timeout; no failure at all is None, however the server says
+    it."""
     cluster = an_htc_cluster()
     cluster.nodearrays["htc"].buckets[0].last_capacity_failure = said
     (bucket,) = a_manager(cluster).get_buckets()

@@ -1,4 +1,5 @@
-"""Section 12, second half: commands that integrations override with super() calls, or run from scripts."""
+"""Section 12, second half: commands that integrations override with super() calls, or run from
+scripts."""
 
 import io
 import json
@@ -131,7 +132,8 @@ def test_remove_nodes_leaves_the_machine_running(run):
 
 @row("cli.analyze")
 def test_analyze_says_where_a_job_runs_or_why_not(run):
-    """The nodes it is assigned to, or each reason behind its status; an unknown job is exit code 1."""
+    """The nodes it is assigned to, or each reason behind its status; an unknown job is exit code
+    1."""
     run.queue("1")
     run.queue("2", ncpus=64)
     placed, refused = run("analyze", "--job-id", "1"), run("analyze", "-j", "2", "--long")
@@ -146,7 +148,8 @@ def test_analyze_says_where_a_job_runs_or_why_not(run):
 
 @row("cli.shell")
 def test_shell_runs_a_script_with_the_cluster_at_hand(run, tmp_path):
-    """The integration's names, the classes, and the arguments behind the script; nodes read as attributes."""
+    """The integration's names, the classes, and the arguments behind the script; nodes read as
+    attributes."""
     run.node(1)
     script = tmp_path / "script.py"
     script.write_text(
@@ -162,7 +165,8 @@ def test_shell_runs_a_script_with_the_cluster_at_hand(run, tmp_path):
 
 @row("cli.validate_constraint")
 def test_validate_constraint_with_a_writer(run):
-    """As Slurm calls it: expressions as JSON texts; JSON to the writer, words on stderr unless quiet."""
+    """As Slurm calls it: expressions as JSON texts; JSON to the writer, words on stderr unless
+    quiet."""
     writer = io.StringIO()
     exprs = [clilib.constraint_type("node.vm_size=Standard_F4"), '{"ncpus": 2}']
     run.cli.validate_constraint({}, exprs, writer=writer, quiet=True)
@@ -187,7 +191,8 @@ INITCONFIG = [
 
 @row("cli.commands")
 def test_initconfig_as_installers_run_it(run):
-    """Every option lands in its key, `a__b` nested, password included: installers redirect it into autoscale.json."""
+    """Every option lands in its key, `a__b` nested, password included: installers redirect it into
+    autoscale.json."""
     written = json.loads(run(*INITCONFIG))
     assert written == {
         "cluster_name": "clusty",

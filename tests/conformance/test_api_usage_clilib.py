@@ -1,4 +1,5 @@
-"""Section 12, first half: `hpc.autoscale.clilib` and the helpers of CommonCLI that integrations call and override."""
+"""Section 12, first half: `hpc.autoscale.clilib` and the helpers of CommonCLI that integrations
+call and override."""
 
 import argparse
 import json
@@ -27,7 +28,8 @@ def run(tmp_path, capsys):
 
 @row("cli.GenericDriver")
 def test_the_generic_driver_lets_everything_pass():
-    """No jobs, no nodes, every hook gives back what it was given; a subclass adds to preprocess_node_mgr."""
+    """No jobs, no nodes, every hook gives back what it was given; a subclass adds to
+    preprocess_node_mgr."""
     driver = GenericDriver("generic")
     nodes = [SchedulerNode("ip-1")]
     hooks = [
@@ -80,7 +82,8 @@ class Plain:
 
 @row("clilib.main")
 def test_public_callables_are_sub_commands(tmp_path, capsys):
-    """With the options of `<cmd>_parser` and -c for all but initconfig; read-only unless they say otherwise."""
+    """With the options of `<cmd>_parser` and -c for all but initconfig; read-only unless they say
+    otherwise."""
     path = tmp_path / "autoscale.json"
     path.write_text('{"cluster_name": "c", "lock_file": "x"}')
     clilib.main(["hello", "-c", str(path), "--who", "me"], "proj", Plain())
@@ -98,7 +101,8 @@ def test_public_callables_are_sub_commands(tmp_path, capsys):
 
 @row("clilib.main")
 def test_errors_are_one_line_and_exit_code_one(tmp_path, capsys):
-    """`Error '…'` on stderr; an AssertionError goes up to the caller; without a command there is help."""
+    """`Error '…'` on stderr; an AssertionError goes up to the caller; without a command there is
+    help."""
     path = tmp_path / "autoscale.json"
     path.write_text("{}")
     codes = []
@@ -117,7 +121,8 @@ def test_errors_are_one_line_and_exit_code_one(tmp_path, capsys):
 
 @row("clilib.main")
 def test_where_the_configuration_is_by_default(tmp_path, capsys):
-    """`default_config`, or autoscale.json in the module's `autoscale_dir`; -c is needed when there is none."""
+    """`default_config`, or autoscale.json in the module's `autoscale_dir`; -c is needed when there
+    is none."""
     (tmp_path / "dir").mkdir()
     (tmp_path / "dir" / "autoscale.json").write_text('{"cluster_name": "by-dir"}')
     (tmp_path / "other.json").write_text('{"cluster_name": "by-default"}')
@@ -174,7 +179,8 @@ def test_a_disabled_command_is_hidden_and_can_be_called(run):
 
 @row("clilib.ShellDict")
 def test_items_are_attributes_too():
-    """Other characters are `_`, and what does not begin with a letter gets `k_`; with a prefix in front of all."""
+    """Other characters are `_`, and what does not begin with a letter gets `k_`; with a prefix in
+    front of all."""
     nodes = clilib.ShellDict({"ip-0A000004": 1, "12": 2, "htc.x y": 3, "items": 4})
     prefixed = clilib.ShellDict({"1": "a"}, prefix="job_")
     assert (nodes["ip-0A000004"], nodes.ip_0A000004, nodes.k_12, nodes.htc_x_y) == (1, 1, 2, 3)
@@ -243,7 +249,8 @@ def test_an_override_may_know_two_arguments_only():
 
 @row("cli._find_nodes")
 def test_nodes_by_host_names_and_node_names(run):
-    """In any case of letters; `*` is all; an unknown host is the scheduler's own, an unknown name an error."""
+    """In any case of letters; `*` is all; an unknown host is the scheduler's own, an unknown name
+    an error."""
     for number in (1, 2):
         run.node(number)
     config = a_config(run.cluster)
@@ -274,7 +281,8 @@ def test_options_for_nodes():
 
 @row("cli._get_example_nodes")
 def test_example_nodes_are_kept_for_completion(run, tmp_path):
-    """One for each bucket, and all names; hooks add to the cache and read from it, and it is read before the cluster."""
+    """One for each bucket, and all names; hooks add to the cache and read from it, and it is read
+    before the cluster."""
     run.node(1)
     config = a_config(run.cluster)
     made = run.cli._get_example_nodes(config, force=True)
@@ -296,7 +304,8 @@ def test_the_driver_of_every_command_is_the_hooks(run):
 
 @row("cli._get_default_output_columns")
 def test_default_columns_and_a_super_call(run):
-    """Of the configuration for the command, for all, or the integration's for the command; the override adds one."""
+    """Of the configuration for the command, for all, or the integration's for the command; the
+    override adds one."""
     run.node(1)
     by_integration = run("nodes").splitlines()[0].split()
     run.config["output-columns"] = {"default": ["vm_size"]}

@@ -50,7 +50,8 @@ def test_idle_times_follow_the_clock():
 @row("codeanalysis.switch")
 @pytest.mark.skipif(not __debug__, reason="typeguard checks nothing under python -O")
 def test_the_switch_is_looked_up_at_each_call(monkeypatch):
-    """Upstream's tests turn it off around slow ones and on again; functions that were checked follow."""
+    """Upstream's tests turn it off around slow ones and on again; functions that were checked
+    follow."""
 
     def double(x: int) -> int:
         return 2 * x

@@ -55,7 +55,8 @@ EXPRESSIONS = [
 @row("constraints.get_constraint")
 @pytest.mark.parametrize(("expr", "kind"), EXPRESSIONS, ids=str)
 def test_each_key_has_its_constraint(expr, kind):
-    """One key: that constraint; several: one And. The JSON form reads back as an equal constraint."""
+    """One key: that constraint; several: one And. The JSON form reads back as an equal
+    constraint."""
     made = get_constraint(expr)
     assert type(made) is kind
     assert get_constraint(made.to_dict()) == made
@@ -64,7 +65,8 @@ def test_each_key_has_its_constraint(expr, kind):
 
 @row("constraints.get_constraint")
 def test_lists_and_constraints_pass_through():
-    """A constraint stays the same object; each dict of a list is one; a list within is a RuntimeError."""
+    """A constraint stays the same object; each dict of a list is one; a list within is a
+    RuntimeError."""
     own = Never("x")
     made = get_constraints([own, {"ncpus": 1}, {}])
     assert made[0] is own
@@ -116,7 +118,8 @@ class InQueue(BaseNodeConstraint):
 
 @row("constraints.bases")
 def test_what_a_subclass_gets_for_free():
-    """Buckets by their example node, nothing taken, no opinion on space, no children, equality by dict."""
+    """Buckets by their example node, nothing taken, no opinion on space, no children, equality by
+    dict."""
     node_mgr = a_manager(an_htc_cluster())
     bucket = node_mgr.get_buckets()[0]
     mine: Constraint = InQueue("all.q")

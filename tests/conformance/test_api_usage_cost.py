@@ -121,7 +121,8 @@ def costs(tmp_path, monkeypatch):
 
 @row("cost.azurecost")
 def test_costs_need_the_name_of_a_cluster(tmp_path, monkeypatch):
-    """ValueError without it; the cache is where `cost.cache_root` says, else at the user's, and nothing is made yet."""
+    """ValueError without it; the cache is where `cost.cache_root` says, else at the user's, and
+    nothing is made yet."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
     with pytest.raises(ValueError, match="cluster_name"):
         azurecost({})
@@ -142,7 +143,8 @@ def test_prices_are_kept_below_the_cache_root(costs, tmp_path):
 
 @row("cost.questions")
 def test_a_jobs_price_is_a_named_tuple(costs):
-    """`.rate` per hour, of Linux; spot prices are spot prices; Slurm reads the `_fields` of its class."""
+    """`.rate` per hour, of Linux; spot prices are spot prices; Slurm reads the `_fields` of its
+    class."""
     form = costs.get_job_format()
     regular = costs.get_job("Standard_F4", "westus2", False)
     spot = costs.get_job(sku_name="Standard_F4", region="westus2", spot=True)
@@ -165,7 +167,8 @@ def test_a_jobs_price_is_a_named_tuple(costs):
     ids=["texts", "datetimes"],
 )
 def test_nodearrays_write_rows_of_their_format(costs, times):
-    """CSV without a header; cost is hours by cores by rate; the hourly kind has its times in front."""
+    """CSV without a header; cost is hours by cores by rate; the hourly kind has its times in
+    front."""
     total, hourly = io.StringIO(), io.StringIO()
     costs.get_nodearray(total, **times)
     costs.get_nodearray_hourly(hourly, **times)
@@ -183,7 +186,8 @@ def test_nodearrays_write_rows_of_their_format(costs, times):
 
 @row("example.basic")
 def test_jobs_use_what_is_there_before_new_nodes(capsys):
-    """An on-premises machine of four slots: the first exclusive job takes it, the second starts a node."""
+    """An on-premises machine of four slots: the first exclusive job takes it, the second starts a
+    node."""
     cluster = an_htc_cluster()
     jobs = [Job(str(i), {"ncpus": 1, "exclusive": True}) for i in (1, 2)]
     driver = BasicDriver(jobs, [SchedulerNode("tux", {"ncpus": 4})])
@@ -251,7 +255,8 @@ def test_a_cloned_calculator_starts_anew():
 
 @row("example.readmeutil")
 def test_examples_are_announced_and_their_results_filed(capsys):
-    """Both are decorators that call the function; withcontext also files results under a handler's context."""
+    """Both are decorators that call the function; withcontext also files results under a handler's
+    context."""
 
     @example
     def packing(dcalc, count):

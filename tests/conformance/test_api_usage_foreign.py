@@ -1,4 +1,5 @@
-"""Section 14, second half: the client of the `cyclecloud` package, and objects of its classes, in place of ours."""
+"""Section 14, second half: the client of the `cyclecloud` package, and objects of its classes, in
+place of ours."""
 
 import importlib
 from types import SimpleNamespace
@@ -58,7 +59,8 @@ def test_an_installed_client_is_used_with_its_own_session(theirs):
 @row("client.Client")
 @row("ccbindings.new_cluster_bindings")
 def test_an_installed_client_is_what_a_configuration_leads_to(theirs):
-    """new_cluster_bindings connects it, by the configuration; managers live on it from pass to pass."""
+    """new_cluster_bindings connects it, by the configuration; managers live on it from pass to
+    pass."""
     config = {"cluster_name": "c", "url": "https://cc", "username": "u", "password": "p"}
     first = new_node_manager(config)
     assert isinstance(first.cluster_bindings.client, foreign_client.ForeignClient)

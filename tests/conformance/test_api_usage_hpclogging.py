@@ -101,7 +101,8 @@ def test_fine_is_silent_below_its_level():
 
 @row("hpclogging.getLogger")
 def test_loggers_of_this_module_are_loggers_with_more():
-    """A standard logger, always the same one by name, that has fine and trace; without a name, the root."""
+    """A standard logger, always the same one by name, that has fine and trace; without a name, the
+    root."""
     logger = logging.getLogger("conformance.pbspro.driver")
     assert isinstance(logger, stdlib.Logger)
     assert isinstance(logger, logging.HPCLogger)
@@ -127,7 +128,8 @@ def test_levels_are_the_standard_ones_and_three_more():
 
 
 def _in_a_new_process(config, *statements, **environment):
-    """Initialise logging with a configuration in another process, then run statements; (stdout, stderr)."""
+    """Initialise logging with a configuration in another process, then run statements; (stdout,
+    stderr)."""
     code = (
         f"from hpc.autoscale import hpclogging as logging\nlogging.initialize_logging({config!r})\n"
     )
@@ -207,7 +209,10 @@ def test_the_environment_comes_third_and_the_usual_place_last(tmp_path):
 def test_otherwise_everything_goes_to_stderr_and_the_first_call_wins(tmp_path):
     """basicConfig at DEBUG; later calls change nothing."""
     (tmp_path / "logging.conf").write_text(CONF)
-    again = f"logging.initialize_logging({{'logging': {{'config_file': {str(tmp_path / 'logging.conf')!r}}}}})"
+    again = (
+        f"logging.initialize_logging({{'logging': {{'config_file': "
+        f"{str(tmp_path / 'logging.conf')!r}}}}})"
+    )
     out, err = _in_a_new_process({}, again, "logging.debug('hello')")
     assert out == ""
     assert err.endswith(" DEBUG: hello\n")
@@ -240,7 +245,8 @@ def _rotating_logger(tmp_path, owner):
 
 @row("hpclogging.HPCLogger")
 def test_files_of_others_are_not_rotated(tmp_path, monkeypatch):
-    """A process that is not root leaves them whole, says so once before its next record, and forgets the list."""
+    """A process that is not root leaves them whole, says so once before its next record, and
+    forgets the list."""
     monkeypatch.setattr(os, "getuid", lambda: 1000)
     logger, handler = _rotating_logger(tmp_path, lambda path: (12345, 12345))
     assert handler.maxBytes == 2**32
@@ -266,7 +272,8 @@ def test_own_files_are_rotated(tmp_path, monkeypatch):
 
 @row("hpclogging.ownership")
 def test_root_gives_log_files_to_their_owner(tmp_path, monkeypatch):
-    """The handler's file, and each one that it opens later, goes to the ids in `_UID` and `_GID`, which tests set."""
+    """The handler's file, and each one that it opens later, goes to the ids in `_UID` and `_GID`,
+    which tests set."""
     chowned = []
     monkeypatch.setattr(os, "fchown", lambda fd, uid, gid: chowned.append((uid, gid)))
     monkeypatch.setattr(logging, "_UID", 123)

@@ -29,14 +29,16 @@ GIB = 1024**3
     ],
 )
 def test_value_of_reads_numbers_and_texts(given, in_bytes):
-    """Numbers are bytes; of a text what follows the last colon counts, with 1024 for small letters, 1000 for capitals."""
+    """Numbers are bytes; of a text what follows the last colon counts, with 1024 for small letters,
+    1000 for capitals."""
     assert float(Size.value_of(given)) == in_bytes
     assert float(Memory.value_of(given)) == in_bytes
 
 
 @row("hpctypes.value_of")
 def test_value_of_gives_its_own_class_and_leaves_sizes_alone():
-    """Memory by Memory, Size by Size; a size that is one already is returned as it is, of whatever class."""
+    """Memory by Memory, Size by Size; a size that is one already is returned as it is, of whatever
+    class."""
     size, memory = Size(1, "g"), Memory(1, "g")
     assert type(Size.value_of("1g")) is Size
     assert type(Memory.value_of("1g")) is Memory
@@ -54,7 +56,8 @@ def test_what_is_no_size_is_a_runtime_error(given):
 
 @row("hpctypes.Memory")
 def test_memory_is_made_of_a_value_and_a_unit():
-    """Grid Engine counts in gigabytes by it; the value keeps its type, and nonsense is an AssertionError."""
+    """Grid Engine counts in gigabytes by it; the value keeps its type, and nonsense is an
+    AssertionError."""
     one_gig = Memory(1, "g")
     assert (one_gig.value, one_gig.magnitude, float(one_gig)) == (1, "g", GIB)
     assert repr(Memory(8, "g")) == "8g"
@@ -86,7 +89,8 @@ def test_convert_to_keeps_amount_and_class():
 
 @row("hpctypes.arithmetic")
 def test_comparison_is_by_bytes():
-    """With sizes in any unit and with plain numbers of bytes, from either side; a text is never equal."""
+    """With sizes in any unit and with plain numbers of bytes, from either side; a text is never
+    equal."""
     gig = Memory(1, "g")
     assert gig == Size(1024, "m") == GIB
     assert gig > Memory(1, "m") and gig >= GIB and gig <= GIB and not gig < GIB

@@ -180,7 +180,8 @@ def test_a_node_as_the_scheduler_reports_it():
 
 @row("schedulernode.ignore_hostnames")
 def test_addresses_are_looked_up_unless_the_class_says_no(monkeypatch):
-    """The flag is of the class; without it the private address is the host's, None when it has none."""
+    """The flag is of the class; without it the private address is the host's, None when it has
+    none."""
     monkeypatch.setattr(socket, "gethostbyname", {"ip-1": "10.0.0.1"}.__getitem__)
     SchedulerNode.ignore_hostnames = False
     assert SchedulerNode("ip-1").private_ip == "10.0.0.1"
@@ -232,7 +233,8 @@ class SlotQueue(NodeQueue):
 
 @row("nodequeue.NodeQueue")
 def test_a_queue_with_an_order_of_its_own():
-    """Highest priority first, equals by host name; once for each node; priorities anew only by update."""
+    """Highest priority first, equals by host name; once for each node; priorities anew only by
+    update."""
     queue = SlotQueue()
     nodes = [
         a_planned_node(name=f"n{i}", hostname=f"ip-{i}", resources={"slots": slots})
@@ -294,7 +296,8 @@ class PBSLikeDriver(SchedulerDriver):
 
 @row("driver.SchedulerDriver")
 def test_what_a_driver_inherits(tmp_path):
-    """A home, a cache of what was read, a queue, a history and a lock; its own names stay its own."""
+    """A home, a cache of what was read, a queue, a history and a lock; its own names stay its
+    own."""
     driver = PBSLikeDriver()
     once, twice = driver.read_jobs_and_nodes({}), driver.read_jobs_and_nodes({})
     forced = driver.read_jobs_and_nodes({}, force=True)
@@ -332,7 +335,8 @@ def test_the_base_class_cannot_be_used_by_itself():
     ids=str,
 )
 def test_a_prepared_manager_has_spare_placement_groups(settings, groups):
-    """Named `<vm size>_pg<n>`, as many as the nodearray's section says, and `ccnodeid` on every node."""
+    """Named `<vm size>_pg<n>`, as many as the nodearray's section says, and `ccnodeid` on every
+    node."""
     cluster = an_htc_cluster()
     cluster.add_node("htc-1", "htc", state="Ready")
     config = a_config(cluster, nodearrays={"htc": settings})
@@ -346,7 +350,8 @@ def test_a_prepared_manager_has_spare_placement_groups(settings, groups):
 
 @row("driver.add_ccnodeid_default_resource")
 def test_ccnodeid_reached_by_its_full_path():
-    """As PBS does after `import hpc.autoscale.job.driver`; a new node gets its id with its creation."""
+    """As PBS does after `import hpc.autoscale.job.driver`; a new node gets its id with its
+    creation."""
     node_mgr = a_manager(disable_default_resources=True)
     hpc.autoscale.job.driver.add_ccnodeid_default_resource(node_mgr)
     (node,) = node_mgr.allocate({"node.nodearray": "htc"}, node_count=1).nodes

@@ -51,7 +51,8 @@ EVERY_MODEL = [
 
 @pytest.mark.parametrize("name", EVERY_MODEL)
 def test_a_model_is_a_bag_of_attributes(name):
-    """All None at first, given by keyword or set later, unknown ones tolerated; JSON has its own names for them."""
+    """All None at first, given by keyword or set later, unknown ones tolerated; JSON has its own
+    names for them."""
     fields = FIELDS[name].split()
     kind = getattr(models, name)
     empty = kind()
@@ -100,7 +101,8 @@ def test_a_status_survives_its_json_form():
 @row("model.NodearrayBucketStatus")
 @row("model.bucket_parts")
 def test_a_bucket_of_the_mock_has_every_count():
-    """Upstream's mock walks `dir()` for names with `count` in them; newer attributes are read by getattr."""
+    """Upstream's mock walks `dir()` for names with `count` in them; newer attributes are read by
+    getattr."""
     bucket = _status().nodearrays[0].buckets[0]
     counts = {n: getattr(bucket, n) for n in dir(bucket) if "count" in n}
     assert None not in counts.values()
@@ -227,7 +229,8 @@ def server():
 
 @row("client.Client")
 def test_our_client_has_the_shape_of_theirs(server):
-    """`clusters.get(name)`, `_client.session`, `nodes`, `get_status`; a Record finds its keys in any case."""
+    """`clusters.get(name)`, `_client.session`, `nodes`, `get_status`; a Record finds its keys in
+    any case."""
     client = Client(server.connection("c"))
     cluster = client.clusters.get("c")
     status = cluster.get_status(nodes=True)
@@ -260,7 +263,8 @@ def test_a_session_takes_requests_that_have_no_function(server):
 
 @row("client.Client")
 def test_a_session_takes_raw_requests(server):
-    """`_request(verb, url, params, headers, body)`, as a public demo calls it: a reply of the HTTP library, not judged."""
+    """`_request(verb, url, params, headers, body)`, as a public demo calls it: a reply of the HTTP
+    library, not judged."""
     session = Client(server.connection("c")).session
     status = session._request("GET", "/clusters/c/status", {"nodes": True}, {}, None)
     whole = session._request("GET", f"{session.url}/clusters/none/status")

@@ -28,7 +28,8 @@ def _in_a_cluster(state="Ready", **arguments):
 
 @row("Node.init")
 def test_subclasses_pass_everything_by_keyword():
-    """Upstream's tests subclass Node; what was given is what is read, and new attributes may be set at will."""
+    """Upstream's tests subclass Node; what was given is what is read, and new attributes may be set
+    at will."""
 
     class MyNode(Node):
         def __init__(self, **more):
@@ -215,7 +216,8 @@ def test_a_planned_node_may_be_put_in_a_placement_group():
 
 @row("node.placement_group")
 def test_a_placement_group_that_cannot_be_is_refused():
-    """RuntimeError for other characters than letters, digits, _ and -, and for moving a node that exists."""
+    """RuntimeError for other characters than letters, digits, _ and -, and for moving a node that
+    exists."""
     planned, existing = a_planned_node(placement_group="pg0"), a_planned_node(
         placement_group="pg0", exists=True
     )
@@ -345,7 +347,8 @@ def test_nodes_may_be_marked_for_deletion():
 @row("node.create_time")
 @row("node.create_time_unix")
 def test_times_of_creation():
-    """A local datetime that PBS adds to, from unix seconds that Grid Engine adds to and that may be set."""
+    """A local datetime that PBS adds to, from unix seconds that Grid Engine adds to and that may be
+    set."""
     node = a_planned_node()
     node.create_time_unix = 1_700_000_000.0
     assert node.create_time == datetime.fromtimestamp(1_700_000_000)

@@ -34,7 +34,8 @@ def _through_json(d):
 
 @row("node.software_configuration")
 def test_software_configuration_of_a_node_that_exists():
-    """Read-only at the top, `.get` as in any mapping, and nested dicts are shared with the cluster's own node."""
+    """Read-only at the top, `.get` as in any mapping, and nested dicts are shared with the
+    cluster's own node."""
     cluster = an_htc_cluster(software_configuration=SLURM)
     made = cluster.add_node("htc-1", "htc", state="Ready")
     made.software_configuration["slurm"]["partition"] = "changed"
@@ -80,7 +81,8 @@ class Recorder:
 
 @row("node.name_format")
 def test_the_name_format_is_asked_of_the_server():
-    """None at first; what Slurm sets after allocating arrives as `nameFormat`, and splits the request."""
+    """None at first; what Slurm sets after allocating arrives as `nameFormat`, and splits the
+    request."""
     nodes = a_manager().allocate({"ncpus": 4}, slot_count=3).nodes
     assert [n.name_format for n in nodes] == [None] * 3
     for node in nodes[1:]:
@@ -133,7 +135,8 @@ def test_a_refused_decrement_says_why_and_changes_nothing(closed, asked, status)
 
 @row("node.clone")
 def test_a_clone_is_independent_and_unassigned():
-    """Amounts and metadata are copied, assignments are not; what is done to the copy stays there."""
+    """Amounts and metadata are copied, assignments are not; what is done to the copy stays
+    there."""
     node = a_planned_node(resources={"ncpus": 4, "list": [1]}, hostname="ip-1.x", gpu_count=2)
     node.available["ncpus"] = 3
     node.metadata["a"] = {"b": 1}

@@ -40,7 +40,8 @@ def test_a_node_id_that_is_still_to_come():
 
 @row("nodehistory.classes")
 def test_a_history_is_a_file_in_the_working_directory(tmp_path):
-    """Unless a path is given; `conn` is an sqlite3 connection, and callers keep things of their own on the object."""
+    """Unless a path is given; `conn` is an sqlite3 connection, and callers keep things of their own
+    on the object."""
     default, other = SQLiteNodeHistory(), SQLiteNodeHistory(str(tmp_path / "other.db"))
     default.create_timeout = 1800
     default.last_match_timeout = 300
@@ -84,7 +85,8 @@ class History(SQLiteNodeHistory):
 
 @row("nodehistory.questions")
 def test_idle_nodes_are_found_after_their_time():
-    """As (node id, host name, time last needed), ids in the case they have; needed ones are not found."""
+    """As (node id, host name, time last needed), ids in the case they have; needed ones are not
+    found."""
     idle, busy = existing(1), existing(2)
     busy.assign("job")
     with History("h.db") as history:

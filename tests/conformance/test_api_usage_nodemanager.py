@@ -41,7 +41,8 @@ def test_existing_nodes_are_accepted_and_not_used():
 
 @row("node_mgr.new_node_manager")
 def test_switches_of_the_configuration():
-    """System defaults, nodes that are to be taken for on-premises ones, host names made of addresses."""
+    """System defaults, nodes that are to be taken for on-premises ones, host names made of
+    addresses."""
     cluster = an_htc_cluster()
     for name in ("htc-1", "htc-2"):
         cluster.add_node(name, "htc", state="Ready")
@@ -178,7 +179,8 @@ def test_modifiers_of_numbers(modifier, magnitude, expected):
 
 @row("node_mgr.add_default_resource")
 def test_modifiers_of_sizes():
-    """A magnitude may be a text with a unit, as installers write it; a constant size is modified too."""
+    """A magnitude may be a text with a unit, as installers write it; a constant size is modified
+    too."""
     node_mgr = a_manager()
     node_mgr.add_default_resource({}, "mem", "node.memory", "subtract", "1g")
     node_mgr.add_default_resource(
@@ -192,7 +194,8 @@ def test_modifiers_of_sizes():
 
 @row("node_mgr.add_default_resource")
 def test_none_may_be_left_undefined():
-    """With allow_none=False a value of None defines nothing; otherwise None is there and may be replaced later."""
+    """With allow_none=False a value of None defines nothing; otherwise None is there and may be
+    replaced later."""
     node_mgr = a_manager()
     node_mgr.add_default_resource({}, "no", lambda node: None, allow_none=False)
     node_mgr.add_default_resource({}, "maybe", lambda node: None)
@@ -231,7 +234,8 @@ def test_system_defaults():
 
 @row("node_mgr.add_unmanaged_nodes")
 def test_unmanaged_nodes_take_work_and_come_first():
-    """In buckets of their own without room for more; the same machine twice is once, and defaults apply."""
+    """In buckets of their own without room for more; the same machine twice is once, and defaults
+    apply."""
     node_mgr = a_manager()
     machines = [UnmanagedNode("onprem-1", {"ncpus": 4}), SchedulerNode("onprem-2", {"ncpus": 4})]
     node_mgr.add_unmanaged_nodes(machines)

@@ -70,7 +70,8 @@ def test_dirname_of_the_package_leads_to_its_files():
 
 @row("package.logging_conf")
 def test_the_packaged_logging_conf_shows_the_context_of_every_record(tmp_path):
-    """It loads by fileConfig, and foreign loggers get through its `%(context)s` and `%(pid)s` as ours do."""
+    """It loads by fileConfig, and foreign loggers get through its `%(context)s` and `%(pid)s` as
+    ours do."""
     code = """
 import logging, logging.config, os, sys
 import hpc.autoscale
@@ -91,7 +92,8 @@ hpclogging.warning("from home")
 
 @row("package.logging_conf")
 def test_an_integrations_own_logging_conf_loads(tmp_path):
-    """A configuration of an integration with `%(context)s` and `%(pid)s` works through initialize_logging."""
+    """A configuration of an integration with `%(context)s` and `%(pid)s` works through
+    initialize_logging."""
     log, conf = tmp_path / "own.log", tmp_path / "logging.conf"
     conf.write_text(LOGGING_CONF.format(path=str(log)))
     code = """
@@ -108,7 +110,8 @@ logging.info("hello")
 
 @row("package.vm_sizes_json")
 def test_packaged_vm_sizes_read_as_location_size_record():
-    """The file is package data; through VM_SIZES it reads as location, size, record, and regions can stand in."""
+    """The file is package data; through VM_SIZES it reads as location, size, record, and regions
+    can stand in."""
     raw = json.loads((PACKAGE / "node" / "vm_sizes.json").read_text(encoding="utf-8"))
     proxies = raw["proxied-locations"]
     alias, location = next((a, b) for a, b in proxies.items() if b in vm_sizes.VM_SIZES)
@@ -123,7 +126,8 @@ def test_packaged_vm_sizes_read_as_location_size_record():
 @row("package.exclude_filter")
 @pytest.mark.parametrize("arguments", [(), ("demandprinter",), ("",)])
 def test_the_filter_of_a_logging_conf_drops_printed_demand(arguments):
-    """Its constructor takes at most a name, and it drops the records named `demandprinter`, whatever that name is."""
+    """Its constructor takes at most a name, and it drops the records named `demandprinter`,
+    whatever that name is."""
     demand_filter = ExcludeDemandPrinterFilter(*arguments)
     printed, other = (
         logging.makeLogRecord({"name": name, "msg": "NAME HOSTNAME"})
@@ -134,7 +138,8 @@ def test_the_filter_of_a_logging_conf_drops_printed_demand(arguments):
 
 @row("package.exclude_filter")
 def test_the_filter_is_found_by_its_dotted_name(tmp_path):
-    """logging configuration finds it as `hpc.autoscale.job.demandprinter.ExcludeDemandPrinterFilter`."""
+    """logging configuration finds it as
+    `hpc.autoscale.job.demandprinter.ExcludeDemandPrinterFilter`."""
     dotted = "hpc.autoscale.job.demandprinter.ExcludeDemandPrinterFilter"
     logger = logging.getLogger("conformance.filtered")
     settings = {
@@ -230,7 +235,10 @@ def test_azscale_is_installed_and_completes(tmp_path):
 @row("package.environment")
 def test_switches_that_are_read_at_import():
     """HPC_RUNTIME_CHECKS turns type checks on, AZURE_HPC_DEV the options for developers."""
-    code = "from hpc.autoscale import codeanalysis as c, util; print(c.RUNTIME_TYPE_CHECKING, util.AZURE_HPC_DEV)"
+    code = (
+        "from hpc.autoscale import codeanalysis as c, util; print(c.RUNTIME_TYPE_CHECKING, "
+        "util.AZURE_HPC_DEV)"
+    )
     off = python(code, HPC_RUNTIME_CHECKS="", AZURE_HPC_DEV="0")
     on = python(code, HPC_RUNTIME_CHECKS="true", AZURE_HPC_DEV="1")
     assert (off.stdout.strip(), on.stdout.strip()) == ("False False", "True True")
@@ -261,7 +269,8 @@ def test_autoscale_home_is_where_an_integration_lives(tmp_path, monkeypatch):
 
 @row("package.environment")
 def test_autoscale_log_config_configures_logging(tmp_path):
-    """AUTOSCALE_LOG_CONFIG names the file that is used when the configuration says nothing of logging."""
+    """AUTOSCALE_LOG_CONFIG names the file that is used when the configuration says nothing of
+    logging."""
     log, conf = tmp_path / "env.log", tmp_path / "logging.conf"
     conf.write_text(LOGGING_CONF.format(path=str(log)))
     code = (
@@ -315,7 +324,8 @@ def test_completion_speaks_in_the_file_named_for_it(tmp_path, monkeypatch):
 
 @row("package.environment")
 def test_the_default_lock_is_below_cyclecloud_home(tmp_path, monkeypatch):
-    """Without `lock_file` the lock is in $CYCLECLOUD_HOME/system/bootstrap, where there is such a home."""
+    """Without `lock_file` the lock is in $CYCLECLOUD_HOME/system/bootstrap, where there is such a
+    home."""
     bootstrap = tmp_path / "jetpack" / "system" / "bootstrap"
     bootstrap.mkdir(parents=True)
     monkeypatch.setenv("CYCLECLOUD_HOME", str(tmp_path / "jetpack"))
@@ -327,7 +337,8 @@ def test_the_default_lock_is_below_cyclecloud_home(tmp_path, monkeypatch):
 
 @row("package.distribution")
 def test_the_tree_becomes_the_distribution_that_installers_look_for(tmp_path, monkeypatch):
-    """Its project is cyclecloud-scalelib, 1.0.11 or above, of the same sources; the file is named as it is looked for.
+    """Its project is cyclecloud-scalelib, 1.0.11 or above, of the same sources; the file is named
+    as it is looked for.
 
     That it can be installed with the real pip is shown in tests/integration/test_distributions.py.
     """

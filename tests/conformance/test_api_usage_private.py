@@ -31,7 +31,8 @@ def printed(nodes, *columns):
 
 @row("private._resources")
 def test_resources_written_behind_the_view_of_planned_nodes_and_of_buckets():
-    """Grid Engine writes on nodes of a demand and on `bucket.example_node`; both show it, and nobody else does."""
+    """Grid Engine writes on nodes of a demand and on `bucket.example_node`; both show it, and
+    nobody else does."""
     node_mgr = a_manager()
     bucket = node_mgr.get_buckets()[0]
     first, second = node_mgr.allocate({"ncpus": 4}, slot_count=2).nodes
@@ -96,7 +97,8 @@ def test_what_upstreams_own_tests_reach_into(monkeypatch):
 @row("private.metadata_keys")
 @pytest.mark.parametrize(("override", "expected"), [(True, 1), (False, 4), (None, 1)])
 def test_override_resources_keeps_the_clusters_amounts(override, expected):
-    """PBS says with this key that the scheduler's amounts are not to be taken over; its metadata is, in any case."""
+    """PBS says with this key that the scheduler's amounts are not to be taken over; its metadata
+    is, in any case."""
     cluster = an_htc_cluster()
     cluster.add_node("htc-1", "htc", state="Ready", hostname="ip-1")
     host = SchedulerNode("ip-1.example.com", {"ncpus": 1})
@@ -141,7 +143,8 @@ def test_a_node_may_say_itself_that_it_is_to_be_left_alone():
 
 @row("private.undeclared_attributes")
 def test_attributes_of_their_own_on_our_objects():
-    """Grid Engine sets two on the history, others set some on nodes; they stay where they were put."""
+    """Grid Engine sets two on the history, others set some on nodes; they stay where they were
+    put."""
     node_mgr = a_manager()
     node_mgr.allocate({"ncpus": 1}, slot_count=1).nodes[0].my_own = {"a": 1}
     with SQLiteNodeHistory("h.db") as history:

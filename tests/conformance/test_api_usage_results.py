@@ -129,7 +129,8 @@ def test_nodes_are_a_list_and_slots_a_number():
 
 @row("results.operations")
 def test_operations_say_which_nodes_and_under_which_id():
-    """Nodes may be None where there was nothing to do; PBS and Grid Engine hand them on as they are."""
+    """Nodes may be None where there was nothing to do; PBS and Grid Engine hand them on as they
+    are."""
     node_mgr = a_manager()
     dcalc = DemandCalculator({}, node_mgr, NullNodeHistory(), singleton_lock=NullSingletonLock())
     nothing_up, nothing_down = dcalc.bootup([]), dcalc.delete([])

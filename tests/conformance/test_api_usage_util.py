@@ -62,7 +62,8 @@ def test_partition_takes_its_function_by_keyword():
     ids=["list", "generator", "dict view"],
 )
 def test_partition_single_maps_keys_to_items(items):
-    """Lists of dicts, generators and dict views are all accepted, and so are the parameter names."""
+    """Lists of dicts, generators and dict views are all accepted, and so are the parameter
+    names."""
     assert partition_single(node_list=items, func=lambda d: d["id"]) == {1: {"id": 1}, 2: {"id": 2}}
 
 
@@ -80,7 +81,8 @@ def test_partition_single_refuses_repeated_keys():
 
 @row("util.load_config")
 def test_load_config_merges_left_to_right():
-    """Objects are merged, lists joined without repeats, and later scalars win; the inputs stay as they are."""
+    """Objects are merged, lists joined without repeats, and later scalars win; the inputs stay as
+    they are."""
     left = {"a": 1, "b": {"x": 1, "y": [1, 2]}, "c": [1]}
     right = {"a": 2, "b": {"y": [2, 3], "z": {}}, "c": "text"}
     merged = load_config(left, right)
@@ -107,7 +109,8 @@ def test_load_config_includes_relative_to_the_including_file(tmp_path):
 @row("util.load_config")
 @row("util.exceptions")
 def test_load_config_says_what_is_wrong(tmp_path):
-    """A file that is missing or broken is a ConfigurationException, files in a circle a CircularIncludeError."""
+    """A file that is missing or broken is a ConfigurationException, files in a circle a
+    CircularIncludeError."""
     (tmp_path / "broken.json").write_text("{")
     (tmp_path / "a.json").write_text('{"include": ["b.json"]}')
     (tmp_path / "b.json").write_text('{"include": ["a.json"]}')
@@ -128,7 +131,8 @@ def test_json_load_only_warns(tmp_path):
 
 @row("util.json_dump")
 def test_json_dump_asks_objects_what_they_are():
-    """`to_json` and `to_dict` are honoured, and the indent is 2; anything else is an AssertionError."""
+    """`to_json` and `to_dict` are honoured, and the indent is 2; anything else is an
+    AssertionError."""
     stream = io.StringIO()
     json_dump({"mem": Memory(4, "g"), "jobs": [Job("1", {"ncpus": 2})]}, stream)
     written = json.loads(stream.getvalue())
@@ -284,7 +288,8 @@ def test_the_configuration_errors_are_runtime_errors():
 
 @row("util.uuid")
 def test_the_source_of_ids_can_be_replaced():
-    """IncrementingUUID counts for each prefix by itself; the library takes its ids from the source set."""
+    """IncrementingUUID counts for each prefix by itself; the library takes its ids from the source
+    set."""
     util.set_uuid_func(IncrementingUUID())
     assert [util.uuid("a"), util.uuid("a-"), util.uuid("b"), util.uuid("")] == [
         "a-0",

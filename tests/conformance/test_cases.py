@@ -1,4 +1,5 @@
-"""Cases as data, replayed through the published interface: worked numbers, and upstream's defects that are none here."""
+"""Cases as data, replayed through the published interface: worked numbers, and upstream's defects
+that are none here."""
 
 import json
 

@@ -1,7 +1,8 @@
-"""What the attributes of published classes are on an object of which only the needful was said, as the interface tells.
+"""What the attributes of published classes are on an object of which only the needful was said, as
+the interface tells.
 
-An attribute is given by its path: `delayed_node_id.node_id`, `get_demand().new_nodes`. What the reader may write into is
-held to be the object's own as well.
+An attribute is given by its path: `delayed_node_id.node_id`, `get_demand().new_nodes`. What the
+reader may write into is held to be the object's own as well.
 """
 
 import datetime
@@ -590,7 +591,8 @@ def _read(thing, path):
 
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch, tmp_path):
-    """Files are made in a directory of their own, nothing is looked up, and no environment has a say."""
+    """Files are made in a directory of their own, nothing is looked up, and no environment has a
+    say."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(SchedulerNode, "ignore_hostnames", True)
     monkeypatch.delenv("AUTOSCALE_HOME", raising=False)
@@ -607,7 +609,8 @@ def test_what_nobody_said(make, expected):
 
 
 def _same_kind(found, expected):
-    """Whether a caller can treat one as the other: no int for a bool, a float for a float, a list to append to."""
+    """Whether a caller can treat one as the other: no int for a bool, a float for a float, a list
+    to append to."""
     if expected in (bool, type(None), list, float):
         return found is expected
     return True

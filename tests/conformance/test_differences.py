@@ -1,7 +1,9 @@
-"""Where this library behaves otherwise than upstream on purpose, and the list of it: differences.json.
+"""Where this library behaves otherwise than upstream on purpose, and the list of it:
+differences.json.
 
-Each entry has an id (W: a known defect of upstream; F: any other difference), what it is about, what is so there and
-here, why, and the tests that pin it, as paths below tests/. `kept`: upstream's behaviour was looked at and kept.
+Each entry has an id (W: a known defect of upstream; F: any other difference), what it is about,
+what is so there and here, why, and the tests that pin it, as paths below tests/. `kept`: upstream's
+behaviour was looked at and kept.
 """
 
 import ast

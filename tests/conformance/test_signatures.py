@@ -1,9 +1,10 @@
 """The published surface, pinned name by name from signatures.json.
 
-There a module has its names: null for one that only has to be there, a text for a function's parameters, an object for a
-class (`init`, `methods`, `properties`, `attributes` of its objects, `bases`, `abstract`, `constants`) or a value. A
-parameter called `_0`, `_1` … may have any name, because nobody passes it by name; a default of `...` may be any. What is
-ours may have more: parameters with defaults behind the published ones, methods, bases.
+There a module has its names: null for one that only has to be there, a text for a function's
+parameters, an object for a class (`init`, `methods`, `properties`, `attributes` of its objects,
+`bases`, `abstract`, `constants`) or a value. A parameter called `_0`, `_1` … may have any name,
+because nobody passes it by name; a default of `...` may be any. What is ours may have more:
+parameters with defaults behind the published ones, methods, bases.
 """
 
 import ast
@@ -45,7 +46,8 @@ def _found(path):
 
 
 def _published(text):
-    """The parameters that a text stands for: name, kind and default of each, where `...` is any default."""
+    """The parameters that a text stands for: name, kind and default of each, where `...` is any
+    default."""
     arguments = ast.parse(f"def f{text}: pass").body[0].args
     plain = arguments.args
     defaults = [inspect.Parameter.empty] * (len(plain) - len(arguments.defaults))

@@ -1,4 +1,5 @@
-"""The words in which results say what came of a question. Callers and `analyze` tell cases apart by them."""
+"""The words in which results say what came of a question. Callers and `analyze` tell cases apart by
+them."""
 
 import pytest
 
@@ -90,7 +91,8 @@ WORDS = {
 
 @pytest.mark.parametrize("word", WORDS)
 def test_each_case_has_its_word(word):
-    """And only success is true; every failure has a reason, but that there is nothing to choose from."""
+    """And only success is true; every failure has a reason, but that there is nothing to choose
+    from."""
     result = WORDS[word]()
     assert result.status == word
     assert bool(result) is (word == "success")

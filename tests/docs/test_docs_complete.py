@@ -1,4 +1,5 @@
-"""The documents against the code: everything is documented, everything generated is fresh, every link leads somewhere."""
+"""The documents against the code: everything is documented, everything generated is fresh, every
+link leads somewhere."""
 
 import importlib.util
 import re

@@ -1,4 +1,5 @@
-"""The reference of the published interface: it builds, it has everything, and what it shows can be read."""
+"""The reference of the published interface: it builds, it has everything, and what it shows can be
+read."""
 
 import html
 import importlib.util
@@ -19,7 +20,8 @@ from pdoc.doc import Class, Function, Module, Variable
 ROOT = Path(__file__).resolve().parents[2]
 TOOL = ROOT / "tools" / "make_reference.py"
 SURFACE = json.loads((ROOT / "tests/conformance/signatures.json").read_text(encoding="utf-8"))
-# an old name of another module, which warns; names with an underscore are published, and in no reference
+# an old name of another module, which warns; names with an underscore are published, and in no
+# reference
 LEFT_OUT = {"hpc.autoscale.job.computenode"}
 
 
@@ -83,7 +85,8 @@ def test_what_is_inside_is_not_in_the_reference(pages):
 
 @cache
 def documented():
-    """Everything that the reference shows and that has a docstring of its own: by its full name, the docstring."""
+    """Everything that the reference shows and that has a docstring of its own: by its full name,
+    the docstring."""
     found = {}
 
     def look(thing, owner):
@@ -119,7 +122,8 @@ def test_everything_in_the_reference_is_explained():
 
 
 def test_what_is_explained_can_be_read():
-    """No word is lost on the way to HTML, as `<name>` would be, and nothing that stood in columns is run together."""
+    """No word is lost on the way to HTML, as `<name>` would be, and nothing that stood in columns
+    is run together."""
     lost, run_together = [], []
     for name, docstring in documented().items():
         shown = render_helpers.to_html(docstrings.convert(docstring, "markdown", None))

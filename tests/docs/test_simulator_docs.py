@@ -1,4 +1,5 @@
-"""docs/simulator.md and docs/lifecycle.md: the examples run, and everything that there is is in the tables."""
+"""docs/simulator.md and docs/lifecycle.md: the examples run, and everything that there is is in the
+tables."""
 
 import json
 import re

@@ -1,4 +1,5 @@
-"""docs/writing-an-integration.md and its example: the page shows what the example is, and the example keeps its promises."""
+"""docs/writing-an-integration.md and its example: the page shows what the example is, and the
+example keeps its promises."""
 
 import json
 import os
@@ -87,7 +88,8 @@ def test_the_example_keeps_its_promises(example):
 
 
 def test_a_check_that_fails_says_what_the_page_says(example):
-    """The driver that the page breaks is caught by the check that the page names, in the words of the page."""
+    """The driver that the page breaks is caught by the check that the page names, in the words of
+    the page."""
     (method,) = re.findall(r"<!-- broken: (\w+) -->", PAGE)
     (broken,) = blocks(f"broken: {method}")
     (check,) = re.findall(r"<!-- fails: (\w+) -->", PAGE)

@@ -1,4 +1,5 @@
-"""A node manager against a real HTTP server: nodes by name, what is asked after a lost reply, and what is said of failures."""
+"""A node manager against a real HTTP server: nodes by name, what is asked after a lost reply, and
+what is said of failures."""
 
 import logging
 from collections.abc import Iterator
@@ -83,7 +84,8 @@ def test_nine_names_make_nine_nodes_of_these_names(
 def test_names_that_there_is_no_room_for_are_the_ones_that_are_missing(
     simulator: Simulator, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A node that was asked for by name never becomes one of another name; what is missing is said at WARNING."""
+    """A node that was asked for by name never becomes one of another name; what is missing is said
+    at WARNING."""
     manager = manager_of(simulator)
     nodes = manager.allocate({"exclusive": True}, node_count=5).nodes
     for node, name in zip(nodes, ("c-5", "c-4", "c-3", "c-2", "c-1"), strict=True):
@@ -131,7 +133,8 @@ def test_a_name_in_use_fails_the_resume_with_a_warning(
 def test_a_start_that_is_refused_is_a_warning(
     simulator: Simulator, caplog: pytest.LogCaptureFixture, call: str
 ) -> None:
-    """Deallocated nodes whose cores somebody else has by now: result and log say why, of which cluster and where."""
+    """Deallocated nodes whose cores somebody else has by now: result and log say why, of which
+    cluster and where."""
     resume(simulator, ["htc-1"])
     simulator.clock.settle()
     first = manager_of(simulator)
@@ -164,7 +167,8 @@ def test_a_failed_create_names_cluster_and_server(simulator: Simulator) -> None:
 def test_after_a_lost_reply_it_is_asked_by_request_id_alone(
     simulator: Simulator, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The id of the operation is not known then, so the server is not asked for one; creating and deleting alike."""
+    """The id of the operation is not known then, so the server is not asked for one; creating and
+    deleting alike."""
     for endpoint in ("create_nodes", "shutdown_nodes"):
         simulator.faults.add("lost_reply", endpoint=endpoint, calls=[1])
     manager = manager_of(simulator)
@@ -186,7 +190,8 @@ def test_after_a_lost_reply_it_is_asked_by_request_id_alone(
 
 
 def test_a_listing_that_is_not_about_the_operation_is_not_adopted(simulator: Simulator) -> None:
-    """A proxy that drops the query answers with all nodes there are: none of them is taken for a new one."""
+    """A proxy that drops the query answers with all nodes there are: none of them is taken for a
+    new one."""
     resume(simulator, ["htc-1", "htc-2"])
     status = simulator.cluster("my cluster").status().to_dict()
     status["nodes"] = everything = simulator.cluster("my cluster").nodes()

@@ -1,4 +1,5 @@
-"""The Celery demo from end to end, as a user runs it: exit code, no process and no file left behind."""
+"""The Celery demo from end to end, as a user runs it: exit code, no process and no file left
+behind."""
 
 import os
 import signal
@@ -96,7 +97,8 @@ def test_every_task_is_done_although_a_worker_is_killed(run):
 
 @pytest.mark.slow
 def test_on_redis(run):
-    """The same on Debian's Redis, where it is or can be installed; elsewhere one line says why not."""
+    """The same on Debian's Redis, where it is or can be installed; elsewhere one line says why
+    not."""
     demo = run("--broker", "redis")
     assert demo.process.wait(TIMEOUT) == 0, demo.output
     assert demo.left_behind() == []
@@ -109,7 +111,8 @@ def test_on_redis(run):
 @pytest.mark.slow
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM], ids=lambda s: s.name)
 def test_nothing_is_left_behind_after_a_signal(run, signum):
-    """Ctrl-C, or SIGTERM, in the middle: workers, loop, simulator and broker are ended, and the files go."""
+    """Ctrl-C, or SIGTERM, in the middle: workers, loop, simulator and broker are ended, and the
+    files go."""
     demo = run()
     demo.wait_for("is Ready")
     assert len(processes_with(demo.mark)) > 4

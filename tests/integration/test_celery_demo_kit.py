@@ -1,4 +1,5 @@
-"""The parts of the Celery demo: its judgement, its brokers where they cannot be had, its processes, the scripts."""
+"""The parts of the Celery demo: its judgement, its brokers where they cannot be had, its processes,
+the scripts."""
 
 import shutil
 import signal
@@ -117,7 +118,10 @@ def test_a_process_that_is_never_ready_says_so(tmp_path):
 
 def test_a_process_that_ignores_sigterm_is_killed(tmp_path):
     """After its grace."""
-    deaf = "import signal, time; signal.signal(15, signal.SIG_IGN); print('on', flush=True); time.sleep(600)"
+    deaf = (
+        "import signal, time; signal.signal(15, signal.SIG_IGN); print('on', flush=True); "
+        "time.sleep(600)"
+    )
     kept = Processes(tmp_path)
     process = kept.start("deaf", [sys.executable, "-c", deaf])
     kept.wait_until("deaf", process, lambda: "on" in kept.tail("deaf"), timeout=30)
@@ -129,7 +133,8 @@ def test_what_detached_itself_is_found_by_its_mark(tmp_path):
     """A grandchild in a session of its own is ended with the rest; others are not touched."""
     detaching = (
         "import subprocess, sys;"
-        "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True)"
+        "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], "
+        "start_new_session=True)"
     )
     kept, other = Processes(tmp_path / "a"), Processes(tmp_path / "b")
     other.start("bystander", SLEEP)

@@ -1,4 +1,5 @@
-"""The Celery driver in the real loop, against the simulator and a Redis: nodes on which no worker ever starts."""
+"""The Celery driver in the real loop, against the simulator and a Redis: nodes on which no worker
+ever starts."""
 
 import sys
 import time
@@ -25,7 +26,8 @@ from hpc.autoscale.util import load_config  # noqa: E402
 
 @pytest.fixture
 def loop(tmp_path, monkeypatch):
-    """A loop over a cluster whose VMs come up without a worker; the simulator is its attribute `cloud`."""
+    """A loop over a cluster whose VMs come up without a worker; the simulator is its attribute
+    `cloud`."""
     processes = Processes(tmp_path / "logs")
     broker = start_broker("embedded", tmp_path / "broker", processes)
     monkeypatch.setenv("CELERY_BROKER_URL", broker.url)
@@ -50,7 +52,8 @@ def loop(tmp_path, monkeypatch):
 
 
 def test_a_node_on_which_no_worker_starts_is_replaced(loop):
-    """It is ready, but nobody answers: it counts as failed, goes, and another one is requested for its work."""
+    """It is ready, but nobody answers: it counts as failed, goes, and another one is requested for
+    its work."""
     passes = [loop.run_once()]
     (first,) = passes[0].created
     first_id = loop.cloud.nodes()[0]["id"]

@@ -219,7 +219,8 @@ def test_a_command_of_ones_own(grid):
 
 
 def test_a_calculator_of_ones_own(grid, monkeypatch):
-    """An override of today, with the lock that it takes itself, is what every command uses; a pass compares the nodes."""
+    """An override of today, with the lock that it takes itself, is what every command uses; a pass
+    compares the nodes."""
     compared = []
     monkeypatch.setattr(grid.scheduler, "validate_nodes", lambda *given: compared.append(given))
     made = []
@@ -313,7 +314,8 @@ def test_completion_knows_the_hosts_that_only_the_scheduler_has(grid, monkeypatc
 
 
 def test_state_is_kept_at_home_with_the_driver(grid, monkeypatch, tmp_path):
-    """Wherever the command line has its home: what completion knows, the lock, the history and the requests."""
+    """Wherever the command line has its home: what completion knows, the lock, the history and the
+    requests."""
     home = tmp_path / "driver"
     home.mkdir()
     monkeypatch.setattr(type(grid.scheduler), "autoscale_home", str(home))

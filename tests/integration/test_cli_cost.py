@@ -14,7 +14,8 @@ PERIOD = ["--start", "2026-01-01", "--end", "2026-01-02T00:00Z"]
 
 @pytest.fixture
 def azscale(tmp_path, monkeypatch, capsys):
-    """Run azscale with a configuration for the cluster c at a server; what it printed, and its exit code."""
+    """Run azscale with a configuration for the cluster c at a server; what it printed, and its exit
+    code."""
     monkeypatch.setattr("hpc.autoscale.hpclogging._initialized", True)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
 
@@ -67,7 +68,8 @@ def test_what_nodes_have_cost(azscale, server):
     assert row == ["htc", "Standard_F4", "westus2", "False", "8.0", "0.5000", "1.00", "USD"]
     assert odd[:2] == ["htc", "Standard_Odd"]
     assert err == (
-        "1.00 USD from 2026-01-01T00:00:00Z to 2026-01-02T00:00:00Z; 1 of 2 rows have no known cost\n"
+        "1.00 USD from 2026-01-01T00:00:00Z to 2026-01-02T00:00:00Z; 1 of 2 rows have no known "
+        "cost\n"
     )
     assert code == 0
     (asked,) = server.seen("GET", USAGE)

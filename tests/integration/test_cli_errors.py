@@ -1,4 +1,5 @@
-"""What can go wrong with `azscale`: one clear line, an exit code that is not 0, and no stack trace unless asked for."""
+"""What can go wrong with `azscale`: one clear line, an exit code that is not 0, and no stack trace
+unless asked for."""
 
 import json
 import os
@@ -23,7 +24,8 @@ class Driver(GenericDriver):
 
 @pytest.fixture(scope="module")
 def simulator():
-    """Two clusters: one with a usable nodearray and one whose sizes cannot be used, and one with no buckets at all."""
+    """Two clusters: one with a usable nodearray and one whose sizes cannot be used, and one with no
+    buckets at all."""
     size = "Standard_F4s_v2"
     off = {"name": size, "invalid_reason": "NotActivated"}
     clusters = {
@@ -269,7 +271,8 @@ def test_a_cluster_that_is_not_there(azscale):
     "command", ["connect", "buckets", "limits", "nodes", "demand", "create_nodes", "jobs"]
 )
 def test_an_unknown_vm_size_in_the_configuration(azscale, command):
-    """It may be newer than the catalogue: it selects nothing, and one line says where it is and what may be meant."""
+    """It may be newer than the catalogue: it selects nothing, and one line says where it is and
+    what may be meant."""
     resource = {"select": {"node.vm_size": "Standard_F4s_v22"}, "name": "a", "value": 1}
     known = {"select": {}, "name": "b", "value": 2}
     result = azscale(command, driver="mydriver:Driver", default_resources=[resource, known])
@@ -361,7 +364,8 @@ def test_something_that_is_no_cyclecloud(azscale, tmp_path):
         "    def do_GET(self):\n"
         "        self.send_response(200); self.send_header('Content-Type', 'text/html')\n"
         "        self.end_headers(); self.wfile.write(b'<html>welcome</html>')\n"
-        "s = h.HTTPServer(('127.0.0.1', 0), P); print(s.server_port, flush=True); s.serve_forever()\n"
+        "s = h.HTTPServer(('127.0.0.1', 0), P); print(s.server_port, flush=True); "
+        "s.serve_forever()\n"
     )
     server = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True

@@ -195,7 +195,8 @@ def test_creating_nodes_with_everything(grid):
 
 
 def test_creating_more_nodes_than_there_may_be(grid):
-    """Creates none, and says how many there may be and which limit stops the rest; a dry run says the same."""
+    """Creates none, and says how many there may be and which limit stops the rest; a dry run says
+    the same."""
     for more in ([], ["--dry-run"]):
         assert grid("create_nodes", "-n", "1000", *more, code=1) == ""
         said = (

@@ -1,4 +1,5 @@
-"""What a cluster's own configuration has in secrets is in nothing that commands print, log or write."""
+"""What a cluster's own configuration has in secrets is in nothing that commands print, log or
+write."""
 
 import json
 import logging

@@ -1,4 +1,5 @@
-"""Prices from a real HTTP server: what is asked, what is made of the answers, and what when there are none."""
+"""Prices from a real HTTP server: what is asked, what is made of the answers, and what when there
+are none."""
 
 import ssl
 import subprocess
@@ -74,7 +75,8 @@ def test_the_question(server):
         "api-version": ["2021-10-01-preview"],
         "meterRegion": ["'primary'"],
         "$filter": [
-            "armRegionName eq 'westus2' and armSkuName eq 'Standard_F4' and serviceName eq 'Virtual Machines'"
+            "armRegionName eq 'westus2' and armSkuName eq 'Standard_F4' and serviceName eq "
+            "'Virtual Machines'"
         ],
     }
     assert "Authorization" not in seen.headers

@@ -23,6 +23,8 @@ from hpc.autoscale.ccbindings import errors
 from hpc.autoscale.cost.errors import InvalidQuestion
 from hpc.autoscale.errors import ConfigurationException
 
+EARLIEST = datetime.min.replace(tzinfo=timezone(timedelta(hours=5)))
+
 
 @pytest.fixture(autouse=True)
 def home(tmp_path, monkeypatch):
@@ -122,7 +124,7 @@ def test_times_are_in_utc(server, start):
         (("2026-01-01", "2026-01-01", "total"), "expected a start before the end"),
         (("2026-01-02", "2026-01-01", "total"), "expected a start before the end"),
         (("2026-01-01", "2026-01-02", "hourl"), "did you mean 'hourly'"),
-        ((datetime.min.replace(tzinfo=timezone(timedelta(hours=5))), "2026-01-02", "total"), "start"),
+        ((EARLIEST, "2026-01-02", "total"), "start"),
     ],
 )  # fmt: skip
 def test_periods_that_make_no_sense(server, question, says):

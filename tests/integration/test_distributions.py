@@ -1,5 +1,6 @@
-"""The library under its two names: that both are built and can be installed where there is no registry, that they go with
-what existing packagers ask for, and that a mixture of both says so. With the real pip."""
+"""The library under its two names: that both are built and can be installed where there is no
+registry, that they go with what existing packagers ask for, and that a mixture of both says so.
+With the real pip."""
 
 import ast
 import email
@@ -51,7 +52,8 @@ tool = load_tool()
 
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `python setup.py build` makes of a copy of this tree, with a Python that has nothing installed."""
+    """What `python setup.py build` makes of a copy of this tree, with a Python that has nothing
+    installed."""
     work = tmp_path_factory.mktemp("build")
     tree = work / "tree"
     for path, contents, mode in tool.Project().sources():
@@ -137,7 +139,8 @@ def test_both_need_the_same(dist: Path) -> None:
 
 @pytest.mark.parametrize("name", [OURS, OTHER])
 def test_installers_understand_what_was_built(dist: Path, name: str) -> None:
-    """The metadata are valid and the same in both files; the list of a wheel's files has each with its digest."""
+    """The metadata are valid and the same in both files; the list of a wheel's files has each with
+    its digest."""
     with zipfile.ZipFile(wheel_of(name, dist)) as archive:
         files = {entry: archive.read(entry) for entry in archive.namelist()}
     (record,) = (entry for entry in files if entry.endswith(".dist-info/RECORD"))
@@ -172,7 +175,8 @@ def test_a_source_distribution_has_what_the_tests_need(dist: Path) -> None:
 
 @pytest.mark.parametrize("name", [OURS, OTHER])
 def test_the_sdist_is_installed_without_a_registry(dist: Path, tmp_path: Path, name: str) -> None:
-    """By what a new virtual environment brings: pip needs nothing to build it, in its isolated environment or outside."""
+    """By what a new virtual environment brings: pip needs nothing to build it, in its isolated
+    environment or outside."""
     succeeding("-m", "venv", tmp_path)
     python = tmp_path / "bin" / "python"
     for more in ([], ["--no-build-isolation", "--force-reinstall"]):
@@ -208,7 +212,8 @@ def skip_without_registry(directory: Path) -> None:
 @pytest.mark.parametrize("name", [OURS, OTHER])
 @pytest.mark.parametrize("kind", ["sdist", "wheel"])
 def test_what_packagers_pin_goes_with_it(dist: Path, name: str, kind: str, tmp_path: Path) -> None:
-    """pip finds releases of everything that is needed beside the release of typing_extensions that they ask for."""
+    """pip finds releases of everything that is needed beside the release of typing_extensions that
+    they ask for."""
     skip_without_registry(tmp_path)
     wanted = (sdist_of if kind == "sdist" else wheel_of)(name, dist)
     pip = an_environment(tmp_path / "env")
@@ -223,7 +228,8 @@ def test_what_packagers_pin_goes_with_it(dist: Path, name: str, kind: str, tmp_p
 
 
 def imports_of_integrations() -> str:
-    """The import statements of the integrations that the conformance suite is run with, and what else is imported."""
+    """The import statements of the integrations that the conformance suite is run with, and what
+    else is imported."""
     statements = {
         *("import six", "import chardet", "import typing_extensions", "import requests"),
         "from hpc.autoscale.ccbindings import ClusterBindingInterface, new_cluster_bindings",
@@ -260,7 +266,8 @@ def test_what_integrations_import_is_there(dist: Path, tmp_path: Path) -> None:
 
 
 def test_what_a_packager_puts_together_works(dist: Path, tmp_path: Path) -> None:
-    """Downloaded with the pin, without charset-normalizer, installed without a registry: imports, and no warning of requests."""
+    """Downloaded with the pin, without charset-normalizer, installed without a registry: imports,
+    and no warning of requests."""
     skip_without_registry(tmp_path)
     packages, environment = tmp_path / "packages", tmp_path / "env"
     pip = an_environment(environment)
@@ -289,7 +296,8 @@ def test_what_a_packager_puts_together_works(dist: Path, tmp_path: Path) -> None
 def test_a_wheel_over_the_other_is_noticed(
     dist: Path, tmp_path: Path, first: str, second: str
 ) -> None:
-    """By whatever imports it first, a command or a program, in one sentence; doing what it says leaves room for one."""
+    """By whatever imports it first, a command or a program, in one sentence; doing what it says
+    leaves room for one."""
     pip = an_environment(tmp_path)
     for name in (first, second):
         succeeding(*pip, *installing(wheel_of(name, dist)))

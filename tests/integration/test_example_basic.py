@@ -86,7 +86,8 @@ def test_the_nodes_are_printed(cluster, capsys):
 
 
 def test_a_life_cycle(cluster, moment):
-    """A node is created for a job, becomes a machine of the scheduler, and goes when it has been idle for long enough."""
+    """A node is created for a job, becomes a machine of the scheduler, and goes when it has been
+    idle for long enough."""
     driver = BasicDriver([Job("1", {"ncpus": 4})], [])
     autoscale_driver(a_config(cluster), driver)
     assert list(cluster.nodes) == ["htc-1"]

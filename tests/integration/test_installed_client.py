@@ -1,4 +1,5 @@
-"""CycleCloud's own client, where it is installed: when it is used, what it is told, and a cluster's life through it."""
+"""CycleCloud's own client, where it is installed: when it is used, what it is told, and a cluster's
+life through it."""
 
 import importlib
 import logging
@@ -94,7 +95,8 @@ class TestContract(BindingContract):
 
 
 def test_a_cluster_grows_and_shrinks_through_it(installed: Any, simulator: Simulator) -> None:
-    """Status, create, ready, delete, gone: managers made of the configuration alone, and every request is that client's."""
+    """Status, create, ready, delete, gone: managers made of the configuration alone, and every
+    request is that client's."""
     config = simulator.connection("c.1")
     first = new_node_manager(config)
     first.allocate({"ncpus": 4}, node_count=3)
@@ -113,7 +115,8 @@ def test_a_cluster_grows_and_shrinks_through_it(installed: Any, simulator: Simul
 
 
 def test_it_is_told_what_the_configuration_says(installed: Any) -> None:
-    """Credentials wherever they come from, certificates verified, one timeout; the configuration stays as it is."""
+    """Credentials wherever they come from, certificates verified, one timeout; the configuration
+    stays as it is."""
     config = {**SERVER, "timeout": {"connect": 5, "read": 30}, "pbspro": {}}
     given = dict(config)
     binding = new_cluster_bindings(config)
@@ -219,7 +222,8 @@ def test_a_dry_run_through_it_changes_nothing(installed: Any, simulator: Simulat
 
 
 def test_a_client_that_keeps_its_session_behind_its_clusters(packages: Path) -> None:
-    """`client.session` is documented; what every autoscaler uses is the cluster's back reference."""
+    """`client.session` is documented; what every autoscaler uses is the cluster's back
+    reference."""
     client = """
 from types import SimpleNamespace as Some
 

@@ -1,4 +1,5 @@
-"""The REST client against a real HTTP server: what it sends, what it makes of answers, and of everything else."""
+"""The REST client against a real HTTP server: what it sends, what it makes of answers, and of
+everything else."""
 
 import base64
 import logging

@@ -1,4 +1,5 @@
-"""The binding over HTTP keeps the promises of a binding, against the simulator, also when replies get lost."""
+"""The binding over HTTP keeps the promises of a binding, against the simulator, also when replies
+get lost."""
 
 from collections.abc import Callable, Iterator
 

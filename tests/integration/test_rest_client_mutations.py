@@ -163,7 +163,8 @@ def test_a_duplicate_of_an_earlier_pass_is_recovered(
 
 
 def test_an_invalid_request_is_a_conflict(server: ScriptedServer, session: Session) -> None:
-    """409 for an id that the server does not know is about the request, and has the server's words."""
+    """409 for an id that the server does not know is about the request, and has the server's
+    words."""
     server.on("POST", CREATE, Answer(409, {"Message": "No nodearray htc"}))
     server.on("GET", NODES, NEVER)
     with pytest.raises(errors.Conflict, match="No nodearray htc"):

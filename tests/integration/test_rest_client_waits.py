@@ -11,7 +11,8 @@ PROGRAM = """
 import sys
 from hpc.autoscale.ccbindings import new_cluster_bindings
 from hpc.autoscale.ccbindings.errors import Throttled
-config = {"cluster_name": "c", "url": sys.argv[1], "username": "u", "password": "p", "requests_file": sys.argv[2]}
+config = {"cluster_name": "c", "url": sys.argv[1], "username": "u", "password": "p"}
+config["requests_file"] = sys.argv[2]
 try:
     new_cluster_bindings(config).get_cluster_status()
 except Throttled as error:

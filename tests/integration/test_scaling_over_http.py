@@ -1,4 +1,5 @@
-"""The loop against a real HTTP server: how many nodes come into being, whatever happens to the replies."""
+"""The loop against a real HTTP server: how many nodes come into being, whatever happens to the
+replies."""
 
 import pytest
 
@@ -63,7 +64,8 @@ LIMITS = {
 
 @pytest.mark.parametrize("limit", LIMITS)
 def test_a_quota_is_filled_exactly_named_and_never_exceeded(scaled, limit):
-    """60 nodes wanted, 25 allowed: 25 are made, the limit is named, and no later pass makes more."""
+    """60 nodes wanted, 25 allowed: 25 are made, the limit is named, and no later pass makes
+    more."""
     region, name = LIMITS[limit]
     with serve(a_cloud(**region)) as simulator:
         first = scaled(simulator, 60)
@@ -81,7 +83,8 @@ def test_a_quota_is_filled_exactly_named_and_never_exceeded(scaled, limit):
 
 @pytest.mark.parametrize("kind", ["lost_reply", "html", "truncated", "cut_off"])
 def test_a_create_whose_reply_is_lost_or_garbled_makes_exactly_what_was_wanted(scaled, kind):
-    """The server acted and the answer never arrived in a usable form: after the next pass the number is right."""
+    """The server acted and the answer never arrived in a usable form: after the next pass the
+    number is right."""
     with serve(a_cloud()) as simulator:
         simulator.faults.add(kind, endpoint="create_nodes", calls=[1])
         scaled(simulator, 7)
@@ -101,7 +104,8 @@ def test_a_create_that_never_arrived_is_made_once(scaled):
 
 
 def test_a_create_of_unknown_outcome_is_settled_by_the_next_pass(scaled):
-    """Reply lost and nobody to ask afterwards: the pass says so, and the next one creates nothing twice."""
+    """Reply lost and nobody to ask afterwards: the pass says so, and the next one creates nothing
+    twice."""
     with serve(a_cloud()) as simulator:
         simulator.faults.add("lost_reply", endpoint="create_nodes", calls=[1])
         simulator.faults.add("status", endpoint="get_nodes", calls=[2, 3, 4, 5], status=500)
@@ -114,7 +118,8 @@ def test_a_create_of_unknown_outcome_is_settled_by_the_next_pass(scaled):
 
 
 def test_a_listing_without_its_nodes_changes_nothing(scaled):
-    """Buckets that count nodes while the listing has none are no evidence: the pass ends before it decides."""
+    """Buckets that count nodes while the listing has none are no evidence: the pass ends before it
+    decides."""
     with serve(a_cloud()) as simulator:
         scaled(simulator, 5)
         simulator.faults.add("empty_nodes", endpoint="get_nodes")
@@ -167,7 +172,8 @@ def test_the_node_list_is_fetched_once_in_a_pass(scaled, monkeypatch):
 
 
 def test_a_node_outside_of_nodearrays_is_left_alone(tmp_path):
-    """The scheduler's own, in a cluster whose name has a space: it is no node to place work on, to fail or to delete."""
+    """The scheduler's own, in a cluster whose name has a space: it is no node to place work on, to
+    fail or to delete."""
     clusters = a_cloud()["clusters"]
     clusters["my cluster"] = {**clusters.pop("c"), "nodes": {"scheduler": {"machine_type": SIZE}}}
     with serve({"clusters": clusters}) as simulator:

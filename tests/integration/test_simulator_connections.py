@@ -22,7 +22,8 @@ def simulator():
 
 @pytest.fixture
 def connection(simulator):
-    """A connection to it; asking on it again would connect anew if it were closed, so that is refused."""
+    """A connection to it; asking on it again would connect anew if it were closed, so that is
+    refused."""
     host = simulator.url.removeprefix("http://")
     made = http.client.HTTPConnection(host, timeout=10)
     made.connect()

@@ -26,7 +26,8 @@ def http(simulator):
 
 
 def test_a_lost_reply_was_acted_upon(simulator, http):
-    """The connection closes without an answer, and the nodes are there; the second call is answered."""
+    """The connection closes without an answer, and the nodes are there; the second call is
+    answered."""
     simulator.faults.add("lost_reply", endpoint="create_nodes", calls=[1])
     with pytest.raises(requests.ConnectionError):
         http.create(2, requestId="r1")

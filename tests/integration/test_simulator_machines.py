@@ -1,4 +1,5 @@
-"""Local machines: real processes that come and go with the nodes, and never outlive the simulator."""
+"""Local machines: real processes that come and go with the nodes, and never outlive the
+simulator."""
 
 import contextlib
 import json
@@ -127,7 +128,8 @@ def running(tmp_path):
 
 
 def test_a_machine_runs_while_its_node_does(running):
-    """It knows its node, is Ready only when it says so, and is gone with its children before the node is."""
+    """It knows its node, is Ready only when it says so, and is gone with its children before the
+    node is."""
     command = ["{python}", "-c", MACHINE, "{name}", "{hostname}", "{private_ip}", "{vm_size}"]
     command += ["{nodearray}", "{cluster}", "{vcpus}", "{memory_gb}", "{gpus}", "{{x}}"]
     with running(command=command, env={"NODE": "{node_id}", "STUBBORN": ""}) as cluster:
@@ -310,7 +312,8 @@ def test_machines_end_with_the_process_of_the_simulator(tmp_path, number):
 import json, signal, sys, time
 from hpc.autoscale.simulator import serve
 import requests
-signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what a shell starts in the background
+# ignored in what a shell starts in the background
+signal.signal(signal.SIGINT, signal.default_int_handler)
 with serve(json.loads(sys.argv[1]), clock="real", work_dir=sys.argv[2]) as simulator:
     sets = [{"nodearray": "htc", "count": 2}]
     auth = (simulator.username, simulator.password)

@@ -1,4 +1,5 @@
-"""The simulator as a program: its one line, its files, its end, and one line for whatever keeps it from starting."""
+"""The simulator as a program: its one line, its files, its end, and one line for whatever keeps it
+from starting."""
 
 import contextlib
 import json
@@ -84,7 +85,8 @@ def wait_until_gone(pid):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_says_where_it_is_and_ends_cleanly_when_told_to(start, tmp_path, number):
-    """URL on standard output and in the ready file; code 0, no machine left, the journal complete."""
+    """URL on standard output and in the ready file; code 0, no machine left, the journal
+    complete."""
     ready, journal = tmp_path / "ready.json", tmp_path / "journal.jsonl"
     credentials = tmp_path / "credentials.json"
     credentials.write_text('{"username": "u", "password": "p"}')

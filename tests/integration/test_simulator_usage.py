@@ -30,7 +30,8 @@ USAGE = "/clusters/c1/usage"
 
 @pytest.fixture
 def simulator():
-    """A simulator whose nodes boot at once; its time begins on Thursday, January 1st 2026, at 00:00."""
+    """A simulator whose nodes boot at once; its time begins on Thursday, January 1st 2026, at
+    00:00."""
     with serve(CLOUD) as running:
         yield running
 
@@ -56,7 +57,8 @@ def intervals(http, **query):
 
 
 def test_core_hours_are_those_of_running_vms(simulator, http):
-    """Of nodearrays and of single nodes, from when a VM is up to when it is gone; other clusters are not in it."""
+    """Of nodearrays and of single nodes, from when a VM is up to when it is gone; other clusters
+    are not in it."""
     http.create(3)
     http("POST", "/clusters/c2/nodes/create", {"sets": [{"nodearray": "htc", "count": 1}]})
     simulator.clock.advance(HOUR)

@@ -1,5 +1,6 @@
-"""An integration of three files, as its authors would publish it: packed and installed without a registry, it runs each pass as
-a process of its own, over HTTP, from the submitted job to the deleted node."""
+"""An integration of three files, as its authors would publish it: packed and installed without a
+registry, it runs each pass as a process of its own, over HTTP, from the submitted job to the
+deleted node."""
 
 import json
 import os
@@ -139,7 +140,8 @@ def site(home: Path, tmp_path: Path) -> Iterator[Site]:
 
 
 def test_from_the_submitted_job_to_the_deleted_node(site: Site) -> None:
-    """Submit, create, join, run, idle, drained, deleted; a running job keeps its node however long it runs."""
+    """Submit, create, join, run, idle, drained, deleted; a running job keeps its node however long
+    it runs."""
     site.submit("1", slots=3)
     planned = site.autoscale()
     assert [(row["name"], row["job_ids"]) for row in planned] == [("htc-1", ["1"])]
@@ -169,7 +171,8 @@ def test_from_the_submitted_job_to_the_deleted_node(site: Site) -> None:
 
 
 def test_a_job_that_is_submitted_while_another_runs(site: Site) -> None:
-    """It gets what is free on the node that is there, and a node of its own where that is not enough."""
+    """It gets what is free on the node that is there, and a node of its own where that is not
+    enough."""
     site.submit("1", slots=3)
     site.autoscale()
     site.simulator.clock.settle()

@@ -1,4 +1,5 @@
-"""One slot after another until nothing takes any more, then more room, then again: as the naive packer does each time."""
+"""One slot after another until nothing takes any more, then more room, then again: as the naive
+packer does each time."""
 
 from builders.engine_world import Machine, World
 from builders.oracle_facts import machine_resources

@@ -1,4 +1,5 @@
-"""Plans of random workloads, in both modes, checked from first principles by the checker of the benchmarks."""
+"""Plans of random workloads, in both modes, checked from first principles by the checker of the
+benchmarks."""
 
 import inspect
 from random import Random
@@ -23,7 +24,8 @@ MODES = {
 
 
 def workload_of(seed):
-    """One of the benchmarks' workloads, small, often with few nodes left to open, and mixed with another's jobs."""
+    """One of the benchmarks' workloads, small, often with few nodes left to open, and mixed with
+    another's jobs."""
     random = Random(seed)
     name = random.choice(sorted(workloads.MAKERS))
     known = inspect.signature(workloads.MAKERS[name]).parameters
@@ -56,7 +58,8 @@ def planned(workload, packing):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_nothing_is_wrong_with_a_plan(mode):
-    """No slot placed twice or lost, no node overfilled, no limit exceeded, no gang split, nothing left out."""
+    """No slot placed twice or lost, no node overfilled, no limit exceeded, no gang split, nothing
+    left out."""
 
     @settings(max_examples=max(10, settings.default.max_examples // 2))
     @given(st.integers(0, 2**32))

@@ -77,7 +77,8 @@ def test_minimum_space_is_count(constraint, node):
 
 @given(constraints, nodes())
 def test_do_decrement_is_take(constraint, node):
-    """Where it fits, one decrement takes what the expression says, and closes the node when that says so."""
+    """Where it fits, one decrement takes what the expression says, and closes the node when that
+    says so."""
     view = view_of(node)
     fit = constraint.lower().fit(view)
     if not isinstance(fit, Fit):
@@ -175,7 +176,8 @@ def test_many_at_once_is_one_after_another(constraint, node, iterations):
 
 @given(constraints, nodes())
 def test_round_trip(constraint, node):
-    """The dict of a constraint, and its JSON text, read back as the same constraint with the same answers."""
+    """The dict of a constraint, and its JSON text, read back as the same constraint with the same
+    answers."""
     again = get_constraint(constraint.to_dict())
     assert again == constraint
     text = json.dumps(constraint.to_dict(), default=lambda size: size.to_json())

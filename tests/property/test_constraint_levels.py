@@ -57,7 +57,8 @@ requests = st.lists(
 
 
 def a_manager(array_resources):
-    """A manager of a cluster with a nodearray for each dict of resources, and a running node in the first."""
+    """A manager of a cluster with a nodearray for each dict of resources, and a running node in the
+    first."""
     binding = MockClusterBinding()
     for index, each in enumerate(array_resources):
         binding.add_nodearray(f"array{index}", each)
@@ -81,7 +82,8 @@ def cluster_state(manager):
 @example([{"ncpus": 1}], [(XOr(TWICE, {"ncpus": 1}), 1, False, False)])
 @example([{"ncpus": 1}], [(Not(TWICE), 1, False, False)])
 def test_known_and_opaque_place_alike(array_resources, asked):
-    """The same requests, given as constraints the engine knows or not, end with the same nodes and the same status."""
+    """The same requests, given as constraints the engine knows or not, end with the same nodes and
+    the same status."""
     known, unknown = a_manager(array_resources), a_manager(array_resources)
     for number, (constraint, count, whole, by_node) in enumerate(asked):
         results = [

@@ -1,4 +1,5 @@
-"""Whatever is given to the parser, the outcome is a constraint that works or a ConstraintError that can be read."""
+"""Whatever is given to the parser, the outcome is a constraint that works or a ConstraintError that
+can be read."""
 
 import json
 

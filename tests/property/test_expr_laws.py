@@ -151,7 +151,8 @@ tangled = tangled | st.lists(tangled | few, min_size=1, max_size=2).map(AllOf)
 
 @given(tangled)
 def test_refusals_stay_where_a_choice_is_among_amounts(asked):
-    """An alternative that no longer fits may leave more to the others: such an expression is not monotone."""
+    """An alternative that no longer fits may leave more to the others: such an expression is not
+    monotone."""
     if not asked.monotone:
         return
     table = ShapeTable()

@@ -1,7 +1,9 @@
-"""What the generators make, counted: a kind of constraint, limit, request or outcome that is rare proves nothing.
+"""What the generators make, counted: a kind of constraint, limit, request or outcome that is rare
+proves nothing.
 
-Counted over fixed numbers of scenarios that are always the same, so that this fails when a generator is changed and never
-by chance. How often each kind occurred is told at the end of a test run.
+Counted over fixed numbers of scenarios that are always the same, so that this fails when a
+generator is changed and never by chance. How often each kind occurred is told at the end of a test
+run.
 """
 
 from collections import Counter
@@ -63,7 +65,8 @@ BY_HAND = {
 
 
 def test_every_keyword_has_a_generator():
-    """A keyword that the parser knows is generated, and its kind is one that must occur; or it is said why not."""
+    """A keyword that the parser knows is generated, and its kind is one that must occur; or it is
+    said why not."""
     generated = {*LEAF_KINDS, *COMPOSITE_KINDS}
     known = {SPELT_OTHERWISE.get(keyword, keyword) for keyword in KEYWORDS}
     assert known - generated == set(BY_HAND)
@@ -133,7 +136,8 @@ def levels_of(scenario):
 
 
 def test_every_kind_is_in_the_scenarios(record_property):
-    """Constraints, levels of custom ones, requests, gangs, events, nodes, limits that stand in the way, and outcomes."""
+    """Constraints, levels of custom ones, requests, gangs, events, nodes, limits that stand in the
+    way, and outcomes."""
     counts = Counter()
     for seed in range(SCENARIOS):
         found = scenario(seed)

@@ -1,4 +1,5 @@
-"""What holds of every plan of the least-cost mode too: limits, slots, repeatability, and that nothing is left out."""
+"""What holds of every plan of the least-cost mode too: limits, slots, repeatability, and that
+nothing is left out."""
 
 from builders.engine_world import Books, World, job_of
 from builders.plans_of_seeds import in_cost_mode
@@ -12,8 +13,8 @@ def cheap(seed):
 
 
 def batches(scenario, world, before=lambda: None):
-    """Place the jobs of each event in one call, and let the other events happen: the jobs of each call. `before` is called
-    right before each."""
+    """Place the jobs of each event in one call, and let the other events happen: the jobs of each
+    call. `before` is called right before each."""
     for number, event in enumerate(scenario["events"]):
         if event["do"] == "jobs":
             jobs = [job_of(world, name, spec) for name, spec in jobs_in(event, number)]
@@ -48,7 +49,8 @@ def test_no_limit_is_exceeded(scenario):
 
 @for_scenarios(times=2, make=cheap, kinds=features_of)
 def test_each_job_is_where_it_says(scenario):
-    """A job is assigned to a node if and only if some of it was placed, and never to more nodes than it has slots."""
+    """A job is assigned to a node if and only if some of it was placed, and never to more nodes
+    than it has slots."""
     world = World(scenario["cluster"])
     for event in scenario["events"]:
         event["one name"] = False
@@ -70,9 +72,9 @@ def test_each_job_is_where_it_says(scenario):
 def test_nothing_is_left_out(scenario):
     """What is left of a queue finds no place when it is asked for once more.
 
-    But for what may find one for other reasons: what takes one slot of each node finds those nodes again, what chooses
-    among amounts, or wants one exactly, may like a node better when others have taken their part of it, and a name may have
-    come to be.
+    But for what may find one for other reasons: what takes one slot of each node finds those nodes
+    again, what chooses among amounts, or wants one exactly, may like a node better when others have
+    taken their part of it, and a name may have come to be.
     """
     world = World(scenario["cluster"])
     for jobs in batches(scenario, world):

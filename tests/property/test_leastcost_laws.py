@@ -1,4 +1,5 @@
-"""Laws of the least-cost mode, over tiny problems whose best plan can be found by trying everything."""
+"""Laws of the least-cost mode, over tiny problems whose best plan can be found by trying
+everything."""
 
 import functools
 
@@ -70,7 +71,8 @@ class World:
 
 
 def expression(cores, memory, kind="plain"):
-    """Cores, and memory where there is some. `kind`: "alone" on its node, or "either" that or two cores more."""
+    """Cores, and memory where there is some. `kind`: "alone" on its node, or "either" that or two
+    cores more."""
     parts = [MinResource("ncpus", cores)]
     if memory:
         parts.append(MinResource("memgb", memory))
@@ -82,7 +84,8 @@ def expression(cores, memory, kind="plain"):
 
 
 def steps(problem, item, shape):
-    """(units, what the node then looks like) for as many units of an item as the engine puts there, one after another."""
+    """(units, what the node then looks like) for as many units of an item as the engine puts there,
+    one after another."""
     yield 0, shape
     for units in range(1, problem.items[item].units + 1):
         fit = shape.fit(problem.items[item].expr)
@@ -93,8 +96,8 @@ def steps(problem, item, shape):
 
 
 def least(problem):
-    """The least price for everything, by trying everything; None where there is no room. Nodes of one bin are alike, and
-    bins are used one node after another."""
+    """The least price for everything, by trying everything; None where there is no room. Nodes of
+    one bin are alike, and bins are used one node after another."""
     items, bins = problem.items, problem.bins
 
     @functools.cache
@@ -247,7 +250,8 @@ def test_a_queue_is_cut_where_room_ends(world, order):
 @settings(max_examples=60, deadline=None)
 @given(worlds, st.lists(st.integers(0, 30), min_size=3, max_size=3))
 def test_the_knapsack_finds_the_most_valuable_load(world, worth):
-    """As good as any load that the engine would take; where there are alternatives it may look better than it is."""
+    """As good as any load that the engine would take; where there are alternatives it may look
+    better than it is."""
     problem = World(*world).at_home()
     if not problem.bins:
         return
@@ -276,7 +280,8 @@ def best_by_hand(problem, shape, values, item):
 @settings(max_examples=20, deadline=None)
 @given(st.lists(sizes, min_size=70, max_size=120), st.integers(8, 12))
 def test_classes_are_told_apart_again(wanted, cores):
-    """A plan by classes is a plan of the items: it fits, and places everything where there is room for all."""
+    """A plan by classes is a plan of the items: it fits, and places everything where there is room
+    for all."""
     counted = {}
     for size in wanted:
         counted[size] = counted.get(size, 0) + 1

@@ -1,4 +1,5 @@
-"""What is in use of a limit never falls below what is there, whatever comes and goes, and what went is free again."""
+"""What is in use of a limit never falls below what is there, whatever comes and goes, and what went
+is free again."""
 
 from collections import Counter
 
@@ -69,11 +70,13 @@ class Site:
         """How much the server says is in use."""
         if key[0] in ("regional", "family"):
             return self.in_region
-        # the library counts for itself what is in use of the cluster and of a nodearray, and the mock what is in a group
+        # the library counts for itself what is in use of the cluster and of a nodearray, and the
+        # mock what is in a group
         return self.used()[key] if key[0] == "own" else there[key]
 
     def buckets(self):
-        """The buckets, with what each limit of theirs is called here: what has one name is one limit."""
+        """The buckets, with what each limit of theirs is called here: what has one name is one
+        limit."""
         for bucket in self.manager.get_buckets():
             size = bucket.nodearray, bucket.vm_size
             names = (size, None, None, bucket.nodearray, None, (*size, bucket.placement_group))
@@ -106,7 +109,8 @@ class Site:
         return found
 
     def there(self):
-        """What there is under each limit: nodes that exist, that are planned, and that rest and were given work here."""
+        """What there is under each limit: nodes that exist, that are planned, and that rest and
+        were given work here."""
         found = Counter(self.taken)
         for bucket, keys in self.buckets():
             nodes = [n for n in bucket.nodes if n.exists or n.state != "Deallocated" or n.required]
@@ -167,7 +171,8 @@ class Site:
         there, most, before = self.there(), self.most(), self.before
         self.before = self.used()
         for key, used in self.before.items():
-            # where the server has not counted all, or all is in use, there may be more than is in use
+            # where the server has not counted all, or all is in use, there may be more than is in
+            # use
             assert used >= min(before[key], there[key]), key
             if self.others[key] >= 0 and key[0] != "own":
                 assert used == min(most[key], self.others[key] + there[key]), key

@@ -1,4 +1,5 @@
-"""The lower bound of the least-cost mode is that of a second formulation, and no plan is better than the least price."""
+"""The lower bound of the least-cost mode is that of a second formulation, and no plan is better
+than the least price."""
 
 from collections import Counter
 
@@ -15,7 +16,8 @@ from hpc.autoscale.packing.limits import Limit
 from hpc.autoscale.packing.planner import Planner
 
 CLOSE = 5e-4
-"""Relative: the search stops a little short of the end, prefers fewer nodes a little, and counts in single precision."""
+"""Relative: the search stops a little short of the end, prefers fewer nodes a little, and counts in
+single precision."""
 
 ROUNDS = Effort(rounds=300)
 
@@ -65,8 +67,9 @@ def engine_problem(described):
 
 @for_scenarios(times=4, make=problem, kinds=features_of)
 def test_bound_is_that_of_the_second_formulation(described):
-    """Never above it; and no lower, unless the plan reaches it so that the search has ended, or there are alternatives: the
-    engine has its own way to choose among them, and loads that it would not make lower the bound and not the price.
+    """Never above it; and no lower, unless the plan reaches it so that the search has ended, or
+    there are alternatives: the engine has its own way to choose among them, and loads that it would
+    not make lower the bound and not the price.
     """
     found = solve(engine_problem(described), ROUNDS)
     if any(found.unplaced):
@@ -91,7 +94,8 @@ def test_greedy_bound_is_never_above_it(described):
 
 @for_scenarios(times=2, make=problem, kinds=features_of)
 def test_no_plan_is_better_than_the_least_price(described):
-    """That of whole nodes, by integer programming; or it would place too little, or overfill something."""
+    """That of whole nodes, by integer programming; or it would place too little, or overfill
+    something."""
     found = solve(engine_problem(described), ROUNDS)
     if any(found.unplaced):
         return
@@ -175,7 +179,8 @@ def test_every_kind_of_problem_occurs():
 
 
 def test_few_nodes_at_a_low_price_do_not_raise_the_bound():
-    """What is paid for a node that is one of few goes down with the other prices, when they are too high."""
+    """What is paid for a node that is one of few goes down with the other prices, when they are too
+    high."""
     bins = [
         {"ncpus": 6, "memgb": 0, "price": 3.72, "most": 5, "quota": 1, "there": []},
         {"ncpus": 4, "memgb": 0, "price": 5.237, "most": 1000, "quota": 0, "there": []},

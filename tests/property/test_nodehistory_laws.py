@@ -72,7 +72,8 @@ def play(history, passes):
 
 @given(PASSES, st.integers(-2 * HOUR, 2 * HOUR))
 def test_a_node_needed_within_the_window_is_never_idle(passes, later):
-    """However the clock jumps: a node that an update saw needed at a time within the window is not returned."""
+    """However the clock jumps: a node that an update saw needed at a time within the window is not
+    returned."""
     with History(":memory:") as history:
         needed: dict[str, float] = {}
         for seen in play(history, passes):
@@ -103,8 +104,8 @@ def test_a_node_that_was_ready_never_boots_again(passes, later):
 
 @given(PASSES)
 def test_with_a_steady_clock_idle_time_is_the_time_since_last_needed(passes):
-    """While the clock runs forward only, a listed node is idle exactly if it was last needed, or came (back), longer
-    ago than the window."""
+    """While the clock runs forward only, a listed node is idle exactly if it was last needed, or
+    came (back), longer ago than the window."""
     with History(":memory:") as history:
         since: dict[str, float] = {}
         before: set[str] = set()

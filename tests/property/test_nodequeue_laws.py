@@ -11,7 +11,8 @@ NODES = st.lists(st.tuples(st.sampled_from("abcdefgh"), st.integers(-2, 3)), max
 
 @given(NODES, st.data())
 def test_order_is_priority_then_name_whatever_was_done_before(entries, data):
-    """Every node once, by descending priority and ascending name, after any mix of pushes, updates and looks."""
+    """Every node once, by descending priority and ascending name, after any mix of pushes, updates
+    and looks."""
     queue = NodeQueue()
     nodes = [TempNode(name, {"ncpus": cores}) for name, cores in entries]
     for node in nodes:

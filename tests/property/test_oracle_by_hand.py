@@ -1,4 +1,5 @@
-"""The naive packer gives the numbers that were worked out by hand, and so does the engine; and it stands on its own."""
+"""The naive packer gives the numbers that were worked out by hand, and so does the engine; and it
+stands on its own."""
 
 import ast
 from pathlib import Path
@@ -105,7 +106,8 @@ def test_a_family_quota_is_shared():
 
 
 def test_spot_has_a_quota_of_its_own():
-    """55 cores of the regional spot quota are left: thirteen nodes of four; on-demand nodes do not touch it."""
+    """55 cores of the regional spot quota are left: thirteen nodes of four; on-demand nodes do not
+    touch it."""
     spot = array("spot", ("Standard_F4", 50), spot=True)
     description = cluster(array("htc", ("Standard_F4", 50)), spot)
     description["regions"]["westus2", True] = (45, 100)
@@ -117,7 +119,8 @@ def test_spot_has_a_quota_of_its_own():
 
 @pytest.mark.parametrize(("there", "room"), [(0, [20, 20, 100]), (1, [19, 20, 99])])
 def test_placement_groups_share_their_bucket(there, room):
-    """A group holds twenty of a bucket's hundred nodes; a node in one counts for the group and for the bucket."""
+    """A group holds twenty of a bucket's hundred nodes; a node in one counts for the group and for
+    the bucket."""
     hpc = array("hpc", ("Standard_F4", 100), groups=["pg0", "pg1"], group_size=20)
     node = {"slot": 0, "group": "pg0", "state": "Ready", "used": 0, "keep": False}
     assert Pair(cluster(hpc, nodes=[node] * there)).room() == room
@@ -186,7 +189,8 @@ def test_what_shares_a_node_with_an_exclusive_job():
 
 
 def test_without_an_opinion_all_go_on_one_node():
-    """A job that asks for no amount; and one that asks for nothing at all takes a node for each slot."""
+    """A job that asks for no amount; and one that asks for nothing at all takes a node for each
+    slot."""
     pair = Pair(cluster(array("htc", ("Standard_F4", 10))))
     assert pair.ask(5, {"node.nodearray": "htc"}) == [("htc-1", 5)]
     assert pair.ask(2) == [("htc-1", 1), ("htc-2", 1)]

@@ -1,4 +1,5 @@
-"""The same input gives the same plan in any process: nothing hangs on the order of sets or on addresses."""
+"""The same input gives the same plan in any process: nothing hangs on the order of sets or on
+addresses."""
 
 import os
 import subprocess

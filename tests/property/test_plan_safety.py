@@ -1,4 +1,5 @@
-"""What holds of every plan: limits, slots, failures without a trace, repeatability, and what more capacity does."""
+"""What holds of every plan: limits, slots, failures without a trace, repeatability, and what more
+capacity does."""
 
 from copy import deepcopy
 
@@ -20,7 +21,8 @@ from hpc.autoscale.packing.plan import Request
 
 
 def world_of(scenario):
-    """The cluster of a scenario; in half of them some constraints are such that the engine does not know them."""
+    """The cluster of a scenario; in half of them some constraints are such that the engine does not
+    know them."""
     share = 0.3 if scenario["look"] else 0
     return World(scenario["cluster"], with_twins(scenario["seed"], share))
 
@@ -64,7 +66,8 @@ def test_no_limit_is_ever_exceeded(scenario):
 
 @for_scenarios()
 def test_each_slot_is_placed_once(scenario):
-    """What is reported node by node adds up to what is reported in all, and never to more than was asked for."""
+    """What is reported node by node adds up to what is reported in all, and never to more than was
+    asked for."""
     world = world_of(scenario)
     for index, event in enumerate(requests_of(scenario)):
         total, matches = world.reported(event, f"job{index}")
@@ -98,7 +101,8 @@ def test_a_job_knows_what_is_left_of_it(scenario):
 
 @for_scenarios(times=2)
 def test_a_failure_leaves_no_trace(scenario):
-    """Nothing is different after it, and nothing later: not even the names of nodes that come to be."""
+    """Nothing is different after it, and nothing later: not even the names of nodes that come to
+    be."""
     world, spared = world_of(scenario), world_of(scenario)
     for index, event in enumerate(scenario["events"]):
         before = state_of(world)
@@ -111,7 +115,8 @@ def test_a_failure_leaves_no_trace(scenario):
 
 
 class Faulty(Amount):
-    """An integration's constraint with a mistake in it: it raises when it is asked to take for the third time."""
+    """An integration's constraint with a mistake in it: it raises when it is asked to take for the
+    third time."""
 
     def __init__(self, key, value):
         super().__init__(key, value)
@@ -163,7 +168,8 @@ def test_a_name_hook_that_raises_leaves_no_trace(scenario):
 
 @for_scenarios()
 def test_a_question_changes_nothing(scenario):
-    """Asked without committing, the answer is the same twice, and nothing that is seen later is different."""
+    """Asked without committing, the answer is the same twice, and nothing that is seen later is
+    different."""
     world, other = world_of(scenario), world_of(scenario)
     for index, event in enumerate(scenario["events"]):
         if event["do"] == "request":
@@ -176,7 +182,8 @@ def test_a_question_changes_nothing(scenario):
 
 
 def asked(world, event):
-    """What the engine would do, as (bucket, first, end, units on each); of what it can judge alone."""
+    """What the engine would do, as (bucket, first, end, units on each); of what it can judge
+    alone."""
     without_pools = [c for c in event["constraints"] if "pool:" not in repr(c)]
     expr = compile_constraints(get_constraints(without_pools)).expr
     if expr.reads_any(IDENTITY_NAMES):
@@ -193,7 +200,8 @@ def asked(world, event):
 
 @for_scenarios()
 def test_same_input_same_plan(scenario):
-    """Twice the same cluster and the same requests: the same nodes by the same names, whatever ids were made up."""
+    """Twice the same cluster and the same requests: the same nodes by the same names, whatever ids
+    were made up."""
     worlds = [world_of(scenario) for _ in range(2)]
     for index, event in enumerate(scenario["events"]):
         answers = [carry_out(world, event, index) for world in worlds]
@@ -216,7 +224,8 @@ def jobs_of(world, scenario):
 
 
 def demand_of(world):
-    """The demand, by names; among equals the queue goes by host name, which for new nodes is made up."""
+    """The demand, by names; among equals the queue goes by host name, which for new nodes is made
+    up."""
     demand = world.calculator.get_demand()
     groups = (
         demand.new_nodes,
@@ -229,7 +238,8 @@ def demand_of(world):
 
 @for_scenarios()
 def test_jobs_together_are_jobs_one_by_one(scenario):
-    """add_jobs does what add_job does for each, and looking at the demand in between changes nothing."""
+    """add_jobs does what add_job does for each, and looking at the demand in between changes
+    nothing."""
     together, alone = world_of(scenario), world_of(scenario)
     jobs = [jobs_of(world, scenario) for world in (together, alone)]
     together.calculator.add_jobs(jobs[0])
@@ -273,10 +283,12 @@ def enlarged(description, seed):
 
 @for_scenarios(times=2)
 def test_more_capacity_never_hurts_what_stays_together(scenario):
-    """One slot, or all in one bucket: what can be placed in a cluster can be placed in a larger one.
+    """One slot, or all in one bucket: what can be placed in a cluster can be placed in a larger
+    one.
 
-    A job that may be spread is another matter: where one quota is shared, a bucket that got more room may come first and
-    use the quota up with fewer slots on each core. First fit follows the declared order all the same.
+    A job that may be spread is another matter: where one quota is shared, a bucket that got more
+    room may come first and use the quota up with fewer slots on each core. First fit follows the
+    declared order all the same.
     """
     small = {**scenario["cluster"], "nodes": []}
     large = enlarged(small, scenario["seed"])
@@ -289,7 +301,8 @@ def test_more_capacity_never_hurts_what_stays_together(scenario):
 
 @for_scenarios()
 def test_more_machines_never_hurt(scenario):
-    """Machines that cost no quota: what could be placed without them can be placed with them, spread or not."""
+    """Machines that cost no quota: what could be placed without them can be placed with them,
+    spread or not."""
     small = scenario["cluster"]
     large = {**small, "machines": small["machines"] + [(4, "ann"), (2, None)]}
     for event in requests_of(scenario):

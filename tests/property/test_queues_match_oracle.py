@@ -1,4 +1,5 @@
-"""Many jobs at once: `add_jobs` does exactly what `add_job` does for each in turn, and what the naive packer does."""
+"""Many jobs at once: `add_jobs` does exactly what `add_job` does for each in turn, and what the
+naive packer does."""
 
 from contextlib import contextmanager
 
@@ -23,7 +24,8 @@ def together(world, jobs):
 
 @contextmanager
 def told(scenario):
-    """What a handler is told, in a list that fills; without a handler when the scenario has none."""
+    """What a handler is told, in a list that fills; without a handler when the scenario has
+    none."""
     matches = []
 
     def keep(result):
@@ -43,7 +45,8 @@ def told(scenario):
 
 
 def demand_of(world):
-    """The demand, by names; among equals the queue goes by host name, which for new nodes is made up."""
+    """The demand, by names; among equals the queue goes by host name, which for new nodes is made
+    up."""
     demand = world.calculator.get_demand()
     parts = (demand.new_nodes, demand.matched_nodes, demand.unmatched_nodes, demand.failed_nodes)
     return [sorted(node.name for node in nodes) for nodes in parts]

@@ -1,7 +1,8 @@
 """Laws of the simulated CycleCloud, whatever is asked of it in whatever order.
 
-No limit is ever exceeded, counts are those of the records, a request id acts once, the same calls have the same effects,
-and no request, however strange, is answered with an error of the server's own.
+No limit is ever exceeded, counts are those of the records, a request id acts once, the same calls
+have the same effects, and no request, however strange, is answered with an error of the server's
+own.
 """
 
 import itertools

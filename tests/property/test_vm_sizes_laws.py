@@ -57,7 +57,8 @@ def test_a_known_size_is_its_own_suggestion(size):
 
 @given(JSON)
 def test_any_override_is_taken_or_refused_in_one_line(data):
-    """Whatever a file holds, it is understood or refused with a ConfigurationException of one line."""
+    """Whatever a file holds, it is understood or refused with a ConfigurationException of one
+    line."""
     if isinstance(data, str):
         return
     try:

@@ -59,7 +59,8 @@ def after(passes, diary):
 
 
 def pauses(diary):
-    """Seconds from the start of each pass to that of the next; passes take no time on this clock."""
+    """Seconds from the start of each pass to that of the next; passes take no time on this
+    clock."""
     return [later - earlier for earlier, later in zip(diary.began, diary.began[1:], strict=False)]
 
 

@@ -30,7 +30,8 @@ def own_calculator(config, driver):
 
 
 def test_the_order_that_drivers_rely_on(run, scheduler):
-    """Prepare, read, clear up what the scheduler marked, compare, then join before anything is started.
+    """Prepare, read, clear up what the scheduler marked, compare, then join before anything is
+    started.
 
     Failed nodes are asked about twice, also when there are none.
     """
@@ -70,7 +71,8 @@ def test_hosts_are_compared_once_when_somebody_else_makes_the_calculator(cluster
 
 @pytest.mark.parametrize("own", [True, False])
 def test_no_work_is_planned_on_a_host_that_the_driver_takes_out(cluster, scheduler, own):
-    """Its VM is lost: the job gets a node, and the host is not joined again, however the calculator is made."""
+    """Its VM is lost: the job gets a node, and the host is not joined again, however the calculator
+    is made."""
     scheduler.hosts = [a_host("lost", ncpus=4, ccnodeid="gone"), a_host("tux", ncpus=1)]
     scheduler.jobs = [a_job(tasks=2)]
     scheduler.validate_nodes = lambda hosts, nodes: hosts.pop(0)
@@ -94,7 +96,8 @@ def test_no_work_is_planned_on_a_host_that_is_marked_for_deletion(run, scheduler
 
 
 def test_the_order_of_going(run, scheduler, cluster, now):
-    """Boot timeouts, then draining, then a second look at the jobs, then the aftermath of deletion."""
+    """Boot timeouts, then draining, then a second look at the jobs, then the aftermath of
+    deletion."""
     cluster.add_node("htc-9", "htc", state="Preparing")
     idle_cluster(cluster, run, now, count=1)
     now.sleep(2000)
@@ -169,7 +172,8 @@ def test_a_bad_job_is_set_aside(run, scheduler):
 
 
 def test_the_limit_that_stops_a_job_is_named(scheduler, now):
-    """Exactly as many nodes as the limit allows, over any number of passes, and the limit with its figures."""
+    """Exactly as many nodes as the limit allows, over any number of passes, and the limit with its
+    figures."""
     cluster = an_htc_cluster(count=100, max_core_count=100, vm_size="Standard_F4s")
     config = {"cluster_name": "clusty", "_mock_bindings": cluster}
     for _ in range(3):
@@ -393,7 +397,8 @@ def test_request_ids_outlive_the_process(run, scheduler, tmp_path):
 
 
 def test_the_policy_of_the_configuration_decides_what_is_created(scheduler):
-    """A two-core task gets a small node, though a core of the large one costs less; many together get the large one."""
+    """A two-core task gets a small node, though a core of the large one costs less; many together
+    get the large one."""
     large, small = "Standard_HB120rs_v3", "Standard_F2s_v2"
     cluster = an_htc_cluster(10, large)
     cluster.add_nodearray("small", {})

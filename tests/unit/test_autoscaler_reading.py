@@ -1,4 +1,5 @@
-"""What the loop makes of drivers that keep what they read: it works on nothing twice, and says so."""
+"""What the loop makes of drivers that keep what they read: it works on nothing twice, and says
+so."""
 
 import logging
 import threading
@@ -106,7 +107,8 @@ def test_the_first_driver_is_made_at_once(config):
 
 @pytest.mark.parametrize("kept", ["jobs", "hosts"])
 def test_the_reading_of_an_earlier_pass_changes_nothing(config, cluster, now, kept):
-    """The error names the object, and nothing is created, joined or deleted, however often it is tried."""
+    """The error names the object, and nothing is created, joined or deleted, however often it is
+    tried."""
     cluster.add_node("htc-1", "htc", state="Ready", hostname="host-1")
     queue = Queue(first=8) if kept == "jobs" else Queue()
     queue.hosts = {"host-1": []}
@@ -179,7 +181,8 @@ def test_the_loop_goes_on_when_the_driver_reads_again(config, scheduler, now):
 
 
 def test_another_driver_is_asked_before_deleting(config, cluster, run, now):
-    """The one at hand repeats itself; another, prepared as for a pass, knows that work has begun."""
+    """The one at hand repeats itself; another, prepared as for a pass, knows that work has
+    begun."""
     idle_cluster(cluster, run, now)
     queue = Queue()
     queue.hosts = {f"host-{i}": [] for i in (1, 2, 3)}
@@ -218,7 +221,8 @@ def test_another_driver_that_cannot_be_made_is_no_evidence(config, cluster, run,
 
 
 def test_without_another_driver_its_word_counts(config, cluster, run, now, caplog):
-    """What it returned from the drain goes, and what it read as busy stays; the log says that nobody looked again."""
+    """What it returned from the drain goes, and what it read as busy stays; the log says that
+    nobody looked again."""
     idle_cluster(cluster, run, now)
     queue = Queue()
     queue.hosts = {"host-1": ["running"], "host-2": [], "host-3": []}

@@ -68,7 +68,8 @@ def test_nodes_that_take_too_long_to_boot_go(run, scheduler, cluster, now):
 
 
 def test_work_does_not_wait_for_a_node_that_takes_too_long_to_boot(run, scheduler, cluster, now):
-    """Another one is created for it in the same pass; while the driver keeps the old one, no third."""
+    """Another one is created for it in the same pass; while the driver keeps the old one, no
+    third."""
     cluster.add_node("htc-1", "htc", state="Preparing")
     scheduler.jobs = [a_job()]
     run()
@@ -83,7 +84,8 @@ def test_work_does_not_wait_for_a_node_that_takes_too_long_to_boot(run, schedule
 
 
 def test_a_node_that_works_while_it_boots_stays(run, scheduler, cluster, now):
-    """The driver is asked about it, the scheduler's word counts, and more work may be placed there."""
+    """The driver is asked about it, the scheduler's word counts, and more work may be placed
+    there."""
     cluster.add_node("htc-1", "htc", state="Preparing", hostname="host-1")
     scheduler.hosts = [a_host("host-1", "running", ncpus=4)]
     scheduler.jobs = [a_job()]
@@ -102,7 +104,8 @@ def test_failed_nodes_go(run, scheduler, cluster):
 
 
 def test_a_node_marked_for_deletion_gets_no_work(run, scheduler, cluster):
-    """The scheduler wants rid of a host: its node takes no new job and is deleted, found by host name."""
+    """The scheduler wants rid of a host: its node takes no new job and is deleted, found by host
+    name."""
     cluster.add_node("htc-1", "htc", state="Ready", hostname="host-1")
     host = a_host("host-1")
     host.marked_for_deletion = True
@@ -221,7 +224,8 @@ def test_a_busy_host_that_names_another_node_is_not_found_by_its_name(run, sched
 
 
 def test_what_may_be_busy_is(run, scheduler, cluster, now):
-    """A busy host has the host name of a node and the id of none: it may be the one or the other."""
+    """A busy host has the host name of a node and the id of none: it may be the one or the
+    other."""
     idle_cluster(cluster, run, now)
     scheduler.later = ([], [a_host("host-1", "just started", ccnodeid="gone")])
     assert run().spared == ("htc-1",)
@@ -237,7 +241,8 @@ def test_a_name_that_stands_for_two_nodes_keeps_both(run, scheduler, cluster, no
 
 
 def test_what_may_be_busy_is_not_drained(run, scheduler, cluster, now):
-    """A host with an id that nobody knows has work, under the host name of a node: that node is not idle."""
+    """A host with an id that nobody knows has work, under the host name of a node: that node is not
+    idle."""
     idle_cluster(cluster, run, now)
     scheduler.hosts = [a_host("host-1", "running", ccnodeid="gone")]
     summary = run()
@@ -254,7 +259,8 @@ def test_garbage_in_what_the_driver_says_of_running_jobs(run, scheduler, cluster
 
 
 def test_unknown_is_not_idle(run, scheduler, cluster, now):
-    """When the scheduler does not answer the second time, nothing is deleted, and the pass has failed in part."""
+    """When the scheduler does not answer the second time, nothing is deleted, and the pass has
+    failed in part."""
     idle_cluster(cluster, run, now)
     read = scheduler._read_jobs_and_nodes
     answers = iter([read])

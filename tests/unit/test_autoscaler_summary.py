@@ -33,7 +33,8 @@ def test_nodes_that_were_not_confirmed_are_shown_as_requested():
 
 
 def test_what_went_wrong_has_lines_of_its_own():
-    """Jobs with the limit that stopped them, bad jobs, notes and errors; the limit alone where there is one."""
+    """Jobs with the limit that stopped them, bad jobs, notes and errors; the limit alone where
+    there is one."""
     summary = PassSummary(
         jobs=3,
         unsatisfied=(

@@ -1,4 +1,5 @@
-"""The workloads of the benchmarks: the same for the same seed, for ever, or figures of before mean nothing."""
+"""The workloads of the benchmarks: the same for the same seed, for ever, or figures of before mean
+nothing."""
 
 import pytest
 

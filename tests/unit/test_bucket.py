@@ -34,7 +34,8 @@ def test_a_definition_copies_its_resources():
 
 
 def test_integrations_build_buckets_by_hand():
-    """Twelve positional arguments, and any truthy object for the limits as long as nobody asks them."""
+    """Twelve positional arguments, and any truthy object for the limits as long as nobody asks
+    them."""
     memory = Memory(8, "g")
     definition = NodeDefinition(
         "htc",
@@ -142,7 +143,8 @@ def write_resources(bucket, name, value):
 
 @pytest.mark.parametrize("way", range(4))
 def test_a_write_into_a_bucket_shows_everywhere(way):
-    """In its resources, its example node, what constraints see of it, and in nodes made from it later."""
+    """In its resources, its example node, what constraints see of it, and in nodes made from it
+    later."""
     bucket = a_bucket()
     earlier = node_from_bucket(bucket, "htc-1")
     write_resources(bucket, "gold", 2)[way]()
@@ -197,7 +199,8 @@ def test_a_write_into_what_the_example_node_has_available():
 
 
 def test_nodes_are_kept_in_order():
-    """Those given first come first; one that is there already is left out, by transient id or by host name."""
+    """Those given first come first; one that is there already is left out, by transient id or by
+    host name."""
     first = a_planned_node(name="htc-1", hostname="ip-1")
     bucket = a_bucket(nodes=[first])
     second = a_planned_node(name="htc-2", hostname="ip-2")
@@ -280,7 +283,8 @@ def test_assigning_the_available_count_takes_away():
 
 
 def test_a_variant_in_a_placement_group():
-    """It has the id and priority of its origin, no nodes, and the group's size as one more limit."""
+    """It has the id and priority of its origin, no nodes, and the group's size as one more
+    limit."""
     origin = NodeBucket(a_definition(), some_limits(100), 20, [a_planned_node()], priority=7)
     variant = origin.clone_with_placement_group("pg0")
     assert (variant.bucket_id, variant.priority, variant.nodes) == (origin.bucket_id, 7, [])

@@ -1,4 +1,5 @@
-"""Capacity that failed of late is a reason to ask Azure for no more of it, and none to leave idle what is there."""
+"""Capacity that failed of late is a reason to ask Azure for no more of it, and none to leave idle
+what is there."""
 
 import pytest
 
@@ -34,7 +35,8 @@ class Opaque(BaseNodeConstraint):
 
 
 def tired(states=("Ready",), other=None, since=10.0):
-    """A cluster of four-core nodes, of which one for each state is there, and whose capacity failed just now."""
+    """A cluster of four-core nodes, of which one for each state is there, and whose capacity failed
+    just now."""
     cluster = an_htc_cluster(vm_size="Standard_F4s")
     cluster.nodearrays["htc"].buckets[0].last_capacity_failure = since
     for number, state in enumerate(states, 1):
@@ -106,7 +108,8 @@ def test_nobody_has_to_rest_without_being_told():
     ("states", "status"), [((), "NoCandidatesFound"), (("Ready",), "NoAllocationSelected")]
 )
 def test_what_a_refusal_is_called(states, status):
-    """A bucket without nodes that rests is no candidate; one with nodes is, even where these are full."""
+    """A bucket without nodes that rests is no candidate; one with nodes is, even where these are
+    full."""
     manager = a_manager(tired(states))
     manager.allocate({"ncpus": 4}, node_count=len(states))
     refused = manager.allocate({"ncpus": 1, **BACKOFF}, slot_count=1)
@@ -146,7 +149,8 @@ def test_an_alternative_is_one():
 
 
 def test_the_least_cost():
-    """Nodes that run cost nothing and take what they can; the cheap size that rests is not opened."""
+    """Nodes that run cost nothing and take what they can; the cheap size that rests is not
+    opened."""
     cluster = tired(other="Standard_F8s")
     prices = {"westus2": {"Standard_F4s": 0.01, "Standard_F8s": 1.0}}
     config = {"packing": {"objective": "cost"}, "vm_sizes": {"prices": prices}}

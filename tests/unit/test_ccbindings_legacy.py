@@ -51,7 +51,8 @@ def make_node(name: str, node_id: str | None = None) -> Node:
 
 
 class FakeClusters:
-    """The functions of a clusters module, which note their arguments; `fails` is raised by all of them."""
+    """The functions of a clusters module, which note their arguments; `fails` is raised by all of
+    them."""
 
     def __init__(self, fails: Exception | None = None) -> None:
         self.calls: list[tuple[Any, ...]] = []
@@ -190,7 +191,8 @@ def test_our_session_goes_with_our_functions() -> None:
 
 @pytest.mark.parametrize("kind", [KeyError, TypeError, AssertionError, OSError, ValueError])
 def test_no_exception_of_another_client_gets_out(kind: type[Exception]) -> None:
-    """Reads raise our error with the cluster's name; of changes it is unknown whether they happened."""
+    """Reads raise our error with the cluster's name; of changes it is unknown whether they
+    happened."""
     binding = new_binding(FakeClusters(kind("hunter2 " * 1000)))
     with pytest.raises(
         errors.CycleCloudError, match=f"cluster c: get_nodes: .*{kind.__name__}"

@@ -218,7 +218,8 @@ def test_a_record_is_made_and_merged_without_regard_to_case(
 
 
 def test_a_record_of_very_many_keys() -> None:
-    """More than is remembered, and as many again that differ in case: looked up and merged all the same."""
+    """More than is remembered, and as many again that differ in case: looked up and merged all the
+    same."""
     many = {f"key{i}": i for i in range(20_000)}
     record = Record({**many, **{key.upper(): -i for key, i in many.items()}})
     assert len(record) == len(many)

@@ -1,4 +1,5 @@
-"""The Celery example's driver against the promises of a driver: a broker in memory, and workers that are played."""
+"""The Celery example's driver against the promises of a driver: a broker in memory, and workers
+that are played."""
 
 import sys
 from contextlib import contextmanager
@@ -33,7 +34,8 @@ def a_worker(hostname, node_id):
 
 
 class CeleryWorld(SchedulerWorld):
-    """One queue of a broker in memory. A worker starts with its machine; what it would answer is in `workers`."""
+    """One queue of a broker in memory. A worker starts with its machine; what it would answer is in
+    `workers`."""
 
     tasks_per_node = SLOTS
     config = {"celery": {"queues": {QUEUE: {"node.nodearray": "htc"}}, "worker_timeout": 3600}}

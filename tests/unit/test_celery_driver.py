@@ -106,7 +106,8 @@ def test_a_silent_worker_whose_node_was_never_listed_is_only_silent(driver, work
 
 
 def test_a_ready_node_without_a_worker_fails_in_the_end(driver, workers, now):
-    """It would be given work for ever; nodes that must be kept are left alone, and so are those that answer."""
+    """It would be given work for ever; nodes that must be kept are left alone, and so are those
+    that answer."""
     workers.answers = [a_worker("htc-2")]
     look(driver)
     dead, alive, kept = (
@@ -208,7 +209,8 @@ def test_a_dry_run_puts_nothing_back(driver, app):
 
 
 def test_every_pass_of_azscale_has_the_same_driver():
-    """What is known of silent workers must outlive a pass, and azscale asks for a driver for each."""
+    """What is known of silent workers must outlive a pass, and azscale asks for a driver for
+    each."""
     spec = json.loads((EXAMPLE / "autoscale.json").read_text(encoding="utf-8"))["driver"]
     try:
         assert load_driver(spec, "celery", {}) is load_driver(spec, "celery", {})

@@ -1,4 +1,5 @@
-"""The Celery example's driver: which nodes may go, who works on them, and what is wrong with a configuration."""
+"""The Celery example's driver: which nodes may go, who works on them, and what is wrong with a
+configuration."""
 
 import json
 from dataclasses import replace
@@ -84,7 +85,8 @@ def test_a_failed_node_may_go_unless_its_worker_works(driver, workers):
 
 
 def test_a_silent_worker_on_a_failed_node_is_gone(driver, workers, app):
-    """Two signs are enough: from the next look on it speaks for nothing, and its tasks come back."""
+    """Two signs are enough: from the next look on it speaks for nothing, and its tasks come
+    back."""
     submit(app, 1)
     workers.answers = [a_worker(held=fetch(app, 1))]
     look(driver)

@@ -1,4 +1,5 @@
-"""The checker of plans: nothing to say about plans that the library makes, and every planted mistake is found."""
+"""The checker of plans: nothing to say about plans that the library makes, and every planted
+mistake is found."""
 
 import copy
 import json
@@ -281,7 +282,8 @@ def test_work_for_which_there_is_no_room_is_none():
 
 
 def test_nodes_that_are_not_what_they_seem_are_found():
-    """Two of one name, one that is gone, one of no bucket, one that nobody needs, one that is not in the demand."""
+    """Two of one name, one that is gone, one of no bucket, one that nobody needs, one that is not
+    in the demand."""
     twice = a_plan(a_node("n1", "S", 2, ["x"]), a_node("n1", "S", 2, ["y"]), x=0, y=0)
     assert "n1: 2 nodes have this name" in found(PAIR, twice)
     assert "n1: existed and is gone" in found(a_workload(nodes=[THERE]), a_plan())

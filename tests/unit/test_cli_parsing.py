@@ -80,7 +80,8 @@ def test_a_module_works_as_well():
 
 
 def test_the_commands_of_all_integrations():
-    """No helper of ours is taken for one, and none of the names is missing; azscale has one more."""
+    """No helper of ours is taken for one, and none of the names is missing; azscale has one
+    more."""
     assert [name for name, _ in commands_of(DriverCLI())] == sorted([*BASE.split(), "cost"])
     without = {"jobs", "autoscale", "demand", "join_nodes", "remove_nodes"}
     assert {name for name, _ in commands_of(ScaleLibCLI())} == {*BASE.split(), "cost"} - without
@@ -102,7 +103,8 @@ def test_the_overview():
 
 
 def test_calling_a_command(config):
-    """With its options by name, and the configuration loaded. Reading only, unless it says otherwise."""
+    """With its options by name, and the configuration loaded. Reading only, unless it says
+    otherwise."""
     plain = Plain()
     clilib.main(["one", "-c", config], "x", plain)
     clilib.main(["two", "--config", config, "--size", "3"], "x", plain)

@@ -35,7 +35,8 @@ RESOURCE = {"select": {}, "name": "ncpus", "value": "node.vcpu_count"}
         ),
         (
             {"idle_timeout": -1},
-            "idle_timeout: expected a number of seconds of 0 or more, or an object of such numbers by"
+            "idle_timeout: expected a number of seconds of 0 or more, or an object of such "
+            "numbers by"
             " nodearray and default, found -1",
         ),
         (
@@ -44,7 +45,8 @@ RESOURCE = {"select": {}, "name": "ncpus", "value": "node.vcpu_count"}
         ),
         (
             {"packing": {"order": "declare"}},
-            'packing.order: expected one of "existing-first", "declared", found "declare"; did you mean'
+            'packing.order: expected one of "existing-first", "declared", found "declare"; did '
+            "you mean"
             " 'declared'?",
         ),
         (
@@ -57,17 +59,20 @@ RESOURCE = {"select": {}, "name": "ncpus", "value": "node.vcpu_count"}
         ),
         (
             {"vm_sizes": {"prices": {"westus2": {"Standard_F4": "0.2"}}}},
-            "vm_sizes.prices.westus2.Standard_F4: expected dollars per hour above 0, or an object with"
+            "vm_sizes.prices.westus2.Standard_F4: expected dollars per hour above 0, or an object "
+            "with"
             ' ondemand and spot, found "0.2"',
         ),
         (
             {"vm_sizes": {"prices": {"westus2": {"Standard_F4": {"onDemand": 1}}}}},
-            "vm_sizes.prices.westus2.Standard_F4.onDemand: unknown key, expected one of ondemand, spot;"
+            "vm_sizes.prices.westus2.Standard_F4.onDemand: unknown key, expected one of ondemand, "
+            "spot;"
             " did you mean 'ondemand'?",
         ),
         (
             {"vm_sizes": {"prices": {"westus2": {"Standard_F4": {"spot": -1}}}}},
-            "vm_sizes.prices.westus2.Standard_F4.spot: expected dollars per hour above 0 (leave out what"
+            "vm_sizes.prices.westus2.Standard_F4.spot: expected dollars per hour above 0 (leave "
+            "out what"
             " is unknown), found -1",
         ),
         (
@@ -76,7 +81,8 @@ RESOURCE = {"select": {}, "name": "ncpus", "value": "node.vcpu_count"}
         ),
         (
             {"vm_sizes": {"prices": 3}},
-            "vm_sizes.prices: expected the path of a file, prices by location and VM size, or items of"
+            "vm_sizes.prices: expected the path of a file, prices by location and VM size, or "
+            "items of"
             " Azure's Retail Prices API, found 3",
         ),
         ({"retry": {"attempts": 0}}, "retry.attempts: expected a whole number, 1 or more, found 0"),
@@ -107,12 +113,14 @@ RESOURCE = {"select": {}, "name": "ncpus", "value": "node.vcpu_count"}
         ),
         (
             {"default_resources": [{"select": {}, "nmae": "x", "value": 1}]},
-            "default_resources[0].nmae: unknown key, expected one of select, name, value, add, subtract,"
+            "default_resources[0].nmae: unknown key, expected one of select, name, value, add, "
+            "subtract,"
             " multiply, divide, divide_floor; did you mean 'name'?",
         ),
         (
             {"default_resources": [RESOURCE | {"add": 1, "subtract": 1}]},
-            "default_resources[0]: expected at most one of add, subtract, multiply, divide, divide_floor,"
+            "default_resources[0]: expected at most one of add, subtract, multiply, divide, "
+            "divide_floor,"
             " found add and subtract",
         ),
         (

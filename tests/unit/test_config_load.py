@@ -46,7 +46,8 @@ def test_dicts_and_files_merge_from_left_to_right(write):
 
 
 def test_the_result_is_a_new_dict():
-    """Writing into the result does not change the source; nothing at all is an empty configuration."""
+    """Writing into the result does not change the source; nothing at all is an empty
+    configuration."""
     source = {"nested": {}}
     config = load_config(source)
     config["new"] = 1

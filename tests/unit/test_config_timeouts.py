@@ -36,7 +36,8 @@ def test_defaults():
     ],
 )
 def test_values(value, expected):
-    """Numbers, numbers as text, or either by nodearray with a default; 0 for a nodearray is none."""
+    """Numbers, numbers as text, or either by nodearray with a default; 0 for a nodearray is
+    none."""
     assert parse_timeout("some_timeout", 7, {"some_timeout": value}, HTC) == expected
 
 

@@ -1,4 +1,5 @@
-"""Constraints on what a node is: properties, placement groups, exclusiveness, and the refusing ones."""
+"""Constraints on what a node is: properties, placement groups, exclusiveness, and the refusing
+ones."""
 
 import pytest
 

@@ -87,7 +87,8 @@ def test_available_that_is_not_a_number():
 
 @pytest.mark.parametrize("asked", [1, 1.0, Memory(1, "g"), Size(1024, "m")])
 def test_one_meaning_of_numbers_and_sizes(asked):
-    """A plain number asked of a sized resource is in its unit: the same for asking, counting and taking."""
+    """A plain number asked of a sized resource is in its unit: the same for asking, counting and
+    taking."""
     node = a_node_with(memgb=Memory(4, "g"))
     constraint = MinResourcePerNode("memgb", asked)
     assert constraint.minimum_space(node) == 4

@@ -93,7 +93,8 @@ def test_space_is_that_of_the_emptiest_pool():
 
 
 def test_packing_stops_at_the_pool():
-    """A node takes no more iterations than the pool has licences for, and a refusal takes nothing."""
+    """A node takes no more iterations than the pool has licences for, and a refusal takes
+    nothing."""
     pool = a_pool(3)
     constraints = [draw(1, pool), MinResourcePerNode("ncpus", 1)]
     result = a_node_with(ncpus=4).decrement(constraints, 4, "job")

@@ -54,7 +54,8 @@ def manager():
 
 
 def test_as_many_as_all_agree_to(manager):
-    """2 cores by a class and 1 by number: one slot on each node, though each alone had room for more."""
+    """2 cores by a class and 1 by number: one slot on each node, though each alone had room for
+    more."""
     result = manager.allocate([Cores(2), {"ncpus": 1}], slot_count=3)
     assert result.total_slots == 3
     assert [node.available["ncpus"] for node in result.nodes] == [1, 1, 1]

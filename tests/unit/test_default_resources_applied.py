@@ -60,8 +60,8 @@ def test_defining_again_changes_nothing():
 
 
 def test_a_late_definition_reaches_everybody():
-    """Existing nodes, planned ones that nobody has looked at, machines on premises, buckets and new nodes; and the
-    engine at once."""
+    """Existing nodes, planned ones that nobody has looked at, machines on premises, buckets and new
+    nodes; and the engine at once."""
     cluster = an_htc_cluster()
     cluster.add_node("htc-1", "htc", state="Ready", hostname="ip-1")
     manager = a_manager(cluster)
@@ -86,7 +86,8 @@ def test_a_late_definition_reaches_everybody():
     "value", ["node.hostname", "node.name", lambda node: node.hostname, lambda node: node.name]
 )
 def test_values_that_name_the_node_are_its_own(value):
-    """Upstream's defect W8, for properties as for functions: also on planned nodes, looked at or not."""
+    """Upstream's defect W8, for properties as for functions: also on planned nodes, looked at or
+    not."""
     cluster = an_htc_cluster()
     for i in (1, 2):
         cluster.add_node(f"htc-{i}", "htc", state="Ready", hostname=f"ip-{i}")

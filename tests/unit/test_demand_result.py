@@ -26,7 +26,8 @@ def test_compute_nodes_are_each_node_once():
 
 
 def test_buckets_by_id():
-    """Buckets of one id, as of one VM size with several placement groups, are listed together, in order."""
+    """Buckets of one id, as of one VM size with several placement groups, are listed together, in
+    order."""
     buckets = [
         SimpleNamespace(bucket_id=i, pg=pg) for i, pg in (("x", "a"), ("y", None), ("x", None))
     ]

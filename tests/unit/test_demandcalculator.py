@@ -1,4 +1,5 @@
-"""The published `DemandCalculator`: jobs, joining the scheduler's nodes, the demand, idle and boot policy, acting."""
+"""The published `DemandCalculator`: jobs, joining the scheduler's nodes, the demand, idle and boot
+policy, acting."""
 
 import warnings
 

@@ -59,7 +59,8 @@ def test_joining_by_node_id_beats_the_host_name():
 
 
 def test_a_node_id_that_is_gone(caplog):
-    """The host is not the node that has its host name now; it gets no work, and what runs there is not forgotten."""
+    """The host is not the node that has its host name now; it gets no work, and what runs there is
+    not forgotten."""
     calculator = a_calculator(running(1))
     calculator.update_scheduler_nodes([seen("ip-1", "old job", ncpus=4, ccnodeid="old")])
     calculator.add_job(Job("new", {"ncpus": 1}, iterations=8))

@@ -308,7 +308,8 @@ def test_demand_in_the_log(caplog):
 
 @pytest.mark.parametrize("level", [logging.WARNING, logging.CRITICAL])
 def test_the_log_has_its_copy_whatever_the_level_of_the_logger(level, monkeypatch):
-    """Its handlers, and those above it, say what they want to have; a logger that is switched off has none."""
+    """Its handlers, and those above it, say what they want to have; a logger that is switched off
+    has none."""
     logger = logging.Logger("mine", level)
     logger.parent = logging.Logger("above", level)
     kept = {}

@@ -1,4 +1,5 @@
-"""How the work of a pass grows, counted in operations: no clock is asked, so the machine does not matter."""
+"""How the work of a pass grows, counted in operations: no clock is asked, so the machine does not
+matter."""
 
 import pytest
 
@@ -37,7 +38,8 @@ def grown(sweep):
 
 @each_sweep
 def test_work_grows_no_faster_than_what_there_is(sweep):
-    """The lines executed in the whole library, start-up included, are near linear in jobs and in nodes."""
+    """The lines executed in the whole library, start-up included, are near linear in jobs and in
+    nodes."""
     assert is_near_linear([work.total for work in grown(sweep)])
 
 
@@ -67,7 +69,8 @@ def test_equal_jobs_are_understood_once():
 
 
 def look_at_everything(calculator, jobs):
-    """What must not be done: for each slot and each node look at all jobs and nodes, or where there are many at a part."""
+    """What must not be done: for each slot and each node look at all jobs and nodes, or where there
+    are many at a part."""
     nodes = calculator.node_mgr.get_nodes()
     things = [*jobs, *nodes]
     if calculator.node_mgr.new_nodes:
@@ -87,7 +90,8 @@ def test_planted_squares_are_noticed(sweep):
 
 
 def test_squares_are_noticed():
-    """What grows with the square is not near linear, with or without work that does not grow; n log n is."""
+    """What grows with the square is not near linear, with or without work that does not grow; n log
+    n is."""
     assert not is_near_linear([n * n for n in (100, 200, 400)])
     assert not is_near_linear([50_000 + n * n for n in (100, 200, 400)])
     assert is_near_linear([n * n.bit_length() for n in (128, 256, 512)])

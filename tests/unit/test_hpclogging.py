@@ -25,9 +25,11 @@ def test_importing_changes_little():
     """The root logger, the logger class and the handlers of the process stay as they were."""
     code = (
         "import logging\n"
-        "before = logging.root, type(logging.root), logging.getLoggerClass(), list(logging.root.handlers)\n"
+        "before = logging.root, type(logging.root), logging.getLoggerClass(), "
+        "list(logging.root.handlers)\n"
         "import hpc.autoscale.hpclogging\n"
-        "assert before == (logging.root, type(logging.root), logging.getLoggerClass(), logging.root.handlers)\n"
+        "assert before == (logging.root, type(logging.root), logging.getLoggerClass(), "
+        "logging.root.handlers)\n"
         "assert logging.root.level == logging.WARNING\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

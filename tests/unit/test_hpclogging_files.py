@@ -85,7 +85,8 @@ def test_root_without_an_owner_changes_nothing(log_file, monkeypatch):
 
 
 def test_files_are_really_given_away(log_file):
-    """make_chown_handler changes the owner of the open file and of the next one, as far as we may."""
+    """make_chown_handler changes the owner of the open file and of the next one, as far as we
+    may."""
     handler, path = log_file
     owner = (12345, 12346) if os.getuid() == 0 else (os.getuid(), os.getgid())
     hpclogging._UID, hpclogging._GID = owner

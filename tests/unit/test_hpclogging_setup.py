@@ -41,7 +41,8 @@ early.warning("early")
 
 @pytest.fixture
 def run(tmp_path):
-    """Initialise logging with a configuration in a new process, say something, return what stderr shows."""
+    """Initialise logging with a configuration in a new process, say something, return what stderr
+    shows."""
     (tmp_path / "cwd").mkdir()
 
     def run(config=None, program=SAY, **env):
@@ -110,7 +111,8 @@ def test_file_from_the_environment(run, tmp_path):
 
 
 def test_file_beside_the_working_directory(run, tmp_path):
-    """../conf/logging.conf is read when nothing else is said, and when no stranger can have written it."""
+    """../conf/logging.conf is read when nothing else is said, and when no stranger can have written
+    it."""
     (tmp_path / "conf").mkdir()
     path = tmp_path / "conf" / "logging.conf"
     path.write_text(CONF)
@@ -162,7 +164,8 @@ from hpc.autoscale import hpclogging
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.job.demandcalculator import new_demand_calculator
 from hpc.autoscale.node.nodemanager import new_node_manager
-config = {"cluster_name": "c", "_mock_bindings": MockClusterBinding("c"), **(json.loads(sys.argv[1]) or {})}
+config = {"cluster_name": "c", "_mock_bindings": MockClusterBinding("c")}
+config.update(json.loads(sys.argv[1]) or {})
 new_demand_calculator(config, node_mgr=new_node_manager(config))
 hpclogging.debug("detail")
 hpclogging.warning("news")

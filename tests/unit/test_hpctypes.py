@@ -92,7 +92,8 @@ def test_repr_is_raw_and_str_has_two_decimals():
 
 @pytest.mark.parametrize("value, unit", [("8", "g"), (None, "g"), (1, "x"), (1, None), (1, [])])
 def test_bad_arguments_are_assertion_errors(value, unit):
-    """A value that is no number and an unknown unit raise what the published interface says, in our tree."""
+    """A value that is no number and an unknown unit raise what the published interface says, in our
+    tree."""
     with pytest.raises(AssertionError) as e:
         Size(value, unit)
     assert isinstance(e.value, AutoscaleError)

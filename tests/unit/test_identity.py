@@ -1,4 +1,5 @@
-"""Which node a host of the scheduler is: one rule for joining, marks, and the look before a deletion."""
+"""Which node a host of the scheduler is: one rule for joining, marks, and the look before a
+deletion."""
 
 import pytest
 
@@ -51,7 +52,8 @@ def test_a_host_that_names_another_node_is_never_found_by_name(way):
 
 
 def test_who_must_not_be_wrong_hears_of_all_that_it_may_be():
-    """A host that names a known node is that one; with an id that nobody knows, its name is all there is."""
+    """A host that names a known node is that one; with an id that nobody knows, its name is all
+    there is."""
     running, other, resting = all_nodes = nodes()
     known = Identities(all_nodes)
     assert known.might_be(a_host("ip-2", ccnodeid="id-1")) == [running]

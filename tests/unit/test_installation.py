@@ -54,7 +54,8 @@ def copy_package(directory: Path) -> None:
 
 
 def test_the_first_import_looks_where_the_package_is(tmp_path: Path) -> None:
-    """It is an ImportError with the sentence; a copy elsewhere on the path overwrites nothing, and is none of its business."""
+    """It is an ImportError with the sentence; a copy elsewhere on the path overwrites nothing, and
+    is none of its business."""
     copy_package(tmp_path / "a")
     (tmp_path / "a" / "hpc_autoscale-1.1.0.dist-info").mkdir()
     (tmp_path / "b" / "cyclecloud_scalelib-1.0.7.dist-info").mkdir(parents=True)

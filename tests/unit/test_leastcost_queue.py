@@ -32,7 +32,8 @@ def test_all_is_planned_where_there_is_room():
 
 
 def test_the_queue_is_cut_within_a_demand():
-    """Two nodes take four units of four cores: the second demand gets one of its three, the third nothing."""
+    """Two nodes take four units of four cores: the second demand gets one of its three, the third
+    nothing."""
     market = Market()
     market.offer("a", 1.0, 8, limit=2)
     cut = plan(market, [(4, 3), (4, 3), (4, 1)])
@@ -161,7 +162,8 @@ def test_exactly_one_and_not_may_turn_out_either_way():
 
 
 def test_a_switch_is_on_or_off_for_good():
-    """It is no amount, so what it refuses now it will refuse; an amount may come to be what is wanted."""
+    """It is no amount, so what it refuses now it will refuse; an amount may come to be what is
+    wanted."""
     assert read(ResourceIs("infiniband", [True]), infiniband=False) == ()
     assert read(ResourceIs("infiniband", [True]), infiniband=True) == (Mode(),)
     assert read(ResourceIs("ncpus", [4]), ncpus=8) == (Mode(),)

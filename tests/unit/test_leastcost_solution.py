@@ -169,7 +169,8 @@ def test_time_that_is_up_ends_the_search():
 
 
 def test_a_clock_that_runs_on_ends_the_rounds():
-    """Each look at the clock costs a second here, so three seconds end the search after few looks."""
+    """Each look at the clock costs a second here, so three seconds end the search after few
+    looks."""
     looks = []
 
     def seconds_left():

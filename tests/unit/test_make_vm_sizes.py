@@ -15,12 +15,14 @@ RAW = {
     "spot_ratios": {"Av1": {"eastus": 0.25}},
     "sizes": {
         "Standard_B": {
-            "family": None, "vcpus": 2, "rdma": False, "spot": True, "local_disk": False, "arch": "Arm64",
-            "listed": False, "src": "vcpus:name",
+            "family": None, "vcpus": 2, "rdma": False, "spot": True, "local_disk": False,
+            "arch": "Arm64", "listed": False, "src": "vcpus:name",
         },
         "Standard_A": {
-            "family": "fam", "vcpus": 4, "vcpus_avail": 2, "per_core": 2, "pcpus": 1, "mem_gib": 0.5, "rdma": True,
-            "spot": True, "local_disk": True, "arch": "x64", "spot_series": "Av1", "usd_h": [1.5, None, 0.0],
+            "family": "fam", "vcpus": 4, "vcpus_avail": 2, "per_core": 2, "pcpus": 1,
+            "mem_gib": 0.5, "rdma": True,
+            "spot": True, "local_disk": True, "arch": "x64", "spot_series": "Av1",
+            "usd_h": [1.5, None, 0.0],
         },
     },
 }  # fmt: skip
@@ -49,14 +51,16 @@ def test_it_writes_compact_sizes(tool, arguments, tmp_path):
     assert len(data["proxied-locations"]) == 9
     assert data["sizes"] == {
         "Standard_A": {
-            "family": "fam", "vcpus": 4, "vcpus_avail": 2, "per_core": 2, "mem_gib": 0.5, "rdma": True, "spot": True,
+            "family": "fam", "vcpus": 4, "vcpus_avail": 2, "per_core": 2, "mem_gib": 0.5,
+            "rdma": True, "spot": True,
         },
         "Standard_B": {"vcpus": 2, "spot": True, "temp_gib": 0, "arch": "Arm64"},
     }  # fmt: skip
 
 
 def test_it_writes_prices(tool, arguments, tmp_path):
-    """Prices stay aligned with their regions, 0 is unknown, and spot ratios go with the sizes of their series."""
+    """Prices stay aligned with their regions, 0 is unknown, and spot ratios go with the sizes of
+    their series."""
     tool.main(arguments)
     data = json.loads(gzip.decompress((tmp_path / "vm_prices.json.gz").read_bytes()))
     assert data["locations"] == ["eastus", "atlantis", "freeland"]

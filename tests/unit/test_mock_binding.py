@@ -124,7 +124,8 @@ def test_quotas_of_none_mean_no_quota_but_the_nodearrays() -> None:
 
 
 def test_buckets_that_cannot_be(mock: MockClusterBinding) -> None:
-    """An unknown nodearray is a RuntimeError; an unknown size or impossible counts an AssertionError."""
+    """An unknown nodearray is a RuntimeError; an unknown size or impossible counts an
+    AssertionError."""
     with pytest.raises(RuntimeError, match=r"Please call add_nodearray first\."):
         mock.add_bucket("nope", "Standard_F4", 1, 1)
     with pytest.raises(AssertionError, match="Standard_Nope"):
@@ -147,7 +148,8 @@ def test_every_size_of_the_catalogue_can_be_a_bucket() -> None:
 
 
 def test_an_unknown_family_is_a_family_of_its_own() -> None:
-    """Nodes of one size leave the quota of another alone, and take from their own in every nodearray."""
+    """Nodes of one size leave the quota of another alone, and take from their own in every
+    nodearray."""
     mock = MockClusterBinding()
     for array in ("a", "b"):
         mock.add_nodearray(array, {})
@@ -193,7 +195,8 @@ def test_a_node_that_is_there_already(mock: MockClusterBinding) -> None:
 
 
 def test_configuration_is_shared_with_the_records(mock: MockClusterBinding) -> None:
-    """What a test writes into a node's configuration shows in later listings, and in no other node."""
+    """What a test writes into a node's configuration shows in later listings, and in no other
+    node."""
     first, second = mock.add_node("htc-1", "htc"), mock.add_node("htc-2", "htc")
     first.software_configuration["slurm"]["hpc"] = True
     records = mock.get_nodes().nodes
@@ -404,7 +407,8 @@ def test_a_nodearrays_limit_holds_for_all_its_buckets() -> None:
 def test_listing_makes_no_record_twice(
     mock: MockClusterBinding, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A record is made again only for a node that has changed, so thousands of nodes list quickly."""
+    """A record is made again only for a node that has changed, so thousands of nodes list
+    quickly."""
     made = []
     for i in range(50):
         mock.add_node(f"htc-{i}", "htc")
@@ -423,7 +427,8 @@ def test_listing_makes_no_record_twice(
 
 
 def test_name_formats_are_heeded(mock: MockClusterBinding) -> None:
-    """A plain one is the name, and must be free; a number is the lowest free one, around names that are asked for."""
+    """A plain one is the name, and must be free; a number is the lowest free one, around names that
+    are asked for."""
     nodes = [planned(mock, f"htc-{i}") for i in range(1, 6)]
     for node, form in zip(nodes, ("web-%d", "web-1", None, "web-%d", "x%03d"), strict=True):
         node.name_format = form

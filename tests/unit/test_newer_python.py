@@ -36,7 +36,8 @@ def newer_than(minor: int) -> str | None:
 
 
 def test_the_newest_that_runs(path: Path) -> None:
-    """Not a shim that ends with an error, not a file of another kind, and none that is not newer."""
+    """Not a shim that ends with an error, not a file of another kind, and none that is not
+    newer."""
     for name in ("python3.11", "python3.12", "python3.13"):
         a_program(path / name, "exit 0")
     a_program(path / "python3.15", "echo no such version; exit 127")
@@ -50,13 +51,17 @@ def test_what_is_asked_of_it(path: Path) -> None:
     (path / "python3.29").symlink_to(sys.executable)
     assert newer_than(28) == str(path / "python3.29")
     (path / "python3.29").unlink()
-    hidden = f'{sys.executable} -S -c \'import sys; sys.modules["ensurepip"] = None; exec(sys.argv[2])\' "$@"'
+    hidden = (
+        f'{sys.executable} -S -c \'import sys; sys.modules["ensurepip"] = None; '
+        f'exec(sys.argv[2])\' "$@"'
+    )
     a_program(path / "python3.29", f"exec {hidden}")
     assert newer_than(28) is None
 
 
 def test_one_that_pyenv_has(path: Path, tmp_path: Path) -> None:
-    """Its shim ends with an error; pyenv says where it is. An answer that is none is passed over."""
+    """Its shim ends with an error; pyenv says where it is. An answer that is none is passed
+    over."""
     interpreter = a_program(tmp_path / "versions" / "3.13.0" / "bin" / "python3.13", "exit 0")
     a_program(path / "python3.13", "exit 127")
     prefix = f'"prefix 3.13.0") echo {tmp_path}/versions/3.13.0;;'

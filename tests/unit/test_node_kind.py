@@ -1,4 +1,5 @@
-"""Nodes that are made alike answer as if each had been made by itself, and share nothing that can be changed."""
+"""Nodes that are made alike answer as if each had been made by itself, and share nothing that can
+be changed."""
 
 import copy
 import pickle

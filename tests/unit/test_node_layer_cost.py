@@ -1,4 +1,5 @@
-"""No quadratic path in the node layer: twice the nodes or jobs take about twice the calls. Calls are counted, not time."""
+"""No quadratic path in the node layer: twice the nodes or jobs take about twice the calls. Calls
+are counted, not time."""
 
 import sys
 

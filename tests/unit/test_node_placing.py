@@ -1,4 +1,5 @@
-"""The published `Node`: what it offers, placing work on it, its copies and what a scheduler says of it."""
+"""The published `Node`: what it offers, placing work on it, its copies and what a scheduler says of
+it."""
 
 import logging as stdlib_logging
 
@@ -108,7 +109,8 @@ def test_sizes_go_down_in_their_unit():
 
 
 def test_a_refusal_on_the_way_leaves_no_trace():
-    """Neither in amounts, assignments and metadata nor in the closed flag or the placement group."""
+    """Neither in amounts, assignments and metadata nor in the closed flag or the placement
+    group."""
 
     def scribble(node):
         node.metadata["x"] = 1
@@ -155,7 +157,8 @@ def test_minimum_space():
 
 
 def test_clone_is_independent():
-    """Amounts, metadata, configuration and overrides are copied; assignments, closedness and times are not."""
+    """Amounts, metadata, configuration and overrides are copied; assignments, closedness and times
+    are not."""
     node = a_planned_node(
         resources={"ncpus": 4}, software_configuration={"a": {"b": 1}}, gpu_count=3, id="id"
     )

@@ -12,7 +12,8 @@ from hpc.autoscale.hpctypes import Memory, Size
 from hpc.autoscale.node.node import Node
 
 KEYS = (
-    "name hostname private-ip instance-id nodearray placement_group node-id operation-id vm-size location job-ids "
+    "name hostname private-ip instance-id nodearray placement_group node-id operation-id vm-size "
+    "location job-ids "
     "resources software-configuration available bucket-id metadata spot state exists managed"
 )
 

@@ -26,8 +26,8 @@ from hpc.autoscale.node.nodehistory import (
 TESTS = str(Path(__file__).parents[1])
 OLD_TABLES = """
 CREATE TABLE metadata (version TEXT);
-CREATE TABLE nodes (node_id TEXT PRIMARY KEY, hostname TEXT, instance_id TEXT, create_time REAL, last_match_time REAL,
-                    ready_time REAL, delete_time REAL, ignore BOOL);
+CREATE TABLE nodes (node_id TEXT PRIMARY KEY, hostname TEXT, instance_id TEXT, create_time REAL,
+                    last_match_time REAL, ready_time REAL, delete_time REAL, ignore BOOL);
 """
 
 
@@ -67,7 +67,8 @@ def is_open(conn):
 
 
 def test_a_history_that_is_gone_leaves_no_file_open(path, caplog):
-    """Also one whose file was broken, and one in a circle of objects; nothing that is in use is closed."""
+    """Also one whose file was broken, and one in a circle of objects; nothing that is in use is
+    closed."""
     caplog.set_level(
         logging.CRITICAL
     )  # what is kept of the log keeps the error, and that keeps the history
@@ -142,7 +143,8 @@ def test_the_tables_are_the_published_ones(path):
 
 
 def test_an_old_file_is_used_in_place(path):
-    """A file of cyclecloud-scalelib keeps its facts; ids that it stored in lower case are respelt once."""
+    """A file of cyclecloud-scalelib keeps its facts; ids that it stored in lower case are respelt
+    once."""
     old_file(path, [("abc-def", "ip-1", None, 100.0, 100.0, 150.0, None, 0),
                     ("gone-one", "ip-2", None, 100.0, 100.0, 150.0, 200.0, 0)])  # fmt: skip
     node = a_started_node("ABC-def", hostname="IP-1")
@@ -180,7 +182,8 @@ def test_ids_that_differ_in_case_only_are_two_nodes(path):
 
 
 def test_times_of_an_old_file_become_true_once(path, new_york):
-    """The old program's times are off by the distance from UTC; that is put right on opening, and only then."""
+    """The old program's times are off by the distance from UTC; that is put right on opening, and
+    only then."""
     true = datetime(2026, 1, 15, 12, 0, tzinfo=UTC).timestamp()
     stored = datetime(2026, 1, 15, 12, 0).timestamp()  # UTC read as if it were local
     assert stored - true == 5 * 3600
@@ -272,7 +275,8 @@ def foreign_metadata(path):
 def other_nodes(path):
     conn = sqlite3.connect(path)
     conn.executescript(
-        "CREATE TABLE metadata (version TEXT); CREATE TABLE nodes (x); INSERT INTO metadata VALUES ('0.0.6')"
+        "CREATE TABLE metadata (version TEXT); CREATE TABLE nodes (x); INSERT INTO metadata "
+        "VALUES ('0.0.6')"
     )
     conn.close()
 

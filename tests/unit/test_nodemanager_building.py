@@ -64,8 +64,8 @@ def test_order_and_priority():
 
 
 def test_placement_groups():
-    """Those of the server by name, those configured for all and for the nodearray, its own, those that nodes are in; and
-    last the bucket outside of any."""
+    """Those of the server by name, those configured for all and for the nodearray, its own, those
+    that nodes are in; and last the bucket outside of any."""
     status = cluster_status(
         array_status(buckets=[bucket_status(groups=[("z", 2), ("a", 0)])], PlacementGroupId="own")
     )
@@ -146,7 +146,8 @@ def test_a_nodearray_without_buckets():
 
 
 def test_mimicked_machines():
-    """Nodes that are to be taken for machines on premises are in neither listing, and their names are free."""
+    """Nodes that are to be taken for machines on premises are in neither listing, and their names
+    are free."""
     records = [a_record("htc-1"), a_record("htc-2")]
     result = build_from(cluster_status(), records, _mimic_on_prem=["htc-1"])
     assert names(result.buckets[0].nodes) == ["htc-2"]
@@ -289,7 +290,8 @@ def test_spot_has_a_quota_of_its_own():
 
 
 def test_older_servers():
-    """Neither family nor region: the family's figures are under the plain names, and nobody limits the region."""
+    """Neither family nor region: the family's figures are under the plain names, and nobody limits
+    the region."""
     old = dict.fromkeys(
         (
             "family_consumed_core_count",

@@ -1,4 +1,5 @@
-"""Colocated jobs on a mock cluster: which placement groups they open, and what is said of one that fits nowhere."""
+"""Colocated jobs on a mock cluster: which placement groups they open, and what is said of one that
+fits nowhere."""
 
 from collections import Counter
 
@@ -79,7 +80,8 @@ def test_a_group_that_is_added_is_like_the_others():
     ],
 )
 def test_how_close_the_best_group_came(job, said):
-    """It comes first, in the right unit and with its limit; the others are summed up; nothing has changed."""
+    """It comes first, in the right unit and with its limit; the others are summed up; nothing has
+    changed."""
     manager = a_site(groups=[f"pg{i}" for i in range(30)])
     for number in (0, *range(2, 30)):
         manager.allocate({"node.placement_group": f"pg{number}", "exclusive": True}, node_count=2)

@@ -1,4 +1,5 @@
-"""What a node manager makes of replies that make no sense: the bad item is set aside, and the others work."""
+"""What a node manager makes of replies that make no sense: the bad item is set aside, and the
+others work."""
 
 import pytest
 

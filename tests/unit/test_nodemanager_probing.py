@@ -1,4 +1,5 @@
-"""Demands that the engine cannot judge by shapes alone: constraints that name nodes, and those of somebody else."""
+"""Demands that the engine cannot judge by shapes alone: constraints that name nodes, and those of
+somebody else."""
 
 import pytest
 
@@ -17,7 +18,8 @@ from hpc.autoscale.results import SatisfiedResult
 
 
 def running(count=4, resources=None, available=10):
-    """A manager over a cluster with running nodes htc-1, htc-2, … called ip-1.example, ip-2.example, …"""
+    """A manager over a cluster with running nodes htc-1, htc-2, … called ip-1.example,
+    ip-2.example, …"""
     cluster = an_htc_cluster(available, resources=resources)
     for i in range(1, count + 1):
         cluster.add_node(f"htc-{i}", "htc", state="Ready", hostname=f"ip-{i}")
@@ -59,7 +61,8 @@ def by_request(manager, constraints, slots=1):
     ],
 )
 def test_constraints_that_name_a_node(place, constraint, expected):
-    """Each node answers for itself: properties that differ from node to node, and defaults made of them."""
+    """Each node answers for itself: properties that differ from node to node, and defaults made of
+    them."""
     manager = running()
     manager.add_default_resource({}, "who", "node.hostname")
     manager.get_nodes()[2].create_time_unix = 7.0
@@ -221,7 +224,8 @@ def test_it_may_stand_inside_others():
 
 
 def test_it_may_look_at_anything():
-    """What it is given answers as the node would: host names, times, assignments, flags, also of its own class."""
+    """What it is given answers as the node would: host names, times, assignments, flags, also of
+    its own class."""
     seen = []
 
     class Curious(Tokens):

@@ -1,4 +1,5 @@
-"""Existing nodes that nobody has looked at yet are what their records say, whenever somebody does."""
+"""Existing nodes that nobody has looked at yet are what their records say, whenever somebody
+does."""
 
 import pytest
 from hypothesis import given

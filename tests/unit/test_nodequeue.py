@@ -102,7 +102,8 @@ def test_a_node_whose_priority_cannot_be_told_is_not_in_the_queue():
 
 
 def test_subclasses_decide():
-    """An integration's own priority is used, of any number, and is asked for once for each push and update."""
+    """An integration's own priority is used, of any number, and is asked for once for each push and
+    update."""
     asked = []
 
     class ByName(NodeQueue):

@@ -22,8 +22,9 @@ from hpc.autoscale.testing import a_config
 
 
 class Server:
-    """Stands between a manager and a mock cluster: a server that names nodes as it likes, makes more or fewer of them
-    than it is asked for, and may lose replies or forget to list nodes. `asked` has the calls that changed something.
+    """Stands between a manager and a mock cluster: a server that names nodes as it likes, makes
+    more or fewer of them than it is asked for, and may lose replies or forget to list nodes.
+    `asked` has the calls that changed something.
     """
 
     def __init__(self, cluster, makes=None, name="srv-{}", lists=None, **lost):
@@ -147,7 +148,8 @@ def test_only_the_nodes_given():
 
 
 def test_what_names_a_node_follows_its_identity():
-    """Its id, and a default made of its name or host name, are those of the node that came to be."""
+    """Its id, and a default made of its name or host name, are those of the node that came to
+    be."""
     manager, _ = planned(2, name="htc-{}0")
     manager.add_default_resource({}, "who", "node.name")
     manager.add_default_resource({}, "host", lambda node: node.hostname)
@@ -170,8 +172,8 @@ def test_what_was_used_of_a_default_stays_used():
 
 
 def test_fewer_than_asked():
-    """The nodes that were planned first come to be; the rest is given up with the server's message, and their places and
-    jobs' nodes with them."""
+    """The nodes that were planned first come to be; the rest is given up with the server's message,
+    and their places and jobs' nodes with them."""
     manager, server = planned(5, makes=2)
     nodes = manager.get_new_nodes()
     result = manager.bootup()
@@ -280,7 +282,8 @@ def test_while_the_server_does_not_answer_nothing_is_created():
 
 
 def test_the_id_survives_the_process(tmp_path):
-    """A later manager asks the server first; what never happened is used again, what happened is settled."""
+    """A later manager asks the server first; what never happened is used again, what happened is
+    settled."""
     config = {"requests_file": str(tmp_path / "requests.json")}
     server = Server(an_htc_cluster(20), create_before=1)
     manager = new_node_manager(a_config(server, **config))

@@ -29,7 +29,8 @@ def test_adoption_goes_set_by_set():
 
 
 def test_adoption_heeds_attributes():
-    """A node that was asked for with attributes of its own gets a record that has them, more or not."""
+    """A node that was asked for with attributes of its own gets a record that has them, more or
+    not."""
     plain, special, kept = (a_planned_node(name=n) for n in ("htc-1", "htc-2", "htc-3"))
     special.node_attribute_overrides["Configuration"] = {"slurm": {"x": 1}}
     kept.keep_alive = True
@@ -47,7 +48,8 @@ def test_adoption_heeds_attributes():
 
 
 def test_adoption_by_name_then_by_order():
-    """Where the server gave the planned names, each node keeps its own; htc-9 comes before htc-10."""
+    """Where the server gave the planned names, each node keeps its own; htc-9 comes before
+    htc-10."""
     nodes = [a_planned_node(name=f"htc-{i}") for i in (8, 9, 10)]
     records = [a_record(n) for n in ("htc-11", "htc-10", "htc-9")]
     adopted, _, _ = adopt(nodes, records)

@@ -223,7 +223,8 @@ def test_nodes_that_stay(verb, state):
 
 
 def test_nodes_that_are_nobodys_are_never_named(caplog):
-    """Neither machines on premises nor nodes without an id; alone they are a success without nodes."""
+    """Neither machines on premises nor nodes without an id; alone they are a success without
+    nodes."""
     _, manager = running(1)
     (planned_node,) = manager.allocate(
         {"exclusive": True, "node.exists": False}, node_count=1

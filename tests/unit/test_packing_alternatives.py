@@ -1,4 +1,5 @@
-"""An `or` looks at the alternatives that a node may meet, and comes to what asking all of them in turn comes to."""
+"""An `or` looks at the alternatives that a node may meet, and comes to what asking all of them in
+turn comes to."""
 
 from hypothesis import given
 from hypothesis import strategies as st

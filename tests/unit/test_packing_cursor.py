@@ -1,4 +1,5 @@
-"""What is remembered between demands hides nothing, and what is ranked at once is ranked as if each had been asked."""
+"""What is remembered between demands hides nothing, and what is ranked at once is ranked as if each
+had been asked."""
 
 import math
 
@@ -97,7 +98,8 @@ EXPRS = st.one_of(
     st.lists(st.lists(EXPRS, min_size=1, max_size=3), min_size=1, max_size=4),
 )
 def test_a_survey_knows_who_may_serve(buckets, demands):
-    """As many demands as there are, each bucket that meets all conditions is named, artificial ones always."""
+    """As many demands as there are, each bucket that meets all conditions is named, artificial ones
+    always."""
     bench = Bench()
     candidates = []
     for index, (amount, sized, closed, artificial) in enumerate(buckets):

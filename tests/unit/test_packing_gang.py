@@ -195,9 +195,11 @@ def test_the_closest_of_a_family_says_what_kept_the_rest_out():
         site.group(f"pg{number}", 8 if number == 30 else 4)
     plan = site.planner.ask(NODES, nodes(16))
     assert summarise([(candidate.name, reject) for candidate, reject in plan.rejects]) == [
-        "GangTooLarge: F4/pg30 could take 8 of the 16 nodes that must go together: NoCapacity: has no"
+        "GangTooLarge: F4/pg30 could take 8 of the 16 nodes that must go together: NoCapacity: "
+        "has no"
         " room for a new node: Group(pg30) has 8 of 8 nodes in use or planned (8 nodes planned)",
-        "GangTooLarge: F4/pg0 could take 4 of the 16 nodes that must go together (and 38 more alike)",
+        "GangTooLarge: F4/pg0 could take 4 of the 16 nodes that must go together (and 38 more "
+        "alike)",
     ]
 
 

@@ -126,7 +126,8 @@ def test_machines_that_cannot_be_ordered_are_alone():
     ],
 )
 def test_what_asks_the_same_of_every_group(expr, expected):
-    """A condition on the group that must hold leaves others out, and says nothing of those that are left."""
+    """A condition on the group that must hold leaves others out, and says nothing of those that are
+    left."""
     site = Site()
     candidate = site.group("a")
     assert Groups([candidate], candidate.journal).treats_alike(expr) is expected

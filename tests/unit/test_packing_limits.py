@@ -29,7 +29,8 @@ def state(limit):
 
 @given(limits(), st.lists(st.tuples(st.integers(-5, 9), st.integers(0, 9)), max_size=20))
 def test_never_overdrawn(limit, charges):
-    """However often it is charged and refunded, no more is used than allowed and no less than nothing."""
+    """However often it is charged and refunded, no more is used than allowed and no less than
+    nothing."""
     for nodes, each in charges:
         before = state(limit)
         try:
@@ -101,7 +102,8 @@ def test_what_a_reservation_has_room_for_can_be_charged(shared, cores, first):
 
 
 def test_the_tightest_limit_is_the_one_that_stops():
-    """Of several, the one that leaves the least room, beside what is on the reservation; None without any."""
+    """Of several, the one that leaves the least room, beside what is on the reservation; None
+    without any."""
     wide, narrow = Limit("Region(wide)", max_cores=100), Limit("Family(narrow)", max_cores=60)
     reservation = Reservation()
     assert reservation.tightest([], 4) == "no limit is known"

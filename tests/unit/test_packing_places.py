@@ -32,7 +32,8 @@ def scan(shapes, start):
 
 @given(STEPS)
 def test_finds_what_a_scan_finds(steps):
-    """After nodes were added, filled in a row or one by one, and written to, with looks between them or without."""
+    """After nodes were added, filled in a row or one by one, and written to, with looks between
+    them or without."""
     bench = Bench()
     candidate = bench.candidate("a")
 

@@ -45,7 +45,8 @@ def test_equal_nodes_are_one_step():
     ],
 )
 def test_nodes_that_are_there_come_first(existing_first, expected):
-    """In all buckets before a new node in the first; or bucket by bucket, where that is asked for."""
+    """In all buckets before a new node in the first; or bucket by bucket, where that is asked
+    for."""
     bench = Bench(existing_first)
     bench.candidate("a", nodes=[2])
     bench.candidate("b", nodes=[4])
@@ -252,7 +253,8 @@ class TestCommit:
             bench.planner.apply(plan)
 
     def test_what_the_limits_can_no_longer_bear_is_not_begun(self):
-        """Charged from outside between question and commit: LimitExceeded, and nothing has changed."""
+        """Charged from outside between question and commit: LimitExceeded, and nothing has
+        changed."""
         bench = Bench()
         candidate = bench.candidate("a", limit=2, nodes=[4])
         plan = bench.planner.ask(cores(4), Request(3))
@@ -282,7 +284,8 @@ CANDIDATES = st.lists(
 
 
 def filled(candidates, existing_first):
-    """A bench with candidates: of each the nodes (free cores, whether they sleep) and how many more there may be."""
+    """A bench with candidates: of each the nodes (free cores, whether they sleep) and how many more
+    there may be."""
     bench = Bench(existing_first)
     for index, (nodes, limit) in enumerate(candidates):
         name = f"s{index}"
@@ -303,7 +306,8 @@ def filled(candidates, existing_first):
     ),
 )
 def test_reasons_and_fast_cases_change_no_plan(candidates, existing_first, demands):
-    """Whether somebody asks why not, and whether one slot is a case of its own: the plan is the same."""
+    """Whether somebody asks why not, and whether one slot is a case of its own: the plan is the
+    same."""
     benches = [filled(candidates, existing_first) for _ in range(3)]
     layers.leave_out("one-slot")
     plain = filled(candidates, existing_first)

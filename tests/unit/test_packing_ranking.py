@@ -36,7 +36,8 @@ CONDITIONS = st.one_of(
     st.lists(CONDITIONS, max_size=3),
 )
 def test_a_survey_says_what_asking_each_bucket_says(buckets, conditions):
-    """Whatever amounts and units there are: who meets every condition, in the order of their weights."""
+    """Whatever amounts and units there are: who meets every condition, in the order of their
+    weights."""
     bench = Bench()
     for index, (amount, sized, closed, artificial) in enumerate(buckets):
         candidate = bench.candidate(f"s{index}", artificial=artificial)
@@ -109,7 +110,8 @@ def test_those_left_out_say_why_in_the_order_of_preference(bench):
 
 
 def test_conditions_are_asked_one_by_one(bench):
-    """A node that is there may have room for all of them where a new one has not, so the bucket is not left out."""
+    """A node that is there may have room for all of them where a new one has not, so the bucket is
+    not left out."""
     together = AllOf([cores(2), AnyOf([AllOf([named("z"), cores(1)]), cores(3)])])
     assert order(bench, together) == "abc"
     candidate = bench.planner.candidates[0]

@@ -44,7 +44,8 @@ class Scan:
 
 
 def filled(steps, track_at):
-    """A tree, its maxima by resource, and a scan after the same steps; the tree learns of its resources after some."""
+    """A tree, its maxima by resource, and a scan after the same steps; the tree learns of its
+    resources after some."""
     scan = Scan()
     tree, readings = SegmentTrees(scan.shapes), {name: Reading(name, None) for name in NAMES}
     for index, (lo, count, amounts) in enumerate(steps):
@@ -76,7 +77,8 @@ def test_finds_what_a_scan_finds(steps, track_at, start, needs):
 
 @given(STEPS, st.integers(1, 5))
 def test_finds_all_in_order(steps, amount):
-    """Asked again behind each answer, it names every position with room once, from first to last."""
+    """Asked again behind each answer, it names every position with room once, from first to
+    last."""
     tree, maxima, scan = filled(steps, (0, 0))
     found, position = [], 0
     needs = [(maxima["x"], amount)]

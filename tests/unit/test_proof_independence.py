@@ -1,6 +1,8 @@
-"""The naive packer and the checker of plans know nothing of the library: what proves the engine must not be made of it.
+"""The naive packer and the checker of plans know nothing of the library: what proves the engine
+must not be made of it.
 
-Imports are followed in the source through every file beside them, those inside of functions included.
+Imports are followed in the source through every file beside them, those inside of functions
+included.
 """
 
 import ast
@@ -21,7 +23,8 @@ PROOFS = [
 
 
 def imports_of(path):
-    """Names of the modules that a file imports, wherever in it; a way around imports counts as one."""
+    """Names of the modules that a file imports, wherever in it; a way around imports counts as
+    one."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -36,7 +39,8 @@ def imports_of(path):
 
 
 def files_of(name, beside):
-    """Files that may be what a module is imported from: one in this directory, or one of a package of the tests."""
+    """Files that may be what a module is imported from: one in this directory, or one of a package
+    of the tests."""
     parts = name.split(".")
     packages = [TESTS.joinpath(*parts[:end], "__init__.py") for end in range(1, len(parts))]
     files = [beside / f"{parts[0]}.py", *packages, TESTS.joinpath(*parts).with_suffix(".py")]

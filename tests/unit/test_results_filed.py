@@ -1,4 +1,5 @@
-"""What a handler files under its contexts is made when somebody reads it, and then is what another handler hears at once."""
+"""What a handler files under its contexts is made when somebody reads it, and then is what another
+handler hears at once."""
 
 import copy
 
@@ -50,7 +51,8 @@ def a_calculator():
 
 
 def a_queue():
-    """Jobs of all kinds: that fit, in part, on no bucket, on nothing that is left; gangs; scattered."""
+    """Jobs of all kinds: that fit, in part, on no bucket, on nothing that is left; gangs;
+    scattered."""
     return [
         *(Job(f"one{number}", {"ncpus": number % 3 + 1}) for number in range(9)),
         Job("array", {"ncpus": 2}, iterations=7),
@@ -64,7 +66,8 @@ def a_queue():
 
 
 def told_of(job, listen):
-    """Place the jobs before one and then that one; what a handler that hears each result at once hears of it."""
+    """Place the jobs before one and then that one; what a handler that hears each result at once
+    hears of it."""
     calculator = a_calculator()
     for each in a_queue():
         if each.name == job:

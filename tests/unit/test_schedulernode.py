@@ -167,7 +167,8 @@ def test_the_old_module_name_warns():
         "with warnings.catch_warnings(record=True) as caught:\n"
         "    warnings.simplefilter('always')\n"
         "    from hpc.autoscale.job.computenode import SchedulerNode\n"
-        "assert any(w.category is DeprecationWarning and 'schedulernode' in str(w.message) for w in caught)\n"
+        "assert any(w.category is DeprecationWarning and 'schedulernode' in str(w.message) for w "
+        "in caught)\n"
         "from hpc.autoscale.job import schedulernode\n"
         "assert SchedulerNode is schedulernode.SchedulerNode\n"
     )

@@ -1,4 +1,5 @@
-"""What goes wrong with simulated nodes: lack of capacity, failed boots, evictions; and the journal of all of it."""
+"""What goes wrong with simulated nodes: lack of capacity, failed boots, evictions; and the journal
+of all of it."""
 
 import pytest
 

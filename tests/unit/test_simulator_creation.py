@@ -1,4 +1,5 @@
-"""Adding nodes to the simulated cluster: names, machine types, limits, partial success, request ids."""
+"""Adding nodes to the simulated cluster: names, machine types, limits, partial success, request
+ids."""
 
 import pytest
 
@@ -50,7 +51,8 @@ def test_name_format_and_offset():
 
 
 def test_a_plain_name_is_the_name_of_one_node():
-    """As a scheduler that names its nodes sends it; a number to choose goes around it, whichever set comes first."""
+    """As a scheduler that names its nodes sends it; a number to choose goes around it, whichever
+    set comes first."""
     world = World()
     sets = [a_set(count=2), a_set(nameFormat="htc-2"), a_set(nameFormat="login")]
     result = world.cluster.create(models.NodeCreationRequest.from_dict({"sets": sets}))

@@ -1,4 +1,5 @@
-"""The cluster description of the simulator: what it means, and one clear line for everything that is wrong with it."""
+"""The cluster description of the simulator: what it means, and one clear line for everything that
+is wrong with it."""
 
 import json
 from typing import Any

@@ -40,7 +40,8 @@ def test_only_phases_that_end_by_themselves_have_a_duration_of_the_description()
 
 
 def test_a_node_boots_phase_by_phase():
-    """Each for its time; the VM has id and address from Preparing on, the host name is told when it is Ready."""
+    """Each for its time; the VM has id and address from Preparing on, the host name is told when it
+    is Ready."""
     world = a_world()
     world.create(1)
     seen = []
@@ -122,7 +123,8 @@ def test_fixed_nodes_keep_their_record_until_it_is_removed():
 
 
 def test_a_node_outside_of_nodearrays_is_there_from_the_start():
-    """In the listings and in the quotas, in no bucket; its record says that it is its own template, and outlives its VM."""
+    """In the listings and in the quotas, in no bucket; its record says that it is its own template,
+    and outlives its VM."""
     world = World(a_description(nodes={"scheduler": {"machine_type": "Standard_F4s_v2"}}))
     world.after(100)
     record = world.record("scheduler")

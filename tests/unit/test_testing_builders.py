@@ -120,7 +120,8 @@ def test_the_mock_clock_is_the_clock_for_a_while():
 
 
 def test_a_simulated_cluster_is_the_same_cluster():
-    """Behind a server: the same buckets, resources and needs, and nodes that boot when the clock moves."""
+    """Behind a server: the same buckets, resources and needs, and nodes that boot when the clock
+    moves."""
     pytest.importorskip("werkzeug")
     nodearrays = {
         "htc": {VM_SIZE: 3},

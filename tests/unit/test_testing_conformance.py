@@ -1,4 +1,5 @@
-"""The conformance checks themselves: a driver that keeps its promises passes, and one that breaks one of them does not."""
+"""The conformance checks themselves: a driver that keeps its promises passes, and one that breaks
+one of them does not."""
 
 import os
 import subprocess
@@ -39,7 +40,8 @@ class TestAGoodDriverOfASchedulerThatStartsByItself(DriverConformance):
     ("check", "driver_class", "said"), BROKEN, ids=lambda value: getattr(value, "__name__", None)
 )
 def test_a_broken_promise_is_noticed(check, driver_class, said, new_world, tmp_path):
-    """By the check that is there for it, in words that name what is wrong, whoever starts the tasks."""
+    """By the check that is there for it, in words that name what is wrong, whoever starts the
+    tasks."""
     with pytest.raises(BrokenPromise, match=said):
         run_check(check, driver_class, tmp_path, new_world)
 
@@ -76,7 +78,8 @@ class CannotSettleInside(SelfStartingMemoryWorld):
             "test_without_an_answer_nothing_changes",
             MemoryDriver,
             MuteInside,
-            r"MuteInside\.hosts\(\): expected an answer, also inside unreachable\(\).* found ValueError: ",
+            r"MuteInside\.hosts\(\): expected an answer, also inside unreachable\(\).* found "
+            r"ValueError: ",
         ),
         (
             "test_without_an_answer_nothing_changes",
@@ -94,12 +97,14 @@ class CannotSettleInside(SelfStartingMemoryWorld):
             "test_without_an_answer_to_the_drain_nothing_is_deleted",
             DrainsWithoutAnAnswer,
             CannotSettleInside,
-            r"CannotSettleInside\.settle\(\): expected an answer, .* queue server: connection refused",
+            r"CannotSettleInside\.settle\(\): expected an answer, .* queue server: connection "
+            r"refused",
         ),
     ],
 )
 def test_a_world_that_does_not_answer_is_told_so(check, driver_class, new_world, said, tmp_path):
-    """Its author reads what `hosts` and `settle` must do inside `unreachable`, and not what they raised."""
+    """Its author reads what `hosts` and `settle` must do inside `unreachable`, and not what they
+    raised."""
     with pytest.raises(BrokenPromise, match=said):
         run_check(check, driver_class, tmp_path, new_world)
 

@@ -1,4 +1,5 @@
-"""A constraint keyword is one class and one parser: an expression that the library has never heard of is placed rightly."""
+"""A constraint keyword is one class and one parser: an expression that the library has never heard
+of is placed rightly."""
 
 import pytest
 
@@ -15,7 +16,8 @@ from hpc.autoscale.packing.reject import Reject
 
 
 class WithOverhead(Expr):
-    """Takes so many cores, and one more for the job's daemon. Says nothing but what it reads and how it fits."""
+    """Takes so many cores, and one more for the job's daemon. Says nothing but what it reads and
+    how it fits."""
 
     __slots__ = ("cores",)
 
@@ -35,7 +37,8 @@ class WithOverhead(Expr):
 
 
 class MostCores(WithOverhead):
-    """Only on nodes of so many cores at most; takes nothing. The refusal is said to be able to change, as by default."""
+    """Only on nodes of so many cores at most; takes nothing. The refusal is said to be able to
+    change, as by default."""
 
     __slots__ = ()
 
@@ -110,7 +113,8 @@ def first_fit(binding):
     ids=str,
 )
 def test_ten_jobs_are_placed(constraint, declared, cheapest):
-    """By first fit, and in the least-cost plan, where it can be planned; alone and inside others."""
+    """By first fit, and in the least-cost plan, where it can be planned; alone and inside
+    others."""
     for make, expected in ((first_fit, declared), (a_least_cost_calculator, cheapest)):
         calc = make(a_market_cluster())
         jobs = [Job(f"j{i}", constraint) for i in range(10)]

@@ -115,7 +115,10 @@ def run_python(code, *args):
 def test_lock_of_a_dead_process_locks_nobody_out(tmp_path):
     """What a killed owner leaves behind is overwritten."""
     path = tmp_path / "lock"
-    code = "import os, sys; from hpc.autoscale import util; l = util.SingletonFileLock(sys.argv[1]); os._exit(9)"
+    code = (
+        "import os, sys; from hpc.autoscale import util; l = util.SingletonFileLock(sys.argv[1]); "
+        "os._exit(9)"
+    )
     assert run_python(code, str(path)) == 9
     assert path.read_text() not in ("", str(os.getpid()))
     lock = SingletonFileLock(str(path))
@@ -130,7 +133,8 @@ def test_lock_file_is_for_its_owner_only(tmp_path):
 
 
 def test_lock_that_cannot_be_opened(tmp_path):
-    """The error says what is wrong with the file; who catches the published error catches it, too."""
+    """The error says what is wrong with the file; who catches the published error catches it,
+    too."""
     path = str(tmp_path / "missing" / "lock")
     with pytest.raises(util.MultipleInstancesError) as refused:
         SingletonFileLock(path)

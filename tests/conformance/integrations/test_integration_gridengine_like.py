@@ -186,7 +186,8 @@ def test_a_constraint_may_weigh_buckets(order):
 
 
 def test_declared_order_places_bucket_by_bucket():
-    """As upstream does: the first bucket is filled, new nodes included, before the second is looked at."""
+    """As upstream does: the first bucket is filled, new nodes included, before the second is looked
+    at."""
     sizes = {}
     for order in ("existing-first", "declared"):
         site = Site(order)

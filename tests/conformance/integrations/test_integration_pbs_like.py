@@ -1,4 +1,5 @@
-"""The life of a cluster under an integration in the style of PBS Professional's, over several passes."""
+"""The life of a cluster under an integration in the style of PBS Professional's, over several
+passes."""
 
 import json
 
@@ -52,7 +53,8 @@ def site(tmp_path):
 
 
 def test_jobs_come_and_go(site):
-    """Nodes are created for jobs, joined when they are up, kept while they work, and deleted when idle."""
+    """Nodes are created for jobs, joined when they are up, kept while they work, and deleted when
+    idle."""
     site.server.qsub("1", chunks=6)
     demand, *_ = site.run()
     assert [n.name for n in demand.new_nodes] == site.running == ["execute-1", "execute-2"]
@@ -96,7 +98,8 @@ def test_the_scheduler_forgets_deleted_nodes_by_their_host_names(site):
 
 
 def test_a_drained_node_that_is_wanted_again_comes_back(site):
-    """A job that arrives while a node is being drained finds it, and the driver puts it back to work."""
+    """A job that arrives while a node is being drained finds it, and the driver puts it back to
+    work."""
     site.server.qsub("1")
     site.run()
     site.boot()
@@ -135,7 +138,8 @@ def test_a_value_of_the_server_holds_a_job_back(site):
 
 
 def test_a_group_fits_one_placement_group_or_waits(site):
-    """Groups hold two nodes here: two scattered chunks start together, three never, and leave no trace."""
+    """Groups hold two nodes here: two scattered chunks start together, three never, and leave no
+    trace."""
     site.server.qsub("big", chunks=3, place="scatter:group:excl", ncpus=1)
     site.server.qsub("fits", chunks=2, place="scatter:group:excl", ncpus=1)
     demand, *_ = site.run()
@@ -170,7 +174,8 @@ def test_nodes_that_do_not_come_up_are_given_up(site):
 
 
 def test_on_premises_hosts_are_used_first(site):
-    """A host that CycleCloud does not know takes work before any node is started, and is never deleted."""
+    """A host that CycleCloud does not know takes work before any node is started, and is never
+    deleted."""
     site.server.hosts["tux"] = {"resources": {"ncpus": 16}, "jobs": {}, "state": "free"}
     site.server.qsub("1", chunks=10)
     demand, *_ = site.run()
@@ -248,7 +253,8 @@ class OwnDemandCLI(PBSCLI):
 
 
 def test_work_does_not_wait_for_a_host_whose_vm_is_lost(site, azpbs):
-    """Also where the integration calculates demand itself: the pass has the driver compare hosts and nodes."""
+    """Also where the integration calculates demand itself: the pass has the driver compare hosts
+    and nodes."""
     site.driver = ComparingDriver(site.server)
     site.server.qsub("1", chunks=4)
     azpbs("autoscale", cli=OwnDemandCLI)
@@ -267,7 +273,8 @@ def test_work_does_not_wait_for_a_host_whose_vm_is_lost(site, azpbs):
 
 
 def test_a_node_removed_for_good_does_not_join_again(site, azpbs):
-    """remove_nodes --permanent marks it in the history, which the driver reads; --include-permanent takes it back."""
+    """remove_nodes --permanent marks it in the history, which the driver reads; --include-permanent
+    takes it back."""
     site.server.qsub("1")
     azpbs("autoscale")
     site.boot()
@@ -282,7 +289,8 @@ def test_a_node_removed_for_good_does_not_join_again(site, azpbs):
 
 
 def test_the_shell_has_nodes_and_jobs_by_name(site, azpbs, tmp_path):
-    """With `k_` before a job's number, and resources to be read by attribute of what is available."""
+    """With `k_` before a job's number, and resources to be read by attribute of what is
+    available."""
     site.server.qsub("17", chunks=2)
     azpbs("autoscale")
     script = tmp_path / "look.py"

@@ -101,7 +101,8 @@ def site(tmp_path, capsys, monkeypatch):
 
 
 def test_partitions_describe_what_can_be_started(site):
-    """Cores without threads, memory less what Slurm may not use, as many nodes as the group or the bucket holds."""
+    """Cores without threads, memory less what Slurm may not use, as many nodes as the group or the
+    bucket holds."""
     lines = site("partitions").splitlines()
     found = fetch_partitions(site.manager())
     assert [line.split()[0] for line in lines] == ["PartitionName=htc", "PartitionName=hpc"]
@@ -118,7 +119,8 @@ def test_partitions_describe_what_can_be_started(site):
 
 
 def test_resume_starts_the_nodes_that_slurm_names(site):
-    """By exactly these names, MPI ones in their group; Slurm learns the addresses that the mock has handed out."""
+    """By exactly these names, MPI ones in their group; Slurm learns the addresses that the mock has
+    handed out."""
     out = site("resume", "--node-list", "htc-7,c1-hpc-2,htc-3")
     assert json.loads(out) == ["htc-7", "c1-hpc-2", "htc-3"]
     assert site.running == {"htc-7": None, "c1-hpc-2": "Standard_F8s_pg0", "htc-3": None}
@@ -149,7 +151,8 @@ def test_nodes_that_get_no_address_are_down_in_the_end(site):
 
 
 def test_a_name_beyond_the_limits_is_an_error(site):
-    """The placement group holds three; the fourth is refused in one line, and nothing is created."""
+    """The placement group holds three; the fourth is refused in one line, and nothing is
+    created."""
     node_mgr = site.manager()
     assert len(allocate(node_mgr, ["c1-hpc-1", "c1-hpc-2", "c1-hpc-3"])) == 3
     bucket = fetch_partitions(node_mgr)["hpc"].bucket
@@ -164,7 +167,8 @@ def test_a_name_beyond_the_limits_is_an_error(site):
 
 
 def test_a_hook_that_raises_leaves_nothing_behind(site):
-    """The name is in use: the RuntimeError of the hook comes out, and the capacity is still there."""
+    """The name is in use: the RuntimeError of the hook comes out, and the capacity is still
+    there."""
     site("resume", "--node-list", "htc-1")
     node_mgr = site.manager()
     bucket = fetch_partitions(node_mgr)["htc"].bucket

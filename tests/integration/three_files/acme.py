@@ -1,7 +1,8 @@
-"""An integration in the three files in which integrations are published: this module, the script that packs it, and the one
-that installs it. Written against the published names only.
+"""An integration in the three files in which integrations are published: this module, the script
+that packs it, and the one that installs it. Written against the published names only.
 
-The scheduler, Acme, keeps its queue and its hosts in a JSON file, and starts jobs on hosts that are up by itself.
+The scheduler, Acme, keeps its queue and its hosts in a JSON file, and starts jobs on hosts that are
+up by itself.
 """
 
 import json
@@ -108,7 +109,8 @@ class AcmeDriver(SchedulerDriver):
         return node
 
     def validate_nodes(self, scheduler_nodes, cc_nodes):
-        """A host whose VM is lost stays in Acme's list as `down`: nothing can be planned on it, and it goes."""
+        """A host whose VM is lost stays in Acme's list as `down`: nothing can be planned on it, and
+        it goes."""
         ours = {node.delayed_node_id.node_id for node in cc_nodes}
         for node in scheduler_nodes:
             if node.metadata["acme_state"] == "down" and node.resources["ccnodeid"] not in ours:

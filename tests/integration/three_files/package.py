@@ -1,5 +1,6 @@
-"""Packs the integration: `python package.py DIRECTORY` makes acme-pkg.tar.gz there, of the module, the script that installs it,
-and the source distribution of the library that `--scalelib` names. No registry is asked for anything.
+"""Packs the integration: `python package.py DIRECTORY` makes acme-pkg.tar.gz there, of the module,
+the script that installs it, and the source distribution of the library that `--scalelib` names. No
+registry is asked for anything.
 """
 
 import argparse
