@@ -110,6 +110,7 @@ def a_bucket(
     artificial: bool = False,
     limits: BucketLimits | None = None,
     last_capacity_failure: float | None = None,
+    priority: int = 0,
     **definition: Any,
 ) -> NodeBucket:
     """A bucket that belongs to no manager."""
@@ -119,6 +120,7 @@ def a_bucket(
         group_size,
         list(nodes),
         last_capacity_failure=last_capacity_failure,
+        priority=priority,
         artificial=artificial,
     )
 

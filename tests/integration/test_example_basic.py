@@ -2,11 +2,12 @@
 
 import pytest
 
-from hpc.autoscale.ccbindings.mock import MockClusterBinding
+from builders.nodes import an_htc_cluster
 from hpc.autoscale.example.basic import BasicDriver, autoscale_driver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.nodehistory import SQLiteNodeHistory
+from hpc.autoscale.testing import a_config
 
 
 @pytest.fixture(autouse=True)
@@ -27,15 +28,7 @@ def moment(monkeypatch):
 @pytest.fixture
 def cluster():
     """Up to ten nodes of four cores, and so many slots."""
-    cluster = MockClusterBinding("clusty")
-    cluster.add_nodearray("htc", {"slots": 4})
-    cluster.add_bucket("htc", "Standard_F4", 10, 10)
-    return cluster
-
-
-def a_config(cluster):
-    """A configuration for the mock cluster."""
-    return {"cluster_name": "clusty", "_mock_bindings": cluster, "lock_file": None}
+    return an_htc_cluster(10, resources={"slots": 4})
 
 
 def on_premises(slots=4):

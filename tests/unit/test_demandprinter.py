@@ -6,6 +6,7 @@ import logging
 
 import pytest
 
+from builders.nodes import a_bucket
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.hpctypes import Memory, Size
 from hpc.autoscale.job.demand import DemandResult
@@ -20,7 +21,6 @@ from hpc.autoscale.job.demandprinter import (
 )
 from hpc.autoscale.job.demandprinter.columns import parse_column
 from hpc.autoscale.job.schedulernode import TempNode
-from hpc.autoscale.node.bucket import NodeBucket, NodeDefinition
 from hpc.autoscale.node.limits import null_bucket_limits
 
 
@@ -33,13 +33,16 @@ def a_node(name="htc-1", **overrides):
     return node
 
 
-def a_bucket(bucket_id="b1", placement_group=None):
-    """A bucket that is full."""
-    definition = NodeDefinition(
-        "htc", bucket_id, "Standard_F4s", "westus2", False, "subnet", 4, 0, Memory(8, "g"),
-        placement_group, {}, {},
-    )  # fmt: skip
-    return NodeBucket(definition, null_bucket_limits(3, 4), 100, [], priority=7)
+def a_full_bucket(bucket_id="b1", placement_group=None):
+    """A bucket that has room for no node."""
+    return a_bucket(
+        limits=null_bucket_limits(3, 4),
+        bucket_id=bucket_id,
+        vm_size="Standard_F4s",
+        placement_group=placement_group,
+        resources={},
+        priority=7,
+    )
 
 
 def printed(columns, *nodes, output_format="table", long=False, buckets=()):
@@ -166,7 +169,7 @@ def test_methods_and_private_names_are_no_values():
 
 def test_what_the_bucket_knows():
     """Of the bucket with the node's id and placement group."""
-    buckets = [a_bucket(), a_bucket(placement_group="pg0")]
+    buckets = [a_full_bucket(), a_full_bucket(placement_group="pg0")]
     buckets[1].priority = 8
     node = a_node(bucket_id="b1", placement_group="pg0")
     assert cell("priority", node, buckets=buckets) == "8"
