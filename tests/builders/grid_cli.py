@@ -7,28 +7,21 @@ from typing import Any
 
 import pytest
 
+from builders.command_lines import DriverOfTest, run_command
 from hpc.autoscale import clilib
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
-from hpc.autoscale.cli import GenericDriver
 from hpc.autoscale.hpctypes import NodeName
-from hpc.autoscale.job.job import Job
-from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.node import Node
 
 
-class Scheduler(GenericDriver):
+class Scheduler(DriverOfTest):
     """A scheduler with the jobs and hosts that the test gives it; `refuses` are names of nodes that
     do not drain."""
 
     def __init__(self) -> None:
-        super().__init__("grid")
-        self.jobs: list[dict[str, Any]] = []
-        self.hosts: list[SchedulerNode] = []
+        super().__init__()
         self.refuses: set[str] = set()
         self.joined: list[tuple[list[NodeName], bool]] = []
-
-    def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
-        return [Job.from_dict(job) for job in self.jobs], list(self.hosts)
 
     def add_nodes_to_cluster(
         self, nodes: list[Node], include_permanent: bool = False
@@ -38,11 +31,6 @@ class Scheduler(GenericDriver):
 
     def handle_draining(self, nodes: list[Node]) -> list[Node]:
         return [node for node in nodes if node.name not in self.refuses]
-
-    def queue(self, name: str, slots: int = 1, **constraints: Any) -> None:
-        """Add a job."""
-        job = Job(name, {"ncpus": 1, **constraints}, iterations=slots)
-        self.jobs.append(job.to_dict())
 
 
 class GridCLI(clilib.CommonCLI):
@@ -97,17 +85,11 @@ class Grid:
 
     def __call__(self, *argv: str, code: int = 0) -> str:
         """Run a command; what it printed on stdout. Anything on stderr is in `errors`."""
-        (self.home / "autoscale.json").write_text(json.dumps(self.config))
         self.cli = GridCLI(self.scheduler, self.cluster)
-        ended: str | int | None = 0
-        try:
-            clilib.main(list(argv), "grid", self.cli)
-        except SystemExit as end:
-            ended = end.code
-        captured = self.capsys.readouterr()
-        self.errors = captured.err
-        assert ended == code, captured
-        return captured.out
+        ended = run_command(self.cli, argv, self.home, self.config, self.capsys)
+        self.errors = ended.err
+        assert ended.code == code, ended
+        return ended.out
 
     def json(self, *argv: str) -> Any:
         """Run a command that prints JSON."""

@@ -9,36 +9,30 @@ from typing import Any
 
 import pytest
 
+from builders.command_lines import DriverOfTest, run_command
 from builders.nodes import an_htc_cluster
 from hpc.autoscale import clilib
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
-from hpc.autoscale.cli import GenericDriver
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.demandprinter import OutputFormat
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
-from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.results import DefaultContextHandler
 
 
-class Driver(GenericDriver):
+class Driver(DriverOfTest):
     """Jobs and hosts that the test gives it, and a note of what was asked of it."""
 
     def __init__(self, name: str = "grid") -> None:
         super().__init__(name)
-        self.jobs: list[dict[str, Any]] = []
-        self.hosts: list[SchedulerNode] = []
         self.asked: list[tuple[object, ...]] = []
 
     def preprocess_node_mgr(self, config: dict[str, Any], node_mgr: NodeManager) -> None:
         super().preprocess_node_mgr(config, node_mgr)
         node_mgr.add_default_resource({}, "slots", "node.vcpu_count")
-
-    def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
-        return [Job.from_dict(job) for job in self.jobs], list(self.hosts)
 
     def add_nodes_to_cluster(
         self, nodes: list[Node], include_permanent: bool = False
@@ -203,21 +197,13 @@ class Runner:
 
     def queue(self, name: str, slots: int = 1, **constraints: Any) -> None:
         """Add a job."""
-        job = Job(name, {"ncpus": 1, **constraints}, iterations=slots)
-        self.driver.jobs.append(job.to_dict())
+        self.driver.queue(name, slots, **constraints)
 
     def __call__(self, *argv: str) -> str:
         """Run one command as a process of its own would; what it printed on stdout, and its exit
         code in `code`."""
-        path = self.home / "autoscale.json"
-        path.write_text(json.dumps(self.config))
         before, self.cli = self.cli, CLI(self.cluster)
         self.cli.driver, self.cli.calls = before.driver, []
-        self.code: str | int | None = 0
-        try:
-            clilib.main(list(argv), "grid", self.cli)
-        except SystemExit as end:
-            self.code = end.code
-        captured = self.capsys.readouterr()
-        self.errors = captured.err
-        return captured.out
+        ended = run_command(self.cli, argv, self.home, self.config, self.capsys)
+        self.code, self.errors = ended.code, ended.err
+        return ended.out
