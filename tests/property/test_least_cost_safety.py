@@ -74,14 +74,15 @@ def test_nothing_is_left_out(scenario):
 
     But for what may find one for other reasons: what takes one slot of each node finds those nodes
     again, what chooses among amounts, or wants one exactly, may like a node better when others have
-    taken their part of it, and a name may have come to be.
+    taken their part of it, a name may have come to be, and what is refused a new node so soon after
+    a failure takes one that others opened.
     """
     world = World(scenario["cluster"])
     for jobs in batches(scenario, world):
         before = world.picture()
         for job in jobs:
             packs = job.packing_strategy == "pack" and job.to_dict()["constraints"]
-            words = ("'or'", "'xor'", "node.name", "node.hostname")
+            words = ("'or'", "'xor'", "node.name", "node.hostname", "capacity-failure-backoff")
             chooses = any(word in repr(job.to_dict()) for word in words)
             if packs and not chooses and job._compile().expr.monotone and job.iterations_remaining:
                 assert not world.calculator._add_job(job)

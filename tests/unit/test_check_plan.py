@@ -25,6 +25,9 @@ SMALL = {
     "W6": {"n": 40, "nodes": 20},
     "W6b": {"n": 40, "nodes": 40},
     "big": {"n": 200, "nodes": 60},
+    "drain": {"n": 120, "quota": 64},
+    "full300": {"n": 60, "arrays": 10},
+    "or10": {"n": 60, "nodes": 20},
 }
 
 

@@ -7,7 +7,7 @@ from builders.least_cost import a_least_cost_calculator, a_market_cluster, sizes
 from hpc.autoscale.job.demandcalculator import new_demand_calculator
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.constraints import LoweredConstraint, register_parser
-from hpc.autoscale.node.constraints.parse import _CUSTOM_PARSERS
+from hpc.autoscale.node.constraints.parse import CUSTOM_PARSERS
 from hpc.autoscale.node.nodehistory import NullNodeHistory
 from hpc.autoscale.node.vm_sizes import use_price_override
 from hpc.autoscale.packing.expr import Expr, Fit
@@ -87,7 +87,7 @@ def keywords():
     yield
     use_price_override(None)
     for name in KEYWORDS:
-        del _CUSTOM_PARSERS[name]
+        del CUSTOM_PARSERS[name]
 
 
 def first_fit(binding):
