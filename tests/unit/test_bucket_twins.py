@@ -27,7 +27,7 @@ def wrong(manager):
     table = manager._planner.table
 
     def shape(bucket, node):
-        return shape_of(node, table, QUERYABLE_PROPERTIES, bucket._looks.deferred)
+        return shape_of(node, table, QUERYABLE_PROPERTIES, bucket._nodes.deferred)
 
     return [
         b

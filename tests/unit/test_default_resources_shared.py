@@ -8,7 +8,7 @@ from hpc.autoscale.hpctypes import Size
 from hpc.autoscale.node.default_resources import Defaults, MemoryDefault, definition_from
 from hpc.autoscale.node.default_resources.values import NodeIdDefault
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.node.kind import Kind, stamp
+from hpc.autoscale.node.node.node_class import NodeClass
 
 DEFINITIONS = [
     definition_from({}, "ncpus", "node.vcpu_count"),
@@ -58,16 +58,16 @@ def made(index, size, cores, resources, configuration):
     )
 
 
-def of_a_kind(index, size, cores, resources, configuration):
-    """The same, made as one of a kind."""
+def of_a_class(index, size, cores, resources, configuration):
+    """The same, made as one of a class."""
     sample = made(index, size, cores, resources, configuration)
     return a_copy_of(sample, sample.name, sample.hostname, f"id-{index}")
 
 
 def a_copy_of(sample, name, hostname, node_id=None):
-    """One more node of its kind."""
-    node, own = stamp(Node, Kind(sample).attributes)
-    own.update(_name=name, _node_id=node_id, _hostname=hostname)
+    """One more node of its class."""
+    node = NodeClass(sample).node(name, Node)
+    node.__dict__.update(_node_id=node_id, _hostname=hostname)
     return node
 
 
@@ -100,10 +100,10 @@ def test_together_as_alone(nodes, definitions):
 
 
 @given(NODES, CHOICES, CHOICES)
-def test_of_a_kind_as_alone(nodes, definitions, more):
+def test_of_a_class_as_alone(nodes, definitions, more):
     """Also where what each is given is made when somebody looks, and when there are more definitions later."""
     first, all_of_them = defaults_of(definitions), defaults_of([*definitions, *more])
-    together = [of_a_kind(*node) for node in nodes]
+    together = [of_a_class(*node) for node in nodes]
     first.apply_to(together)
     all_of_them.apply_to(together)
     for node, drawn in zip(together, nodes, strict=True):

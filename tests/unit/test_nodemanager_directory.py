@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from builders.nodes import a_manager, an_htc_cluster
 from hpc.autoscale.job.job import Job
-from hpc.autoscale.node.nodemanager.directory import Directory, Pin, pin_of
+from hpc.autoscale.node.bucket.directory import Directory, Pin, pin_of
 from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.expr import MinResource, OneOf, PropertyIs, ResourceIs
 
@@ -138,7 +138,7 @@ def test_finds_what_a_scan_finds(renames, wanted, count):
     """After any changes of host names, of as many nodes as are asked for, whether spelt out or by patterns."""
     node_mgr = manager(running=6)
     (bucket,) = [bucket for bucket in node_mgr.get_buckets() if bucket.nodes]
-    directory, nodes = Directory(bucket), bucket.nodes
+    directory, nodes = Directory(bucket._handle), bucket.nodes
     pin = pin_of(PropertyIs("hostname", wanted))
     directory.positions(pin, count)
     for position, hostname in renames:

@@ -8,7 +8,9 @@ import pytest
 
 from builders.nodes import a_planned_node
 from hpc.autoscale.node.node.tracked import (
+    Amounts,
     ReadOnlyShellDict,
+    ShellAmounts,
     TrackedDict,
     TrackedSet,
     TrackedShellDict,
@@ -19,8 +21,12 @@ class Owner:
     """Whoever hears of writes."""
 
     times = 0
+    _shape = None
 
-    def _changed(self):
+    def _changed(self, what):
+        self.times += 1
+
+    def _amount_changed(self, name, value):
         self.times += 1
 
 
@@ -58,10 +64,11 @@ WRITES_TO_A_SET = {
 }
 
 
+@pytest.mark.parametrize("cls", [TrackedDict, Amounts])
 @pytest.mark.parametrize("write", WRITES_TO_A_DICT.values(), ids=list(WRITES_TO_A_DICT))
-def test_a_dict_reports_each_write_and_does_it(told, write):
+def test_a_dict_reports_each_write_and_does_it(told, write, cls):
     """It ends up as a plain dict would."""
-    tracked, plain = TrackedDict({"a": 1}, told), {"a": 1}
+    tracked, plain = cls({"a": 1}, told), {"a": 1}
     write(tracked)
     write(plain)
     assert tracked == plain
@@ -130,6 +137,8 @@ def test_a_shell_dict_has_attributes_and_reports_still(told):
     d = TrackedShellDict({"a b": 1, "owner": 2, "replace": 3}, told)
     d["c"] = 4
     assert (d.a_b, told.times) == (1, 1)
+    amounts = ShellAmounts(Amounts({"a b": 1, "shape": 2}, told), told)
+    assert (amounts.a_b, amounts["shape"], amounts.shape) == (1, 2, None)
     TrackedDict.replace(d, {"z": 1})
     assert (d, told.times) == ({"z": 1}, 1)
 
@@ -147,11 +156,17 @@ def test_totals_in_the_shell():
 class Listener:
     """A bucket that only listens."""
 
+    is_bound = False
+
     def __init__(self, node):
         self.heard = 0
-        node._home = self
+        self.used, self.uncounted = set(), set()
+        node.__dict__.update(_home=self, _position=0)
 
-    def touched(self, node):
+    def written(self, node, what):
+        self.heard += 1
+
+    def written_amount(self, node, name, value):
         self.heard += 1
 
 
@@ -159,6 +174,7 @@ class Listener:
     "write",
     [
         lambda n: n.available.update(ncpus=1),
+        lambda n: n.available.__setitem__("ncpus", 1),
         lambda n: n._resources.update(ncpus=1),
         lambda n: n.assign("job"),
         lambda n: n.assignments.add("job"),

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.node.kind import free_of_each
+from hpc.autoscale.node.node.node_class import free_of_each
 from hpc.autoscale.results import EarlyBailoutResult
 
 _NUMBERS = frozenset((int, float))

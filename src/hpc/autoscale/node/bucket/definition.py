@@ -1,18 +1,28 @@
-"""What a bucket is made of: the definition of its nodes, and a node made from it."""
+"""What new nodes of a bucket are: the definition of their hardware and configuration, and the template they are made from.
+
+A bucket's `resources` and the totals of its example node are one dict, so that a write through either shows in both and in
+every node made later. Values that default resources gave are told from those that the cluster or a caller gave: a new node
+takes over the latter, and works out the former for itself, because they may name the node.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale import util
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
-from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.node import QUERYABLE_PROPERTIES, Node
+from hpc.autoscale.node.node.decrementing import same
+from hpc.autoscale.node.node.node_class import NodeClass
 from hpc.autoscale.node.node.record import copied
+from hpc.autoscale.node.node.shaping import shape_of
+from hpc.autoscale.node.node.tracked import TrackedDict
+from hpc.autoscale.packing.shape import NodeShape, ShapeTable
 
 if TYPE_CHECKING:
-    from hpc.autoscale.node.bucket.facts import BucketFacts
+    from hpc.autoscale.node.bucket.bucket import NodeBucket
 
 OFF = ht.NodeStatus("Off")
 
@@ -69,7 +79,7 @@ class NodeDefinition:
 
 
 def node_from_bucket(
-    bucket: BucketFacts,
+    bucket: NodeBucket,
     new_node_name: ht.NodeName,
     state: ht.NodeStatus = OFF,
     target_state: ht.NodeStatus = OFF,
@@ -131,3 +141,158 @@ def node_of(
         keep_alive=False,
         gpu_count=d.gpu_count,
     )
+
+
+FinishNode = Callable[[Node], None]
+
+
+class Finish(Protocol):
+    """What gives nodes their default resources. `ignore_groups`: what the engine knows of those is the same in whatever
+    placement group a node is."""
+
+    ignore_groups: bool
+
+    def apply(self, node: Node) -> None:
+        """Give a node everything."""
+
+    def apply_to(self, nodes: Iterable[Node]) -> None:
+        """Give each of many nodes everything."""
+
+    def refined(self, node_class: NodeClass) -> NodeClass | None:
+        """What nodes of a class become; None when each node must be asked."""
+
+    def prepare(self, prototype: Node) -> FinishNode | None:
+        """Give a prototype what all nodes made alike get; the rest is given to each copy by what is returned, if any."""
+
+
+class NodeTemplate:
+    """The new nodes of one bucket. A write into its resources is reported as one to the example node.
+
+    `is_shared`: of several buckets, which differ by their placement groups alone and which nobody has looked into; then the
+    example node is nobody's, and `of` makes a template for a bucket whose resources or example node somebody asks for.
+    """
+
+    def __init__(self, definition: NodeDefinition, is_shared: bool = False) -> None:
+        self._definition = definition
+        self.is_shared = is_shared
+        self._example = node_of(definition, f"{definition.nodearray}-0", None, definition.resources)
+        self._resources = TrackedDict(definition.resources, self._example)
+        self._example._resources = definition.resources = self._resources
+        # what the example node's available amounts were last brought in line with
+        self._seen = copied(self._resources)
+        self._derived: dict[str, Any] = {}
+        self._applied: list[FinishNode] = []
+        self._made_from = copied(self._resources)
+        self._sample: tuple[Node, FinishNode | None] | None = None
+        self._shapes: tuple[NodeShape, NodeShape] | None = None
+        self._planned: dict[str | None, NodeClass] = {}
+
+    def of(self, definition: NodeDefinition) -> NodeTemplate:
+        """What this one is for a bucket that shares it, for that bucket alone."""
+        made = NodeTemplate(definition)
+        for apply in self._applied:
+            made.derive(apply)
+        made.renew()
+        return made
+
+    @property
+    def resources(self) -> dict[str, Any]:
+        """Totals of a new node: live, may be written to."""
+        return self._resources
+
+    @property
+    def example(self) -> Node:
+        """The example node; resources that were written since show in what it has available."""
+        if self._resources != self._seen:
+            self._bring_in_line()
+        return self._example
+
+    def _bring_in_line(self) -> None:
+        seen, self._seen = self._seen, copied(self._resources)
+        for name in seen.keys() - self._seen.keys():
+            self._example.available.pop(name, None)
+        for name, value in copied(self._resources).items():
+            if name not in seen or not same(seen[name], value):
+                self._example.available[name] = value
+
+    def derive(self, apply: FinishNode) -> None:
+        """Give the example node the default resources that it lacks. New nodes get them too from now on."""
+        if self.is_shared:
+            if self._applied and self._applied[-1] is apply:
+                return  # another of the buckets has asked for it
+            self._applied.append(apply)
+        self._forget()
+        example = self.example
+        before = dict(self._resources)
+        apply(example)
+        for name, value in self._resources.items():
+            if before.get(name) is None:
+                self._derived[name] = value
+        self._seen = copied(self._resources)
+
+    def _forget(self) -> None:
+        self._sample = self._shapes = None
+        self._planned.clear()
+
+    def given(self) -> dict[str, Any]:
+        """The resources that do not come from definitions of default resources."""
+        return copied(
+            {
+                name: value
+                for name, value in self._resources.items()
+                if not (name in self._derived and same(self._derived[name], value))
+            }
+        )
+
+    def renew(self) -> None:
+        """From now on new nodes are as the bucket is now; until then they are as it was at the last call."""
+        if not self.is_shared:  # nobody writes to that
+            self._forget()
+            self._made_from = self.given()
+
+    def shapes(
+        self,
+        table: ShapeTable,
+        finish: Finish,
+        deferred: Collection[str],
+    ) -> tuple[NodeShape, NodeShape]:
+        """Those of the example node and of a new node. `deferred`: see `shape_of`."""
+        if self._shapes is None:
+            sample, rest = self._sampled(finish)
+            if rest is not None:
+                sample = self.new_node("new", "new", finish)
+            self._shapes = (
+                shape_of(self.example, table, QUERYABLE_PROPERTIES, deferred),
+                shape_of(sample, table, QUERYABLE_PROPERTIES, deferred),
+            )
+        return self._shapes
+
+    def _sampled(self, finish: Finish) -> tuple[Node, FinishNode | None]:
+        """A new node with what all have, and what gives each the rest, if any."""
+        if self._sample is None:
+            sample = self.new_node(f"{self._definition.nodearray}-new", "new", None)
+            self._sample = sample, finish.prepare(sample)
+        return self._sample
+
+    def planned(self, finish: Finish, group: str | None) -> NodeClass:
+        """The class of planned nodes in a placement group."""
+        found = self._planned.get(group)
+        if found is None:
+            sample, rest = self._sampled(finish)
+            found = self._planned[group] = NodeClass(
+                sample, finish=rest, _is_planned=True, _Node__placement_group=group
+            )
+        return found
+
+    def new_node(
+        self,
+        name: str,
+        hostname: str,
+        finish: Finish | None,
+        definition: NodeDefinition | None = None,
+    ) -> Node:
+        """A new node. `finish` gives it the default resources. `definition`: of the bucket, where others share this."""
+        node = node_of(definition or self._definition, name, hostname, self._made_from)
+        if finish is not None:
+            finish.apply(node)
+        return node

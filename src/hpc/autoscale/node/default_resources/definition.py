@@ -25,9 +25,8 @@ from hpc.autoscale.node.default_resources.values import (
     value_from,
 )
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.node.copying import same
-from hpc.autoscale.node.node.decrementing import lowered
-from hpc.autoscale.node.node.kind import Kind, given_node_id, untouched
+from hpc.autoscale.node.node.decrementing import lowered, same
+from hpc.autoscale.node.node.node_class import NodeClass, by_class, given_node_id
 from hpc.autoscale.node.node.record import can_be_shared
 from hpc.autoscale.node.node.shaping import NodeView
 from hpc.autoscale.packing.compound import AllOf
@@ -275,24 +274,24 @@ class Defaults:
 
         The result is the nodes that are left, for which each must be asked.
         """
-        by_kind, left = untouched(nodes)
-        for kind, members in by_kind.items():
-            finer = self.refined(kind, members[0].__class__)
+        classes, left = by_class(nodes)
+        for node_class, members in classes.items():
+            finer = self.refined(node_class, members[0].__class__)
             if finer is None:
                 left.extend(members)
             else:
                 finer.adopt(members)
         return left
 
-    def refined(self, kind: Kind, cls: type[Node] = Node) -> Kind | None:
+    def refined(self, node_class: NodeClass, cls: type[Node] = Node) -> NodeClass | None:
         """The node class that nodes of a class have with the default resources.
 
         None when each node must be asked.
         """
         if not self.definitions:
-            return kind
-        sample = kind.sample(cls)
-        own = dict(kind.own)
+            return node_class
+        sample = node_class.sample(cls)
+        own = dict(node_class.own)
         alike = []
         for definition in self.definitions:
             name, personal = definition.name, definition.personal
@@ -311,7 +310,8 @@ class Defaults:
         if any(definition.reads_any(own) or definition.name in own for definition in alike):
             return None
         _settle(_lacking(alike, sample), sample)
-        return Kind(sample, own.items())
+        changes = {k: v for k, v in node_class.attributes.items() if k == "_hostname"}
+        return NodeClass(sample, own.items(), node_class.identify, node_class.finish, **changes)
 
     def applier(self) -> Finish:
         """A function that does what `apply` does, for many nodes one after another.

@@ -15,7 +15,7 @@ from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.errors import AutoscaleError, did_you_mean
 from hpc.autoscale.node.identity import NODE_ID as NODE_ID
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES, Node
-from hpc.autoscale.node.node.kind import given_node_id
+from hpc.autoscale.node.node.node_class import given_node_id
 from hpc.autoscale.packing.shape import IDENTITY
 
 _RESOURCE = "node.resources."

@@ -1,11 +1,11 @@
 """The published `Node` and what belongs to it.
 
-`machine`: names and hardware. `handle`: the node itself. `unmanaged`: one that CycleCloud does not know. `decrementing`:
-placing work on one node. `record`: its JSON form. `shaping`: what the engine sees of it. `tracked`: containers that
-report writes.
+`node`: the node itself, and one that CycleCloud does not know. `node_class`: what equal nodes have in common.
+`decrementing`: placing work on one node. `record`: its JSON form. `shaping`: what the engine knows of it. `tracked`:
+containers that report writes.
 """
 
 from hpc.autoscale.node.node.decrementing import minimum_space as minimum_space
-from hpc.autoscale.node.node.handle import Node as Node
-from hpc.autoscale.node.node.machine import QUERYABLE_PROPERTIES as QUERYABLE_PROPERTIES
-from hpc.autoscale.node.node.unmanaged import UnmanagedNode as UnmanagedNode
+from hpc.autoscale.node.node.node import QUERYABLE_PROPERTIES as QUERYABLE_PROPERTIES
+from hpc.autoscale.node.node.node import Node as Node
+from hpc.autoscale.node.node.node import UnmanagedNode as UnmanagedNode

@@ -1,28 +1,29 @@
 """Placing work on one node through its handle, and merging in what a scheduler says of it.
 
-This is the node-level twin of the engine, for callers that hold a node and a list of constraints. What can be lowered
-to an expression goes through the same code as in the engine, in one step however many iterations; the rest is asked
-through the published protocol, once for each iteration. A refusal leaves no trace.
+For callers that hold a node and a list of constraints. What can be lowered to an expression goes through the same code as
+in the engine, in one step however many iterations; the rest is asked through the published protocol, once for each
+iteration. A refusal leaves no trace: what placing work may change of a node can be saved, put back, and repeated on
+another copy of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from copy import deepcopy
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from copy import copy, deepcopy
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.errors import AutoscaleError
-from hpc.autoscale.node.node import copying
 from hpc.autoscale.node.node.record import copied
 from hpc.autoscale.node.node.shaping import restore, split_sizes
+from hpc.autoscale.node.node.tracked import Amounts, TrackedDict, TrackedSet
 from hpc.autoscale.packing.amounts import left
 from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.expr import UNBOUNDED, Expr, Fit
 from hpc.autoscale.results import MatchResult, SatisfiedResult
 
 if TYPE_CHECKING:
-    from hpc.autoscale.node.node.handle import Node
+    from hpc.autoscale.node.node.node import Node
 
 
 class Condition(Protocol):
@@ -69,12 +70,12 @@ class Snapshot:
 
     def __init__(self, node: Node, constraints: Sequence[Condition]) -> None:
         self._node = node
-        self._state = copying.saved(node)
+        self._state = saved(node)
         self._shared = [(constraint, constraint.saved()) for constraint in shared(constraints)]
 
     def undo(self) -> None:
         """Put everything back."""
-        copying.restore(self._node, self._state)
+        put_back(self._node, self._state)
         for constraint, saved in self._shared:
             constraint.restore(saved)
 
@@ -166,10 +167,12 @@ def _carry_out(
 
 def merge(node: Node, snode: Node) -> None:
     """See `Node.update`."""
-    available, reported, assigned = node.available, snode.available, snode.assignments
+    available, reported, assigned = node.available, copied(snode.available), snode.assignments
     level = logging.FINE if assigned else logging.WARNING
     for name, value in reported.items():
         before = available.get(name)
+        if same(before, value) and value is not None:
+            continue
         if before != value:
             logging.log(
                 logging.FINE if before is None else level,
@@ -179,13 +182,90 @@ def merge(node: Node, snode: Node) -> None:
                 value,
                 before,
             )
-    # written quietly, and told once
-    dict.update(node._resources, copied(snode.resources))
-    dict.update(available, copied(reported))
-    set.update(node.assignments, assigned)
+        available[name] = value
+    node._resources.update(copied(snode.resources))
     if snode.metadata:
         node.metadata.update(deepcopy(snode.metadata))
+    if assigned:
+        node.assignments.update(assigned)
     if assigned or snode.required:
         node.required = True
-    else:
-        node._changed()
+
+
+# Attributes by the names under which the node keeps them, so that its checks on writing are not asked again.
+_MAPPINGS = ("_resources", "available", "metadata", "_Node__node_attribute_overrides")
+_PLAIN = (
+    "_allocated",
+    "_Node__closed",
+    "_Node__placement_group",
+    "_Node__keep_alive",
+    "name_format",
+    "name_offset",
+)
+
+
+class Memento(NamedTuple):
+    """Everything that placing work may change, as values of its own."""
+
+    mappings: dict[str, dict[str, Any]]
+    assignments: set[str]
+    plain: dict[str, Any]
+
+
+def saved(node: Node) -> Memento:
+    """What the node is now."""
+    return Memento(
+        {name: copied(getattr(node, name)) for name in _MAPPINGS},
+        set(node.assignments),
+        {name: getattr(node, name) for name in _PLAIN},
+    )
+
+
+def put_back(node: Node, memento: Memento) -> None:
+    """Make the node again what it was."""
+    carry_over(node, saved(node), memento)
+
+
+def carry_over(node: Node, before: Memento, after: Memento) -> None:
+    """Do to the node what made `after` of `before`; whatever did not change there stays as it is here."""
+    for name in _MAPPINGS:
+        _change(getattr(node, name), before.mappings[name], after.mappings[name])
+    if after.assignments != before.assignments:
+        node.assignments.difference_update(before.assignments - after.assignments)
+        node.assignments.update(after.assignments - before.assignments)
+    for name, value in after.plain.items():
+        if value != before.plain[name]:
+            setattr(node, name, value)
+
+
+def _change(
+    target: MutableMapping[str, Any], before: Mapping[str, Any], after: Mapping[str, Any]
+) -> None:
+    for name in before.keys() - after.keys():
+        target.pop(name, None)
+    for name, value in copied(after).items():
+        if name not in before or not same(before[name], value):
+            target[name] = value
+
+
+def same(one: object, other: object) -> bool:
+    """Equal and of one class: 1, 1.0 and True are told apart."""
+    return one.__class__ is other.__class__ and one == other
+
+
+def copy_of(node: Node) -> Node:
+    """A copy that answers every question as the node would, and belongs to no bucket."""
+    made = copy(node)
+    made.delayed_node_id = node.delayed_node_id.clone()
+    made.delayed_node_id.transient_id = node.delayed_node_id.transient_id
+    fresh: dict[str, Any] = {
+        "_resources": TrackedDict(copied(node._resources), made),
+        "_Node__available": Amounts(copied(node.available), made),
+        "_Node__assignments": TrackedSet(node.assignments, made),
+        "metadata": deepcopy(node.metadata),
+    }
+    for name in ("_Node__node_attribute_overrides", "_Node__software_configuration"):
+        fresh[name] = deepcopy(dict(getattr(node, name)))
+    for name, value in fresh.items():
+        setattr(made, name, value)
+    return made

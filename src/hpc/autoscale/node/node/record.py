@@ -15,7 +15,7 @@ from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
 
 if TYPE_CHECKING:
-    from hpc.autoscale.node.node.handle import Node
+    from hpc.autoscale.node.node.node import Node
 
 _REQUIRED = (
     "hostname",

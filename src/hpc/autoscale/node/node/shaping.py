@@ -7,20 +7,15 @@ and magnitude that the node had.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import cache, lru_cache
-from itertools import compress
-from operator import is_not
+from collections.abc import Collection, Iterator, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from hpc.autoscale.hpctypes import Memory, Size, magnitude_bytes
-from hpc.autoscale.packing.shape import IDENTITY, PLAIN, NodeShape, ShapeTable, Unit
+from hpc.autoscale.hpctypes import Size, magnitude_bytes
+from hpc.autoscale.packing.shape import IDENTITY, NodeShape, ShapeTable, Unit
 
 if TYPE_CHECKING:
-    from hpc.autoscale.node.node.handle import Node
-
-Used = Sequence[tuple[str, float]]
-"""Amounts that were used, in bytes where they are sizes: how much is left of each."""
+    from hpc.autoscale.node.node.node import Node
 
 # Statuses of nodes that must get no work: broken, or on their way out.
 _TROUBLED = frozenset(
@@ -66,35 +61,6 @@ def restore(values: Mapping[str, Any], like: Mapping[str, Any]) -> dict[str, Any
         else:
             restored[name] = value
     return restored
-
-
-def used_up(before: Mapping[str, object], after: Mapping[str, object]) -> Used:
-    """The amounts that differ between what was free and what is; everything else on a node stays what it is."""
-    return [
-        (name, amount)
-        for name, amount in after.items()
-        if isinstance(amount, (int, float)) and before.get(name) != amount
-    ]
-
-
-def use(available: dict[str, Any], used: Used) -> None:
-    """Set the amounts of a node that are used to what they are now, without reporting it to anybody. Sizes keep their class
-    and magnitude."""
-    for name, amount in used:
-        was: Any = available.get(name)
-        cls = was.__class__
-        if cls in _SIZES or issubclass(cls, Size):
-            amount = _sized(cls, was._magnitude, amount)
-        _put(available, name, amount)
-
-
-_put = dict.__setitem__
-_SIZES = frozenset((Size, Memory))
-
-
-@lru_cache(maxsize=10_000)
-def _sized(cls: Any, magnitude: str, amount: float) -> Any:
-    return cls(0, magnitude).with_bytes(amount)
 
 
 def trouble_of(node: Node) -> str | None:
@@ -178,34 +144,6 @@ class NodeView:
     def prop(self, name: str) -> object:
         """The value of any node property."""
         return getattr(self._node, name)
-
-
-def look_of(node: Node, deferred: Collection[str]) -> object:
-    """All that decides the shape of a node that is like the others of its kind but for amounts, to look the shape up by:
-    equal for equal shapes only. None where `shape_of` must be asked. `deferred`: as there."""
-    own = node.__dict__
-    kind = own.get("_alike")
-    if kind is None:
-        return None
-    # what has changed, one thing after another: a class says how many values follow it
-    changed: list[object] = []
-    available = own.get("_Node__available", own["_left"])
-    if available is not kind.free:
-        if tuple(available) != kind.names:
-            return None
-        is_other = map(is_not, available.values(), kind.values)
-        for name in compress(kind.names, is_other):
-            if name not in deferred:
-                value = available[name]
-                cls = value.__class__
-                if cls in PLAIN:
-                    changed += (name, cls, value)
-                elif cls in _SIZES:
-                    changed += (name, cls, value._magnitude, value._value)
-                else:
-                    return None
-    assigned = own.get("_Node__assignments", own["_assigned"])
-    return kind, own["_Node__closed"], not assigned, *changed
 
 
 def shape_of(

@@ -1,54 +1,62 @@
-"""A dict and a set that report when they are written to.
+"""Containers of a node that report when they are written to.
 
-Integrators write into a node's `available`, `_resources` and `assignments` directly. The engine groups nodes by what
-they look like, so it must hear of such a write; these containers are how. They behave as plain ones otherwise, and
-copying or pickling them gives plain ones.
+Integrators write into a node's `available`, `_resources` and `assignments` directly, and the engine must hear of each
+such write. What is available is also changed by the engine: `Amounts` reads that from the engine's state whenever it is
+looked at. They behave as plain containers otherwise, and copying or pickling them gives plain ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
+from typing import Any, Protocol
 
+from hpc.autoscale.hpctypes import Size
+from hpc.autoscale.packing.shape import NodeShape
 from hpc.autoscale.util import ShellDict
 
-if TYPE_CHECKING:
-    from hpc.autoscale.node.node.handle import Node
+
+class Change(Enum):
+    """What of a node was written to."""
+
+    RESOURCES = "totals, which decide nothing by themselves"
+    AMOUNTS = "what is available"
+    OCCUPANCY = "who is placed on it, and whether it takes more"
+    IDENTITY = "names and addresses"
+    ALL = "anything else that a decision may depend on"
 
 
 class Owner(Protocol):
-    """Whoever hears of writes."""
+    """The node that a container belongs to."""
 
-    def _changed(self) -> None:
-        """Called after each."""
+    @property
+    def _shape(self) -> NodeShape | None:
+        """What the engine knows of the node; None when no engine knows it."""
+
+    def _changed(self, what: Change) -> None:
+        """Called after each write."""
+
+    def _amount_changed(self, name: str, value: object) -> None:
+        """Called after each write of one amount that is available."""
 
 
-class Home(Protocol):
-    """Where a node belongs: told of each write that could change a decision."""
-
-    def touched(self, node: Node) -> None:
-        """Called after the node was written to."""
-
-
-def _reporting(base: type, names: Iterable[str]) -> dict[str, Any]:
+def _reporting(base: type, names: str) -> dict[str, Any]:
     """For each named method of `base`, one that does the same and then tells `self.owner`."""
 
     def reporting(name: str) -> Any:
         method = getattr(base, name)
 
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            self.catch_up()
             try:
                 return method(self, *args, **kwargs)
             finally:
-                self.owner._changed()
+                self.owner._changed(self.what)
 
         call.__name__, call.__doc__ = name, method.__doc__
         return call
 
-    return {name: reporting(name) for name in names}
-
-
-_put = dict.__setitem__
+    return {name: reporting(name) for name in names.split()}
 
 
 class TrackedDict(dict[str, Any]):
@@ -56,17 +64,18 @@ class TrackedDict(dict[str, Any]):
 
     __slots__ = ("owner",)
 
+    what = Change.RESOURCES
+
     def __init__(self, contents: Any, owner: Owner) -> None:
         self.owner = owner
         dict.__init__(self, contents)
 
-    def __setitem__(self, name: str, value: Any) -> None:
-        # the one write that is made thousands of times
-        _put(self, name, value)
-        self.owner._changed()
+    def catch_up(self) -> None:
+        """Take in what others have changed since; nobody else writes to this one."""
 
     def replace(self, contents: Any) -> None:
         """Take over other contents without reporting it."""
+        self.catch_up()
         dict.clear(self)
         dict.update(self, contents)
 
@@ -77,13 +86,102 @@ class TrackedDict(dict[str, Any]):
         return dict(self)
 
 
+_get, _put = dict.__getitem__, dict.__setitem__
+
+
+class Amounts(TrackedDict):
+    """What is available on a node. Where the engine has placed work, each look at it shows what is left by then.
+
+    `shape` is what the engine knew of the node when the contents were last made equal to it.
+    """
+
+    __slots__ = ("shape",)
+
+    what = Change.AMOUNTS
+
+    def __init__(self, contents: Any, owner: Owner, shape: NodeShape | None = None) -> None:
+        TrackedDict.__init__(self, contents, owner)
+        self.shape = shape
+
+    def catch_up(self) -> None:
+        shape, known = self.owner._shape, self.shape
+        if shape is known:
+            return
+        self.shape = shape
+        if shape is None or known is None:
+            return
+        before = known.free
+        for name, amount in shape.free.items():
+            if isinstance(amount, (int, float)) and before.get(name) != amount:
+                was = dict.get(self, name)
+                _put(self, name, was.with_bytes(amount) if isinstance(was, Size) else amount)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self.catch_up()
+        _put(self, name, value)
+        self.owner._amount_changed(name, value)
+
+    def __getitem__(self, name: str) -> Any:
+        self.catch_up()
+        return _get(self, name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self.catch_up()
+        return dict.get(self, name, default)
+
+    def items(self) -> Any:
+        self.catch_up()
+        return dict.items(self)
+
+    def values(self) -> Any:
+        self.catch_up()
+        return dict.values(self)
+
+    def __iter__(self) -> Iterator[str]:
+        # with an iterator of its own, `dict(amounts)` asks for each item by `__getitem__`
+        return dict.__iter__(self)
+
+    def __eq__(self, other: object) -> bool:
+        self.catch_up()
+        if isinstance(other, Amounts):
+            other.catch_up()
+        return dict.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __or__(self, other: Any) -> Any:
+        self.catch_up()
+        return dict.__or__(self, other)
+
+    def __ror__(self, other: Any) -> Any:
+        self.catch_up()
+        return dict.__ror__(self, other)
+
+    def __repr__(self) -> str:
+        self.catch_up()
+        return dict.__repr__(self)
+
+
 class TrackedShellDict(TrackedDict, ShellDict):
-    """The same with items that are attributes as well."""
+    """A `TrackedDict` whose items are attributes as well, as they were when it was made."""
 
     def __init__(self, contents: Mapping[str, Any], owner: Owner) -> None:
         ShellDict.__init__(self, contents)
         # last: an item may have the name of this attribute
         self.owner = owner
+
+
+class ShellAmounts(Amounts, ShellDict):
+    """`Amounts` whose items are attributes as well, as they were when it was made."""
+
+    def __init__(self, contents: Amounts, owner: Owner) -> None:
+        ShellDict.__init__(self, dict(contents))
+        # last: items may have the names of these attributes
+        self.owner = owner
+        self.shape = owner._shape
 
 
 class ReadOnlyShellDict(ShellDict):
@@ -101,9 +199,14 @@ class TrackedSet(set[str]):
 
     __slots__ = ("owner",)
 
+    what = Change.OCCUPANCY
+
     def __init__(self, contents: Iterable[str], owner: Owner) -> None:
         self.owner = owner
         set.__init__(self, contents)
+
+    def catch_up(self) -> None:
+        """Take in what others have changed since; the engine adds to this very set."""
 
     def __repr__(self) -> str:
         return repr(set(self))
@@ -120,11 +223,7 @@ class TrackedSet(set[str]):
 
 
 for _base, _cls, _names in (
-    (
-        dict,
-        TrackedDict,
-        "__delitem__ __ior__ update setdefault pop popitem clear",
-    ),
+    (dict, TrackedDict, "__setitem__ __delitem__ __ior__ update setdefault pop popitem clear"),
     (
         set,
         TrackedSet,
@@ -132,5 +231,5 @@ for _base, _cls, _names in (
         "symmetric_difference_update __ior__ __iand__ __isub__ __ixor__",
     ),
 ):
-    for _name, _method in _reporting(_base, _names.split()).items():
+    for _name, _method in _reporting(_base, _names).items():
         setattr(_cls, _name, _method)

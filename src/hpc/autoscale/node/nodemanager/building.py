@@ -22,11 +22,10 @@ from hpc.autoscale.ccbindings.models import (
 from hpc.autoscale.errors import counted
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket, NodeDefinition
-from hpc.autoscale.node.bucket.mould import Mould
+from hpc.autoscale.node.bucket.definition import NodeTemplate
 from hpc.autoscale.node.limits import BucketLimits, _SharedLimit, null_bucket_limits
 from hpc.autoscale.node.nodemanager.quotas import Read, SharedLimits, number
-from hpc.autoscale.node.nodemanager.records import NodeRecords, values_of
-from hpc.autoscale.node.nodemanager.roster import Record
+from hpc.autoscale.node.nodemanager.records import NodeRecords, Record, values_of
 
 # What reading a garbled reply may raise. AutoscaleError, for sizes that are none, is a RuntimeError.
 _GARBLED = (
@@ -146,7 +145,7 @@ class _Builder:
         groups = self._placement_groups(definition, record, bucket)
         # thousands of buckets may be one in as many placement groups, the first of which stands for all here
         first = groups[0][0]
-        mould = Mould(_in_group(definition, first), is_shared=True) if first else None
+        template = NodeTemplate(_in_group(definition, first), is_shared=True) if first else None
         return [
             NodeBucket(
                 _in_group(definition, group),
@@ -157,8 +156,8 @@ class _Builder:
                 last_capacity_failure=bucket.last_capacity_failure,
                 valid=bucket.valid is not False,
                 spot_placement_score=getattr(bucket, "spot_placement_score", None),
-                mould=mould if group else None,
-                unseen=self.records.roster(listed, group),
+                template=template if group else None,
+                listed=self.records.listed(listed, group),
             )
             for group, used_cores in groups
         ]
@@ -169,15 +168,16 @@ class _Builder:
         for size, group, first in self.records.leftovers(array.name):
             try:
                 definition = _as_recorded(array.name, record, size, first)
-                nodes = self.records.roster(definition, group)
-                limits = null_bucket_limits(len(nodes), max(1, definition.vcpu_count))
+                listed = self.records.listed(definition, group)
+                count = len(listed[0])
+                limits = null_bucket_limits(count, max(1, definition.vcpu_count))
                 definition = _in_group(definition, group)
-                yield NodeBucket(definition, limits, 0, [], valid=False, unseen=nodes)
+                yield NodeBucket(definition, limits, 0, [], valid=False, listed=listed)
             except _GARBLED as e:
                 self.problems.append(f"nodearray {array.name}, nodes of {size}: {_why(e)}")
                 continue
             self.problems.append(
-                f"nodearray {array.name}: {counted(len(nodes), 'node')} of {size}, which it has no usable bucket for; "
+                f"nodearray {array.name}: {counted(count, 'node')} of {size}, which it has no usable bucket for; "
                 "no work is placed there"
             )
 

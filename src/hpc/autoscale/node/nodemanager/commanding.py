@@ -337,7 +337,8 @@ def _vanish(node: Node) -> None:
 
 
 def _bucket_of(node: Node) -> NodeBucket | None:
-    return cast("NodeBucket | None", node._home)
+    home = node._home
+    return None if home is None else cast("NodeBucket", home.bucket)
 
 
 def _why_not_made(created: Created) -> list[str]:

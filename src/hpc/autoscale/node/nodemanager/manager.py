@@ -24,11 +24,10 @@ from hpc.autoscale.node.default_resources import (
 )
 from hpc.autoscale.node.limits import BucketLimits, cover
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.node.handle import checked_placement_group
+from hpc.autoscale.node.node.node import checked_placement_group
 from hpc.autoscale.node.nodemanager.apart import Apart, Sizes, sizes_of
 from hpc.autoscale.node.nodemanager.capacity import Capacity
 from hpc.autoscale.node.nodemanager.commanding import Commands
-from hpc.autoscale.node.nodemanager.directory import Directory
 from hpc.autoscale.node.nodemanager.naming import NameHook, Names
 from hpc.autoscale.node.nodemanager.placing import Ask, EngineSide, place, tell_refused, why_not
 from hpc.autoscale.node.nodemanager.policies import DEFAULT, Ordered
@@ -76,10 +75,9 @@ class NodeManager(EngineSide, Ordered, Capacity, Commands):
         self._unmanaged: dict[object, NodeBucket] = {}
         self._unmanaged_hosts: set[str] = set()
         self._idle_machines = IdleMachines()
-        # since the engine was told, and since default resources were applied
-        self._written: dict[NodeBucket, None] = {}
+        # where `_sync` must work something out, and what was written to since default resources were applied
+        self._stale: dict[NodeBucket, None] = {}
         self._undefaulted: dict[NodeBucket, None] = {}
-        self._directories: dict[NodeBucket, Directory] = {}
         for bucket in node_buckets:
             self._take_on(bucket)
         self._cover_limits()

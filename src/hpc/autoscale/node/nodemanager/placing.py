@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hpc.autoscale import results
 from hpc.autoscale.node.bucket import NodeBucket, sift
+from hpc.autoscale.node.bucket.directory import Directory
 from hpc.autoscale.node.constraints import Compiled, NotAsDeclared, SharedConstraint, pool_room
 from hpc.autoscale.node.constraints.declared import Declarations
 from hpc.autoscale.node.default_resources import Defaults
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.nodemanager.directory import Directory
 from hpc.autoscale.node.nodemanager.naming import Names
 from hpc.autoscale.node.nodemanager.probing import HandleProbe, Sorted, sort_out
 from hpc.autoscale.node.nodemanager.reporting import (
@@ -54,30 +54,27 @@ class EngineSide:
     _declarations: Declarations
     _defaults: Defaults
     _by_candidate: dict[Candidate, NodeBucket]
-    _written: dict[NodeBucket, None]
+    _stale: dict[NodeBucket, None]
     _undefaulted: dict[NodeBucket, None]
-    _directories: dict[NodeBucket, Directory]
     _sortings: dict[int, tuple[Compiled, Sorted]]
     _idle_machines: IdleMachines
 
-    def _bucket_written(self, bucket: NodeBucket) -> None:
-        self._written[bucket] = self._undefaulted[bucket] = None
+    def _bucket_written(self, bucket: NodeBucket, is_stale: bool) -> None:
+        self._undefaulted[bucket] = None
+        self._idle_machines.forget()
+        if is_stale:
+            self._stale[bucket] = None
 
     def _bucket_of(self, candidate: Candidate) -> NodeBucket:
         return self._by_candidate[candidate]
 
     def _directory_of(self, candidate: Candidate) -> Directory:
-        bucket = self._by_candidate[candidate]
-        return self._directories.setdefault(bucket, Directory(bucket))
+        return self._by_candidate[candidate]._directory()
 
     def _sync(self) -> None:
-        """Let the engine know what was written through handles since it was last asked."""
-        if self._written:
-            self._idle_machines.forget()
-        while self._written:
-            bucket, _ = self._written.popitem()
-            if bucket in self._directories:
-                self._directories[bucket].renew(bucket._dirty)
+        """Let the engine know what new nodes are made from, where that was written to since."""
+        while self._stale:
+            bucket, _ = self._stale.popitem()
             if bucket._sync(self._planner.table):
                 self._planner.forget_rankings()
 
@@ -128,7 +125,7 @@ class EngineSide:
     def _cursor(self, compiled: Compiled) -> Cursor | None:
         """What is remembered of some constraints, up to date with what was written; None where the
         engine alone cannot answer for them."""
-        if self._written:
+        if self._stale:
             self._sync()
         planner = self._planner
         if compiled.opaque:
@@ -366,7 +363,6 @@ def _ask(
             demand.common, request, ranking.candidates if demand.ranks else None
         )
     probe = HandleProbe(
-        manager._planner.table,
         manager._bucket_of,
         manager._directory_of,
         demand,

@@ -13,19 +13,18 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from hpc.autoscale import results
+from hpc.autoscale.node.bucket.directory import Directory, pin_of
 from hpc.autoscale.node.constraints import And, Compiled, NodeConstraint, SharedConstraint
 from hpc.autoscale.node.constraints.declared import Declarations, DeclaredExpr
 from hpc.autoscale.node.default_resources import Defaults
-from hpc.autoscale.node.node.copying import Memento, carry_over, saved
-from hpc.autoscale.node.node.decrementing import shared
+from hpc.autoscale.node.node.decrementing import Memento, carry_over, saved, shared
 from hpc.autoscale.node.node.shaping import NodeView
-from hpc.autoscale.node.nodemanager.directory import Directory, pin_of
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.expr import Expr
 from hpc.autoscale.packing.plan import Trial
 from hpc.autoscale.packing.reject import Reject
-from hpc.autoscale.packing.shape import NodeShape, ShapeTable
+from hpc.autoscale.packing.shape import NodeShape
 
 if TYPE_CHECKING:
     from hpc.autoscale.node.bucket import NodeBucket
@@ -141,13 +140,11 @@ class HandleProbe:
 
     def __init__(
         self,
-        table: ShapeTable,
         bucket_of: Callable[[Candidate], NodeBucket],
         directory_of: Callable[[Candidate], Directory],
         demand: Sorted,
         assignment_id: str,
     ) -> None:
-        self._table = table
         self._bucket_of = bucket_of
         self._directory_of = directory_of
         self._pin = pin_of(demand.personal) if demand.personal is not None else None
@@ -215,7 +212,7 @@ class HandleProbe:
         if not match:
             return Reject(match.status, *match.reasons)
         self._tried.append((bucket, position, before, saved(scratch)))
-        return Trial(match.total_slots, bucket._looks.shape_of(scratch, self._table))
+        return Trial(match.total_slots, bucket._nodes.shape_of_copy(scratch))
 
     def settle(self, keep: bool) -> Effects:
         after = [constraint.saved() for constraint in self._shared]

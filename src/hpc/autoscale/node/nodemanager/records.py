@@ -1,4 +1,7 @@
-"""The server's node records, sorted by the buckets that their nodes belong to; and newer records put onto known nodes."""
+"""The server's node records: sorted by the buckets that their nodes belong to, read, and put onto nodes that are known.
+
+Records are read at once, class by class; a node is made of one when somebody looks at it (`bucket.nodes`).
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,19 @@ from operator import itemgetter
 from typing import Any
 
 from hpc.autoscale import hpclogging as logging
+from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.node.bucket import NodeDefinition
+from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.identity import short_name
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.nodemanager.roster import Record, Roster, hostname_of, text
+from hpc.autoscale.node.node.node_class import NodeClass
+from hpc.autoscale.packing.shape import freeze
+from hpc.autoscale.util import is_standalone_dns
+
+Record = Mapping[str, Any]
+
+# What reading a record may raise. AutoscaleError, for sizes that are none, is a RuntimeError.
+_GARBLED = (AttributeError, TypeError, ValueError, ArithmeticError, RuntimeError)
 
 _ByGroup = dict[str | None, list["_Alike"]]
 
@@ -135,13 +147,135 @@ class NodeRecords:
         """A bucket has the nodes of this size now; nobody else gets them."""
         self._placed.add((nodearray, machine_type))
 
-    def roster(self, definition: NodeDefinition, group: str | None) -> Roster:
-        """The nodes of one size and placement group, if nobody has them."""
+    def listed(
+        self, definition: NodeDefinition, group: str | None
+    ) -> tuple[list[NodeClass], list[Record]]:
+        """The nodes of one size and placement group, if nobody has them: their classes and records."""
         key = (definition.nodearray, definition.vm_size)
         members = () if key in self._placed else self._members.get(key, {}).get(group, ())
-        roster = Roster(definition, members, self._assume_hostnames)
-        self.problems.extend(roster.problems)
-        return roster
+        classes, records, problems = listed(definition, members, self._assume_hostnames)
+        self.problems.extend(problems)
+        return classes, records
+
+
+def listed(
+    definition: NodeDefinition,
+    members: Sequence[Sequence[Record]],
+    assume_hostnames: bool = False,
+) -> tuple[list[NodeClass], list[Record], list[str]]:
+    """Nodes in order, htc-2 before htc-10: the class of each, its record, and which records cannot be used.
+
+    `members`: records, each list of records that differ in names and configurations only. Nobody has looked at the nodes
+    yet; what they have in common is worked out once for each class.
+    """
+    classes: list[NodeClass] = []
+    usable: list[Record] = []
+    problems: list[str] = []
+    known: dict[object, NodeClass] = {}
+
+    def identify(own: dict[str, Any], record: Record) -> None:
+        configuration = record.get("Configuration")
+        if configuration is None:
+            configuration = definition.software_configuration
+        own["_name"], own["_node_id"] = record["Name"], record["NodeId"]
+        own["_hostname"] = hostname_of(record, configuration, assume_hostnames)
+        own["_Node__private_ip"] = text(record, "PrivateIp")
+        own["instance_id"] = text(record, "InstanceId")
+        own["_Node__software_configuration"] = configuration
+
+    for number, record in _in_order(members):
+        try:
+            key = _class_key(record, number)
+            found = known.get(key)
+            if found is None:
+                sample = node_from(record, definition, assume_hostnames)
+                found = known[key] = NodeClass(sample, identify=identify, _hostname=None)
+        except _GARBLED as e:
+            problems.append(f"node {record['Name']}: set aside, its record cannot be used: {e!r}")
+            continue
+        classes.append(found)
+        usable.append(record)
+    return classes, usable, problems
+
+
+def _class_key(record: Record, number: int) -> object:
+    """The same for records of nodes that differ in names only; `number`: of their list."""
+    configuration = record.get("Configuration")
+    autoscale = configuration.get("autoscale") if configuration else None
+    resources = autoscale.get("resources") if autoscale else None
+    if resources:
+        return (number, tuple(resources), freeze(resources))
+    return (number, None) if configuration is None else number
+
+
+def _in_order(members: Sequence[Sequence[Record]]) -> list[tuple[int, Record]]:
+    """The records with the number of their list, by prefix and number of their names."""
+    found = []
+    for number, alike in enumerate(members):
+        for record in alike:
+            found.append((ht.name_order(record["Name"]), number, record))
+    found.sort(key=itemgetter(0))
+    return [(number, record) for _, number, record in found]
+
+
+def node_from(record: Record, d: NodeDefinition, assume_hostnames: bool) -> Node:
+    """A node from its record; the definition fills in what the record does not say."""
+    own = record.get("Configuration")
+    configuration = d.software_configuration if own is None else own
+    resources = ((own or {}).get("autoscale") or {}).get("resources")
+    memory, cores = record.get("Memory"), record.get("CoreCount")
+    group = record.get("PlacementGroupId") or None
+    target = record["TargetState"]
+    return Node(
+        node_id=DelayedNodeId(record["Name"], record["NodeId"]),
+        name=record["Name"],
+        nodearray=d.nodearray,
+        bucket_id=d.bucket_id,
+        hostname=hostname_of(record, configuration, assume_hostnames),
+        private_ip=text(record, "PrivateIp"),
+        instance_id=text(record, "InstanceId"),
+        vm_size=d.vm_size,
+        location=d.location,
+        spot=d.spot if record.get("Interruptible") is None else bool(record["Interruptible"]),
+        vcpu_count=int(cores) if cores else d.vcpu_count,
+        memory=ht.Memory(memory, "g") if memory else d.memory,
+        infiniband=bool(group),
+        state=record["Status"],
+        target_state=target,
+        power_state=record["Status"],
+        exists=target == "Started",
+        placement_group=group,
+        managed=True,
+        resources=d.resources if own is None else ht.with_sizes(resources or {}),
+        software_configuration=configuration,
+        keep_alive=bool(record.get("KeepAlive")),
+        gpu_count=d.gpu_count,
+    )
+
+
+def hostname_of(record: Record, configuration: Any, assume_hostnames: bool) -> Any:
+    """The host name in a record; with `assume_hostnames` and standalone DNS the one that follows from its address."""
+    hostname = text(record, "Hostname")
+    address = text(record, "PrivateIp") if assume_hostnames else None
+    if address and is_standalone_dns(_Configured(configuration)):
+        from ipaddress import AddressValueError, IPv4Address
+
+        try:
+            return f"ip-{int(IPv4Address(address)):08X}"
+        except AddressValueError:
+            return hostname
+    return hostname
+
+
+class _Configured:
+    def __init__(self, software_configuration: Any) -> None:
+        self.software_configuration = software_configuration
+
+
+def text(record: Record, key: str) -> Any:
+    """A value that is a text; None for anything else."""
+    found = record.get(key)
+    return found if isinstance(found, str) else None
 
 
 def refresh(node: Node, record: Record, assume_hostnames: bool = False) -> None:

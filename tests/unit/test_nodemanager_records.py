@@ -11,8 +11,8 @@ from hpc.autoscale.node.constraints import NodePropertyConstraint
 from hpc.autoscale.node.default_resources import Defaults, definition_from
 from hpc.autoscale.node.default_resources.values import NodeIdDefault
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.nodemanager.records import NodeRecords
-from hpc.autoscale.node.nodemanager.roster import Roster, node_from
+from hpc.autoscale.node.node.node_class import NodeClass
+from hpc.autoscale.node.nodemanager.records import NodeRecords, listed, node_from
 from hpc.autoscale.packing.candidate import Candidate
 
 CONFIGURATIONS = st.sampled_from(
@@ -45,14 +45,16 @@ RECORDS = st.lists(st.fixed_dictionaries(SAID), max_size=6).map(
 
 
 def sorted_out(records, assume_hostnames=False):
-    """The roster of all these records."""
+    """The classes and records of the nodes of all these records, and which cannot be used."""
     config = {"assume_standalone_hostnames": assume_hostnames}
-    return NodeRecords(config, records).roster(a_definition(), None)
+    sorted_records = NodeRecords(config, records)
+    classes, usable = sorted_records.listed(a_definition(), None)
+    return classes, usable, sorted_records.problems
 
 
-def named(roster):
-    """The names of the nodes of a roster."""
-    return [roster.node(index).name for index in range(len(roster))]
+def made_of(classes, records):
+    """The nodes of these."""
+    return [c.node(record, Node) for c, record in zip(classes, records, strict=True)]
 
 
 def all_of(node):
@@ -68,17 +70,16 @@ def all_of(node):
 @given(RECORDS, st.booleans())
 def test_a_node_is_what_its_record_says(records, assume_hostnames):
     """Made late and together with others, or at once and alone."""
-    roster = sorted_out(records, assume_hostnames)
-    assert not roster.problems
-    assert named(roster) == [record["Name"] for record in records]
-    for index, record in enumerate(records):
-        alone = node_from(record, a_definition(), assume_hostnames)
-        assert all_of(roster.node(index)) == all_of(alone)
+    classes, usable, problems = sorted_out(records, assume_hostnames)
+    assert not problems
+    assert [record["Name"] for record in usable] == [record["Name"] for record in records]
+    for node, record in zip(made_of(classes, usable), records, strict=True):
+        assert all_of(node) == all_of(node_from(record, a_definition(), assume_hostnames))
 
 
 @given(RECORDS)
 def test_default_resources_are_those_of_a_node_made_at_once(records):
-    """What can be told of kinds is told of kinds."""
+    """What can be told of classes is told of classes."""
     defaults = Defaults()
     for name, value in (
         ("ncpus", "node.vcpu_count"),
@@ -86,31 +87,31 @@ def test_default_resources_are_those_of_a_node_made_at_once(records):
         ("gold", "node.name"),
     ):
         defaults.add(definition_from({}, name, value))
-    roster = sorted_out(records)
-    if roster.refine(defaults.refined):
-        for index, record in enumerate(records):
+    classes, usable, _ = sorted_out(records)
+    finer = [defaults.refined(each) for each in classes]
+    for node_class, record in zip(finer, usable, strict=True):
+        if node_class is not None:
             alone = node_from(record, a_definition(), False)
             defaults.apply(alone)
-            assert all_of(roster.node(index)) == all_of(alone)
+            assert all_of(node_class.node(record, Node)) == all_of(alone)
 
 
 def test_what_only_nodes_can_tell_is_left_to_them():
-    """A function of an integration is not asked about a kind."""
+    """A function of an integration is not asked about a class."""
     defaults = Defaults()
     defaults.add(definition_from({}, "called", lambda node: node.name))
-    roster = sorted_out([a_record()])
-    kinds = roster.kinds
-    assert not roster.refine(defaults.refined)
-    assert roster.kinds is kinds
+    classes, _, _ = sorted_out([a_record()])
+    assert [defaults.refined(each) for each in classes] == [None]
 
 
 def test_a_record_that_cannot_be_used_is_set_aside():
     """The others keep their places, in their order."""
     bad = a_record("htc-2", CoreCount="many")
     garbled = a_record("htc-4", Configuration="none")
-    roster = Roster(a_definition(), [[a_record("htc-10"), bad], [garbled, a_record("htc-3")]])
-    assert named(roster) == ["htc-3", "htc-10"]
-    assert [problem.split(":")[0] for problem in roster.problems] == ["node htc-2", "node htc-4"]
+    members = [[a_record("htc-10"), bad], [garbled, a_record("htc-3")]]
+    classes, usable, problems = listed(a_definition(), members)
+    assert names(made_of(classes, usable)) == ["htc-3", "htc-10"]
+    assert [problem.split(":")[0] for problem in problems] == ["node htc-2", "node htc-4"]
 
 
 @pytest.fixture
@@ -123,10 +124,14 @@ def manager():
 
 
 def count_made(monkeypatch):
-    """How many nodes are made of records from now on, as a list that grows."""
+    """Of which records nodes are made from now on, as a list of names that grows."""
     made = []
-    make = Roster.node
-    monkeypatch.setattr(Roster, "node", lambda self, i: made.append(i) or make(self, i))
+    make = NodeClass.node
+    monkeypatch.setattr(
+        NodeClass,
+        "node",
+        lambda self, source, cls: made.append(source["Name"]) or make(self, source, cls),
+    )
     return made
 
 
@@ -134,9 +139,10 @@ def test_only_nodes_that_are_used_are_made(manager, monkeypatch):
     """Work is placed without looking at the nodes that get none."""
     made = count_made(monkeypatch)
     result = manager.allocate({"ncpus": 4}, slot_count=1)
-    assert (names(result.nodes), made) == (["htc-1"], [0])
+    assert made == []
+    assert (names(result.nodes), made) == (["htc-1"], ["htc-1"])
     assert names(manager.get_nodes()) == ["htc-1", "htc-2", "htc-3"]
-    assert made == [0, 1, 2]
+    assert made == ["htc-1", "htc-2", "htc-3"]
     assert manager.get_nodes()[0] is result.nodes[0]
 
 

@@ -1,16 +1,15 @@
 """Where nodes are, by what tells them apart: jobs that are meant for one host need not be held
 against all of them.
 
-Asked by `probing`, kept by `engine`.
+Kept by `BucketNodes`, asked by `nodemanager.probing`.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.packing.expr import Expr, OneOf, TextPattern, text_pattern
 
@@ -83,8 +82,8 @@ class Directory:
     """The nodes of one bucket by each key that was asked for. Cost: each node once for a key, and
     once more when it was written to."""
 
-    def __init__(self, bucket: NodeBucket) -> None:
-        self._bucket = bucket
+    def __init__(self, node_at: Callable[[int], Node]) -> None:
+        self._node_at = node_at
         self._kept: dict[str, _Index] = {}
 
     def positions(self, pin: Pin, count: int) -> Sequence[int]:
@@ -106,7 +105,7 @@ class Directory:
     def _enter(self, name: str, positions: Iterable[int]) -> None:
         index = self._kept[name]
         for position in positions:
-            index.put(position, _text(self._bucket._handle(position), name))
+            index.put(position, _text(self._node_at(position), name))
 
 
 def _text(node: Node, name: str) -> str | None:

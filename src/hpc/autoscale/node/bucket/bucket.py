@@ -1,0 +1,507 @@
+"""The published `NodeBucket`: nodes of one VM size in one nodearray and placement group, existing and possible.
+
+What is kept of its nodes is in `nodes`, what new nodes are made from in `definition`. Writes through a node are in the
+engine's state at once; those into `bucket.resources` or the example node are worked out before the next question
+(`_sync`). Which buckets may serve some constraints is said here too, for those who ask the constraints themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
+
+from hpc.autoscale import hpctypes as ht
+from hpc.autoscale import util
+from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.node.bucket.definition import Finish, FinishNode, NodeDefinition, NodeTemplate
+from hpc.autoscale.node.bucket.directory import Directory
+from hpc.autoscale.node.bucket.nodes import BucketNodes
+from hpc.autoscale.node.limits import BucketLimits, _SharedLimit
+from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.node.decrementing import copy_of
+from hpc.autoscale.node.node.node_class import NodeClass
+from hpc.autoscale.node.node.shaping import in_group
+from hpc.autoscale.packing.candidate import Candidate
+from hpc.autoscale.packing.limits import NO_LIMIT, Limit, LimitExceeded
+from hpc.autoscale.packing.plan import Step
+from hpc.autoscale.packing.shape import NodeShape, ShapeTable
+from hpc.autoscale.results import CandidatesResult, Result, SatisfiedResult
+from hpc.autoscale.util import ShellDict
+
+Listed = tuple[Sequence[NodeClass], Sequence[Any]]
+"""Nodes of the cluster that nobody has looked at: their classes, and what they are identified by."""
+
+
+class NodeBucket:
+    """One VM size in one nodearray and placement group.
+
+    `last_capacity_failure`: seconds since the last one, negative or None for never. `artificial`: stands for machines
+    that cannot be ordered. `priority` informs; it does not order. `template`: what its new nodes are made from, shared
+    with other buckets of the definition. `listed`: nodes it has before `nodes`, which nobody has looked at yet.
+    `resources` is live and may be written to.
+    """
+
+    def __init__(
+        self,
+        definition: NodeDefinition,
+        limits: BucketLimits,
+        max_placement_group_size: int,
+        nodes: Sequence[Node],
+        artificial: bool = False,
+        priority: int = 0,
+        last_capacity_failure: float | None = -1.0,
+        valid: bool = True,
+        spot_placement_score: str | None = None,
+        *,
+        template: NodeTemplate | None = None,
+        listed: Listed | None = None,
+    ) -> None:
+        self._definition = definition
+        self.limits = limits
+        self.max_placement_group_size = max_placement_group_size
+        self.priority = priority
+        self.valid = valid
+        self._artificial = artificial
+        self._last_capacity_failure = last_capacity_failure
+        self._spot_placement_score = spot_placement_score
+        self._nodes = BucketNodes(self, self.last_capacity_failure, self._written)
+        self._is_template_stale = True
+        self._planned: NodeClass | None = None
+        self._candidate: Candidate | None = None
+        self._finish: Finish | None = None
+        self._on_write: Callable[[NodeBucket, bool], None] | None = None
+        self._reserved = 0
+        self._template = template or self._at_home(NodeTemplate(definition))
+        if listed is not None:
+            self._nodes.add_listed(*listed)
+        for node in nodes:
+            self._adopt(node)
+
+    def _at_home(self, template: NodeTemplate) -> NodeTemplate:
+        """A template of its own, writes into which are reported here."""
+        template.example._home = self._nodes
+        return template
+
+    def _own_template(self) -> NodeTemplate:
+        """The template, for whoever may write into it."""
+        if self._template.is_shared:
+            self._template = self._at_home(self._template.of(self._definition))
+        return self._template
+
+    # -- what it is
+
+    @property
+    def nodearray(self) -> ht.NodeArrayName:
+        """The nodearray its nodes are made from."""
+        return self._definition.nodearray
+
+    @property
+    def bucket_id(self) -> ht.BucketId:
+        """The server's id, shared by the placement-group variants of one bucket."""
+        return self._definition.bucket_id
+
+    @property
+    def vm_size(self) -> ht.VMSize:
+        """Azure VM size."""
+        return self._definition.vm_size
+
+    @property
+    def location(self) -> ht.Location:
+        """Azure region."""
+        return self._definition.location
+
+    @property
+    def spot(self) -> bool:
+        """Interruptible, at spot price."""
+        return self._definition.spot
+
+    @property
+    def subnet(self) -> ht.SubnetId:
+        """Subnet, as `group/network/subnet`."""
+        return self._definition.subnet
+
+    @property
+    def placement_group(self) -> ht.PlacementGroup | None:
+        """Placement group, if any."""
+        return self._definition.placement_group
+
+    @property
+    def vcpu_count(self) -> int:
+        """Virtual CPUs of one node."""
+        return self._definition.vcpu_count
+
+    @property
+    def gpu_count(self) -> int:
+        """GPUs of one node."""
+        return self._template.example.gpu_count
+
+    @property
+    def memory(self) -> ht.Memory:
+        """Memory of one node."""
+        return self._definition.memory
+
+    @property
+    def resources(self) -> dict[str, Any]:
+        """Totals of a new node: live, may be written to."""
+        return self._own_template().resources
+
+    @property
+    def software_configuration(self) -> Any:
+        """Configuration of the nodearray."""
+        return self._definition.software_configuration
+
+    @property
+    def vm_family(self) -> ht.VMFamily:
+        """Quota family of the size."""
+        return self._template.example.vm_family
+
+    @property
+    def vm_capabilities(self) -> ShellDict:
+        """Raw capabilities of the size."""
+        return self._template.example.vm_capabilities
+
+    @property
+    def pcpu_count(self) -> int:
+        """Physical cores of one node."""
+        return self._template.example.pcpu_count
+
+    @property
+    def cores_per_socket(self) -> int:
+        """vCPUs to a physical core (-1 unknown). The published name is a misnomer."""
+        return self._template.example.cores_per_socket
+
+    @property
+    def example_node(self) -> Node:
+        """A node as a new one would be, named `<nodearray>-0`: what constraints on the bucket look at."""
+        return self._own_template().example
+
+    @property
+    def _example_node(self) -> Node:
+        return self.example_node
+
+    @property
+    def spot_placement_score(self) -> str | None:
+        """Azure's estimate of getting spot capacity: High, Medium, Low; None when the server does not say."""
+        return self._spot_placement_score
+
+    @property
+    def supports_colocation(self) -> bool:
+        """Whether placement groups make sense here (`autoscale.is_hpc` of the configuration, true by default)."""
+        autoscale = self.software_configuration.get("autoscale") or {}
+        return bool(autoscale.get("is_hpc", True))
+
+    @property
+    def last_capacity_failure(self) -> float | None:
+        """Seconds since Azure last had no capacity here; None for never."""
+        elapsed = self._last_capacity_failure
+        return None if elapsed is None or elapsed < 0 else elapsed
+
+    # -- how many there may be
+
+    @property
+    def _engine_limits(self) -> tuple[Limit, ...]:
+        """The limits that a new node is charged to; one without room where they are not known."""
+        # callers' tests pass all kinds of objects for limits that they never ask
+        known = isinstance(self.limits, BucketLimits)
+        return self.limits.parts if known else (Limit(f"Bucket({self})", max_nodes=0),)
+
+    @property
+    def available_count(self) -> int:
+        """How many nodes can be added now, by the tightest of all limits, less those reserved."""
+        room = min((a.room(self.vcpu_count) for a in self._engine_limits), default=NO_LIMIT)
+        return max(0, room - self._reserved)
+
+    @available_count.setter
+    def available_count(self, nodes: int) -> None:
+        # published oddity: assigning takes that many away
+        self.limits.decrement(nodes)
+
+    @property
+    def family_available_count(self) -> int:
+        """How many nodes the family's quota has room for, less those reserved."""
+        return self.limits.family_available_count - self._reserved
+
+    @property
+    def max_count(self) -> int:
+        """Most nodes the bucket can have."""
+        return self.limits.max_count
+
+    def decrement(self, count: int = 1) -> None:
+        """Reserve places for `count` nodes until `commit` or `rollback`; AssertionError when there are fewer."""
+        if count > 0 and count > self.available_count:
+            raise AssertionError(
+                f"expected room for {count} nodes in {self}, found {self.available_count}"
+            )
+        self._reserve(self._reserved + count)
+
+    def increment(self, count: int = 1) -> None:
+        """Take back `count` reserved places."""
+        self._reserve(self._reserved - count)
+
+    def commit(self) -> None:
+        """Make the reserved places used."""
+        reserved = self._reserved
+        self._reserve(0)
+        try:
+            self.limits.decrement(reserved)
+        except LimitExceeded:
+            self._reserve(reserved)
+            raise
+
+    def rollback(self) -> None:
+        """Forget the reserved places."""
+        self._reserve(0)
+
+    def _reserve(self, count: int) -> None:
+        # what was never reserved cannot be taken back
+        self._reserved = max(0, count)
+        if self._candidate is not None:
+            self._candidate.reserved = self._reserved
+
+    # -- its nodes
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The nodes, existing and planned, in order. A list of its own: add with `add_nodes`."""
+        return self._nodes.there()
+
+    @property
+    def _size(self) -> int:
+        """How many nodes it has had by now, those that are gone included: the position of the next one."""
+        return len(self._nodes)
+
+    def _made(self) -> list[Node]:
+        """The nodes that there is a `Node` of."""
+        return self._nodes.made()
+
+    def add_nodes(self, nodes: Iterable[Node]) -> None:
+        """Add nodes that are not here yet (by transient id and by host name); AssertionError when not valid."""
+        if not self.valid:
+            raise AssertionError(f"nodes cannot be added to {self}: the bucket is not valid")
+        for node in nodes:
+            if not self._nodes.find_any({node.delayed_node_id.transient_id, node.hostname_or_uuid}):
+                self._adopt(node)
+
+    def _adopt(self, node: Node) -> None:
+        # limits that were read before it came know nothing of it; one that rests takes no place
+        rests = not node.exists and node.state == "Deallocated"
+        self._nodes.adopt(node, self._candidate is None and node._is_counted and not rests)
+        self._written(node)
+
+    @property
+    def _counted(self) -> int:
+        """How many of its nodes have a place under the limits."""
+        return self._nodes.counted
+
+    def _names(self) -> list[str]:
+        """The names of its nodes, but for those that nobody has looked at: whoever lists them knows all."""
+        return [node.name for node in self._made()]
+
+    def clone_with_placement_group(self, placement_group: ht.PlacementGroup) -> NodeBucket:
+        """The same bucket within a placement group: no nodes yet, all other limits shared with this one."""
+        if self.placement_group:
+            raise AutoscaleError(f"expected a bucket without a placement group, found {self}")
+        definition = self._definition.in_placement_group(placement_group, self._template.given())
+        cores = self.max_placement_group_size * self.vcpu_count
+        group = _SharedLimit(f"PlacementGroup({placement_group})", 0, cores)
+        return NodeBucket(
+            definition,
+            self.limits.in_placement_group(group),
+            self.max_placement_group_size,
+            [],
+            artificial=self._artificial,
+            priority=self.priority,
+            last_capacity_failure=self._last_capacity_failure,
+            valid=self.valid,
+            spot_placement_score=self._spot_placement_score,
+        )
+
+    # -- between the engine and the handles
+
+    def _written(self, node: Node) -> None:
+        """A node, or the example node, was written to."""
+        if node._position < 0:
+            self._is_template_stale = True
+        if self._on_write is not None:
+            self._on_write(self, self._is_template_stale)
+
+    def _join(
+        self, blank: NodeShape, finish: Finish, on_write: Callable[[NodeBucket, bool], None]
+    ) -> Candidate:
+        """Become part of an engine; its state here is the `Candidate` returned. `blank`: stands for its shapes before the first
+        `_sync`, when default resources are defined. `finish` gives new nodes their default resources. `on_write` is called
+        after each write, and told whether `_sync` must work something out."""
+        self._finish = finish
+        self._on_write = on_write
+        self._template.renew()
+        self._candidate = Candidate(
+            str(self), blank, blank, max(1, self.vcpu_count), self._engine_limits, self._artificial
+        )
+        self._candidate.reserved = self._reserved
+        self._candidate.since_failure = self.last_capacity_failure
+        self._nodes.join(self._candidate, blank.table)
+        self._is_template_stale = True
+        on_write(self, True)
+        return self._candidate
+
+    def _apply_defaults(
+        self, finish: Finish, deferred: frozenset[str], apply: FinishNode | None = None
+    ) -> None:
+        """Give the bucket and the nodes that are here the default resources they lack. `deferred`: resources that
+        differ from node to node, and stay out of what the engine knows. `apply`: does the same as `finish.apply`.
+        """
+        self._nodes.loosen()
+        self._nodes.deferred = deferred
+        self._is_template_stale = True
+        if apply is None or not finish.ignore_groups:
+            self._own_template()
+        self._template.derive(apply or finish.apply)
+        self._nodes.give_defaults(finish.refined, finish.apply_to)
+        if self._on_write is not None:
+            self._on_write(self, True)
+
+    def _shapes(self, table: ShapeTable) -> tuple[NodeShape, NodeShape]:
+        """What the engine knows of the bucket, and of a new node."""
+        template, group = self._template, self.placement_group
+        bucket, new = template.shapes(table, self._finishing, self._nodes.deferred)
+        if not (template.is_shared and group):
+            return bucket, new
+        moved = in_group(new, group)
+        return moved if bucket is new else in_group(bucket, group), moved
+
+    @property
+    def _finishing(self) -> Finish:
+        if self._finish is None:
+            raise AutoscaleError(f"{self} does not belong to a node manager")
+        return self._finish
+
+    def _scratch(self, position: int) -> Node:
+        """A copy of the node at a position, or beyond the last a new one, to try things on."""
+        if position >= len(self._nodes):
+            # it has no name before it is planned; a number could be another node's
+            return self._new_node(f"{self.nodearray}-new", util.uuid("hostname"))
+        return copy_of(self._handle(position))
+
+    def _sync(self, table: ShapeTable) -> bool:
+        """Let the engine know what new nodes are made from, and what default resources the nodes have, where that was
+        written to; True when the bucket itself looks different now."""
+        candidate = self._candidate
+        if candidate is None:
+            raise AutoscaleError(f"{self} does not belong to a node manager")
+        self._nodes.bind()
+        if not self._is_template_stale:
+            return False
+        self._is_template_stale = False
+        self._template.renew()
+        self._planned = None
+        candidate.bucket_shape, candidate.new_shape = self._shapes(table)
+        return True
+
+    def _directory(self) -> Directory:
+        """The nodes by what tells them apart."""
+        if self._nodes.directory is None:
+            self._nodes.directory = Directory(self._nodes.handle)
+        return self._nodes.directory
+
+    def _took(self, step: Step, names: Sequence[str], assignment_id: str) -> None:
+        """The engine has placed something here; `names` are those of newly opened nodes."""
+        if names:
+            # the step may have none of them, when nobody is there so far
+            self._opened(names, assignment_id if step.lo < step.hi else None)
+            return
+        nodes = self._nodes
+        if step.before.dormant:
+            nodes.uncounted.difference_update(range(step.lo, step.hi))
+        for position in range(step.lo, step.hi):
+            nodes.placed(position, assignment_id)
+
+    def _opened_one(self, name: str, assignment_id: str) -> None:
+        """The engine has placed something on one new node, which has this name."""
+        self._nodes.open_one(self._planned or self._plan_class(), name, assignment_id)
+
+    def _opened(self, names: Sequence[str], assignment_id: str | None = None) -> None:
+        """`_opened_one` for several, on which there may be nobody yet."""
+        self._nodes.open(self._planned or self._plan_class(), names, assignment_id)
+
+    def _plan_class(self) -> NodeClass:
+        planned = self._template.planned(self._finishing, self.placement_group)
+        if self._candidate is not None:
+            self._nodes.note_class(planned, self._candidate.new_shape)
+        self._planned = planned
+        return planned
+
+    def _handle(self, position: int) -> Node:
+        """The node at a position, also one that is gone; made now if nobody has looked at it yet."""
+        return self._nodes.handle(position)
+
+    def _new_node(self, name: str, hostname: str) -> Node:
+        return self._template.new_node(name, hostname, self._finish, self._definition)
+
+    def _remove(self, node: Node) -> None:
+        """A node is gone; its place is not used again."""
+        if node._home is self._nodes:
+            self._nodes.remove(node)
+            self._written(node)
+
+    def __str__(self) -> str:
+        group = f", pg={self.placement_group}" if self.placement_group else ""
+        return f"NodeBucket(nodearray={self.nodearray}, vm_size={self.vm_size}{group})"
+
+    def __repr__(self) -> str:
+        return f"{str(self)[:-1]}, available={self.available_count})"
+
+
+class BucketCondition(Protocol):
+    """What buckets are held against: as much of a constraint as they know."""
+
+    def weight_buckets(
+        self, bucket_weights: list[tuple[NodeBucket, float]]
+    ) -> list[tuple[NodeBucket, float]]:
+        """The buckets with the weights that it gives them; heavier ones are used first."""
+
+    def satisfied_by_bucket(self, bucket: NodeBucket) -> SatisfiedResult:
+        """Whether a new node of the bucket would do."""
+
+
+def bucket_candidates(
+    buckets: Sequence[NodeBucket], constraints: Sequence[BucketCondition]
+) -> CandidatesResult[NodeBucket]:
+    """The valid buckets that satisfy all constraints, in order of preference, artificial ones first.
+
+    Through the published protocol of the constraints, so that any subclass has its say; on failure `child_results`
+    holds the first refusal of each bucket, in the order in which they would have been asked.
+    """
+    valid = [bucket for bucket in buckets if bucket.valid]
+    if not valid:
+        return CandidatesResult("NoBucketsDefined", child_results=[])
+    candidates, refused = sift(valid, constraints)
+    if not candidates:
+        return CandidatesResult("CompoundFailure", child_results=refused)
+    return CandidatesResult("success", candidates=candidates)
+
+
+def sift(
+    buckets: Sequence[NodeBucket],
+    constraints: Sequence[BucketCondition],
+    ask_artificial: bool = True,
+) -> tuple[list[NodeBucket], list[Result]]:
+    """Of valid buckets, those that satisfy all constraints, in order of preference, artificial ones first; and the first
+    refusal of each other one. `ask_artificial` false: artificial ones pass, for their nodes to be asked each.
+    """
+    weights = [(bucket, float(len(buckets) - i)) for i, bucket in enumerate(buckets)]
+    for constraint in constraints:
+        weights = constraint.weight_buckets(weights)
+    ordered = [bucket for bucket, _ in sorted(weights, key=lambda pair: pair[1], reverse=True)]
+    candidates: list[NodeBucket] = []
+    refused: list[Result] = []
+    for bucket in ordered:
+        if bucket._artificial and not ask_artificial:
+            candidates.append(bucket)
+            continue
+        answers = (constraint.satisfied_by_bucket(bucket) for constraint in constraints)
+        refusal = next((answer for answer in answers if not answer), None)
+        if refusal is not None:
+            refused.append(refusal)
+        else:
+            candidates.append(bucket)
+    return sorted(candidates, key=lambda bucket: not bucket._artificial), refused

@@ -1,0 +1,402 @@
+"""The nodes of one bucket, by position: the only place where it is kept what is left on them and who was placed there.
+
+A node that nobody has looked at is a few entries in lists here; a `Node` is made of them when somebody asks, and reads and
+writes them from then on. The shapes are the list that the engine decides by. While no engine knows the bucket, or default
+resources are being given out, the state is not bound: each node keeps what is its own, until `bind`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.hpctypes import Size
+from hpc.autoscale.node.bucket.directory import Directory
+from hpc.autoscale.node.node import QUERYABLE_PROPERTIES, Node
+from hpc.autoscale.node.node.node_class import NodeClass
+from hpc.autoscale.node.node.shaping import shape_of
+from hpc.autoscale.node.node.tracked import Change, TrackedSet
+from hpc.autoscale.packing.candidate import Candidate
+from hpc.autoscale.packing.shape import NodeShape, ShapeTable
+
+if TYPE_CHECKING:
+    from hpc.autoscale.node.bucket.bucket import NodeBucket
+
+_MOST_REWRITTEN = 10_000
+_SIMPLE = frozenset((int, float, bool, str, type(None)))
+
+
+class BucketNodes:
+    """The state of the nodes of one bucket. All lists go by position; a position is never used again.
+
+    `handles`: the `Node` of each position, None until somebody has looked at it. `classes` and `sources`: what it is made
+    from then. `shapes`: what the engine knows of it, None for one that is gone. `assigned`: who was placed there. `used`:
+    positions that work was placed on, or that somebody requires. `uncounted`: those that have no place under the limits.
+    `last_capacity_failure`: of the bucket. `on_write` is called after each write through a node.
+    """
+
+    def __init__(
+        self,
+        bucket: NodeBucket,
+        last_capacity_failure: float | None,
+        on_write: Callable[[Node], None],
+    ) -> None:
+        self.bucket = bucket
+        self.handles: list[Node | None] = []
+        self.classes: list[NodeClass | None] = []
+        self.sources: list[Any] = []
+        self.shapes: list[NodeShape | None] = []
+        self.assigned: dict[int, Sequence[str] | TrackedSet] = {}
+        self.used: set[int] = set()
+        self.uncounted: set[int] = set()
+        self.gone: set[int] = set()
+        # resources that differ from node to node, and are in no shape
+        self.deferred: frozenset[str] = frozenset()
+        self.directory: Directory | None = None
+        self.is_bound = False
+        self._on_write = on_write
+        self._last_capacity_failure = last_capacity_failure
+        self._candidate: Candidate | None = None
+        self._table: ShapeTable | None = None
+        # of nodes that are as their class made them
+        self._of_class: dict[NodeClass, NodeShape] = {}
+        # what becomes of a shape when one amount is written, or somebody is placed on the node
+        self._rewritten: dict[object, NodeShape] = {}
+        # ids and host names of the nodes at positions before the second
+        self._known: set[str] = set()
+        self._known_until = 0
+
+    def __len__(self) -> int:
+        return len(self.handles)
+
+    @property
+    def counted(self) -> int:
+        """How many of the nodes have a place under the limits."""
+        return len(self.handles) - len(self.uncounted | self.gone)
+
+    # -- handles
+
+    def handle(self, position: int) -> Node:
+        """The node at a position, also one that is gone; made now if nobody has looked at it yet."""
+        node = self.handles[position]
+        return self._make(position) if node is None else node
+
+    def there(self) -> list[Node]:
+        """The nodes that are there, in order."""
+        self.bind()
+        made = [
+            self._make(position) if node is None else node
+            for position, node in enumerate(self.handles)
+        ]
+        if self.gone:
+            return [node for position, node in enumerate(made) if position not in self.gone]
+        return made
+
+    def made(self) -> list[Node]:
+        """Those of which there is a `Node`."""
+        return [
+            node
+            for position, node in enumerate(self.handles)
+            if node is not None and position not in self.gone
+        ]
+
+    def _make(self, position: int) -> Node:
+        node_class = self.classes[position]
+        if node_class is None:
+            raise AutoscaleError(f"{self.bucket} has no node at {position}")
+        node = node_class.node(self.sources[position], Node)
+        if node_class.finish is not None:
+            # as a new one, before anything is placed on it
+            node_class.finish(node)
+            node.available.shape = self.class_shape(node_class)
+        own = node.__dict__
+        own["_home"], own["_position"] = self, position
+        self.handles[position] = node
+        return node
+
+    def find_any(self, names: Collection[str]) -> bool:
+        """Whether one of these transient ids or host names is that of a node here."""
+        for position in range(self._known_until, len(self.handles)):
+            self._known |= _names_of(self.handle(position))
+        self._known_until = len(self.handles)
+        return not self._known.isdisjoint(names)
+
+    # -- nodes come and go
+
+    def add_listed(self, classes: Sequence[NodeClass], sources: Sequence[Any]) -> None:
+        """Nodes of the cluster that nobody has looked at."""
+        lo = len(self.handles)
+        self.handles.extend([None] * len(classes))
+        self.classes.extend(classes)
+        self.sources.extend(sources)
+        for position, node_class in enumerate(classes, lo):
+            if not node_class.attributes["exists"]:
+                self.uncounted.add(position)
+
+    def adopt(self, node: Node, is_counted: bool) -> None:
+        """A node that somebody made; it keeps nothing of its own from now on that is kept here."""
+        position = len(self.handles)
+        self.handles.append(node)
+        self.classes.append(None)
+        self.sources.append(None)
+        if node._allocated:
+            self.used.add(position)
+        if not is_counted:
+            self.uncounted.add(position)
+        self.assigned[position] = node.assignments
+        shape = self._shape_of(node) if self.is_bound else None
+        node.__dict__["_home"], node.__dict__["_position"] = self, position
+        if self._candidate is not None and shape is not None:
+            self._candidate.extend([shape])
+            node.available.shape = shape
+
+    def open(self, node_class: NodeClass, names: Sequence[str], assignment_id: str | None) -> None:
+        """Planned nodes that the engine has opened, and who was placed on each of them."""
+        lo = len(self.handles)
+        self.handles.extend([None] * len(names))
+        self.classes.extend([node_class] * len(names))
+        self.sources.extend(names)
+        positions = range(lo, len(self.handles))
+        self.used.update(positions)
+        if assignment_id is not None:
+            self.assigned.update(dict.fromkeys(positions, (assignment_id,)))
+
+    def open_one(self, node_class: NodeClass, name: str, assignment_id: str) -> None:
+        """One planned node that the engine has opened."""
+        position = len(self.handles)
+        self.handles.append(None)
+        self.classes.append(node_class)
+        self.sources.append(name)
+        self.used.add(position)
+        self.assigned[position] = (assignment_id,)
+
+    def placed(self, position: int, assignment_id: str) -> None:
+        """The engine has placed work on a node; what is left there is in its shape already."""
+        self.used.add(position)
+        there = self.assigned.get(position)
+        if there is None:
+            self.assigned[position] = (assignment_id,)
+        elif isinstance(there, TrackedSet):
+            there.extend_quietly((assignment_id,))
+        elif isinstance(there, list):
+            there.append(assignment_id)
+        else:  # nodes may share it
+            self.assigned[position] = [*there, assignment_id]
+
+    def remove(self, node: Node) -> None:
+        """A node is gone; it belongs to nobody."""
+        position = node._position
+        self.find_any(())
+        node._leave()
+        self._known -= _names_of(node)
+        self.gone.add(position)
+        if self._candidate is not None and self.is_bound:
+            self._candidate.reshape({position: None})
+
+    # -- what is kept of each
+
+    def assignments_of(self, node: Node) -> TrackedSet:
+        """Who was placed on a node: a live set, which is kept here."""
+        there = self.assigned.get(node._position, ())
+        if not isinstance(there, TrackedSet):
+            there = self.assigned[node._position] = TrackedSet(there, node)
+        return there
+
+    def is_assigned(self, position: int) -> bool:
+        """Whether anybody was placed on a node."""
+        return bool(self.assigned.get(position))
+
+    def close(self, position: int, closed: bool) -> None:
+        """Say whether a node takes no more work."""
+        shape = self.shapes[position]
+        if shape is not None and shape.closed != closed:
+            self._set(position, self._occupied(shape, shape.vacant, closed, shape.dormant))
+            self._on_write(self.handle(position))
+
+    def class_shape(self, node_class: NodeClass) -> NodeShape | None:
+        """What the engine knows of nodes that are as their class made them; None when no engine knows them."""
+        return self._class_shape_now(node_class) if self.is_bound else None
+
+    def note_class(self, node_class: NodeClass, shape: NodeShape) -> None:
+        """What the engine knows of nodes of a class, where it is known already."""
+        self._of_class[node_class] = shape
+
+    # -- writes through handles
+
+    def written(self, node: Node, what: Change) -> None:
+        """Something was written through a node: the engine knows of it when this returns."""
+        position = node._position
+        if position >= 0 and position not in self.gone:
+            if self.is_bound:
+                self._take_in(node, position, what)
+            if self.directory is not None and what is not Change.OCCUPANCY:
+                self.directory.renew((position,))
+        self._on_write(node)
+
+    def written_amount(self, node: Node, name: str, value: object) -> None:
+        """`written` for one amount. Many nodes are often given the same, which is worked out once."""
+        shape = node._shape if node.__class__ is Node and name not in self.deferred else None
+        key = _written_key(value)
+        if shape is None or key is None:
+            self.written(node, Change.AMOUNTS)
+            return
+        after = self._rewritten.get((shape, name, key))
+        if after is None:
+            self.written(node, Change.AMOUNTS)
+            after = node._shape
+            if after is not None:
+                self._remember((shape, name, key), after)
+            return
+        node.available.shape = after
+        self._set(node._position, after)
+        if self.directory is not None:
+            self.directory.renew((node._position,))
+        self._on_write(node)
+
+    def _take_in(self, node: Node, position: int, what: Change) -> None:
+        shape = self.shapes[position]
+        if shape is None or what in (Change.RESOURCES, Change.IDENTITY):
+            return
+        if what is Change.OCCUPANCY:
+            dormant = not (node.exists or node._in_demand) and node.state == "Deallocated"
+            changed = self._occupied(shape, not node._is_assigned, shape.closed, dormant)
+            amounts = node.__dict__.get("_Node__available")
+            if amounts is not None and amounts.shape is shape:
+                amounts.shape = changed  # nothing else was taken
+        else:
+            # a class of somebody's own may answer by what is available
+            is_ours = what is Change.AMOUNTS and node.__class__ is Node
+            changed = self._shape_of(node, shape if is_ours else None)
+            node.available.shape = changed
+        self._set(position, changed)
+
+    def _set(self, position: int, shape: NodeShape) -> None:
+        if self._candidate is not None and shape is not self.shapes[position]:
+            self._candidate.reshape({position: shape})
+
+    def _occupied(self, shape: NodeShape, vacant: bool, closed: bool, dormant: bool) -> NodeShape:
+        """The shape of the same node where others are placed on it."""
+        key = (shape, vacant, closed, dormant)
+        found = self._rewritten.get(key)
+        if found is None:
+            table = shape.table
+            found = table.shape(shape.template, shape.free, vacant, closed, dormant)
+            self._remember(key, found)
+        return found
+
+    def _remember(self, key: object, shape: NodeShape) -> None:
+        if len(self._rewritten) >= _MOST_REWRITTEN:
+            self._rewritten.clear()
+        self._rewritten[key] = shape
+
+    def _shape_of(self, node: Node, like: NodeShape | None = None) -> NodeShape:
+        if self._table is None:
+            raise AutoscaleError(f"{self.bucket} does not belong to a node manager")
+        failure = self._last_capacity_failure
+        return shape_of(node, self._table, QUERYABLE_PROPERTIES, self.deferred, failure, like)
+
+    def shape_of_copy(self, node: Node) -> NodeShape:
+        """What the engine would know of a copy of a node of this bucket."""
+        return self._shape_of(node)
+
+    # -- becoming the engine's, and being looked at by definitions of default resources
+
+    def join(self, candidate: Candidate, table: ShapeTable) -> None:
+        """These are the nodes of a bucket of an engine, from the next `bind` on."""
+        self._candidate = candidate
+        self._table = table
+        self.shapes = candidate.shapes
+
+    def bind(self) -> None:
+        """From now on the state is kept here, and the engine knows it. Before the engine is asked, and before nodes are
+        handed out."""
+        if self.is_bound or self._candidate is None:
+            return
+        self._of_class.clear()
+        self._rewritten.clear()
+        self.directory = None
+        known = len(self.shapes)
+        found = [self._bound_shape(position) for position in range(len(self.handles))]
+        self.is_bound = True
+        changed = {i: shape for i, shape in enumerate(found[:known]) if shape is not self.shapes[i]}
+        if changed:
+            self._candidate.reshape(changed)
+        if len(found) > known:
+            self._candidate.extend(found[known:])
+
+    def _bound_shape(self, position: int) -> NodeShape | None:
+        if position in self.gone:
+            return None
+        node, node_class = self.handles[position], self.classes[position]
+        if node is None or (node._class is not None and "_Node__available" not in node.__dict__):
+            shape = self._class_shape_now(node_class if node is None else node._class)
+            vacant = not self.assigned.get(position)
+            closed = node is not None and node._closed
+            dormant = shape.dormant and vacant and position not in self.used
+            if (vacant, closed, dormant) == (shape.vacant, shape.closed, shape.dormant):
+                return shape
+            return self._occupied(shape, vacant, closed, dormant)
+        like = None if node._class is None else self._class_shape_now(node._class)
+        shape = self._shape_of(node, None if like is None or like.dormant else like)
+        node.available.shape = shape
+        return shape
+
+    def _class_shape_now(self, node_class: NodeClass | None) -> NodeShape:
+        if node_class is None:
+            raise AutoscaleError(f"{self.bucket} has a node that nobody can make")
+        found = self._of_class.get(node_class)
+        if found is None:
+            found = self._of_class[node_class] = self._shape_of(node_class.sample(Node))
+        return found
+
+    def loosen(self) -> None:
+        """From now on each node keeps what is its own. Nodes that nobody has looked at, and that have all that their class
+        gave them, are not made for it; planned ones are."""
+        if not self.is_bound:
+            return
+        for position, shape in enumerate(self.shapes):
+            node = self.handles[position]
+            if node is None:
+                node_class = self.classes[position]
+                if shape is None or node_class is None:
+                    continue
+                if position not in self.used and shape is self._of_class.get(node_class):
+                    continue
+                node = self._make(position)
+            if shape is not None:
+                own = node.__dict__
+                if shape.closed:
+                    own["_closed"] = True
+                if "_Node__available" in own or shape is not self._of_class.get(own["_class"]):
+                    node.available.catch_up()
+        self.is_bound = False
+
+    def give_defaults(
+        self,
+        refined: Callable[[NodeClass], NodeClass | None],
+        apply_to: Callable[[Iterable[Node]], None],
+    ) -> None:
+        """Give all nodes the default resources that they lack; those that nobody has looked at, class by class."""
+        unmade = [position for position, node in enumerate(self.handles) if node is None]
+        by_class = {c: refined(c) for c in {self.classes[position] for position in unmade} if c}
+        for position in unmade:
+            old = self.classes[position]
+            new = by_class.get(old) if old is not None else None
+            if new is None:
+                self._make(position)
+            else:
+                self.classes[position] = new
+        apply_to(self.made())
+
+
+def _written_key(value: object) -> object:
+    """Equal for values that come to the same shape; None where that cannot be told."""
+    cls = value.__class__
+    if cls in _SIMPLE:
+        return cls, value
+    return (cls, value.magnitude, value.bytes) if isinstance(value, Size) else None
+
+
+def _names_of(node: Node) -> set[str]:
+    return {node.delayed_node_id.transient_id, node.hostname_or_uuid}

@@ -1,0 +1,859 @@
+"""The published `Node`: one machine, existing or planned, as integrations hold it.
+
+A node is a handle. What placing work changes (the amounts that are left, who was placed, whether it takes more) is kept by
+the bucket of the node, by position, as soon as an engine knows the bucket; reading it through the handle reads it there,
+and writing it writes it there at once. Everything else is an attribute of the handle, or of the class of equal nodes that
+it was made from; a write that could change a decision is passed on by the write itself. A node that belongs to nobody
+keeps all of it alone.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from hpc.autoscale import hpctypes as ht
+from hpc.autoscale import util
+from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.node import vm_sizes
+from hpc.autoscale.node.delayednodeid import DelayedNodeId
+from hpc.autoscale.node.node import decrementing, record
+from hpc.autoscale.node.node.node_class import MADE_LATE, NodeClass, given_node_id
+from hpc.autoscale.node.node.shaping import NodeView
+from hpc.autoscale.node.node.tracked import (
+    Amounts,
+    Change,
+    ReadOnlyShellDict,
+    ShellAmounts,
+    TrackedDict,
+    TrackedSet,
+    TrackedShellDict,
+)
+from hpc.autoscale.packing.shape import NodeShape
+from hpc.autoscale.results import MatchResult
+from hpc.autoscale.util import ShellDict, random_uuid
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from hpc.autoscale.node.node.decrementing import Condition
+
+_LEGAL = r"[a-zA-Z0-9_-]+"
+_ILLEGAL = r"[^a-zA-Z0-9_-]"
+
+
+def checked_placement_group(name: str, whose: str) -> ht.PlacementGroup:
+    """The name of a placement group; RuntimeError unless it is made of letters, digits, `_` and `-`."""
+    if not re.fullmatch(_LEGAL, name):
+        raise AutoscaleError(
+            f"expected letters, digits, _ and - in a placement group, found {name!r} ({whose})"
+        )
+    return ht.PlacementGroup(name)
+
+
+def escaped_placement_group(name: str) -> ht.PlacementGroup:
+    """The name with every illegal character replaced by `_`."""
+    return ht.PlacementGroup(re.sub(_ILLEGAL, "_", name))
+
+
+# The names that a constraint may ask for as {"node.<name>": …}; published, and compared by callers.
+QUERYABLE_PROPERTIES: list[str] = [
+    "state",
+    "exists",
+    "instance_id",
+    "keep_alive",
+    "placement_group",
+    "create_time_unix",
+    "last_match_time_unix",
+    "delete_time_unix",
+    "create_time_remaining",
+    "name",
+    "nodearray",
+    "bucket_id",
+    "vm_size",
+    "vm_family",
+    "hostname",
+    "fqdn",
+    "hostname_or_uuid",
+    "private_ip",
+    "location",
+    "spot",
+    "vcpu_count",
+    "memory",
+    "infiniband",
+    "colocated",
+    "version",
+    "pcpu_count",
+    "gpu_count",
+    "cores_per_socket",
+    "create_time",
+    "last_match_time",
+    "delete_time",
+]
+
+
+# Attributes of which each write may change a decision.
+_REPORTED = {
+    **dict.fromkeys(("_name", "_hostname", "_Node__private_ip", "instance_id"), Change.IDENTITY),
+    **dict.fromkeys(
+        (
+            "_Node__nodearray",
+            "_Node__placement_group",
+            "_Node__keep_alive",
+            "state",
+            "target_state",
+            "exists",
+            "_bucket_id",
+            "_vm_size",
+            "_location",
+            "_spot",
+            "_vcpu_count",
+            "_memory",
+            "_infiniband",
+            "_gpu_count",
+        ),
+        Change.ALL,
+    ),
+}
+
+
+class Home(Protocol):
+    """Where a node belongs: the state of the nodes of one bucket, by position."""
+
+    bucket: Any
+    is_bound: bool
+    shapes: list[NodeShape | None]
+    used: set[int]
+    uncounted: set[int]
+
+    def written(self, node: Node, what: Change) -> None:
+        """Called after each write through the node."""
+
+    def written_amount(self, node: Node, name: str, value: object) -> None:
+        """The same for one of the amounts that are available."""
+
+    def close(self, position: int, closed: bool) -> None:
+        """Say whether a node takes no more work."""
+
+    def assignments_of(self, node: Node) -> TrackedSet:
+        """Who was placed on a node: a live set."""
+
+    def is_assigned(self, position: int) -> bool:
+        """Whether anybody was."""
+
+    def class_shape(self, node_class: NodeClass) -> NodeShape | None:
+        """What the engine knows of nodes that are as their class made them; None when no engine knows them."""
+
+
+class Node(ABC):
+    """One machine. `resources` are its totals, `available` what is left of them; matching looks at `available`.
+
+    `memory` must be a `Memory` (AssertionError otherwise). A `vcpu_count` below 0 and a `gpu_count` of 0 or None take
+    the VM-size catalogue's figure.
+    """
+
+    # where it belongs, and its position there; the example node of a bucket has none
+    _home: Home | None = None
+    _position = -1
+
+    # what it was made of together with others like it, until something of it is written to that tells it from them
+    _class: NodeClass | None = None
+
+    # what its home keeps as long as an engine knows it
+    _closed = False
+    _used = False
+    _counted = True
+
+    # it is being written to, and will be told of when that is done
+    _is_quiet = False
+
+    # the scheduler wants rid of it
+    marked_for_deletion = False
+
+    # how the creation request asks for its name
+    name_format: str | None = None
+    name_offset: int | None = None
+
+    # made up here: its host name is not real, and its name is a proposal
+    _is_planned = False
+
+    # somebody gave it its bucket id; false where it was made up for it alone
+    _has_bucket_id = True
+
+    create_time_unix: float = 0.0
+    last_match_time_unix: float = 0.0
+    delete_time_unix: float | None = 0.0
+    __create_time_remaining: float = 0.0
+    __idle_time_remaining: float = 0.0
+
+    # every node is given its own
+    state = ht.NodeStatus("Off")
+    target_state = ht.NodeStatus("Off")
+    exists = False
+
+    instance_id: ht.InstanceId | None
+    managed: bool
+    _name: ht.NodeName
+    _bucket_id: ht.BucketId
+    _vm_size: ht.VMSize
+    _location: ht.Location
+    _spot: bool
+    _vcpu_count: int
+    _memory: ht.Memory
+    _infiniband: bool
+    _gpu_count: int | None
+
+    # The mangled names are part of the interface: callers' tests write `node._Node__nodearray`.
+    __nodearray: ht.NodeArrayName
+    __private_ip: ht.IpAddress | None
+    __placement_group: ht.PlacementGroup | None
+    __keep_alive: bool
+    __software_configuration: Mapping[str, Any]
+
+    def __init__(
+        self,
+        node_id: DelayedNodeId,
+        name: ht.NodeName,
+        nodearray: ht.NodeArrayName,
+        bucket_id: ht.BucketId,
+        hostname: ht.Hostname | None,
+        private_ip: ht.IpAddress | None,
+        instance_id: ht.InstanceId | None,
+        vm_size: ht.VMSize,
+        location: ht.Location,
+        spot: bool,
+        vcpu_count: int,
+        memory: ht.Memory,
+        infiniband: bool,
+        state: ht.NodeStatus,
+        target_state: ht.NodeStatus,
+        power_state: ht.NodeStatus,
+        exists: bool,
+        placement_group: ht.PlacementGroup | None,
+        managed: bool,
+        resources: Mapping[str, Any],
+        software_configuration: Mapping[str, Any],
+        keep_alive: bool,
+        gpu_count: int | None = None,
+    ) -> None:
+        if not isinstance(memory, ht.Memory):
+            raise AssertionError(f"expected a Memory as memory of node {name}, found {memory!r}")
+        # there is nobody yet who would have to be told of each
+        self.__dict__.update(
+            delayed_node_id=node_id,
+            _name=name,
+            _bucket_id=bucket_id,
+            _hostname=hostname,
+            _vm_size=vm_size,
+            _location=location,
+            _spot=spot,
+            _vcpu_count=vcpu_count,
+            _memory=memory,
+            _infiniband=infiniband,
+            _gpu_count=gpu_count,
+            instance_id=instance_id,
+            state=state,
+            target_state=target_state,
+            exists=exists,
+            managed=managed,
+            metadata={},
+            # totals are copied: nodes of one bucket must not share them
+            _resources=TrackedDict(record.copied(resources), self),
+            _Node__nodearray=nodearray,
+            _Node__private_ip=private_ip,
+            _Node__power_state=power_state,
+            _Node__placement_group=placement_group or None,
+            _Node__keep_alive=keep_alive,
+            _Node__available=Amounts(record.copied(resources), self),
+            _Node__assignments=TrackedSet((), self),
+            _Node__software_configuration=software_configuration,
+            _Node__node_attribute_overrides={},
+        )
+
+    # -- what is made when somebody first looks at it, of nodes that were made of a class
+
+    @cached_property
+    def delayed_node_id(self) -> DelayedNodeId:
+        """The identity of the node, before and after the server has given it one."""
+        self._require_class("delayed_node_id")
+        return DelayedNodeId(self.name, given_node_id(self))
+
+    @cached_property
+    def _hostname(self) -> ht.Hostname | None:
+        # one that is only planned has none yet
+        self._require_class("hostname")
+        return ht.Hostname(util.uuid("hostname"))
+
+    @cached_property
+    def _resources(self) -> TrackedDict:
+        node_class = self._require_class("resources")
+        return TrackedDict(node_class.filled(node_class.totals, self), self)
+
+    @cached_property
+    def __available(self) -> Amounts:
+        node_class = self._require_class("available")
+        known = self._home.class_shape(node_class) if self._home is not None else None
+        return Amounts(node_class.filled(node_class.free, self), self, known)
+
+    @cached_property
+    def __assignments(self) -> TrackedSet:
+        self._require_class("assignments")
+        return TrackedSet((), self) if self._home is None else self._home.assignments_of(self)
+
+    @cached_property
+    def __node_attribute_overrides(self) -> dict[str, Any]:
+        self._require_class("node_attribute_overrides")
+        return {}
+
+    @cached_property
+    def metadata(self) -> dict[str, Any]:
+        """Whatever callers keep with the node."""
+        self._require_class("metadata")
+        return {}
+
+    def _require_class(self, name: str) -> NodeClass:
+        if self._class is None:
+            raise AttributeError(f"{name} was not set yet")
+        return self._class
+
+    def _make_all(self) -> None:
+        """Make what is made when somebody first looks at it: from now on the node has nothing in common with its class."""
+        for name in MADE_LATE:
+            getattr(self, name)
+        self.__dict__["_class"] = None
+
+    # -- where its state is
+
+    if not TYPE_CHECKING:  # it would allow every attribute
+
+        def __setattr__(self, name, value):
+            what = _REPORTED.get(name)
+            if what is not None and self._class is not None:
+                # resources may be named after these: they are made before one of them changes
+                self._make_all()
+            object.__setattr__(self, name, value)
+            if what is not None:
+                self._changed(what)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All attributes, as they are now, of a node that belongs to nobody."""
+        for name in MADE_LATE:
+            getattr(self, name)
+        state = {**self.__dict__, **self._own_state()}
+        for name in ("_home", "_position", "_class", "_node_id"):
+            state.pop(name, None)
+        return state
+
+    def _own_state(self) -> dict[str, Any]:
+        """What its home keeps for it, for when it has none."""
+        self.available.catch_up()
+        return {"_closed": self.__closed, "_used": self._allocated, "_counted": self._is_counted}
+
+    def _leave(self) -> None:
+        """Belong to nobody from now on."""
+        self.__dict__.update(self._own_state(), _home=None)
+
+    def _changed(self, what: Change = Change.ALL) -> None:
+        """Tell the bucket, if any, that something was written that may change a decision."""
+        if self._home is not None and not self._is_quiet:
+            self._home.written(self, what)
+
+    def _amount_changed(self, name: str, value: object) -> None:
+        if self._home is not None and not self._is_quiet:
+            self._home.written_amount(self, name, value)
+
+    @contextmanager
+    def _written_at_once(self) -> Iterator[None]:
+        """Several writes that the bucket is told of as one, when all are done."""
+        if self._is_quiet:
+            yield
+            return
+        self._is_quiet = True
+        try:
+            yield
+        finally:
+            self._is_quiet = False
+            self._changed()
+
+    @property
+    def _shape(self) -> NodeShape | None:
+        """What the engine knows of it; None when no engine knows it."""
+        home = self._home
+        if home is None or not home.is_bound or self._position < 0:
+            return None
+        return home.shapes[self._position]
+
+    def _view(self) -> NodeView:
+        """This node as an expression of the engine looks at it."""
+        return NodeView(self)
+
+    @property
+    def __closed(self) -> bool:
+        shape = self._shape
+        return self._closed if shape is None else shape.closed
+
+    @__closed.setter
+    def __closed(self, value: bool) -> None:
+        if self._home is None or self._shape is None:
+            self._closed = value
+            self._changed(Change.OCCUPANCY)
+        else:
+            self._home.close(self._position, value)
+
+    @property
+    def _allocated(self) -> bool:
+        """Work was placed on it, or somebody said that it is required."""
+        home = self._home
+        return self._used if home is None or self._position < 0 else self._position in home.used
+
+    @_allocated.setter
+    def _allocated(self, value: bool) -> None:
+        home = self._home
+        was = self._allocated
+        if home is None or self._position < 0:
+            self._used = value
+        elif value:
+            home.used.add(self._position)
+        else:
+            home.used.discard(self._position)
+        if was != value:
+            self._changed(Change.OCCUPANCY)
+
+    @property
+    def _is_counted(self) -> bool:
+        """The limits of its bucket have a place less because of it."""
+        home = self._home
+        if home is None or self._position < 0:
+            return self._counted
+        return self._position not in home.uncounted
+
+    @_is_counted.setter
+    def _is_counted(self, value: bool) -> None:
+        home = self._home
+        if home is None or self._position < 0:
+            self._counted = value
+        elif value:
+            home.uncounted.discard(self._position)
+        else:
+            home.uncounted.add(self._position)
+
+    # -- identity
+
+    @property
+    def name(self) -> ht.NodeName:
+        """Name in the cluster, unique at one time."""
+        return self._name
+
+    def _rename(self, name: ht.NodeName) -> None:
+        """Take the name that the server gave; a planned name is only a proposal until then."""
+        self._name = name
+        self.delayed_node_id.name = name
+
+    @property
+    def bucket_id(self) -> ht.BucketId:
+        """The bucket it belongs to."""
+        return self._bucket_id
+
+    @property
+    def hostname(self) -> ht.Hostname | None:
+        """Short host name: what stands before the first dot."""
+        given = self._hostname
+        return ht.Hostname(given.split(".", 1)[0]) if given and "." in given else given
+
+    @property
+    def fqdn(self) -> ht.Hostname | None:
+        """Host name as it was given."""
+        return self._hostname
+
+    @property
+    def hostname_or_uuid(self) -> str:
+        """The short host name, or an id that is unique in this process while there is none."""
+        return self.hostname or self.delayed_node_id.transient_id
+
+    @property
+    def hostname_required(self) -> ht.Hostname:
+        """The short host name; AssertionError while there is none."""
+        if not self.hostname:
+            raise AssertionError(f"null hostname: node {self.name} has none yet")
+        return self.hostname
+
+    @property
+    def _node_index(self) -> int | None:
+        """The number after the last dash of the name, if there is one."""
+        return ht.numbered(self.name)[1]
+
+    # -- hardware
+
+    @property
+    def vm_size(self) -> ht.VMSize:
+        """Azure VM size."""
+        return self._vm_size
+
+    @property
+    def location(self) -> ht.Location:
+        """Azure region."""
+        return self._location
+
+    @property
+    def spot(self) -> bool:
+        """Interruptible, at spot price."""
+        return self._spot
+
+    @property
+    def infiniband(self) -> bool:
+        """On an InfiniBand fabric."""
+        return self._infiniband
+
+    @property
+    def memory(self) -> ht.Memory:
+        """Memory, in the unit in which CycleCloud reports it (GiB)."""
+        return self._memory
+
+    @cached_property
+    def _aux(self) -> vm_sizes.AuxVMSizeInfo:
+        return vm_sizes.get_aux_vm_size_info(self._location, self._vm_size)
+
+    @property
+    def vm_family(self) -> ht.VMFamily:
+        """Quota family from the catalogue, "unknown" when the size is not in it."""
+        return self._aux.vm_family
+
+    @property
+    def vcpu_count(self) -> int:
+        """Virtual CPUs."""
+        return self._vcpu_count if self._vcpu_count >= 0 else self._aux.pcpu_count
+
+    @property
+    def pcpu_count(self) -> int:
+        """Physical cores from the catalogue; `vcpu_count` for a size it does not know."""
+        cores = self._aux.pcpu_count
+        return cores if cores >= 0 else self._vcpu_count
+
+    @property
+    def gpu_count(self) -> int:
+        """GPUs: the number given when above 0, else the catalogue's."""
+        given = self._gpu_count
+        return given if given is not None and given > 0 else self._aux.gpu_count
+
+    @property
+    def cores_per_socket(self) -> int:
+        """vCPUs to a physical core, by the catalogue (-1 unknown). The published name is a misnomer."""
+        return self._aux.cores_per_socket
+
+    @property
+    def vm_capabilities(self) -> ShellDict:
+        """Raw capabilities of the size, by Azure's names."""
+        return self._aux.capabilities
+
+    @property
+    def version(self) -> str:
+        """Constant kept for callers that ask for it."""
+        return "7.9"
+
+    # -- times, in seconds since the epoch; set by the node history
+
+    @property
+    def create_time_remaining(self) -> float:
+        """Seconds left to become ready before the boot timeout; -1 once ready."""
+        return -1 if self.state == "Ready" else self.__create_time_remaining
+
+    @create_time_remaining.setter
+    def create_time_remaining(self, value: float) -> None:
+        self.__create_time_remaining = max(0, value)
+
+    @property
+    def idle_time_remaining(self) -> float:
+        """Seconds left before the idle timeout; -1 while work is assigned."""
+        return -1 if self.assignments else self.__idle_time_remaining
+
+    @idle_time_remaining.setter
+    def idle_time_remaining(self, value: float) -> None:
+        self.__idle_time_remaining = max(-1, value)
+
+    @property
+    def create_time(self) -> datetime:
+        """When it was first seen; local time."""
+        return _local(self.create_time_unix)
+
+    @property
+    def last_match_time(self) -> datetime:
+        """When work last needed it; local time."""
+        return _local(self.last_match_time_unix)
+
+    @property
+    def delete_time(self) -> datetime:
+        """When it was last found gone (the epoch: it is not gone); local time."""
+        return _local(self.delete_time_unix or 0)
+
+    # -- where it stands
+
+    @property
+    def nodearray(self) -> ht.NodeArrayName:
+        """The nodearray it is made from."""
+        return self.__nodearray
+
+    @property
+    def private_ip(self) -> ht.IpAddress | None:
+        """Private address, as text."""
+        return self.__private_ip
+
+    @property
+    def keep_alive(self) -> bool:
+        """Must not be terminated. RuntimeError when set on an existing node."""
+        return bool(self.__keep_alive)
+
+    @keep_alive.setter
+    def keep_alive(self, value: bool) -> None:
+        if self.exists:
+            raise AutoscaleError(
+                f"keep_alive of {self.name} cannot be changed: the node exists already"
+            )
+        self.__keep_alive = value
+
+    @property
+    def placement_group(self) -> ht.PlacementGroup | None:
+        """Placement group, if any. Letters, digits, `_` and `-`; cannot be moved once the node exists."""
+        return self.__placement_group
+
+    @placement_group.setter
+    def placement_group(self, value: ht.PlacementGroup | None) -> None:
+        value = value or None
+        current = self.__placement_group
+        if self.exists and current and value != current:
+            raise AutoscaleError(
+                f"placement group of {self.name} cannot be changed from {current!r} to {value!r}: the node exists"
+            )
+        if value is not None:
+            checked_placement_group(value, f"node {self.name}")
+        self.__placement_group = value
+
+    def set_placement_group_escaped(self, value: str | None) -> ht.PlacementGroup | None:
+        """Set the placement group with every illegal character replaced by `_`; returns what was set."""
+        self.placement_group = escaped_placement_group(value) if value else None
+        return self.placement_group
+
+    @property
+    def colocated(self) -> bool:
+        """In a placement group."""
+        return bool(self.__placement_group)
+
+    @property
+    def closed(self) -> bool:
+        """Takes no more work. Can be set to True, never back (RuntimeError)."""
+        return bool(self.__closed)
+
+    @closed.setter
+    def closed(self, value: bool) -> None:
+        if self.__closed and not value:
+            raise AutoscaleError(f"node {self.name} is closed and cannot be opened again")
+        if value and not self.__closed:
+            self.__closed = True
+
+    @property
+    def required(self) -> bool:
+        """Something needs it: kept alive, allocated, or assigned."""
+        return bool(self.__keep_alive or self._allocated or self._is_assigned)
+
+    @required.setter
+    def required(self, value: bool) -> None:
+        self._allocated = value
+
+    @property
+    def _in_demand(self) -> bool:
+        """Work was placed here, or is about to be."""
+        return bool(self._allocated or self._is_assigned)
+
+    @property
+    def _is_assigned(self) -> bool:
+        """Somebody was placed here. As `assignments`, which need not be made for it."""
+        made = self.__dict__.get("_Node__assignments")
+        if made is None and self._home is not None:
+            return self._home.is_assigned(self._position)
+        return bool(made)
+
+    @property
+    def _server_id(self) -> ht.NodeId | None:
+        """The id that the server has given it, if it has. As `delayed_node_id.node_id`, which need not be made for it."""
+        made = self.__dict__.get("delayed_node_id")
+        return given_node_id(self) if made is None else made.node_id
+
+    # -- what it offers, and to whom
+
+    @property
+    def resources(self) -> Mapping[str, Any]:
+        """Totals: a live view that cannot be written to."""
+        if isinstance(self._resources, ShellDict):
+            return ReadOnlyShellDict(self._resources)
+        return MappingProxyType(self._resources)
+
+    @property
+    def available(self) -> Amounts:
+        """What is left of the totals: a live dict that may be written to."""
+        return self.__available
+
+    @property
+    def assignments(self) -> TrackedSet:
+        """Ids of the jobs placed here: a live set."""
+        return self.__assignments
+
+    def assign(self, assignment_id: str) -> None:
+        """Note that a job is placed here."""
+        self.__assignments.add(assignment_id)
+
+    @property
+    def node_attribute_overrides(self) -> Any:
+        """Attributes for the creation request: a live dict until the node exists, a read-only view then."""
+        overrides = self.__node_attribute_overrides
+        return MappingProxyType(overrides) if self.exists else overrides
+
+    @property
+    def software_configuration(self) -> Any:
+        """Configuration, overlaid by `node_attribute_overrides["Configuration"]`; read-only once the node exists."""
+        configuration = self.__software_configuration
+        overlay = self.__node_attribute_overrides.get("Configuration")
+        if overlay:
+            configuration = {**configuration, **overlay}
+        return MappingProxyType(dict(configuration)) if self.exists else configuration
+
+    def _settle(self, hostname: ht.Hostname | None, private_ip: ht.IpAddress | None) -> None:
+        """Take over the host name and address that the server gives, None while it has none."""
+        self._hostname = hostname
+        self.__private_ip = private_ip
+
+    # -- operations
+
+    def decrement(
+        self,
+        constraints: Sequence[Condition],
+        iterations: int = 1,
+        assignment_id: str | None = None,
+    ) -> MatchResult[Node]:
+        """Place up to `iterations` of what `constraints` ask for here, under `assignment_id` (made up when None).
+
+        All or nothing within what fits: a refusal leaves no trace.
+        """
+        return decrementing.decrement(self, constraints, iterations, assignment_id or random_uuid())
+
+    def clone(self) -> Node:
+        """An independent copy of what it is and offers; assignments and the closed flag are not copied."""
+        copied = Node(**record.arguments_of(self, self.__software_configuration))
+        TrackedDict.replace(copied.__available, record.copied(self.__available))
+        copied.metadata = deepcopy(self.metadata)
+        copied._has_bucket_id = self._has_bucket_id
+        if not self.exists:
+            copied.__node_attribute_overrides = deepcopy(self.__node_attribute_overrides)
+        return copied
+
+    def update(self, snode: Node) -> None:
+        """Merge what the scheduler says of this node: its amounts win, its assignments are added."""
+        decrementing.merge(self, snode)
+
+    def shellify(self) -> None:
+        """Make resources, available and metadata readable as attributes, for the interactive shell."""
+        self._resources = TrackedShellDict(self._resources, self)
+        self.__available = ShellAmounts(self.__available, self)
+        self.metadata = ShellDict(self.metadata)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The published JSON form, sizes left as objects; see `record`."""
+        return record.to_dict(self)
+
+    @staticmethod
+    def from_dict(d: Mapping[str, Any]) -> Node:
+        """A node from its published JSON form; the argument is left alone. See `record`."""
+        return Node._restored(d)
+
+    @classmethod
+    def _restored(cls, d: Mapping[str, Any]) -> Node:
+        known = record.parse(d)
+        node = Node(**known.arguments)
+        node.__available.replace(known.available)
+        node.__assignments.extend_quietly(known.assignments)
+        node.metadata = known.metadata
+        return node
+
+    def _is_example_node(self) -> bool:
+        return self.name == f"{self.nodearray}-0"
+
+    def __lt__(self, other: Node) -> bool:
+        # reversed on purpose: a max-heap then yields ascending host names among equals
+        return other.hostname_or_uuid < self.hostname_or_uuid
+
+    def __str__(self) -> str:
+        if self.name.endswith("-0"):
+            return f"NodeBucket(nodearray={self.nodearray}, vm_size={self.vm_size}, pg={self.placement_group})"
+        hostname = self.hostname if self.exists and self.hostname else "..."
+        return (
+            f"Node({self.name}, {hostname}, {self.vm_size}, "
+            f"{self.delayed_node_id.node_id or self.placement_group})"
+        )
+
+    def __repr__(self) -> str:
+        hostname = self.hostname if self.exists and self.hostname else "..."
+        return f"Node({self.name}, {hostname}, {self.placement_group})"
+
+
+def _local(seconds: float) -> datetime:
+    from datetime import datetime
+
+    return datetime.fromtimestamp(seconds)
+
+
+class UnmanagedNode(Node):
+    """A machine that CycleCloud does not know: always there, never created or deleted.
+
+    A `vm_size` needs a `location` (AssertionError). Without a known size and without figures of its own, vcpu_count
+    and memory are -1: unknown.
+    """
+
+    def __init__(
+        self,
+        hostname: str,
+        resources: Mapping[str, Any] | None = None,
+        vm_size: ht.VMSize | None = None,
+        location: ht.Location | None = None,
+        vcpu_count: int | None = None,
+        memory: ht.Memory | None = None,
+        placement_group: ht.PlacementGroup | None = None,
+    ) -> None:
+        if vm_size and not location:
+            raise AssertionError(f"a location is needed with vm_size {vm_size} of {hostname}")
+        size = ht.VMSize(vm_size or "unknown")
+        where = ht.Location(location or "unknown")
+        aux = vm_sizes.get_aux_vm_size_info(where, size)
+        super().__init__(
+            node_id=DelayedNodeId(ht.NodeName(hostname)),
+            name=ht.NodeName(hostname),
+            nodearray=ht.NodeArrayName("unknown"),
+            bucket_id=ht.BucketId("unknown"),
+            hostname=ht.Hostname(hostname),
+            private_ip=None,
+            instance_id=None,
+            vm_size=size,
+            location=where,
+            spot=False,
+            vcpu_count=aux.vcpu_count if vcpu_count is None else vcpu_count,
+            memory=aux.memory if memory is None else memory,
+            infiniband=False,
+            state=ht.NodeStatus("running"),
+            target_state=ht.NodeStatus("running"),
+            power_state=ht.NodeStatus("running"),
+            exists=True,
+            placement_group=placement_group,
+            managed=False,
+            resources=resources or {},
+            software_configuration={},
+            keep_alive=True,
+        )
+
+    def __str__(self) -> str:
+        return "Unmanaged" + super().__str__()
+
+    def __repr__(self) -> str:
+        return "Unmanaged" + super().__repr__()
