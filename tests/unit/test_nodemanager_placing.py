@@ -87,7 +87,7 @@ def test_the_nodes_of_a_result_stay_readable():
     manager = a_manager()
     result = manager.allocate({"ncpus": 4}, slot_count=2)
     first, _ = manager.get_nodes()
-    manager._drop(first)
+    manager._provisioner._drop(first)
     assert names(result.nodes) == ["htc-1", "htc-2"]
     assert names(manager.get_nodes()) == ["htc-2"]
 

@@ -39,7 +39,7 @@ def clone_dcalc(dcalc: DemandCalculator) -> DemandCalculator:
     manager = dcalc.node_mgr
     config = {**dcalc.config, "default_resources": [], "disable_default_resources": True}
     cloned = new_node_manager({**config, "_mock_bindings": manager.cluster_bindings})
-    cloned._define(manager._defaults.definitions)
+    cloned._define(manager._inventory.defaults.definitions)
     machines = [(node, node.clone()) for node in manager.get_nodes() if not node.managed]
     for node, copied in machines:
         for assignment in node.assignments:

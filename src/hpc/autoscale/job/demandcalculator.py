@@ -61,7 +61,7 @@ class DemandCalculator:
         # one of our own is filled when it is first needed
         self._node_queue = NodeQueue() if node_queue is None else node_queue
         # what comes later through the manager itself is not in the demand
-        self._sizes = node_mgr._sizes()
+        self._sizes = node_mgr._inventory.sizes()
         # bucket by bucket, priorities too are those of upstream: as of pushing, and of the last job
         # that was added
         self._is_as_declared = node_mgr._is_as_declared
@@ -158,7 +158,7 @@ class DemandCalculator:
         for snode in unknown:
             self._doubt(snode, identities)
         if unknown:
-            self.node_mgr._take_in_machines(unknown)
+            self.node_mgr._inventory.take_in(unknown)
 
     def _doubt(self, snode: SchedulerNode, identities: Identities) -> None:
         """Close a host that the cluster does not know where it can do no work, and say so where
@@ -166,7 +166,7 @@ class DemandCalculator:
         claimed, short = claimed_ids(snode), short_name(snode.hostname)
         # one that rests is no machine now, so a host that says it is another node may be one
         namesakes = [n for n in identities.named(short) if n.managed and (n.exists or not claimed)]
-        if not self.node_mgr._leaving.isdisjoint({*claimed, short}):
+        if not self.node_mgr._inventory.leaving.isdisjoint({*claimed, short}):
             snode.closed = True  # the scheduler will forget it; until then it can do no work
         elif namesakes:
             snode.closed = True  # there is one machine of that name, and it is counted already
@@ -217,7 +217,7 @@ class DemandCalculator:
         """
         nodes = self.node_mgr.get_nodes()
         failed = [node for node in nodes if node.state == "Failed"]
-        apart = self.node_mgr._apart_since(self._sizes)
+        apart = self.node_mgr._inventory.apart.since(self._sizes)
         if failed or apart:
             nodes = [node for node in nodes if node.state != "Failed" and node not in apart]
         # a node's priority is asked when it is pushed

@@ -45,10 +45,11 @@ def new_node_manager(
     built = read_cluster(config, binding)
     existing_first = (config.get("packing") or {}).get("order", "existing-first") != "declared"
     manager = NodeManager(binding, built.buckets, existing_first, built.problems, policy)
-    manager.requests = requests
-    manager._assume_hostnames = bool(config.get("assume_standalone_hostnames"))
-    manager._names.reserve(built.names)
-    manager._leaving = built.leaving
+    provisioner, inventory = manager._provisioner, manager._inventory
+    provisioner.requests = requests
+    provisioner.assume_hostnames = bool(config.get("assume_standalone_hostnames"))
+    inventory.names.reserve(built.names)
+    inventory.leaving = built.leaving
     manager.doubts = unknown_nodearrays(config, built.nodearrays)
     for doubt in manager.doubts:
         _warn_once(doubt)

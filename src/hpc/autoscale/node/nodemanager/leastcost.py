@@ -380,7 +380,7 @@ def _carry_out(manager: NodeManager, layout: Layout, demands: Sequence[Demand]) 
     """Make a plan true: all of it, or, when naming the new nodes fails, nothing."""
     if not layout.plan:
         return
-    proposal = manager._names.propose()
+    proposal = manager._inventory.names.propose()
     names = [
         proposal.names(manager._bucket_of(p.candidate), p.hi - p.lo) if p.opened else ()
         for p in layout.plan.steps

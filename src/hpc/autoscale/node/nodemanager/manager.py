@@ -1,7 +1,8 @@
-"""The published `NodeManager`: the nodes of a cluster, existing and possible, and what can be done with them.
+"""The published `NodeManager`: the nodes of a cluster, existing and possible, and what can be done
+with them.
 
-It owns the engine's `Planner`, the buckets that are handles over it, the names and the default resources. Deciding is
-the engine's (`placing`), talking to the server is `operations`'.
+What there is is kept by its `Inventory`; work is placed through the engine (`placing`); the cluster
+is asked to change by its `Provisioner`.
 """
 
 from __future__ import annotations
@@ -19,30 +20,39 @@ from hpc.autoscale.node.constraints.declared import Declarations
 from hpc.autoscale.node.default_resources import (
     SYSTEM_DEFAULTS,
     DefaultResource,
-    Defaults,
     definition_from,
 )
-from hpc.autoscale.node.limits import BucketLimits, cover
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.node import checked_placement_group
-from hpc.autoscale.node.nodemanager.apart import Apart, Sizes, sizes_of
-from hpc.autoscale.node.nodemanager.capacity import Capacity
-from hpc.autoscale.node.nodemanager.commanding import Commands
-from hpc.autoscale.node.nodemanager.naming import NameHook, Names
+from hpc.autoscale.node.nodemanager.inventory import Inventory
+from hpc.autoscale.node.nodemanager.naming import NameHook
 from hpc.autoscale.node.nodemanager.placing import Ask, EngineSide, place, tell_refused, why_not
 from hpc.autoscale.node.nodemanager.policies import DEFAULT, Ordered
 from hpc.autoscale.node.nodemanager.probing import Sorted
-from hpc.autoscale.node.nodemanager.unmanaged import IdleMachines, artificial_bucket, unmanaged_key
+from hpc.autoscale.node.nodemanager.provisioner import Provisioner
+from hpc.autoscale.node.nodemanager.unmanaged import artificial_bucket
+from hpc.autoscale.node.requests import RequestLog
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.expr import UNBOUNDED
 from hpc.autoscale.packing.order import OrderPolicy
 from hpc.autoscale.packing.plan import Request
 from hpc.autoscale.packing.planner import Planner
-from hpc.autoscale.results import AllocationResult
+from hpc.autoscale.results import (
+    AllocationResult,
+    BootupResult,
+    DeallocateResult,
+    DeleteResult,
+    ReimageResult,
+    RemoveResult,
+    RestartResult,
+    ShutdownResult,
+    StartResult,
+    TerminateResult,
+)
 from hpc.autoscale.util import uuid
 
 
-class NodeManager(EngineSide, Ordered, Capacity, Commands):
+class NodeManager(EngineSide, Ordered):
     """Buckets and their nodes.
 
     `problems` says, a sentence each, what of the cluster could not be used when it was read, and `doubts` what of the
@@ -59,35 +69,82 @@ class NodeManager(EngineSide, Ordered, Capacity, Commands):
         problems: Sequence[str] = (),
         policy: str | OrderPolicy = DEFAULT,
     ) -> None:
-        super().__init__(cluster_bindings)
         self.problems = list(problems)
         self.doubts: list[str] = []
         self._planner = Planner(existing_first)
         table = self._planner.table
         self._blank = table.shape(table.template({}, {}), {})
-        self._names = Names()
-        self._apart = Apart()
+        self._inventory = Inventory(self._join)
+        self._provisioner = Provisioner(cluster_bindings, self._inventory)
         self._sortings: dict[int, tuple[Compiled, Sorted]] = {}
         self._declarations = Declarations()
-        self._defaults = Defaults()
-        self._buckets: list[NodeBucket] = []
         self._by_candidate: dict[Candidate, NodeBucket] = {}
-        self._unmanaged: dict[object, NodeBucket] = {}
-        self._unmanaged_hosts: set[str] = set()
-        self._idle_machines = IdleMachines()
-        # where `_sync` must work something out, and what was written to since default resources were applied
+        # where `_sync` must work something out
         self._stale: dict[NodeBucket, None] = {}
-        self._undefaulted: dict[NodeBucket, None] = {}
-        for bucket in node_buckets:
-            self._take_on(bucket)
-        self._cover_limits()
+        self._inventory.add(node_buckets)
         self.set_order_policy(policy)
 
-    # -- buckets and nodes
+    @property
+    def cluster_bindings(self) -> ClusterBindingInterface:
+        """The cluster that is asked."""
+        return self._provisioner.cluster_bindings
+
+    @property
+    def requests(self) -> RequestLog:
+        """The ids of creates whose outcome is not known."""
+        return self._provisioner.requests
+
+    def _join(self, bucket: NodeBucket) -> None:
+        candidate = bucket._join(self._blank, self._inventory.defaults, self._bucket_written)
+        self._by_candidate[candidate] = bucket
+        self._planner.add(candidate)
+
+    # -- buckets, and cores in all by cluster and by region
+
+    def get_buckets(self) -> list[NodeBucket]:
+        """The valid buckets, in order."""
+        return [bucket for bucket in self._inventory.buckets if bucket.valid]
+
+    @property
+    def cluster_max_core_count(self) -> int:
+        """Most cores the cluster can have; AssertionError when there is no bucket to tell."""
+        return self._any_bucket().limits.cluster_max_core_count
+
+    @property
+    def cluster_consumed_core_count(self) -> int:
+        """Cores the cluster uses; AssertionError when there is no bucket to tell."""
+        return self._any_bucket().limits.cluster_consumed_core_count
+
+    def _any_bucket(self) -> NodeBucket:
+        for bucket in self._inventory.buckets:
+            if not bucket._artificial:
+                return bucket
+        raise AssertionError("expected at least one bucket in the cluster, found none")
+
+    def get_locations(self) -> list[ht.Location]:
+        """Regions of all buckets, each once, in order."""
+        return list(dict.fromkeys(bucket.location for bucket in self.get_buckets()))
+
+    def get_regional_max_core_count(self, location: ht.Location) -> int:
+        """Regional quota in cores; RuntimeError when no bucket is there."""
+        return self._bucket_in(location).limits.regional_quota_core_count
+
+    def get_regional_consumed_core_count(self, location: ht.Location) -> int:
+        """Cores in use in a region; RuntimeError when no bucket is there."""
+        return self._bucket_in(location).limits.regional_consumed_core_count
+
+    def _bucket_in(self, location: ht.Location) -> NodeBucket:
+        inside = [bucket for bucket in self.get_buckets() if bucket.location == location]
+        if not inside:
+            raise AutoscaleError(
+                f"expected a region with buckets ({', '.join(self.get_locations())}), found"
+                f" {location!r}"
+            )
+        return next((bucket for bucket in inside if not bucket.spot), inside[0])
 
     def get_invalid_buckets(self) -> list[NodeBucket]:
         """Buckets that only describe existing nodes: nothing new can be placed there."""
-        return [bucket for bucket in self._buckets if not bucket.valid]
+        return [bucket for bucket in self._inventory.buckets if not bucket.valid]
 
     def get_buckets_by_id(self) -> dict[ht.BucketId, NodeBucket]:
         """Buckets by id. RuntimeError when ids repeat, as with placement groups."""
@@ -102,19 +159,11 @@ class NodeManager(EngineSide, Ordered, Capacity, Commands):
 
     def get_nodes(self) -> list[Node]:
         """All nodes, planned and failed ones included, in bucket order."""
-        return [node for bucket in self._buckets for node in bucket.nodes]
+        return self._inventory.nodes()
 
     def get_failed_nodes(self) -> list[Node]:
         """Nodes whose state is Failed; a list of the caller's own."""
         return [node for node in self.get_nodes() if node.state == "Failed"]
-
-    def _sizes(self) -> Sizes:
-        """How many nodes each bucket has had by now, for `_apart_since`."""
-        return sizes_of(self._buckets)
-
-    def _apart_since(self, sizes: Sizes) -> set[Node]:
-        """Nodes that came since then beside all calculators."""
-        return self._apart.since(sizes)
 
     @property
     def _is_as_declared(self) -> bool:
@@ -128,37 +177,14 @@ class NodeManager(EngineSide, Ordered, Capacity, Commands):
     @property
     def new_nodes(self) -> list[Node]:
         """Nodes that are planned and not created yet, and deallocated ones that work was placed on."""
-        return [
-            node
-            for node in self.get_nodes()
-            if not node.exists
-            and (state := node.state) != "Stopping"
-            and (state != "Deallocated" or node._in_demand)
-        ]
+        return self._inventory.new_nodes()
 
     def get_new_nodes(self) -> list[Node]:
         """`new_nodes`."""
         return self.new_nodes
 
     def _add_bucket(self, bucket: NodeBucket) -> None:
-        self._take_on(bucket)
-        if bucket._counted:
-            self._cover_limits()
-
-    def _cover_limits(self) -> None:
-        """Hold the limits against the nodes there are: what a server does not count must not be given back."""
-        known = [bucket for bucket in self._buckets if isinstance(bucket.limits, BucketLimits)]
-        cover((bucket.limits, bucket._counted) for bucket in known if not bucket._artificial)
-
-    def _take_on(self, bucket: NodeBucket) -> None:
-        self._buckets.append(bucket)
-        self._names.reserve(bucket._names())
-        if self._defaults.definitions:
-            bucket._apply_defaults(self._defaults, self._defaults.deferred)
-        if bucket.valid:
-            candidate = bucket._join(self._blank, self._defaults, self._bucket_written)
-            self._by_candidate[candidate] = bucket
-            self._planner.add(candidate)
+        self._inventory.add([bucket])
 
     # -- placing
 
@@ -211,7 +237,7 @@ class NodeManager(EngineSide, Ordered, Capacity, Commands):
 
     def set_node_name_hook(self, hook: NameHook) -> None:
         """Name new nodes by `hook(bucket, index)`, asked with index 1 and then increasing ones until the name is free."""
-        self._names.set_hook(hook)
+        self._inventory.names.set_hook(hook)
 
     # -- default resources
 
@@ -243,26 +269,15 @@ class NodeManager(EngineSide, Ordered, Capacity, Commands):
         self._define([definition_from({}, name, value) for name, value in SYSTEM_DEFAULTS])
 
     def _define(self, definitions: Iterable[DefaultResource]) -> None:
-        added = list(definitions)
-        if not added:
-            return
-        for definition in added:
-            self._defaults.add(definition)
-        self._sortings.clear()  # what differs from node to node may be another now
-        self._planner.forget_demands()
-        self._apply_defaults(self._buckets)
-
-    def _apply_defaults(self, buckets: Iterable[NodeBucket]) -> None:
-        """Give buckets and what is in them the default resources they lack."""
-        apply = self._defaults.applier()
-        for bucket in buckets:
-            bucket._apply_defaults(self._defaults, self._defaults.deferred, apply)
-        self._undefaulted.clear()
+        if self._inventory.define(definitions):
+            # what differs from node to node may be another now
+            self._sortings.clear()
+            self._planner.forget_demands()
 
     def example_node(self, location: ht.Location, vm_size: ht.VMSize) -> Node:
         """What a node of a size would look like, whether there is a bucket for it or not."""
         node = artificial_bucket("__example__", vm_size, location)._new_node("__example__", "")
-        self._defaults.apply(node)
+        self._inventory.defaults.apply(node)
         return node
 
     # -- machines that CycleCloud does not know, and placement groups
@@ -270,52 +285,13 @@ class NodeManager(EngineSide, Ordered, Capacity, Commands):
     def add_unmanaged_nodes(self, existing_nodes: Sequence[Node]) -> None:
         """Take in machines that cannot be ordered; those whose host name is taken in already are ignored. Those that were given
         one bucket id share a bucket, and so do those that are alike where none was given."""
-        before = sizes_of(self._buckets)
-        self._take_in_machines(existing_nodes)
-        running = frozenset().union(*(node.assignments for node in existing_nodes))
-        for bucket in self._buckets:
-            if bucket._size > (lo := before.get(bucket, 0)):
-                self._apart.note(bucket, lo, bucket._size, running)
-
-    def _take_in_machines(self, existing_nodes: Sequence[Node]) -> None:
-        ids = {(b.bucket_id, b.placement_group): b for b in self._buckets if not b._artificial}
-        grouped: dict[object, list[Node]] = {}
-        for node in existing_nodes:
-            host = node.hostname_or_uuid
-            if host not in self._unmanaged_hosts:
-                self._unmanaged_hosts.add(host)
-                bucket = ids.get((node.bucket_id, node.placement_group))
-                grouped.setdefault(bucket or unmanaged_key(node), []).append(node)
-        if not grouped:
-            return
-        taken = {bucket.bucket_id for bucket in self._buckets}
-        for key, nodes in grouped.items():
-            bucket = key if isinstance(key, NodeBucket) else self._unmanaged.get(key)
-            bucket = bucket or self._new_unmanaged_bucket(key, nodes, taken)
-            bucket.add_nodes(nodes)
-            self._names.reserve(node.name for node in nodes)
-        if self._defaults.definitions:
-            # other nodes may have got what a definition lacked before, as from the scheduler
-            self._apply_defaults(list(self._undefaulted))
-
-    def _new_unmanaged_bucket(
-        self, key: object, nodes: Sequence[Node], taken: set[ht.BucketId]
-    ) -> NodeBucket:
-        first = nodes[0]
-        bucket_id = uuid("bucket") if first.bucket_id in taken else first.bucket_id
-        bucket = artificial_bucket(
-            "__unmanaged__", like=first, count=len(nodes), bucket_id=bucket_id
-        )
-        taken.add(bucket.bucket_id)
-        self._unmanaged[key] = bucket
-        self._take_on(bucket)
-        return bucket
+        self._inventory.add_unmanaged(existing_nodes)
 
     def add_placement_group(self, pg_name: str, bucket: NodeBucket) -> None:
         """Add a placement group to a bucket; one that its nodearray and VM size have already is left alone. RuntimeError
         for a name that is none."""
         group = checked_placement_group(pg_name, str(bucket))
-        for known in self._buckets:
+        for known in self._inventory.buckets:
             if (known.nodearray, known.vm_size, known.placement_group) == (
                 bucket.nodearray,
                 bucket.vm_size,
@@ -323,15 +299,77 @@ class NodeManager(EngineSide, Ordered, Capacity, Commands):
             ):
                 logging.warning("placement group %s of %s exists already", pg_name, bucket)
                 return
-        self._take_on(bucket.clone_with_placement_group(group))
+        self._inventory.take_on(bucket.clone_with_placement_group(group))
 
     def get_placement_groups(self, bucket: NodeBucket) -> list[ht.PlacementGroup]:
         """Placement groups of the bucket's nodearray, one entry for each VM size that has one."""
         return [
             b.placement_group
-            for b in self._buckets
+            for b in self._inventory.buckets
             if b.nodearray == bucket.nodearray and b.placement_group
         ]
+
+    # -- commands to the cluster
+
+    def bootup(
+        self,
+        nodes: Sequence[Node] | None = None,
+        request_id_start: str | None = None,
+        request_id_create: str | None = None,
+    ) -> BootupResult[Node]:
+        """Start deallocated nodes and create planned ones (`new_nodes` when none are given).
+
+        Nodes that exist already are left alone, so calling it twice creates nothing twice. What the
+        server does not make is dropped from the plan, and the reasons say why. The nodes of the
+        result are those that now exist.
+        """
+        return self._provisioner.bootup(nodes, request_id_start, request_id_create)
+
+    def start_nodes(
+        self, nodes: Sequence[Node], request_id: str | None = None
+    ) -> StartResult[Node]:
+        """Start deallocated nodes."""
+        return self._provisioner.command("start_nodes", StartResult, nodes, request_id)
+
+    def delete(self, nodes: Sequence[Node]) -> DeleteResult[Node]:
+        """Shut nodes down for good."""
+        return self._provisioner.command("delete_nodes", DeleteResult, nodes)
+
+    def shutdown_nodes(self, nodes: Sequence[Node]) -> ShutdownResult[Node]:
+        """Terminate or deallocate, as each node's shutdown policy says."""
+        return self._provisioner.command("shutdown_nodes", ShutdownResult, nodes)
+
+    def terminate_nodes(self, nodes: Sequence[Node]) -> TerminateResult[Node]:
+        """Delete the VMs."""
+        return self._provisioner.command("terminate_nodes", TerminateResult, nodes)
+
+    def deallocate_nodes(self, nodes: Sequence[Node]) -> DeallocateResult[Node]:
+        """Stop the VMs and keep the nodes."""
+        return self._provisioner.command("deallocate_nodes", DeallocateResult, nodes)
+
+    def remove_nodes(self, nodes: Sequence[Node]) -> RemoveResult[Node]:
+        """Shut nodes down for good; published under this name too."""
+        return self._provisioner.command("shutdown_nodes", RemoveResult, nodes)
+
+    def reimage_nodes(self, nodes: Sequence[Node]) -> ReimageResult[Node]:
+        """Give nodes a fresh image."""
+        return self._provisioner.command("reimage_nodes", ReimageResult, nodes)
+
+    def restart_nodes(self, nodes: Sequence[Node]) -> RestartResult[Node]:
+        """Reboot nodes."""
+        return self._provisioner.command("restart_nodes", RestartResult, nodes)
+
+    def get_nodes_by_request_id(self, request_id: str) -> list[Node]:
+        """The nodes that a request has touched, as they are now.
+
+        OperationNotFound when there was no such request.
+        """
+        return self._provisioner.nodes_by_request_id(request_id)
+
+    def get_nodes_by_operation(self, operation_id: str) -> list[Node]:
+        """The nodes that an operation has touched, as they are now; those that it no longer lists
+        are gone."""
+        return self._provisioner.nodes_by_operation(operation_id)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, for debugging."""
@@ -345,12 +383,12 @@ class NodeManager(EngineSide, Ordered, Capacity, Commands):
                     "resources": dict(bucket.resources),
                     "nodes": [node.to_dict() for node in bucket.nodes],
                 }
-                for bucket in self._buckets
+                for bucket in self._inventory.buckets
             ],
             "problems": list(self.problems),
         }
 
     def __str__(self) -> str:
-        return f"NodeManager({self.cluster_bindings}, {len(self._buckets)} buckets)"
+        return f"NodeManager({self.cluster_bindings}, {len(self._inventory.buckets)} buckets)"
 
     __repr__ = __str__

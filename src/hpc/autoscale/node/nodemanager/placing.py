@@ -16,9 +16,8 @@ from hpc.autoscale.node.bucket import NodeBucket, sift
 from hpc.autoscale.node.bucket.directory import Directory
 from hpc.autoscale.node.constraints import Compiled, NotAsDeclared, SharedConstraint, pool_room
 from hpc.autoscale.node.constraints.declared import Declarations
-from hpc.autoscale.node.default_resources import Defaults
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.nodemanager.naming import Names
+from hpc.autoscale.node.nodemanager.inventory import Inventory
 from hpc.autoscale.node.nodemanager.probing import HandleProbe, Sorted, sort_out
 from hpc.autoscale.node.nodemanager.reporting import (
     PlacementReport,
@@ -29,7 +28,6 @@ from hpc.autoscale.node.nodemanager.reporting import (
     sentences,
     unpayable,
 )
-from hpc.autoscale.node.nodemanager.unmanaged import IdleMachines
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.compound import any_reads
 from hpc.autoscale.packing.cursor import Cursor
@@ -50,18 +48,14 @@ class EngineSide:
     to it, and what it plans is made true on them."""
 
     _planner: Planner
-    _names: Names
+    _inventory: Inventory
     _declarations: Declarations
-    _defaults: Defaults
     _by_candidate: dict[Candidate, NodeBucket]
     _stale: dict[NodeBucket, None]
-    _undefaulted: dict[NodeBucket, None]
     _sortings: dict[int, tuple[Compiled, Sorted]]
-    _idle_machines: IdleMachines
 
     def _bucket_written(self, bucket: NodeBucket, is_stale: bool) -> None:
-        self._undefaulted[bucket] = None
-        self._idle_machines.forget()
+        self._inventory.written(bucket)
         if is_stale:
             self._stale[bucket] = None
 
@@ -80,16 +74,16 @@ class EngineSide:
 
     def _carry_out(self, plan: Plan, assignment_id: str) -> None:
         """Make a plan of the engine true: all of it, or, when naming the new nodes fails, nothing."""
-        if self._names.hook is None:
+        if self._inventory.names.hook is None:
             self._planner.apply(plan)
             for step in plan.steps:
                 bucket = self._by_candidate[step.candidate]
                 if not step.opened:
                     bucket._took(step, (), assignment_id)
                 elif (nodes := step.hi - step.lo) == 1:
-                    bucket._opened_one(self._names.take_one(bucket), assignment_id)
+                    bucket._opened_one(self._inventory.names.take_one(bucket), assignment_id)
                 else:
-                    bucket._opened(self._names.take(bucket, nodes), assignment_id)
+                    bucket._opened(self._inventory.names.take(bucket, nodes), assignment_id)
         else:
             self._carry_out_by_hook(plan, assignment_id)
         for effect in plan.effects:
@@ -98,7 +92,7 @@ class EngineSide:
     def _carry_out_by_hook(self, plan: Plan, assignment_id: str) -> None:
         """`_carry_out` where new nodes are named by a hook. It may raise, and must be asked before
         anything is done."""
-        proposal = self._names.propose()
+        proposal = self._inventory.names.propose()
         buckets = [self._by_candidate[step.candidate] for step in plan.steps]
         names = [
             proposal.names(bucket, step.hi - step.lo) if step.opened else ()
@@ -116,7 +110,7 @@ class EngineSide:
         if known is None or known[0] is not compiled or not known[1].may_be_believed():
             if len(self._sortings) > _MOST_SORTINGS:
                 self._sortings.clear()
-            known = (compiled, sort_out(compiled, self._defaults, self._declarations))
+            known = (compiled, sort_out(compiled, self._inventory.defaults, self._declarations))
             self._sortings[id(compiled)] = known
         return known[1]
 
@@ -133,7 +127,9 @@ class EngineSide:
             return planner.cursor(demand.common) if demand.by_shape else None
         found = planner.by_demand.get(compiled)
         if found is None and compiled not in planner.by_demand:
-            if not (compiled.pooled or any_reads(compiled.parts, self._defaults.personal)):
+            if not (
+                compiled.pooled or any_reads(compiled.parts, self._inventory.defaults.personal)
+            ):
                 meeting = planner.who_serves(compiled.parts)
                 found = planner.cursor(compiled.expr, meeting) if meeting else planner.nowhere
             planner.by_demand[compiled] = found
@@ -233,7 +229,7 @@ def _note_apart(manager: NodeManager, ask: Ask, plan: Plan) -> None:
     """Remember what was placed beside all calculators."""
     for step in plan.steps if ask.failed_as is None else ():
         bucket = manager._bucket_of(step.candidate)
-        manager._apart.note(bucket, step.lo, step.hi, {ask.assignment_id})
+        manager._inventory.apart.note(bucket, step.lo, step.hi, {ask.assignment_id})
 
 
 def why_not(manager: NodeManager, ask: Ask) -> list[str]:
@@ -352,7 +348,7 @@ def _no_candidate(
         return None
     machines = map(manager._bucket_of, ranking.candidates)
     key = None if demand.needs_probe or demand.pooled else demand.common
-    return manager._idle_machines.refusals(machines, compiled.constraints, key)
+    return manager._inventory.idle_machines.refusals(machines, compiled.constraints, key)
 
 
 def _ask(

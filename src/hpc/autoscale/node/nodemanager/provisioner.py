@@ -1,7 +1,7 @@
-"""The side of `NodeManager` that asks the cluster to change, and learns from its answer.
+"""Asks the cluster to change, and learns from its answer: bootup, delete and the other commands.
 
-The commands themselves are in `operations`; here their outcome is taken over by nodes, buckets and limits, and put into
-the published results.
+The commands themselves are in `operations`; here their outcome is taken over by nodes, buckets and
+limits, and put into the published results.
 """
 
 from __future__ import annotations
@@ -21,21 +21,12 @@ from hpc.autoscale.node.operations import Created, Managed, Record
 from hpc.autoscale.node.requests import RequestLog
 from hpc.autoscale.results import (
     BootupResult,
-    DeallocateResult,
-    DeleteResult,
     NodeOperationResult,
-    ReimageResult,
-    RemoveResult,
-    RestartResult,
-    ShutdownResult,
-    StartResult,
-    TerminateResult,
 )
 
 if TYPE_CHECKING:
     from hpc.autoscale.node.bucket import NodeBucket
-    from hpc.autoscale.node.default_resources import Defaults
-    from hpc.autoscale.node.nodemanager.naming import Names
+    from hpc.autoscale.node.nodemanager.inventory import Inventory
 
 R = TypeVar("R", bound=NodeOperationResult)
 
@@ -43,34 +34,20 @@ _GONE = ("Terminated", "Off")
 _REMOVING = ("delete_nodes", "shutdown_nodes", "terminate_nodes", "remove_nodes")
 
 
-class Commands:
-    """Bootup, shutdown and the rest. `requests` keeps the ids of creates until their outcome is known."""
+class Provisioner:
+    """Creates, starts, stops and deletes the nodes of an inventory.
 
-    _buckets: list[NodeBucket]
-    _names: Names
-    _defaults: Defaults
+    `requests` keeps the ids of creates until their outcome is known. `assume_hostnames`: a host name
+    may follow from the address, see `records`.
+    """
 
-    def __init__(self, cluster_bindings: ClusterBindingInterface) -> None:
-        self._bindings = cluster_bindings
+    def __init__(self, cluster_bindings: ClusterBindingInterface, inventory: Inventory) -> None:
+        self.cluster_bindings = cluster_bindings
         self.requests = RequestLog()
+        self.assume_hostnames = False
+        self._inventory = inventory
+        # ids of creates of which nobody knows whether they were carried out, with their nodes
         self._in_doubt: list[tuple[str, list[Node]]] = []
-        self._assume_hostnames = False
-        # ids and host names of nodes that are going, and are in no bucket
-        self._leaving: frozenset[str] = frozenset()
-
-    def get_nodes(self) -> list[Node]:
-        """All nodes."""
-        raise NotImplementedError
-
-    @property
-    def new_nodes(self) -> list[Node]:
-        """Nodes to be created or started."""
-        raise NotImplementedError
-
-    @property
-    def cluster_bindings(self) -> ClusterBindingInterface:
-        """The cluster that is asked."""
-        return self._bindings
 
     # -- more nodes
 
@@ -85,10 +62,10 @@ class Commands:
         Nodes that exist already are left alone, so calling it twice creates nothing twice. What the server does not
         make is dropped from the plan, and the reasons say why. The nodes of the result are those that now exist.
         """
-        outcome = _Outcome(operations.where(self._bindings))
+        outcome = _Outcome(operations.where(self.cluster_bindings))
         with self._warning_of("bootup"):
             self._settle_doubts(outcome)
-            wanted = [n for n in nodes or self.new_nodes if n.managed and not n.exists]
+            wanted = [n for n in nodes or self._inventory.new_nodes() if n.managed and not n.exists]
             if not wanted and not outcome.operation_ids:
                 return BootupResult("success", "", [], None, ["No new nodes required or created."])
             self._boot(wanted, request_id_start, request_id_create, outcome)
@@ -104,7 +81,7 @@ class Commands:
         to_start = [n for n in wanted if n.delayed_node_id.node_id]
         to_create = [n for n in wanted if not n.delayed_node_id.node_id]
         if to_start:
-            started = operations.start(self._bindings, to_start, request_id_start)
+            started = operations.start(self.cluster_bindings, to_start, request_id_start)
             made = self._learn(started, removes=False)
             outcome.add(started.operation_id, started.request_id, made, started.reasons)
         if to_create:
@@ -116,7 +93,7 @@ class Commands:
         try:
             yield
         except CycleCloudError as error:
-            where = operations.where(self._bindings)
+            where = operations.where(self.cluster_bindings)
             logging.warning("%s: %s failed: %s", where, command, error)
             raise
 
@@ -126,7 +103,7 @@ class Commands:
         # it stays when the next call raises: then nobody knows whether the nodes were made
         self._in_doubt.append(doubt)
         self._learn_created(
-            operations.create(self._bindings, nodes, self.requests, request_id), outcome
+            operations.create(self.cluster_bindings, nodes, self.requests, request_id), outcome
         )
         self._in_doubt.remove(doubt)
 
@@ -134,16 +111,10 @@ class Commands:
         """Ask about creates of this manager that nobody knows the outcome of, before anything else is created."""
         while self._in_doubt:
             request_id, nodes = self._in_doubt[0]
-            created = operations.find_out(self._bindings, nodes, self.requests, request_id)
+            created = operations.find_out(self.cluster_bindings, nodes, self.requests, request_id)
             del self._in_doubt[0]
             if created is not None:
                 self._learn_created(created, outcome)
-
-    def start_nodes(
-        self, nodes: Sequence[Node], request_id: str | None = None
-    ) -> StartResult[Node]:
-        """Start deallocated nodes."""
-        return self._command("start_nodes", StartResult, nodes, request_id)
 
     def _learn_created(self, created: Created, outcome: _Outcome) -> None:
         made = []
@@ -154,7 +125,7 @@ class Commands:
             made.append(node)
         for record in created.surplus_records:
             made.extend(self._take_in(record))
-        self._names.reserve(node.name for node in made)
+        self._inventory.names.reserve(node.name for node in made)
         for node in created.pending:
             # it is on its way: nobody may create it again, though it has no id yet
             node.target_state = NodeStatus("Started")
@@ -166,13 +137,13 @@ class Commands:
 
     def _renew(self, node: Node, record: Record) -> None:
         """Take over a newer record; what the node was given because of its old identity is given anew."""
-        self._defaults.withdraw_identity(node)
-        refresh(node, record, self._assume_hostnames)
-        self._defaults.apply(node)
+        self._inventory.defaults.withdraw_identity(node)
+        refresh(node, record, self.assume_hostnames)
+        self._inventory.defaults.apply(node)
 
     def _take_in(self, record: Record) -> list[Node]:
         """A node that the server made beyond what was asked: it exists, so it counts."""
-        for bucket in self._buckets:
+        for bucket in self._inventory.buckets:
             key = (bucket.nodearray, bucket.vm_size, bucket.placement_group or None)
             if key == operations.set_of_record(record):
                 node = bucket._new_node(str(record.get("Name")), "")
@@ -184,46 +155,19 @@ class Commands:
         logging.warning("created node %s belongs to no known bucket", record.get("Name"))
         return []
 
-    # -- fewer nodes
+    # -- nodes that are there
 
-    def delete(self, nodes: Sequence[Node]) -> DeleteResult[Node]:
-        """Shut nodes down for good."""
-        return self._command("delete_nodes", DeleteResult, nodes)
-
-    def shutdown_nodes(self, nodes: Sequence[Node]) -> ShutdownResult[Node]:
-        """Terminate or deallocate, as each node's shutdown policy says."""
-        return self._command("shutdown_nodes", ShutdownResult, nodes)
-
-    def terminate_nodes(self, nodes: Sequence[Node]) -> TerminateResult[Node]:
-        """Delete the VMs."""
-        return self._command("terminate_nodes", TerminateResult, nodes)
-
-    def deallocate_nodes(self, nodes: Sequence[Node]) -> DeallocateResult[Node]:
-        """Stop the VMs and keep the nodes."""
-        return self._command("deallocate_nodes", DeallocateResult, nodes)
-
-    def remove_nodes(self, nodes: Sequence[Node]) -> RemoveResult[Node]:
-        """Shut nodes down for good; published under this name too."""
-        return self._command("shutdown_nodes", RemoveResult, nodes)
-
-    def reimage_nodes(self, nodes: Sequence[Node]) -> ReimageResult[Node]:
-        """Give nodes a fresh image."""
-        return self._command("reimage_nodes", ReimageResult, nodes)
-
-    def restart_nodes(self, nodes: Sequence[Node]) -> RestartResult[Node]:
-        """Reboot nodes."""
-        return self._command("restart_nodes", RestartResult, nodes)
-
-    def _command(
+    def command(
         self, verb: str, result_type: type[R], nodes: Sequence[Node], request_id: str | None = None
     ) -> R:
+        """Send a command of the bindings for some nodes, and learn from the answer."""
         named = operations.manageable(nodes, verb)
         if not named:
             return result_type("success", "", None, [])
-        call: Callable[..., Any] = getattr(self._bindings, verb)
+        call: Callable[..., Any] = getattr(self.cluster_bindings, verb)
         with self._warning_of(verb):
-            managed = operations.manage(self._bindings, call, named, request_id)
-        outcome = _Outcome(operations.where(self._bindings), verb)
+            managed = operations.manage(self.cluster_bindings, call, named, request_id)
+        outcome = _Outcome(operations.where(self.cluster_bindings), verb)
         accepted = self._learn(managed, removes=verb in _REMOVING)
         outcome.add(managed.operation_id, managed.request_id, accepted, managed.reasons)
         status = "success" if accepted or not managed.reasons else "Failed"
@@ -255,21 +199,23 @@ class Commands:
 
     # -- looking again
 
-    def get_nodes_by_request_id(self, request_id: str) -> list[Node]:
+    def nodes_by_request_id(self, request_id: str) -> list[Node]:
         """The nodes that a request has touched, as they are now. OperationNotFound when there was no such request."""
-        return self._refreshed(self._bindings.get_nodes(request_id=request_id).nodes or [])
+        return self._refreshed(self.cluster_bindings.get_nodes(request_id=request_id).nodes or [])
 
-    def get_nodes_by_operation(self, operation_id: str) -> list[Node]:
+    def nodes_by_operation(self, operation_id: str) -> list[Node]:
         """The nodes that an operation has touched, as they are now; those that it no longer lists are gone."""
-        found = self._refreshed(self._bindings.get_nodes(operation_id=operation_id).nodes or [])
+        found = self._refreshed(
+            self.cluster_bindings.get_nodes(operation_id=operation_id).nodes or []
+        )
         listed = {id(node) for node in found}
-        for node in self.get_nodes():
+        for node in self._inventory.nodes():
             if node.delayed_node_id.operation_id == operation_id and id(node) not in listed:
                 _vanish(node)
         return found
 
     def _refreshed(self, records: Sequence[Record]) -> list[Node]:
-        nodes = self.get_nodes()
+        nodes = self._inventory.nodes()
         by_id: dict[Any, Node] = {n.delayed_node_id.node_id: n for n in nodes}
         by_name: dict[Any, Node] = {n.name: n for n in nodes if not n.delayed_node_id.node_id}
         found = []

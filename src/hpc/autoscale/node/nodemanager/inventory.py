@@ -1,0 +1,178 @@
+"""The inventory of a cluster: its buckets with their nodes, the names in use, what nodes have by
+default, and machines that CycleCloud does not know.
+
+`Apart` keeps which nodes came through the manager itself, beside the jobs of a calculator. A
+calculator's demand is about the nodes that were there when it was made, the machines that the
+scheduler reported, and those that its jobs were placed on. What somebody else plans on the same
+manager is among the manager's nodes, and in no list of the demand until a job of the calculator is
+placed there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+
+from hpc.autoscale import hpctypes as ht
+from hpc.autoscale.node.bucket import NodeBucket
+from hpc.autoscale.node.default_resources import DefaultResource, Defaults
+from hpc.autoscale.node.limits import BucketLimits, cover
+from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.nodemanager.naming import Names
+from hpc.autoscale.node.nodemanager.unmanaged import IdleMachines, artificial_bucket, unmanaged_key
+from hpc.autoscale.util import uuid
+
+Sizes = Mapping[NodeBucket, int]
+"""How many nodes each bucket has had so far."""
+
+_NOBODY: frozenset[str] = frozenset()
+
+
+class Apart:
+    """What was asked of the manager itself. Noting is constant in cost; no node is looked at before
+    `since`."""
+
+    def __init__(self) -> None:
+        self._noted: list[tuple[NodeBucket, int, int, Set[str]]] = []
+
+    def note(self, bucket: NodeBucket, lo: int, hi: int, given: Set[str] = _NOBODY) -> None:
+        """Nodes of a bucket, from position `lo` to before `hi`, came or got assignments this way."""
+        self._noted.append((bucket, lo, hi, given))
+
+    def since(self, sizes: Sizes) -> set[Node]:
+        """Nodes that came this way since the buckets had so many nodes, and that nobody else has
+        placed anything on."""
+        found: dict[Node, set[str]] = {}
+        for bucket, lo, hi, given in self._noted:
+            for position in range(max(lo, sizes.get(bucket, 0)), hi):
+                found.setdefault(bucket._handle(position), set()).update(given)
+        return {node for node, given in found.items() if node.assignments <= given}
+
+
+class Inventory:
+    """Buckets in declared order, and what belongs to all of them.
+
+    `on_join` is called for each new bucket that work can be placed in.
+    """
+
+    def __init__(self, on_join: Callable[[NodeBucket], None]) -> None:
+        self.buckets: list[NodeBucket] = []
+        self.names = Names()
+        self.defaults = Defaults()
+        self.apart = Apart()
+        self.idle_machines = IdleMachines()
+        # ids and host names of nodes that are going, and are in no bucket
+        self.leaving: frozenset[str] = frozenset()
+        self._on_join = on_join
+        self._unmanaged: dict[object, NodeBucket] = {}
+        self._unmanaged_hosts: set[str] = set()
+        # buckets that were written to since default resources were applied
+        self._written: dict[NodeBucket, None] = {}
+
+    def written(self, bucket: NodeBucket) -> None:
+        """A bucket, or a node of it, was written to."""
+        self._written[bucket] = None
+        self.idle_machines.forget()
+
+    # -- buckets and nodes
+
+    def nodes(self) -> list[Node]:
+        """All nodes, planned and failed ones included, in bucket order."""
+        return [node for bucket in self.buckets for node in bucket.nodes]
+
+    def new_nodes(self) -> list[Node]:
+        """Nodes that are planned and not created yet, and deallocated ones with work."""
+        return [
+            node
+            for node in self.nodes()
+            if not node.exists
+            and (state := node.state) != "Stopping"
+            and (state != "Deallocated" or node._in_demand)
+        ]
+
+    def sizes(self) -> Sizes:
+        """How many nodes each bucket has had by now, those that are gone included."""
+        return {bucket: bucket._size for bucket in self.buckets}
+
+    def add(self, buckets: Iterable[NodeBucket]) -> None:
+        """Take on buckets of the cluster."""
+        for bucket in buckets:
+            self.take_on(bucket)
+        self._cover_limits()
+
+    def take_on(self, bucket: NodeBucket) -> None:
+        """Take on a bucket whose nodes, if any, are counted by no limit that others share."""
+        self.buckets.append(bucket)
+        self.names.reserve(bucket._names())
+        if self.defaults.definitions:
+            bucket._apply_defaults(self.defaults, self.defaults.deferred)
+        if bucket.valid:
+            self._on_join(bucket)
+
+    def _cover_limits(self) -> None:
+        """Hold the limits against the nodes there are: what a server does not count must not be
+        given back."""
+        known = [bucket for bucket in self.buckets if isinstance(bucket.limits, BucketLimits)]
+        cover((bucket.limits, bucket._counted) for bucket in known if not bucket._artificial)
+
+    # -- default resources
+
+    def define(self, definitions: Iterable[DefaultResource]) -> bool:
+        """Add definitions, and give all nodes and buckets what they lack; False for none."""
+        added = list(definitions)
+        for definition in added:
+            self.defaults.add(definition)
+        if added:
+            self._apply_defaults(self.buckets)
+        return bool(added)
+
+    def _apply_defaults(self, buckets: Iterable[NodeBucket]) -> None:
+        apply = self.defaults.applier()
+        for bucket in buckets:
+            bucket._apply_defaults(self.defaults, self.defaults.deferred, apply)
+        self._written.clear()
+
+    # -- machines that CycleCloud does not know
+
+    def add_unmanaged(self, machines: Sequence[Node]) -> None:
+        """`take_in`, for machines that come beside all calculators."""
+        before = self.sizes()
+        self.take_in(machines)
+        running = frozenset().union(*(node.assignments for node in machines))
+        for bucket in self.buckets:
+            if bucket._size > (lo := before.get(bucket, 0)):
+                self.apart.note(bucket, lo, bucket._size, running)
+
+    def take_in(self, machines: Sequence[Node]) -> None:
+        """Take in machines that cannot be ordered; those whose host name is known are ignored."""
+        ids = {(b.bucket_id, b.placement_group): b for b in self.buckets if not b._artificial}
+        grouped: dict[object, list[Node]] = {}
+        for node in machines:
+            host = node.hostname_or_uuid
+            if host not in self._unmanaged_hosts:
+                self._unmanaged_hosts.add(host)
+                bucket = ids.get((node.bucket_id, node.placement_group))
+                grouped.setdefault(bucket or unmanaged_key(node), []).append(node)
+        if not grouped:
+            return
+        taken = {bucket.bucket_id for bucket in self.buckets}
+        for key, nodes in grouped.items():
+            bucket = key if isinstance(key, NodeBucket) else self._unmanaged.get(key)
+            bucket = bucket or self._new_unmanaged_bucket(key, nodes, taken)
+            bucket.add_nodes(nodes)
+            self.names.reserve(node.name for node in nodes)
+        if self.defaults.definitions:
+            # other nodes may have got what a definition lacked before, as from the scheduler
+            self._apply_defaults(list(self._written))
+
+    def _new_unmanaged_bucket(
+        self, key: object, nodes: Sequence[Node], taken: set[ht.BucketId]
+    ) -> NodeBucket:
+        first = nodes[0]
+        bucket_id = uuid("bucket") if first.bucket_id in taken else first.bucket_id
+        bucket = artificial_bucket(
+            "__unmanaged__", like=first, count=len(nodes), bucket_id=bucket_id
+        )
+        taken.add(bucket.bucket_id)
+        self._unmanaged[key] = bucket
+        self.take_on(bucket)
+        return bucket
