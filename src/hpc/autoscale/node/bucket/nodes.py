@@ -161,6 +161,8 @@ class BucketNodes:
         self.used.update(positions)
         if assignment_id is not None:
             self.assigned.update(dict.fromkeys(positions, (assignment_id,)))
+        if node_class.finish is not None:
+            self._finish(positions)
 
     def open_one(self, node_class: NodeClass, name: str, assignment_id: str) -> None:
         """One planned node that the engine has opened."""
@@ -170,6 +172,19 @@ class BucketNodes:
         self.sources.append(name)
         self.used.add(position)
         self.assigned[position] = (assignment_id,)
+        if node_class.finish is not None:
+            self._finish((position,))
+
+    def _finish(self, positions: Iterable[int]) -> None:
+        """Make planned nodes that have something which only the node itself can tell."""
+        changed: dict[int, NodeShape | None] = {}
+        for position in positions:
+            node = self._make(position)
+            node.available.catch_up()
+            shape = changed[position] = self._shape_of(node)
+            node.available.shape = shape
+        if self._candidate is not None:
+            self._candidate.reshape(changed)
 
     def placed(self, position: int, assignment_id: str) -> None:
         """The engine has placed work on a node; what is left there is in its shape already."""
