@@ -1,8 +1,10 @@
-"""The published `NodeBucket`: nodes of one VM size in one nodearray and placement group, existing and possible.
+"""The published `NodeBucket`: nodes of one VM size in one nodearray and placement group, existing
+and possible.
 
-What is kept of its nodes is in `nodes`, what new nodes are made from in `definition`. Writes through a node are in the
-engine's state at once; those into `bucket.resources` or the example node are worked out before the next question
-(`_sync`). Which buckets may serve some constraints is said here too, for those who ask the constraints themselves.
+What is kept of its nodes is in `nodes`, what new nodes are made from in `definition`. Writes
+through a node are in the engine's state at once; those into `bucket.resources` or the example node
+are worked out before the next question (`_sync`). Which buckets may serve some constraints is said
+here too, for those who ask the constraints themselves.
 """
 
 from __future__ import annotations
@@ -29,16 +31,18 @@ from hpc.autoscale.results import CandidatesResult, Result, SatisfiedResult
 from hpc.autoscale.util import ShellDict
 
 Listed = tuple[Sequence[NodeClass], Sequence[Any]]
-"""Nodes of the cluster that nobody has looked at: their classes, and what they are identified by."""
+"""Nodes of the cluster that nobody has looked at: their classes, and what they are identified
+by."""
 
 
 class NodeBucket:
     """One VM size in one nodearray and placement group.
 
-    `last_capacity_failure`: seconds since the last one, negative or None for never. `artificial`: stands for machines
-    that cannot be ordered. `priority` informs; it does not order. `template`: what its new nodes are made from, shared
-    with other buckets of the definition. `listed`: nodes it has before `nodes`, which nobody has looked at yet.
-    `resources` is live and may be written to.
+    `last_capacity_failure`: seconds since the last one, negative or None for never. `artificial`:
+    stands for machines that cannot be ordered. `priority` informs; it does not order. `template`:
+    what its new nodes are made from, shared with other buckets of the definition. `listed`: nodes
+    it has before `nodes`, which nobody has looked at yet. `resources` is live and may be written
+    to.
     """
 
     def __init__(
@@ -172,7 +176,8 @@ class NodeBucket:
 
     @property
     def example_node(self) -> Node:
-        """A node as a new one would be, named `<nodearray>-0`: what constraints on the bucket look at."""
+        """A node as a new one would be, named `<nodearray>-0`: what constraints on the bucket
+        look at."""
         return self._own_template().example
 
     @property
@@ -181,12 +186,14 @@ class NodeBucket:
 
     @property
     def spot_placement_score(self) -> str | None:
-        """Azure's estimate of getting spot capacity: High, Medium, Low; None when the server does not say."""
+        """Azure's estimate of getting spot capacity: High, Medium, Low; None when the server
+        does not say."""
         return self._spot_placement_score
 
     @property
     def supports_colocation(self) -> bool:
-        """Whether placement groups make sense here (`autoscale.is_hpc` of the configuration, true by default)."""
+        """Whether placement groups make sense here (`autoscale.is_hpc` of the configuration,
+        true by default)."""
         autoscale = self.software_configuration.get("autoscale") or {}
         return bool(autoscale.get("is_hpc", True))
 
@@ -227,7 +234,8 @@ class NodeBucket:
         return self.limits.max_count
 
     def decrement(self, count: int = 1) -> None:
-        """Reserve places for `count` nodes until `commit` or `rollback`; AssertionError when there are fewer."""
+        """Reserve places for `count` nodes until `commit` or `rollback`; AssertionError when
+        there are fewer."""
         if count > 0 and count > self.available_count:
             raise AssertionError(
                 f"expected room for {count} nodes in {self}, found {self.available_count}"
@@ -267,7 +275,8 @@ class NodeBucket:
 
     @property
     def _size(self) -> int:
-        """How many nodes it has had by now, those that are gone included: the position of the next one."""
+        """How many nodes it has had by now, those that are gone included: the position of the
+        next one."""
         return len(self._nodes)
 
     def _made(self) -> list[Node]:
@@ -275,7 +284,8 @@ class NodeBucket:
         return self._nodes.made()
 
     def add_nodes(self, nodes: Iterable[Node]) -> None:
-        """Add nodes that are not here yet (by transient id and by host name); AssertionError when not valid."""
+        """Add nodes that are not here yet (by transient id and by host name); AssertionError
+        when not valid."""
         if not self.valid:
             raise AssertionError(f"nodes cannot be added to {self}: the bucket is not valid")
         for node in nodes:
@@ -294,11 +304,13 @@ class NodeBucket:
         return self._nodes.counted
 
     def _names(self) -> list[str]:
-        """The names of its nodes, but for those that nobody has looked at: whoever lists them knows all."""
+        """The names of its nodes, but for those that nobody has looked at: whoever lists them
+        knows all."""
         return [node.name for node in self._made()]
 
     def clone_with_placement_group(self, placement_group: ht.PlacementGroup) -> NodeBucket:
-        """The same bucket within a placement group: no nodes yet, all other limits shared with this one."""
+        """The same bucket within a placement group: no nodes yet, all other limits shared with
+        this one."""
         if self.placement_group:
             raise AutoscaleError(f"expected a bucket without a placement group, found {self}")
         definition = self._definition.in_placement_group(placement_group, self._template.given())
@@ -328,9 +340,10 @@ class NodeBucket:
     def _join(
         self, blank: NodeShape, finish: Finish, on_write: Callable[[NodeBucket, bool], None]
     ) -> Candidate:
-        """Become part of an engine; its state here is the `Candidate` returned. `blank`: stands for its shapes before the first
-        `_sync`, when default resources are defined. `finish` gives new nodes their default resources. `on_write` is called
-        after each write, and told whether `_sync` must work something out."""
+        """Become part of an engine; its state here is the `Candidate` returned. `blank`: stands
+        for its shapes before the first `_sync`, when default resources are defined. `finish`
+        gives new nodes their default resources. `on_write` is called after each write, and told
+        whether `_sync` must work something out."""
         self._finish = finish
         self._on_write = on_write
         self._template.renew()
@@ -347,9 +360,9 @@ class NodeBucket:
     def _apply_defaults(
         self, finish: Finish, deferred: frozenset[str], apply: FinishNode | None = None
     ) -> None:
-        """Give the bucket and the nodes that are here the default resources they lack. `deferred`: resources that
-        differ from node to node, and stay out of what the engine knows. `apply`: does the same as `finish.apply`.
-        """
+        """Give the bucket and the nodes that are here the default resources they lack.
+        `deferred`: resources that differ from node to node, and stay out of what the engine
+        knows. `apply`: does the same as `finish.apply`."""
         self._nodes.loosen()
         self._nodes.deferred = deferred
         self._is_template_stale = True
@@ -383,8 +396,8 @@ class NodeBucket:
         return copy_of(self._handle(position))
 
     def _sync(self, table: ShapeTable) -> bool:
-        """Let the engine know what new nodes are made from, and what default resources the nodes have, where that was
-        written to; True when the bucket itself looks different now."""
+        """Let the engine know what new nodes are made from, and what default resources the nodes
+        have, where that was written to; True when the bucket itself looks different now."""
         candidate = self._candidate
         if candidate is None:
             raise AutoscaleError(f"{self} does not belong to a node manager")
@@ -431,7 +444,8 @@ class NodeBucket:
         return planned
 
     def _handle(self, position: int) -> Node:
-        """The node at a position, also one that is gone; made now if nobody has looked at it yet."""
+        """The node at a position, also one that is gone; made now if nobody has looked at it
+        yet."""
         return self._nodes.handle(position)
 
     def _new_node(self, name: str, hostname: str) -> Node:
@@ -466,10 +480,12 @@ class BucketCondition(Protocol):
 def bucket_candidates(
     buckets: Sequence[NodeBucket], constraints: Sequence[BucketCondition]
 ) -> CandidatesResult[NodeBucket]:
-    """The valid buckets that satisfy all constraints, in order of preference, artificial ones first.
+    """The valid buckets that satisfy all constraints, in order of preference, artificial ones
+    first.
 
-    Through the published protocol of the constraints, so that any subclass has its say; on failure `child_results`
-    holds the first refusal of each bucket, in the order in which they would have been asked.
+    Through the published protocol of the constraints, so that any subclass has its say; on failure
+    `child_results` holds the first refusal of each bucket, in the order in which they would have
+    been asked.
     """
     valid = [bucket for bucket in buckets if bucket.valid]
     if not valid:
@@ -485,9 +501,9 @@ def sift(
     constraints: Sequence[BucketCondition],
     ask_artificial: bool = True,
 ) -> tuple[list[NodeBucket], list[Result]]:
-    """Of valid buckets, those that satisfy all constraints, in order of preference, artificial ones first; and the first
-    refusal of each other one. `ask_artificial` false: artificial ones pass, for their nodes to be asked each.
-    """
+    """Of valid buckets, those that satisfy all constraints, in order of preference, artificial
+    ones first; and the first refusal of each other one. `ask_artificial` false: artificial ones
+    pass, for their nodes to be asked each."""
     weights = [(bucket, float(len(buckets) - i)) for i, bucket in enumerate(buckets)]
     for constraint in constraints:
         weights = constraint.weight_buckets(weights)

@@ -1,8 +1,10 @@
-"""What new nodes of a bucket are: the definition of their hardware and configuration, and the template they are made from.
+"""What new nodes of a bucket are: the definition of their hardware and configuration, and the
+template they are made from.
 
-A bucket's `resources` and the totals of its example node are one dict, so that a write through either shows in both and in
-every node made later. Values that default resources gave are told from those that the cluster or a caller gave: a new node
-takes over the latter, and works out the former for itself, because they may name the node.
+A bucket's `resources` and the totals of its example node are one dict, so that a write through
+either shows in both and in every node made later. Values that default resources gave are told from
+those that the cluster or a caller gave: a new node takes over the latter, and works out the former
+for itself, because they may name the node.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ OFF = ht.NodeStatus("Off")
 
 
 class NodeDefinition:
-    """What a new node of a bucket would be. Everything but `placement_group` must be given (AssertionError)."""
+    """What a new node of a bucket would be. Everything but `placement_group` must be given
+    (AssertionError)."""
 
     def __init__(
         self,
@@ -88,7 +91,8 @@ def node_from_bucket(
     placement_group: ht.PlacementGroup | None = None,
     exists: bool = True,
 ) -> Node:
-    """A node as the bucket would make it. Without a host name it gets a made-up one, unless it is the example node."""
+    """A node as the bucket would make it. Without a host name it gets a made-up one, unless it
+    is the example node."""
     if hostname is None and not new_node_name.endswith("-0"):
         hostname = ht.Hostname(util.uuid("hostname"))
     return node_of(
@@ -111,8 +115,9 @@ def node_of(
     states: tuple[ht.NodeStatus, ht.NodeStatus, ht.NodeStatus] = (OFF, OFF, OFF),
     exists: bool = False,
 ) -> Node:
-    """A node of a definition, with resources of its own; by itself one that does not exist yet. `placement_group`: in the
-    place of the definition's; `states`: state, target state and power state."""
+    """A node of a definition, with resources of its own; by itself one that does not exist yet.
+    `placement_group`: in the place of the definition's; `states`: state, target state and power
+    state."""
     node_name = ht.NodeName(name)
     group = ht.PlacementGroup(placement_group) if placement_group else d.placement_group
     state, target_state, power_state = states
@@ -147,8 +152,8 @@ FinishNode = Callable[[Node], None]
 
 
 class Finish(Protocol):
-    """What gives nodes their default resources. `ignore_groups`: what the engine knows of those is the same in whatever
-    placement group a node is."""
+    """What gives nodes their default resources. `ignore_groups`: what the engine knows of those
+    is the same in whatever placement group a node is."""
 
     ignore_groups: bool
 
@@ -162,14 +167,17 @@ class Finish(Protocol):
         """What nodes of a class become; None when each node must be asked."""
 
     def prepare(self, prototype: Node) -> FinishNode | None:
-        """Give a prototype what all nodes made alike get; the rest is given to each copy by what is returned, if any."""
+        """Give a prototype what all nodes made alike get; the rest is given to each copy by what
+        is returned, if any."""
 
 
 class NodeTemplate:
-    """The new nodes of one bucket. A write into its resources is reported as one to the example node.
+    """The new nodes of one bucket. A write into its resources is reported as one to the example
+    node.
 
-    `is_shared`: of several buckets, which differ by their placement groups alone and which nobody has looked into; then the
-    example node is nobody's, and `of` makes a template for a bucket whose resources or example node somebody asks for.
+    `is_shared`: of several buckets, which differ by their placement groups alone and which nobody
+    has looked into; then the example node is nobody's, and `of` makes a template for a bucket whose
+    resources or example node somebody asks for.
     """
 
     def __init__(self, definition: NodeDefinition, is_shared: bool = False) -> None:
@@ -216,7 +224,8 @@ class NodeTemplate:
                 self._example.available[name] = value
 
     def derive(self, apply: FinishNode) -> None:
-        """Give the example node the default resources that it lacks. New nodes get them too from now on."""
+        """Give the example node the default resources that it lacks. New nodes get them too from
+        now on."""
         if self.is_shared:
             if self._applied and self._applied[-1] is apply:
                 return  # another of the buckets has asked for it
@@ -245,7 +254,8 @@ class NodeTemplate:
         )
 
     def renew(self) -> None:
-        """From now on new nodes are as the bucket is now; until then they are as it was at the last call."""
+        """From now on new nodes are as the bucket is now; until then they are as it was at the
+        last call."""
         if not self.is_shared:  # nobody writes to that
             self._forget()
             self._made_from = self.given()
@@ -291,7 +301,8 @@ class NodeTemplate:
         finish: Finish | None,
         definition: NodeDefinition | None = None,
     ) -> Node:
-        """A new node. `finish` gives it the default resources. `definition`: of the bucket, where others share this."""
+        """A new node. `finish` gives it the default resources. `definition`: of the bucket,
+        where others share this."""
         node = node_of(definition or self._definition, name, hostname, self._made_from)
         if finish is not None:
             finish.apply(node)

@@ -1,8 +1,10 @@
-"""The nodes of one bucket, by position: the only place where it is kept what is left on them and who was placed there.
+"""The nodes of one bucket, by position: the only place where it is kept what is left on them and
+who was placed there.
 
-A node that nobody has looked at is a few entries in lists here; a `Node` is made of them when somebody asks, and reads and
-writes them from then on. The shapes are the list that the engine decides by. While no engine knows the bucket, or default
-resources are being given out, the state is not bound: each node keeps what is its own, until `bind`.
+A node that nobody has looked at is a few entries in lists here; a `Node` is made of them when
+somebody asks, and reads and writes them from then on. The shapes are the list that the engine
+decides by. While no engine knows the bucket, or default resources are being given out, the state is
+not bound: each node keeps what is its own, until `bind`.
 """
 
 from __future__ import annotations
@@ -28,11 +30,13 @@ _SIMPLE = frozenset((int, float, bool, str, type(None)))
 
 
 class BucketNodes:
-    """The state of the nodes of one bucket. All lists go by position; a position is never used again.
+    """The state of the nodes of one bucket. All lists go by position; a position is never used
+    again.
 
-    `handles`: the `Node` of each position, None until somebody has looked at it. `classes` and `sources`: what it is made
-    from then. `shapes`: what the engine knows of it, None for one that is gone. `assigned`: who was placed there. `used`:
-    positions that work was placed on, or that somebody requires. `uncounted`: those that have no place under the limits.
+    `handles`: the `Node` of each position, None until somebody has looked at it. `classes` and
+    `sources`: what it is made from then. `shapes`: what the engine knows of it, None for one that
+    is gone. `assigned`: who was placed there. `used`: positions that work was placed on, or that
+    somebody requires. `uncounted`: those that have no place under the limits.
     `last_capacity_failure`: of the bucket. `on_write` is called after each write through a node.
     """
 
@@ -78,7 +82,8 @@ class BucketNodes:
     # -- handles
 
     def handle(self, position: int) -> Node:
-        """The node at a position, also one that is gone; made now if nobody has looked at it yet."""
+        """The node at a position, also one that is gone; made now if nobody has looked at it
+        yet."""
         node = self.handles[position]
         return self._make(position) if node is None else node
 
@@ -230,7 +235,8 @@ class BucketNodes:
             self._on_write(self.handle(position))
 
     def class_shape(self, node_class: NodeClass) -> NodeShape | None:
-        """What the engine knows of nodes that are as their class made them; None when no engine knows them."""
+        """What the engine knows of nodes that are as their class made them; None when no engine
+        knows them."""
         return self._class_shape_now(node_class) if self.is_bound else None
 
     def note_class(self, node_class: NodeClass, shape: NodeShape) -> None:
@@ -250,7 +256,8 @@ class BucketNodes:
         self._on_write(node)
 
     def written_amount(self, node: Node, name: str, value: object) -> None:
-        """`written` for one amount. Many nodes are often given the same, which is worked out once."""
+        """`written` for one amount. Many nodes are often given the same, which is worked out
+        once."""
         shape = node._shape if node.__class__ is Node and name not in self.deferred else None
         key = _written_key(value)
         if shape is None or key is None:
@@ -324,8 +331,8 @@ class BucketNodes:
         self.shapes = candidate.shapes
 
     def bind(self) -> None:
-        """From now on the state is kept here, and the engine knows it. Before the engine is asked, and before nodes are
-        handed out."""
+        """From now on the state is kept here, and the engine knows it. Before the engine is
+        asked, and before nodes are handed out."""
         if self.is_bound or self._candidate is None:
             return
         self._of_class.clear()
@@ -366,8 +373,8 @@ class BucketNodes:
         return found
 
     def loosen(self) -> None:
-        """From now on each node keeps what is its own. Nodes that nobody has looked at, and that have all that their class
-        gave them, are not made for it; planned ones are."""
+        """From now on each node keeps what is its own. Nodes that nobody has looked at, and that
+        have all that their class gave them, are not made for it; planned ones are."""
         if not self.is_bound:
             return
         for position, shape in enumerate(self.shapes):
@@ -392,7 +399,8 @@ class BucketNodes:
         refined: Callable[[NodeClass], NodeClass | None],
         apply_to: Callable[[Iterable[Node]], None],
     ) -> None:
-        """Give all nodes the default resources that they lack; those that nobody has looked at, class by class."""
+        """Give all nodes the default resources that they lack; those that nobody has looked at,
+        class by class."""
         unmade = [position for position, node in enumerate(self.handles) if node is None]
         by_class = {c: refined(c) for c in {self.classes[position] for position in unmade} if c}
         for position in unmade:

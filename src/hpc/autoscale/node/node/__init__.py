@@ -1,8 +1,8 @@
 """The published `Node` and what belongs to it.
 
-`node`: the node itself, and one that CycleCloud does not know. `node_class`: what equal nodes have in common.
-`decrementing`: placing work on one node. `record`: its JSON form. `shaping`: what the engine knows of it. `tracked`:
-containers that report writes.
+`node`: the node itself, and one that CycleCloud does not know. `node_class`: what equal nodes have
+in common. `decrementing`: placing work on one node. `record`: its JSON form. `shaping`: what the
+engine knows of it. `tracked`: containers that report writes.
 """
 
 from hpc.autoscale.node.node.decrementing import minimum_space as minimum_space

@@ -1,9 +1,9 @@
 """Placing work on one node through its handle, and merging in what a scheduler says of it.
 
-For callers that hold a node and a list of constraints. What can be lowered to an expression goes through the same code as
-in the engine, in one step however many iterations; the rest is asked through the published protocol, once for each
-iteration. A refusal leaves no trace: what placing work may change of a node can be saved, put back, and repeated on
-another copy of it.
+For callers that hold a node and a list of constraints. What can be lowered to an expression goes
+through the same code as in the engine, in one step however many iterations; the rest is asked
+through the published protocol, once for each iteration. A refusal leaves no trace: what placing
+work may change of a node can be saved, put back, and repeated on another copy of it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class Condition(Protocol):
         """Whether the node does, as it is now."""
 
     def do_decrement(self, node: Node) -> bool:
-        """Take what one iteration needs from the node; False, and nothing taken, when that is not possible."""
+        """Take what one iteration needs from the node; False, and nothing taken, when that is
+        not possible."""
 
     def minimum_space(self, node: Node) -> int:
         """How many more iterations fit on the node; -1: it does not care."""
@@ -43,8 +44,8 @@ class Condition(Protocol):
 
 
 def minimum_space(constraints: Sequence[Condition], node: Node) -> int:
-    """How often what `constraints` ask for fits on the node: the least of their answers, -1 when none has an opinion,
-    1 when there are no constraints."""
+    """How often what `constraints` ask for fits on the node: the least of their answers, -1 when
+    none has an opinion, 1 when there are no constraints."""
     if not constraints:
         return 1
     spaces = [space for c in constraints if (space := c.minimum_space(node)) >= 0]
@@ -66,7 +67,8 @@ def shared(constraints: Iterable[Condition]) -> Iterator[Any]:
 
 
 class Snapshot:
-    """What placing work may change on a node and in shared pools, so that a refused attempt can be undone."""
+    """What placing work may change on a node and in shared pools, so that a refused attempt can
+    be undone."""
 
     def __init__(self, node: Node, constraints: Sequence[Condition]) -> None:
         self._node = node
@@ -122,10 +124,11 @@ def _carry_out_most(
     opaque: Sequence[Condition],
     count: int,
 ) -> int:
-    """Take what `count` iterations need, or the most that all constraints agree to; how many that were.
+    """Take what `count` iterations need, or the most that all constraints agree to; how many that
+    were.
 
-    Each constraint has said how much room there is for it alone; what it says while the others take theirs decides. The
-    fewer iterations, the easier they fit, so the most is found by halving.
+    Each constraint has said how much room there is for it alone; what it says while the others take
+    theirs decides. The fewer iterations, the easier they fit, so the most is found by halving.
     """
     if count < 1 or _carry_out(node, constraints, fit, opaque, count):
         return max(0, count)
@@ -148,9 +151,11 @@ def _carry_out(
     opaque: Sequence[Condition],
     count: int,
 ) -> bool:
-    """Take what `count` iterations need; when a constraint refuses one of them, or raises, nothing is taken.
+    """Take what `count` iterations need; when a constraint refuses one of them, or raises, nothing
+    is taken.
 
-    One of ours refuses by an AutoscaleError when there is nothing left for it; anything else that is raised goes on up.
+    One of ours refuses by an AutoscaleError when there is nothing left for it; anything else that
+    is raised goes on up.
     """
     snapshot = Snapshot(node, constraints) if opaque else None
     done = False
@@ -192,7 +197,8 @@ def merge(node: Node, snode: Node) -> None:
         node.required = True
 
 
-# Attributes by the names under which the node keeps them, so that its checks on writing are not asked again.
+# Attributes by the names under which the node keeps them, so that its checks on writing are not
+# asked again.
 _MAPPINGS = ("_resources", "available", "metadata", "_Node__node_attribute_overrides")
 _PLAIN = (
     "_allocated",
@@ -227,7 +233,8 @@ def put_back(node: Node, memento: Memento) -> None:
 
 
 def carry_over(node: Node, before: Memento, after: Memento) -> None:
-    """Do to the node what made `after` of `before`; whatever did not change there stays as it is here."""
+    """Do to the node what made `after` of `before`; whatever did not change there stays as it is
+    here."""
     for name in _MAPPINGS:
         _change(getattr(node, name), before.mappings[name], after.mappings[name])
     if after.assignments != before.assignments:

@@ -1,10 +1,11 @@
 """The published `Node`: one machine, existing or planned, as integrations hold it.
 
-A node is a handle. What placing work changes (the amounts that are left, who was placed, whether it takes more) is kept by
-the bucket of the node, by position, as soon as an engine knows the bucket; reading it through the handle reads it there,
-and writing it writes it there at once. Everything else is an attribute of the handle, or of the class of equal nodes that
-it was made from; a write that could change a decision is passed on by the write itself. A node that belongs to nobody
-keeps all of it alone.
+A node is a handle. What placing work changes (the amounts that are left, who was placed, whether it
+takes more) is kept by the bucket of the node, by position, as soon as an engine knows the bucket;
+reading it through the handle reads it there, and writing it writes it there at once. Everything
+else is an attribute of the handle, or of the class of equal nodes that it was made from; a write
+that could change a decision is passed on by the write itself. A node that belongs to nobody keeps
+all of it alone.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ _ILLEGAL = r"[^a-zA-Z0-9_-]"
 
 
 def checked_placement_group(name: str, whose: str) -> ht.PlacementGroup:
-    """The name of a placement group; RuntimeError unless it is made of letters, digits, `_` and `-`."""
+    """The name of a placement group; RuntimeError unless it is made of letters, digits, `_` and
+    `-`."""
     if not re.fullmatch(_LEGAL, name):
         raise AutoscaleError(
             f"expected letters, digits, _ and - in a placement group, found {name!r} ({whose})"
@@ -62,7 +64,8 @@ def escaped_placement_group(name: str) -> ht.PlacementGroup:
     return ht.PlacementGroup(re.sub(_ILLEGAL, "_", name))
 
 
-# The names that a constraint may ask for as {"node.<name>": …}; published, and compared by callers.
+# The names that a constraint may ask for as {"node.<name>": …}; published, and compared by
+# callers.
 QUERYABLE_PROPERTIES: list[str] = [
     "state",
     "exists",
@@ -148,21 +151,24 @@ class Home(Protocol):
         """Whether anybody was."""
 
     def class_shape(self, node_class: NodeClass) -> NodeShape | None:
-        """What the engine knows of nodes that are as their class made them; None when no engine knows them."""
+        """What the engine knows of nodes that are as their class made them; None when no engine
+        knows them."""
 
 
 class Node(ABC):
-    """One machine. `resources` are its totals, `available` what is left of them; matching looks at `available`.
+    """One machine. `resources` are its totals, `available` what is left of them; matching looks at
+    `available`.
 
-    `memory` must be a `Memory` (AssertionError otherwise). A `vcpu_count` below 0 and a `gpu_count` of 0 or None take
-    the VM-size catalogue's figure.
+    `memory` must be a `Memory` (AssertionError otherwise). A `vcpu_count` below 0 and a `gpu_count`
+    of 0 or None take the VM-size catalogue's figure.
     """
 
     # where it belongs, and its position there; the example node of a bucket has none
     _home: Home | None = None
     _position = -1
 
-    # what it was made of together with others like it, until something of it is written to that tells it from them
+    # what it was made of together with others like it, until something of it is written to that
+    # tells it from them
     _class: NodeClass | None = None
 
     # what its home keeps as long as an engine knows it
@@ -323,7 +329,8 @@ class Node(ABC):
         return self._class
 
     def _make_all(self) -> None:
-        """Make what is made when somebody first looks at it: from now on the node has nothing in common with its class."""
+        """Make what is made when somebody first looks at it: from now on the node has nothing in
+        common with its class."""
         for name in MADE_LATE:
             getattr(self, name)
         self.__dict__["_class"] = None
@@ -543,7 +550,8 @@ class Node(ABC):
 
     @property
     def cores_per_socket(self) -> int:
-        """vCPUs to a physical core, by the catalogue (-1 unknown). The published name is a misnomer."""
+        """vCPUs to a physical core, by the catalogue (-1 unknown). The published name is a
+        misnomer."""
         return self._aux.cores_per_socket
 
     @property
@@ -618,7 +626,8 @@ class Node(ABC):
 
     @property
     def placement_group(self) -> ht.PlacementGroup | None:
-        """Placement group, if any. Letters, digits, `_` and `-`; cannot be moved once the node exists."""
+        """Placement group, if any. Letters, digits, `_` and `-`; cannot be moved once the node
+        exists."""
         return self.__placement_group
 
     @placement_group.setter
@@ -627,14 +636,16 @@ class Node(ABC):
         current = self.__placement_group
         if self.exists and current and value != current:
             raise AutoscaleError(
-                f"placement group of {self.name} cannot be changed from {current!r} to {value!r}: the node exists"
+                f"placement group of {self.name} cannot be changed from {current!r} to {value!r}:"
+                " the node exists"
             )
         if value is not None:
             checked_placement_group(value, f"node {self.name}")
         self.__placement_group = value
 
     def set_placement_group_escaped(self, value: str | None) -> ht.PlacementGroup | None:
-        """Set the placement group with every illegal character replaced by `_`; returns what was set."""
+        """Set the placement group with every illegal character replaced by `_`; returns what was
+        set."""
         self.placement_group = escaped_placement_group(value) if value else None
         return self.placement_group
 
@@ -679,7 +690,8 @@ class Node(ABC):
 
     @property
     def _server_id(self) -> ht.NodeId | None:
-        """The id that the server has given it, if it has. As `delayed_node_id.node_id`, which need not be made for it."""
+        """The id that the server has given it, if it has. As `delayed_node_id.node_id`, which
+        need not be made for it."""
         made = self.__dict__.get("delayed_node_id")
         return given_node_id(self) if made is None else made.node_id
 
@@ -708,13 +720,15 @@ class Node(ABC):
 
     @property
     def node_attribute_overrides(self) -> Any:
-        """Attributes for the creation request: a live dict until the node exists, a read-only view then."""
+        """Attributes for the creation request: a live dict until the node exists, a read-only
+        view then."""
         overrides = self.__node_attribute_overrides
         return MappingProxyType(overrides) if self.exists else overrides
 
     @property
     def software_configuration(self) -> Any:
-        """Configuration, overlaid by `node_attribute_overrides["Configuration"]`; read-only once the node exists."""
+        """Configuration, overlaid by `node_attribute_overrides["Configuration"]`; read-only once
+        the node exists."""
         configuration = self.__software_configuration
         overlay = self.__node_attribute_overrides.get("Configuration")
         if overlay:
@@ -734,14 +748,16 @@ class Node(ABC):
         iterations: int = 1,
         assignment_id: str | None = None,
     ) -> MatchResult[Node]:
-        """Place up to `iterations` of what `constraints` ask for here, under `assignment_id` (made up when None).
+        """Place up to `iterations` of what `constraints` ask for here, under `assignment_id` (made
+        up when None).
 
         All or nothing within what fits: a refusal leaves no trace.
         """
         return decrementing.decrement(self, constraints, iterations, assignment_id or random_uuid())
 
     def clone(self) -> Node:
-        """An independent copy of what it is and offers; assignments and the closed flag are not copied."""
+        """An independent copy of what it is and offers; assignments and the closed flag are not
+        copied."""
         copied = Node(**record.arguments_of(self, self.__software_configuration))
         TrackedDict.replace(copied.__available, record.copied(self.__available))
         copied.metadata = deepcopy(self.metadata)
@@ -751,11 +767,13 @@ class Node(ABC):
         return copied
 
     def update(self, snode: Node) -> None:
-        """Merge what the scheduler says of this node: its amounts win, its assignments are added."""
+        """Merge what the scheduler says of this node: its amounts win, its assignments are
+        added."""
         decrementing.merge(self, snode)
 
     def shellify(self) -> None:
-        """Make resources, available and metadata readable as attributes, for the interactive shell."""
+        """Make resources, available and metadata readable as attributes, for the interactive
+        shell."""
         self._resources = TrackedShellDict(self._resources, self)
         self.__available = ShellAmounts(self.__available, self)
         self.metadata = ShellDict(self.metadata)
@@ -787,7 +805,8 @@ class Node(ABC):
 
     def __str__(self) -> str:
         if self.name.endswith("-0"):
-            return f"NodeBucket(nodearray={self.nodearray}, vm_size={self.vm_size}, pg={self.placement_group})"
+            group = self.placement_group
+            return f"NodeBucket(nodearray={self.nodearray}, vm_size={self.vm_size}, pg={group})"
         hostname = self.hostname if self.exists and self.hostname else "..."
         return (
             f"Node({self.name}, {hostname}, {self.vm_size}, "
@@ -808,8 +827,8 @@ def _local(seconds: float) -> datetime:
 class UnmanagedNode(Node):
     """A machine that CycleCloud does not know: always there, never created or deleted.
 
-    A `vm_size` needs a `location` (AssertionError). Without a known size and without figures of its own, vcpu_count
-    and memory are -1: unknown.
+    A `vm_size` needs a `location` (AssertionError). Without a known size and without figures of its
+    own, vcpu_count and memory are -1: unknown.
     """
 
     def __init__(

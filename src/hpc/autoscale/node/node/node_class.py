@@ -1,8 +1,9 @@
 """Node classes: what nodes that are made alike have in common, held once.
 
-A cluster has thousands of nodes of few classes. A `NodeClass` is made of one sample; each further node is a copy of its
-attributes, and its containers are made when somebody first looks at them. Which nodes are alike is for the callers to
-know: `nodemanager.records` for those of the cluster, `bucket.definition` for planned ones.
+A cluster has thousands of nodes of few classes. A `NodeClass` is made of one sample; each further
+node is a copy of its attributes, and its containers are made when somebody first looks at them.
+Which nodes are alike is for the callers to know: `nodemanager.records` for those of the cluster,
+`bucket.definition` for planned ones.
 """
 
 from __future__ import annotations
@@ -37,9 +38,10 @@ MADE_LATE = (
 class NodeClass:
     """What nodes that are made alike have in common, taken from a sample.
 
-    `own`: resources that each node has a value of its own for; the sample has a placeholder for each. `totals` and
-    `free`: what they have and have available. `identify` gives a node, as its `__dict__`, its names, from what its
-    bucket knows of it: a record, or the name of a planned node. `finish` gives it what only the node itself can tell.
+    `own`: resources that each node has a value of its own for; the sample has a placeholder for
+    each. `totals` and `free`: what they have and have available. `identify` gives a node, as its
+    `__dict__`, its names, from what its bucket knows of it: a record, or the name of a planned
+    node. `finish` gives it what only the node itself can tell.
     """
 
     __slots__ = ("_is_plain", "attributes", "finish", "free", "identify", "own", "totals")
@@ -107,7 +109,8 @@ def given_node_id(node: Node) -> ht.NodeId | None:
 
 
 def by_class(nodes: Iterable[Node]) -> tuple[dict[NodeClass, list[Node]], list[Node]]:
-    """Those whose amounts are still those of their class, and that nobody has looked into, by class; and all others."""
+    """Those whose amounts are still those of their class, and that nobody has looked into, by
+    class; and all others."""
     found: dict[NodeClass, list[Node]] = {}
     others: list[Node] = []
     for node in nodes:
@@ -121,7 +124,8 @@ def by_class(nodes: Iterable[Node]) -> tuple[dict[NodeClass, list[Node]], list[N
 
 
 def free_of_each(nodes: Iterable[Node], name: str) -> list[Any]:
-    """`available.get(name)` of each node. Nodes that the engine knows need not be looked into for a plain number."""
+    """`available.get(name)` of each node. Nodes that the engine knows need not be looked into
+    for a plain number."""
     found: list[Any] = []
     for node in nodes:
         home = node._home

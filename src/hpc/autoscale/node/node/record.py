@@ -1,6 +1,7 @@
 """The published JSON form of a node: dashed keys, sizes as `size::…` and `memory::…` texts.
 
-`to_dict` leaves sizes as objects (`util.json_dump` writes them); `parse` reads either. Neither touches its argument.
+`to_dict` leaves sizes as objects (`util.json_dump` writes them); `parse` reads either. Neither
+touches its argument.
 """
 
 from __future__ import annotations
@@ -108,7 +109,8 @@ def parse(d: Mapping[str, Any]) -> Parsed:
 
 
 def arguments_of(node: Node, software_configuration: Mapping[str, Any]) -> dict[str, Any]:
-    """What `Node` is called with to make another like this one with this configuration, under an id of its own."""
+    """What `Node` is called with to make another like this one with this configuration, under an
+    id of its own."""
     return {
         "node_id": node.delayed_node_id.clone(),
         "name": node.name,

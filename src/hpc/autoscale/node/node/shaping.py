@@ -1,8 +1,8 @@
 """From a node to what the engine sees of it, and back.
 
-`NodeView` lets an expression look at one node directly. `shape_of` gives the interned shape under which the engine
-groups it. In both, sized resources are numbers of bytes; `restore` turns such a number back into a value of the class
-and magnitude that the node had.
+`NodeView` lets an expression look at one node directly. `shape_of` gives the interned shape under
+which the engine groups it. In both, sized resources are numbers of bytes; `restore` turns such a
+number back into a value of the class and magnitude that the node had.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def split_sizes(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Un
 
 
 def restore(values: Mapping[str, Any], like: Mapping[str, Any]) -> dict[str, Any]:
-    """Engine values as a node holds them: bytes become sizes of the class and magnitude found in `like`."""
+    """Engine values as a node holds them: bytes become sizes of the class and magnitude found in
+    `like`."""
     restored: dict[str, Any] = {}
     for name, value in values.items():
         was = like.get(name)
@@ -73,7 +74,8 @@ def trouble_of(node: Node) -> str | None:
 
 
 class _Free(Mapping[str, Any]):
-    """What `split_sizes` gives, worked out for what is asked for: a node has much, and most questions are about one thing."""
+    """What `split_sizes` gives, worked out for what is asked for: a node has much, and most
+    questions are about one thing."""
 
     __slots__ = ("_values",)
 
@@ -154,11 +156,11 @@ def shape_of(
     last_capacity_failure: float | None = None,
     like: NodeShape | None = None,
 ) -> NodeShape:
-    """The shape of a node. `properties`: which of its properties decide (identity ones are left out anyway);
-    `deferred`: resources that differ from node to node and are looked up on the node when a constraint reads them.
-    `last_capacity_failure`: of its bucket, which concerns nodes that must be started again. `like`: the shape of a node that
-    is like this one but for amounts.
-    """
+    """The shape of a node. `properties`: which of its properties decide (identity ones are left
+    out anyway); `deferred`: resources that differ from node to node and are looked up on the
+    node when a constraint reads them. `last_capacity_failure`: of its bucket, which concerns
+    nodes that must be started again. `like`: the shape of a node that is like this one but for
+    amounts."""
     free, units = split_sizes(node.available)
     for name in deferred:
         free.pop(name, None)

@@ -1,8 +1,9 @@
 """Containers of a node that report when they are written to.
 
-Integrators write into a node's `available`, `_resources` and `assignments` directly, and the engine must hear of each
-such write. What is available is also changed by the engine: `Amounts` reads that from the engine's state whenever it is
-looked at. They behave as plain containers otherwise, and copying or pickling them gives plain ones.
+Integrators write into a node's `available`, `_resources` and `assignments` directly, and the engine
+must hear of each such write. What is available is also changed by the engine: `Amounts` reads that
+from the engine's state whenever it is looked at. They behave as plain containers otherwise, and
+copying or pickling them gives plain ones.
 """
 
 from __future__ import annotations
@@ -90,7 +91,8 @@ _get, _put = dict.__getitem__, dict.__setitem__
 
 
 class Amounts(TrackedDict):
-    """What is available on a node. Where the engine has placed work, each look at it shows what is left by then.
+    """What is available on a node. Where the engine has placed work, each look at it shows what is
+    left by then.
 
     `shape` is what the engine knew of the node when the contents were last made equal to it.
     """

@@ -1,9 +1,9 @@
 """The published `NodeManager`, and how one is made for a cluster.
 
-`manager`: the manager. `inventory`: buckets, nodes, names and machines. `building` and `records`: from
-the replies of the server to these. `creation`: a manager for a configuration. `placing`: one demand.
-`naming`: names of new nodes. `provisioner`: creating and deleting. `unmanaged`: machines that
-CycleCloud does not know.
+`manager`: the manager. `inventory`: buckets, nodes, names and machines. `building` and `records`:
+from the replies of the server to these. `creation`: a manager for a configuration. `placing`: one
+demand. `naming`: names of new nodes. `provisioner`: creating and deleting. `unmanaged`: machines
+that CycleCloud does not know.
 """
 
 from hpc.autoscale.ccbindings import new_cluster_bindings as new_cluster_bindings

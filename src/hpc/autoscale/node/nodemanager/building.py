@@ -1,8 +1,9 @@
 """From what the server says of a cluster to buckets with their nodes and limits.
 
-Pure but for log lines: a status, the node records and the configuration go in, buckets come out. A nodearray, bucket or
-record that makes no sense is set aside and reported in `Built.problems`; it never stops the others, and nodes that run
-are never lost sight of: those that fit no usable bucket are in one that takes no work.
+Pure but for log lines: a status, the node records and the configuration go in, buckets come out. A
+nodearray, bucket or record that makes no sense is set aside and reported in `Built.problems`; it
+never stops the others, and nodes that run are never lost sight of: those that fit no usable bucket
+are in one that takes no work.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from hpc.autoscale.node.limits import BucketLimits, _SharedLimit, null_bucket_li
 from hpc.autoscale.node.nodemanager.quotas import Read, SharedLimits, number
 from hpc.autoscale.node.nodemanager.records import NodeRecords, Record, values_of
 
-# What reading a garbled reply may raise. AutoscaleError, for sizes that are none, is a RuntimeError.
+# What reading a garbled reply may raise. AutoscaleError, for sizes that are none, is a
+# RuntimeError.
 _GARBLED = (
     AttributeError,
     LookupError,
@@ -42,8 +44,9 @@ _PLACE = ("TargetState", "Status", "Template", "MachineType", "CoreCount", "Regi
 
 
 class Built(NamedTuple):
-    """`buckets` in declared order; `names` of all nodes the server knows; `problems`, a sentence each; ids and host names
-    of nodes that are `leaving`; names of all `nodearrays`, those without buckets included."""
+    """`buckets` in declared order; `names` of all nodes the server knows; `problems`, a sentence
+    each; ids and host names of nodes that are `leaving`; names of all `nodearrays`, those
+    without buckets included."""
 
     buckets: list[NodeBucket]
     names: list[str]
@@ -80,7 +83,8 @@ class _Builder:
                 continue
             if not array.buckets:
                 self.problems.append(
-                    f"nodearray {array.name}: expected at least one bucket (a VM size that can be used), found none; "
+                    f"nodearray {array.name}: expected at least one bucket (a VM size that can be"
+                    " used), found none; "
                     "check MachineType, region and quota of the nodearray in CycleCloud"
                 )
             buckets.extend(self._nodearray(array))
@@ -143,7 +147,8 @@ class _Builder:
         group_size = number(bucket.max_placement_group_size, 0)
         listed = _as_listed(definition, bucket)
         groups = self._placement_groups(definition, record, bucket)
-        # thousands of buckets may be one in as many placement groups, the first of which stands for all here
+        # thousands of buckets may be one in as many placement groups, the first of which stands for
+        # all here
         first = groups[0][0]
         template = NodeTemplate(_in_group(definition, first), is_shared=True) if first else None
         return [
@@ -163,7 +168,8 @@ class _Builder:
         ]
 
     def _leftovers(self, array: ClusterNodearrayStatus) -> Iterable[NodeBucket]:
-        """Buckets for nodes that belong to none of the usable ones: they run, but nothing is placed on them."""
+        """Buckets for nodes that belong to none of the usable ones: they run, but nothing is
+        placed on them."""
         record = array.nodearray if isinstance(array.nodearray, Mapping) else {}
         for size, group, first in self.records.leftovers(array.name):
             try:
@@ -177,7 +183,8 @@ class _Builder:
                 self.problems.append(f"nodearray {array.name}, nodes of {size}: {_why(e)}")
                 continue
             self.problems.append(
-                f"nodearray {array.name}: {counted(count, 'node')} of {size}, which it has no usable bucket for; "
+                f"nodearray {array.name}: {counted(count, 'node')} of {size}, which it has no"
+                " usable bucket for; "
                 "no work is placed there"
             )
 
@@ -207,7 +214,8 @@ class _Builder:
     def _placement_groups(
         self, d: NodeDefinition, record: Record, bucket: NodearrayBucketStatus
     ) -> list[tuple[str | None, int]]:
-        """Placement groups with the cores in use in each; the bucket itself, outside of any, comes last."""
+        """Placement groups with the cores in use in each; the bucket itself, outside of any,
+        comes last."""
         used = {g.name: number(g.active_core_count, 0) for g in bucket.placement_groups or ()}
         configured = self.config.get("nodearrays") or {}
         names: list[str] = sorted(used)
@@ -256,7 +264,8 @@ class _Builder:
             return 0
 
     def _reader(self, where: str) -> Read:
-        """What reads the limits of a part of the status; a figure that is none is reported and not heeded."""
+        """What reads the limits of a part of the status; a figure that is none is reported and
+        not heeded."""
         return lambda value, default, name: self._figure(
             value, default, f"{where}: {wire_name(name)}"
         )
@@ -310,7 +319,8 @@ def _region(record: Record) -> ht.Location:
 
 
 def _available(bucket: NodearrayBucketStatus) -> int:
-    """How many nodes more the server would make; worked out from its other figures where it does not say."""
+    """How many nodes more the server would make; worked out from its other figures where it does
+    not say."""
     unused = number(bucket.max_count, 0) - number(bucket.active_count, 0)
     return number(bucket.available_count, max(0, unused))
 
@@ -338,15 +348,17 @@ def _as_recorded(nodearray: str, array: Record, size: str, record: Record) -> No
 
 
 def gpu_count(config: Mapping[str, Any], reported: int | None, catalogue: int) -> int:
-    """GPUs of a size: the higher of what CycleCloud reports and the catalogue (locked-down subscriptions report 0), or,
-    with `"vm_sizes": {"gpu_count": "reported"}`, what is reported where that is above 0."""
+    """GPUs of a size: the higher of what CycleCloud reports and the catalogue (locked-down
+    subscriptions report 0), or, with `"vm_sizes": {"gpu_count": "reported"}`, what is reported
+    where that is above 0."""
     if (config.get("vm_sizes") or {}).get("gpu_count") == "reported" and reported:
         return reported
     return max(reported or 0, catalogue, 0)
 
 
 def _as_listed(definition: NodeDefinition, bucket: NodearrayBucketStatus) -> NodeDefinition:
-    """What nodes of a bucket are whose records do not say: a Memory of the nodearray is that of new nodes alone."""
+    """What nodes of a bucket are whose records do not say: a Memory of the nodearray is that of
+    new nodes alone."""
     memory = bucket.virtual_machine.memory
     if memory is None or ht.Memory(memory, "g") == definition.memory:
         return definition
@@ -371,7 +383,8 @@ def _group_limits(
 
 
 def _takes_place(record: Record) -> bool:
-    """Whether a node counts against limits: booting, running and terminating ones do, those at rest do not."""
+    """Whether a node counts against limits: booting, running and terminating ones do, those at
+    rest do not."""
     target, status = record.get("TargetState"), record.get("Status")
     return bool(target) and (status != target or target == "Started")
 

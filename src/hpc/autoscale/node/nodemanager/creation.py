@@ -1,4 +1,5 @@
-"""How a `NodeManager` is made from a configuration: connect, look, build, define default resources."""
+"""How a `NodeManager` is made from a configuration: connect, look, build, define default
+resources."""
 
 from __future__ import annotations
 
@@ -26,15 +27,17 @@ def new_node_manager(
 ) -> NodeManager:
     """The nodes of the cluster that `config` names, as they are now.
 
-    System default resources are defined unless the configuration's `disable_default_resources` says otherwise; passing
-    False defines them whatever it says. `existing_nodes` is accepted and not used: see `add_unmanaged_nodes`.
-    CycleCloudError when the cluster cannot be read, or when what it says contradicts itself; ConfigurationException, before
-    anything is read, when the `packing` section cannot be understood.
+    System default resources are defined unless the configuration's `disable_default_resources` says
+    otherwise; passing False defines them whatever it says. `existing_nodes` is accepted and not
+    used: see `add_unmanaged_nodes`. CycleCloudError when the cluster cannot be read, or when what
+    it says contradicts itself; ConfigurationException, before anything is read, when the `packing`
+    section cannot be understood.
     """
     if hpclogging.is_configured(config):
         hpclogging.initialize_logging(config)
     if config.get("packing"):
-        # a whole configuration is checked where it is read from a file; a mistake here would cost money unnoticed
+        # a whole configuration is checked where it is read from a file; a mistake here would cost
+        # money unnoticed
         configuration.check_config({"packing": config["packing"]})
     definitions = definitions_from_config(config.get("default_resources") or [])
     policy = configured_policy(config)
@@ -80,8 +83,8 @@ def read_cluster(config: Mapping[str, Any], binding: ClusterBindingInterface) ->
 def look_again(binding: ClusterBindingInterface) -> Sequence[Mapping[str, Any]]:
     """The nodes in use as the status lists them now: to be read before nodes are deleted.
 
-    This is another reply than the listing that a manager is made of. CycleCloudError when it cannot be read, or when it
-    contradicts itself.
+    This is another reply than the listing that a manager is made of. CycleCloudError when it cannot
+    be read, or when it contradicts itself.
     """
     status = ClusterStatus.adopt(binding.get_cluster_status(nodes=True))
     _check(binding, status)

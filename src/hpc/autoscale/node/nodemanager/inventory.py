@@ -35,7 +35,8 @@ class Apart:
         self._noted: list[tuple[NodeBucket, int, int, Set[str]]] = []
 
     def note(self, bucket: NodeBucket, lo: int, hi: int, given: Set[str] = _NOBODY) -> None:
-        """Nodes of a bucket, from position `lo` to before `hi`, came or got assignments this way."""
+        """Nodes of a bucket, from position `lo` to before `hi`, came or got assignments this
+        way."""
         self._noted.append((bucket, lo, hi, given))
 
     def since(self, sizes: Sizes) -> set[Node]:

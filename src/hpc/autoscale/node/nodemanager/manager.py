@@ -55,10 +55,10 @@ from hpc.autoscale.util import uuid
 class NodeManager(EngineSide, Ordered):
     """Buckets and their nodes.
 
-    `problems` says, a sentence each, what of the cluster could not be used when it was read, and `doubts` what of the
-    configuration fits nothing there. `existing_first`: nodes
-    with room are used before new ones are opened, across all buckets; otherwise bucket by bucket. `policy`: in which order
-    buckets are asked; see `set_order_policy`.
+    `problems` says, a sentence each, what of the cluster could not be used when it was read, and
+    `doubts` what of the configuration fits nothing there. `existing_first`: nodes with room are
+    used before new ones are opened, across all buckets; otherwise bucket by bucket. `policy`: in
+    which order buckets are asked; see `set_order_policy`.
     """
 
     def __init__(
@@ -152,7 +152,8 @@ class NodeManager(EngineSide, Ordered):
         for bucket in self.get_buckets():
             if bucket.bucket_id in found:
                 raise AutoscaleError(
-                    f"bucket id {bucket.bucket_id} stands for {found[bucket.bucket_id]} and for {bucket}"
+                    f"bucket id {bucket.bucket_id} stands for {found[bucket.bucket_id]} and for"
+                    f" {bucket}"
                 )
             found[bucket.bucket_id] = bucket
         return found
@@ -176,7 +177,8 @@ class NodeManager(EngineSide, Ordered):
 
     @property
     def new_nodes(self) -> list[Node]:
-        """Nodes that are planned and not created yet, and deallocated ones that work was placed on."""
+        """Nodes that are planned and not created yet, and deallocated ones that work was placed
+        on."""
         return self._inventory.new_nodes()
 
     def get_new_nodes(self) -> list[Node]:
@@ -198,12 +200,13 @@ class NodeManager(EngineSide, Ordered):
         assignment_id: str | None = None,
         node_namer: object = None,
     ) -> AllocationResult[Node]:
-        """Place `slot_count` slots, or `node_count` nodes with one iteration each (slots win when both are given).
+        """Place `slot_count` slots, or `node_count` nodes with one iteration each (slots win when
+        both are given).
 
-        `constraints`: JSON, a constraint, or a list of either. `allow_existing` false: only nodes that do not exist
-        yet. `all_or_nothing`: in one bucket, or not at all; otherwise part of it is a success too. `assignment_id` is
-        noted on every node used (made up when None). `node_namer` is accepted and not used; see
-        `set_node_name_hook`. A failure changes nothing.
+        `constraints`: JSON, a constraint, or a list of either. `allow_existing` false: only nodes
+        that do not exist yet. `all_or_nothing`: in one bucket, or not at all; otherwise part of it
+        is a success too. `assignment_id` is noted on every node used (made up when None).
+        `node_namer` is accepted and not used; see `set_node_name_hook`. A failure changes nothing.
         """
         given = constraints if isinstance(constraints, (list, tuple)) else [constraints or {}]
         parsed = get_constraints(given)
@@ -236,7 +239,8 @@ class NodeManager(EngineSide, Ordered):
         raise NotImplementedError("allocate_at_least; use allocate")
 
     def set_node_name_hook(self, hook: NameHook) -> None:
-        """Name new nodes by `hook(bucket, index)`, asked with index 1 and then increasing ones until the name is free."""
+        """Name new nodes by `hook(bucket, index)`, asked with index 1 and then increasing ones
+        until the name is free."""
         self._inventory.names.set_hook(hook)
 
     # -- default resources
@@ -283,13 +287,14 @@ class NodeManager(EngineSide, Ordered):
     # -- machines that CycleCloud does not know, and placement groups
 
     def add_unmanaged_nodes(self, existing_nodes: Sequence[Node]) -> None:
-        """Take in machines that cannot be ordered; those whose host name is taken in already are ignored. Those that were given
-        one bucket id share a bucket, and so do those that are alike where none was given."""
+        """Take in machines that cannot be ordered; those whose host name is taken in already are
+        ignored. Those that were given one bucket id share a bucket, and so do those that are
+        alike where none was given."""
         self._inventory.add_unmanaged(existing_nodes)
 
     def add_placement_group(self, pg_name: str, bucket: NodeBucket) -> None:
-        """Add a placement group to a bucket; one that its nodearray and VM size have already is left alone. RuntimeError
-        for a name that is none."""
+        """Add a placement group to a bucket; one that its nodearray and VM size have already is
+        left alone. RuntimeError for a name that is none."""
         group = checked_placement_group(pg_name, str(bucket))
         for known in self._inventory.buckets:
             if (known.nodearray, known.vm_size, known.placement_group) == (

@@ -1,4 +1,5 @@
-"""Names for planned nodes: the lowest free index of the nodearray, or what an integration's hook says."""
+"""Names for planned nodes: the lowest free index of the nodearray, or what an integration's hook
+says."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ _MOST_TRIES = 100_000
 
 
 class Names:
-    """All names in use. A name that is in use stays so, which is why the indices below it need not be tried again."""
+    """All names in use. A name that is in use stays so, which is why the indices below it need
+    not be tried again."""
 
     def __init__(self) -> None:
         self.used: set[str] = set()
@@ -41,7 +43,8 @@ class Names:
         return names
 
     def take_one(self, bucket: NodeBucket) -> str:
-        """The lowest free name for one new node; it is in use from now on. For when there is no hook."""
+        """The lowest free name for one new node; it is in use from now on. For when there is no
+        hook."""
         nodearray, used = bucket.nodearray, self.used
         index = self._next.get(nodearray, 1)
         while (name := f"{nodearray}-{index}") in used:
@@ -53,7 +56,8 @@ class Names:
     def _lowest(
         self, nodearray: str, count: int, index: int, chosen: Collection[str] = ()
     ) -> tuple[list[str], int]:
-        """The lowest names from an index on that are neither in use nor `chosen`, and where to go on."""
+        """The lowest names from an index on that are neither in use nor `chosen`, and where to
+        go on."""
         found: list[str] = []
         while missing := count - len(found):
             names = [f"{nodearray}-{i}" for i in range(index, index + missing)]
@@ -69,7 +73,8 @@ class Names:
 
 
 class Proposal:
-    """Names of the new nodes of one plan. Cost: linear over all plans, however many names are in use."""
+    """Names of the new nodes of one plan. Cost: linear over all plans, however many names are in
+    use."""
 
     def __init__(self, names: Names) -> None:
         self._names = names
@@ -79,8 +84,9 @@ class Proposal:
         self._next_of_hook: dict[int, int] = {}
 
     def names(self, bucket: NodeBucket, count: int) -> list[str]:
-        """`count` free names for new nodes of a bucket. A hook is asked with index 1 and, when its answer is taken, with
-        the next index that was not tried before; what it raises goes to the caller."""
+        """`count` free names for new nodes of a bucket. A hook is asked with index 1 and, when
+        its answer is taken, with the next index that was not tried before; what it raises goes
+        to the caller."""
         if self._names.hook is None:
             return self._lowest(bucket.nodearray, count)
         found: list[str] = []

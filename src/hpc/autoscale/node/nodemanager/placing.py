@@ -73,7 +73,7 @@ class EngineSide:
                 self._planner.forget_rankings()
 
     def _carry_out(self, plan: Plan, assignment_id: str) -> None:
-        """Make a plan of the engine true: all of it, or, when naming the new nodes fails, nothing."""
+        """Make a plan of the engine true: all of it, or nothing when naming new nodes fails."""
         if self._inventory.names.hook is None:
             self._planner.apply(plan)
             for step in plan.steps:

@@ -37,8 +37,8 @@ _REMOVING = ("delete_nodes", "shutdown_nodes", "terminate_nodes", "remove_nodes"
 class Provisioner:
     """Creates, starts, stops and deletes the nodes of an inventory.
 
-    `requests` keeps the ids of creates until their outcome is known. `assume_hostnames`: a host name
-    may follow from the address, see `records`.
+    `requests` keeps the ids of creates until their outcome is known. `assume_hostnames`: a host
+    name may follow from the address, see `records`.
     """
 
     def __init__(self, cluster_bindings: ClusterBindingInterface, inventory: Inventory) -> None:
@@ -59,8 +59,9 @@ class Provisioner:
     ) -> BootupResult[Node]:
         """Start deallocated nodes and create planned ones (`new_nodes` when none are given).
 
-        Nodes that exist already are left alone, so calling it twice creates nothing twice. What the server does not
-        make is dropped from the plan, and the reasons say why. The nodes of the result are those that now exist.
+        Nodes that exist already are left alone, so calling it twice creates nothing twice. What the
+        server does not make is dropped from the plan, and the reasons say why. The nodes of the
+        result are those that now exist.
         """
         outcome = _Outcome(operations.where(self.cluster_bindings))
         with self._warning_of("bootup"):
@@ -108,7 +109,8 @@ class Provisioner:
         self._in_doubt.remove(doubt)
 
     def _settle_doubts(self, outcome: _Outcome) -> None:
-        """Ask about creates of this manager that nobody knows the outcome of, before anything else is created."""
+        """Ask about creates of this manager that nobody knows the outcome of, before anything
+        else is created."""
         while self._in_doubt:
             request_id, nodes = self._in_doubt[0]
             created = operations.find_out(self.cluster_bindings, nodes, self.requests, request_id)
@@ -136,7 +138,8 @@ class Provisioner:
         outcome.pending += len(created.pending)
 
     def _renew(self, node: Node, record: Record) -> None:
-        """Take over a newer record; what the node was given because of its old identity is given anew."""
+        """Take over a newer record; what the node was given because of its old identity is given
+        anew."""
         self._inventory.defaults.withdraw_identity(node)
         refresh(node, record, self.assume_hostnames)
         self._inventory.defaults.apply(node)
@@ -200,11 +203,13 @@ class Provisioner:
     # -- looking again
 
     def nodes_by_request_id(self, request_id: str) -> list[Node]:
-        """The nodes that a request has touched, as they are now. OperationNotFound when there was no such request."""
+        """The nodes that a request has touched, as they are now. OperationNotFound when there
+        was no such request."""
         return self._refreshed(self.cluster_bindings.get_nodes(request_id=request_id).nodes or [])
 
     def nodes_by_operation(self, operation_id: str) -> list[Node]:
-        """The nodes that an operation has touched, as they are now; those that it no longer lists are gone."""
+        """The nodes that an operation has touched, as they are now; those that it no longer
+        lists are gone."""
         found = self._refreshed(
             self.cluster_bindings.get_nodes(operation_id=operation_id).nodes or []
         )
@@ -230,8 +235,8 @@ class Provisioner:
 
 
 class _Outcome:
-    """What came of a command so far, which may have been several requests. What the server did not do is in the log, and in
-    the reasons, with `where` that was."""
+    """What came of a command so far, which may have been several requests. What the server did
+    not do is in the log, and in the reasons, with `where` that was."""
 
     def __init__(self, where: str, command: str = "bootup") -> None:
         self.operation_ids: list[str] = []
@@ -263,8 +268,8 @@ class _Outcome:
 
 
 def _recount(node: Node) -> None:
-    """A node may have been started or put to rest: it takes a place under the limits now, or does not any more. It does when
-    it runs, or rests and work was placed on it."""
+    """A node may have been started or put to rest: it takes a place under the limits now, or
+    does not any more. It does when it runs, or rests and work was placed on it."""
     bucket = _bucket_of(node)
     takes_place = bool(node.exists or node._in_demand)
     if bucket is None or takes_place == node._is_counted:

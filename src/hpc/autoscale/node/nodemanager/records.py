@@ -1,6 +1,8 @@
-"""The server's node records: sorted by the buckets that their nodes belong to, read, and put onto nodes that are known.
+"""The server's node records: sorted by the buckets that their nodes belong to, read, and put onto
+nodes that are known.
 
-Records are read at once, class by class; a node is made of one when somebody looks at it (`bucket.nodes`).
+Records are read at once, class by class; a node is made of one when somebody looks at it
+(`bucket.nodes`).
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ _ByGroup = dict[str | None, list["_Alike"]]
 
 _NEEDED = ("Name", "NodeId", "Template", "MachineType", "Status", "TargetState")
 _IS_TEXT = str.__instancecheck__
-# What a record says of its node beside names and configuration. Figures that are equal say the same.
+# What a record says of its node beside names and configuration. Figures that are equal say the
+# same.
 _DESCRIBING = (
     "Template",
     "MachineType",
@@ -45,8 +48,8 @@ _DESCRIBING = (
 
 
 class _Alike(list[Record]):
-    """Records that differ in names and configurations only. `usable`: whether they say what every record must;
-    `leaving`: whether the nodes are going, or are gone and still listed."""
+    """Records that differ in names and configurations only. `usable`: whether they say what
+    every record must; `leaving`: whether the nodes are going, or are gone and still listed."""
 
     def __init__(self, first: Record) -> None:
         needed = [first.get(key) for key in _NEEDED[2:]]
@@ -66,8 +69,9 @@ def values_of(keys: Sequence[str], records: Sequence[Record]) -> Iterable[tuple[
 
 
 class NodeRecords:
-    """All usable records of a cluster, indexed once. `problems` says which were set aside and why; `leaving` has the ids and
-    the short host names, in lower case, of nodes that are going, or are gone and still listed."""
+    """All usable records of a cluster, indexed once. `problems` says which were set aside and
+    why; `leaving` has the ids and the short host names, in lower case, of nodes that are going,
+    or are gone and still listed."""
 
     def __init__(self, config: Mapping[str, Any], records: Sequence[Record]) -> None:
         self._assume_hostnames = bool(config.get("assume_standalone_hostnames"))
@@ -135,7 +139,8 @@ class NodeRecords:
         return sorted(group for group, members in groups.items() if group and any(members))
 
     def leftovers(self, nodearray: str) -> list[tuple[str, str | None, Record]]:
-        """VM size, placement group and one record of those nodes of a nodearray that no bucket has."""
+        """VM size, placement group and one record of those nodes of a nodearray that no bucket
+        has."""
         return [
             (size, group, next(filter(None, members))[0])
             for (array, size), groups in self._members.items()
@@ -150,7 +155,8 @@ class NodeRecords:
     def listed(
         self, definition: NodeDefinition, group: str | None
     ) -> tuple[list[NodeClass], list[Record]]:
-        """The nodes of one size and placement group, if nobody has them: their classes and records."""
+        """The nodes of one size and placement group, if nobody has them: their classes and
+        records."""
         key = (definition.nodearray, definition.vm_size)
         members = () if key in self._placed else self._members.get(key, {}).get(group, ())
         classes, records, problems = listed(definition, members, self._assume_hostnames)
@@ -163,10 +169,11 @@ def listed(
     members: Sequence[Sequence[Record]],
     assume_hostnames: bool = False,
 ) -> tuple[list[NodeClass], list[Record], list[str]]:
-    """Nodes in order, htc-2 before htc-10: the class of each, its record, and which records cannot be used.
+    """Nodes in order, htc-2 before htc-10: the class of each, its record, and which records cannot
+    be used.
 
-    `members`: records, each list of records that differ in names and configurations only. Nobody has looked at the nodes
-    yet; what they have in common is worked out once for each class.
+    `members`: records, each list of records that differ in names and configurations only. Nobody
+    has looked at the nodes yet; what they have in common is worked out once for each class.
     """
     classes: list[NodeClass] = []
     usable: list[Record] = []
@@ -254,7 +261,8 @@ def node_from(record: Record, d: NodeDefinition, assume_hostnames: bool) -> Node
 
 
 def hostname_of(record: Record, configuration: Any, assume_hostnames: bool) -> Any:
-    """The host name in a record; with `assume_hostnames` and standalone DNS the one that follows from its address."""
+    """The host name in a record; with `assume_hostnames` and standalone DNS the one that follows
+    from its address."""
     hostname = text(record, "Hostname")
     address = text(record, "PrivateIp") if assume_hostnames else None
     if address and is_standalone_dns(_Configured(configuration)):
@@ -279,8 +287,9 @@ def text(record: Record, key: str) -> Any:
 
 
 def refresh(node: Node, record: Record, assume_hostnames: bool = False) -> None:
-    """Take over what a newer record says of a node: identity, state and address. A real host name that the record does
-    not have any more stays, for whoever must still forget the node by it."""
+    """Take over what a newer record says of a node: identity, state and address. A real host
+    name that the record does not have any more stays, for whoever must still forget the node by
+    it."""
     node.delayed_node_id.node_id = record.get("NodeId") or node.delayed_node_id.node_id
     if record.get("Name") and record["Name"] != node.name:
         node._rename(record["Name"])

@@ -1,8 +1,10 @@
-"""Buckets for machines that CycleCloud does not know: nothing can be added to them by asking for nodes.
+"""Buckets for machines that CycleCloud does not know: nothing can be added to them by asking for
+nodes.
 
-Thousands of machines on premises are alike but for their names and for how much they have. They share a bucket, in
-which each is judged by what it is itself; the bucket's example node only says what is preferred. Whether a machine is a
-candidate at all is asked of what it is when nothing runs on it.
+Thousands of machines on premises are alike but for their names and for how much they have. They
+share a bucket, in which each is judged by what it is itself; the bucket's example node only says
+what is preferred. Whether a machine is a candidate at all is asked of what it is when nothing runs
+on it.
 """
 
 from __future__ import annotations
@@ -24,9 +26,9 @@ _UNKNOWN = "unknown"
 
 
 def unmanaged_key(node: Node) -> object:
-    """Machines with equal keys share a bucket: those in one placement group that were given one bucket id. Where none was
-    given, those of one size, with the same resources; amounts, and texts that name the machine, may differ.
-    """
+    """Machines with equal keys share a bucket: those in one placement group that were given one
+    bucket id. Where none was given, those of one size, with the same resources; amounts, and
+    texts that name the machine, may differ."""
     if node._has_bucket_id:
         return (node.placement_group, node.bucket_id)
     names = {str(n).lower() for n in (node.name, node.hostname, node.fqdn) if n}
@@ -71,8 +73,8 @@ def artificial_bucket(
 
 
 class IdleMachines:
-    """Machines as they are when nothing runs on them; those that are alike are asked once. To be forgotten when a machine
-    was written to."""
+    """Machines as they are when nothing runs on them; those that are alike are asked once. To be
+    forgotten when a machine was written to."""
 
     def __init__(self) -> None:
         self._of: dict[NodeBucket, list[Node]] = {}
@@ -89,9 +91,9 @@ class IdleMachines:
         constraints: Sequence[NodeConstraint],
         key: Hashable = None,
     ) -> list[SatisfiedResult] | None:
-        """Why no machine satisfies all constraints, each of them alone: what the first machine of each bucket refuses. None
-        where one does. `key`: what the answer is remembered under, as long as nobody forgets; None where it may be another
-        the next time."""
+        """Why no machine satisfies all constraints, each of them alone: what the first machine
+        of each bucket refuses. None where one does. `key`: what the answer is remembered under,
+        as long as nobody forgets; None where it may be another the next time."""
         if key is not None and key in self._answers:
             return self._answers[key]
         with results.muted():
