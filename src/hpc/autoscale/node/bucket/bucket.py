@@ -73,7 +73,8 @@ class NodeBucket:
         self._planned: NodeClass | None = None
         self._candidate: Candidate | None = None
         self._finish: Finish | None = None
-        self._on_write: Callable[[NodeBucket, bool], None] | None = None
+        self._on_write: Callable[[NodeBucket], None] | None = None
+        self._on_stale: Callable[[NodeBucket], None] | None = None
         self._reserved = 0
         self._template = template or self._at_home(NodeTemplate(definition))
         if listed is not None:
@@ -333,19 +334,30 @@ class NodeBucket:
     def _written(self, node: Node) -> None:
         """A node, or the example node, was written to."""
         if node._position < 0:
-            self._is_template_stale = True
+            self._renew_template()
         if self._on_write is not None:
-            self._on_write(self, self._is_template_stale)
+            self._on_write(self)
+
+    def _renew_template(self) -> None:
+        self._is_template_stale = True
+        if self._on_stale is not None:
+            self._on_stale(self)
 
     def _join(
-        self, blank: NodeShape, finish: Finish, on_write: Callable[[NodeBucket, bool], None]
+        self,
+        blank: NodeShape,
+        finish: Finish,
+        on_write: Callable[[NodeBucket], None],
+        on_stale: Callable[[NodeBucket], None],
     ) -> Candidate:
-        """Become part of an engine; its state here is the `Candidate` returned. `blank`: stands
-        for its shapes before the first `_sync`, when default resources are defined. `finish`
-        gives new nodes their default resources. `on_write` is called after each write, and told
-        whether `_sync` must work something out."""
+        """Become part of an engine; its state here is the `Candidate` returned.
+
+        `blank` stands for its shapes before the first `_sync`, when default resources are defined.
+        `finish` gives new nodes their default resources. `on_write` is called after each write, and
+        `on_stale` when `_sync` must work something out.
+        """
         self._finish = finish
-        self._on_write = on_write
+        self._on_write, self._on_stale = on_write, on_stale
         self._template.renew()
         self._candidate = Candidate(
             str(self), blank, blank, max(1, self.vcpu_count), self._engine_limits, self._artificial
@@ -353,8 +365,7 @@ class NodeBucket:
         self._candidate.reserved = self._reserved
         self._candidate.since_failure = self.last_capacity_failure
         self._nodes.join(self._candidate, blank.table)
-        self._is_template_stale = True
-        on_write(self, True)
+        self._renew_template()
         return self._candidate
 
     def _apply_defaults(
@@ -365,13 +376,11 @@ class NodeBucket:
         knows. `apply`: does the same as `finish.apply`."""
         self._nodes.loosen()
         self._nodes.deferred = deferred
-        self._is_template_stale = True
         if apply is None or not finish.ignore_groups:
             self._own_template()
         self._template.derive(apply or finish.apply)
         self._nodes.give_defaults(finish.refined, finish.apply_to)
-        if self._on_write is not None:
-            self._on_write(self, True)
+        self._renew_template()
 
     def _shapes(self, table: ShapeTable) -> tuple[NodeShape, NodeShape]:
         """What the engine knows of the bucket, and of a new node."""

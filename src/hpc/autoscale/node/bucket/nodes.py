@@ -282,7 +282,10 @@ class BucketNodes:
             return
         if what is Change.OCCUPANCY:
             dormant = not (node.exists or node._in_demand) and node.state == "Deallocated"
-            changed = self._occupied(shape, not node._is_assigned, shape.closed, dormant)
+            vacant = not node._is_assigned
+            if (vacant, dormant) == (shape.vacant, shape.dormant):
+                return
+            changed = self._occupied(shape, vacant, shape.closed, dormant)
             amounts = node.__dict__.get("_Node__available")
             if amounts is not None and amounts.shape is shape:
                 amounts.shape = changed  # nothing else was taken

@@ -58,7 +58,7 @@ class NodeClass:
         self.totals = dict(sample._resources)
         self.free = dict(sample.available)
         self.own = tuple(own)
-        self.identify = identify or _named
+        self.identify = identify
         self.finish = finish
         self._is_plain = can_be_shared(self.totals) and can_be_shared(self.free)
         attributes = sample.__getstate__()
@@ -80,7 +80,10 @@ class NodeClass:
         made = _new(cls)
         # several times as fast as to set one attribute after another
         own = self.attributes.copy()
-        self.identify(own, source)
+        if self.identify is None:
+            own["_name"] = source
+        else:
+            self.identify(own, source)
         _set(made, "__dict__", own)
         return made
 
@@ -96,10 +99,6 @@ class NodeClass:
         """Make nodes of another class, whose amounts nobody has looked at, nodes of this one."""
         for node in nodes:
             node.__dict__["_class"] = self
-
-
-def _named(own: dict[str, Any], name: str) -> None:
-    own["_name"] = name
 
 
 def given_node_id(node: Node) -> ht.NodeId | None:

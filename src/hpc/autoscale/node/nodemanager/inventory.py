@@ -72,7 +72,8 @@ class Inventory:
     def written(self, bucket: NodeBucket) -> None:
         """A bucket, or a node of it, was written to."""
         self._written[bucket] = None
-        self.idle_machines.forget()
+        if bucket._artificial:
+            self.idle_machines.forget()
 
     # -- buckets and nodes
 
@@ -131,6 +132,7 @@ class Inventory:
         for bucket in buckets:
             bucket._apply_defaults(self.defaults, self.defaults.deferred, apply)
         self._written.clear()
+        self.idle_machines.forget()
 
     # -- machines that CycleCloud does not know
 

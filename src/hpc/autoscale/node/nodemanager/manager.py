@@ -95,7 +95,10 @@ class NodeManager(EngineSide, Ordered):
         return self._provisioner.requests
 
     def _join(self, bucket: NodeBucket) -> None:
-        candidate = bucket._join(self._blank, self._inventory.defaults, self._bucket_written)
+        inventory = self._inventory
+        candidate = bucket._join(
+            self._blank, inventory.defaults, inventory.written, self._bucket_stale
+        )
         self._by_candidate[candidate] = bucket
         self._planner.add(candidate)
 

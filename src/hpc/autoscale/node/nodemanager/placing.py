@@ -54,10 +54,8 @@ class EngineSide:
     _stale: dict[NodeBucket, None]
     _sortings: dict[int, tuple[Compiled, Sorted]]
 
-    def _bucket_written(self, bucket: NodeBucket, is_stale: bool) -> None:
-        self._inventory.written(bucket)
-        if is_stale:
-            self._stale[bucket] = None
+    def _bucket_stale(self, bucket: NodeBucket) -> None:
+        self._stale[bucket] = None
 
     def _bucket_of(self, candidate: Candidate) -> NodeBucket:
         return self._by_candidate[candidate]
