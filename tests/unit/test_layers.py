@@ -17,14 +17,13 @@ LEFT = {
     "autoscaler": 3,
     "cli": 1,
     "example": 2,
-    "job": 9,
+    "job": 7,
     "node": 1,
-    "node.bucket": 5,
+    "node.bucket": 3,
     "node.constraints": 1,
     "node.default_resources": 1,
-    "node.node": 2,
     "node.nodehistory": 1,
-    "node.nodemanager": 20,
+    "node.nodemanager": 18,
     "testing": 1,
 }
 

@@ -1,7 +1,7 @@
 """The published `NodeBucket` and what belongs to it.
 
-`bucket`: the bucket itself, and which buckets may serve some constraints. `nodes`: what is kept of
-its nodes. `definition`: what its new nodes are, and are made from.
+`bucket`: the bucket itself, and which buckets may serve some constraints. `definition`: what its
+new nodes are, and are made from. What is kept of its nodes is in `node.state`.
 """
 
 from hpc.autoscale.node.bucket.bucket import NodeBucket as NodeBucket

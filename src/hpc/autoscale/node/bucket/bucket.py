@@ -1,7 +1,7 @@
 """The published `NodeBucket`: nodes of one VM size in one nodearray and placement group, existing
 and possible.
 
-What is kept of its nodes is in `nodes`, what new nodes are made from in `definition`. Writes
+What is kept of its nodes is in `node.state`, what new nodes are made from in `definition`. Writes
 through a node are in the engine's state at once; those into `bucket.resources` or the example node
 are worked out before the next question (`_sync`). Which buckets may serve some constraints is said
 here too, for those who ask the constraints themselves.
@@ -16,13 +16,13 @@ from hpc.autoscale import hpctypes as ht
 from hpc.autoscale import util
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node.bucket.definition import Finish, FinishNode, NodeDefinition, NodeTemplate
-from hpc.autoscale.node.bucket.directory import Directory
-from hpc.autoscale.node.bucket.nodes import BucketNodes
 from hpc.autoscale.node.limits import BucketLimits, _SharedLimit
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.decrementing import copy_of
+from hpc.autoscale.node.node.directory import Directory
 from hpc.autoscale.node.node.node_class import NodeClass
 from hpc.autoscale.node.node.shaping import in_group
+from hpc.autoscale.node.node.state import BucketNodes
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit, LimitExceeded
 from hpc.autoscale.packing.plan import Step

@@ -1,8 +1,9 @@
 """The published `Node` and what belongs to it.
 
 `node`: the node itself, and one that CycleCloud does not know. `node_class`: what equal nodes have
-in common. `decrementing`: placing work on one node. `record`: its JSON form. `shaping`: what the
-engine knows of it. `tracked`: containers that report writes.
+in common. `state`: what is kept of the nodes of one bucket. `directory`: where its nodes are, by
+name. `tracked`: containers that report writes. `shaping`: what the engine knows of a node.
+`decrementing`: placing work on one node. `record`: its JSON form.
 """
 
 from hpc.autoscale.node.node.decrementing import minimum_space as minimum_space

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale import util
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from hpc.autoscale.node.node.decrementing import Condition
+    from hpc.autoscale.node.node.state import BucketNodes
 
 _LEGAL = r"[a-zA-Z0-9_-]+"
 _ILLEGAL = r"[^a-zA-Z0-9_-]"
@@ -126,35 +127,6 @@ _REPORTED = {
 }
 
 
-class Home(Protocol):
-    """Where a node belongs: the state of the nodes of one bucket, by position."""
-
-    bucket: Any
-    is_bound: bool
-    shapes: list[NodeShape | None]
-    used: set[int]
-    uncounted: set[int]
-
-    def written(self, node: Node, what: Change) -> None:
-        """Called after each write through the node."""
-
-    def written_amount(self, node: Node, name: str, value: object) -> None:
-        """The same for one of the amounts that are available."""
-
-    def close(self, position: int, closed: bool) -> None:
-        """Say whether a node takes no more work."""
-
-    def assignments_of(self, node: Node) -> TrackedSet:
-        """Who was placed on a node: a live set."""
-
-    def is_assigned(self, position: int) -> bool:
-        """Whether anybody was."""
-
-    def class_shape(self, node_class: NodeClass) -> NodeShape | None:
-        """What the engine knows of nodes that are as their class made them; None when no engine
-        knows them."""
-
-
 class Node(ABC):
     """One machine. `resources` are its totals, `available` what is left of them; matching looks at
     `available`.
@@ -164,7 +136,7 @@ class Node(ABC):
     """
 
     # where it belongs, and its position there; the example node of a bucket has none
-    _home: Home | None = None
+    _home: BucketNodes | None = None
     _position = -1
 
     # what it was made of together with others like it, until something of it is written to that

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hpc.autoscale import results
 from hpc.autoscale.node.bucket import NodeBucket, sift
-from hpc.autoscale.node.bucket.directory import Directory
 from hpc.autoscale.node.constraints import Compiled, NotAsDeclared, SharedConstraint, pool_room
 from hpc.autoscale.node.constraints.declared import Declarations
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.node.directory import Directory
 from hpc.autoscale.node.nodemanager.inventory import Inventory
 from hpc.autoscale.node.nodemanager.probing import HandleProbe, Sorted, sort_out
 from hpc.autoscale.node.nodemanager.reporting import (

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from hpc.autoscale import results
-from hpc.autoscale.node.bucket.directory import Directory, pin_of
 from hpc.autoscale.node.constraints import And, Compiled, NodeConstraint, SharedConstraint
 from hpc.autoscale.node.constraints.declared import Declarations, DeclaredExpr
 from hpc.autoscale.node.default_resources import Defaults
 from hpc.autoscale.node.node.decrementing import Memento, carry_over, saved, shared
+from hpc.autoscale.node.node.directory import Directory, pin_of
 from hpc.autoscale.node.node.shaping import NodeView
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.compound import AllOf

@@ -2,7 +2,7 @@
 nodes that are known.
 
 Records are read at once, class by class; a node is made of one when somebody looks at it
-(`bucket.nodes`).
+(`node.state`).
 """
 
 from __future__ import annotations

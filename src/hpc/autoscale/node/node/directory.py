@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.node.node import Node
 from hpc.autoscale.packing.expr import Expr, OneOf, TextPattern, text_pattern
 
 # Properties that change by writes to the node alone, which are reported.

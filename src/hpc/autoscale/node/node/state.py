@@ -10,20 +10,17 @@ not bound: each node keeps what is its own, until `bind`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.hpctypes import Size
-from hpc.autoscale.node.bucket.directory import Directory
-from hpc.autoscale.node.node import QUERYABLE_PROPERTIES, Node
+from hpc.autoscale.node.node.directory import Directory
+from hpc.autoscale.node.node.node import QUERYABLE_PROPERTIES, Node
 from hpc.autoscale.node.node.node_class import NodeClass
 from hpc.autoscale.node.node.shaping import shape_of
 from hpc.autoscale.node.node.tracked import Change, TrackedSet
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.shape import NodeShape, ShapeTable
-
-if TYPE_CHECKING:
-    from hpc.autoscale.node.bucket.bucket import NodeBucket
 
 _MOST_REWRITTEN = 10_000
 _SIMPLE = frozenset((int, float, bool, str, type(None)))
@@ -42,7 +39,7 @@ class BucketNodes:
 
     def __init__(
         self,
-        bucket: NodeBucket,
+        bucket: object,
         last_capacity_failure: float | None,
         on_write: Callable[[Node], None],
     ) -> None:
