@@ -24,13 +24,12 @@ from hpc.autoscale.node.default_resources import (
 )
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.node import checked_placement_group
-from hpc.autoscale.node.nodemanager.inventory import Inventory
+from hpc.autoscale.node.nodemanager.inventory import Inventory, artificial_bucket
 from hpc.autoscale.node.nodemanager.naming import NameHook
 from hpc.autoscale.node.nodemanager.placing import Ask, EngineSide, place, tell_refused, why_not
 from hpc.autoscale.node.nodemanager.policies import DEFAULT, Ordered
 from hpc.autoscale.node.nodemanager.probing import Sorted
 from hpc.autoscale.node.nodemanager.provisioner import Provisioner
-from hpc.autoscale.node.nodemanager.unmanaged import artificial_bucket
 from hpc.autoscale.node.requests import RequestLog
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.expr import UNBOUNDED
