@@ -173,7 +173,7 @@ class BucketNodes:
         self.classes.append(node_class)
         self.sources.append(name)
         self.used.add(position)
-        self.assigned[position] = (assignment_id,)
+        self.assigned[position] = [assignment_id]
         if node_class.finish is not None:
             self._finish((position,))
 
@@ -192,12 +192,12 @@ class BucketNodes:
         """The engine has placed work on a node; what is left there is in its shape already."""
         self.used.add(position)
         there = self.assigned.get(position)
-        if there is None:
+        if isinstance(there, list):  # as most are
+            there.append(assignment_id)
+        elif there is None:
             self.assigned[position] = (assignment_id,)
         elif isinstance(there, TrackedSet):
             there.extend_quietly((assignment_id,))
-        elif isinstance(there, list):
-            there.append(assignment_id)
         else:  # nodes may share it
             self.assigned[position] = [*there, assignment_id]
 
