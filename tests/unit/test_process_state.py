@@ -53,6 +53,7 @@ VALUES = (
         types.BuiltinFunctionType,
         types.GenericAlias,
         types.UnionType,
+        types.MethodDescriptorType,
         types.WrapperDescriptorType,
     ),
     *(re.Pattern, reprlib.Repr, logging.Logger, typing.TypeVar, typing.ParamSpec, typing.NewType),
