@@ -1,7 +1,7 @@
 """The constraint language: what a job asks of the nodes it runs on.
 
 `parse` reads JSON. `conditions`, `shared` and `composites` are the constraints; `pools` is what
-shared ones draw on. `base` is the protocol that integrations subclass, `lowered` the base of those
+shared ones draw on. `base` has the protocol that integrations subclass and the base of constraints
 that are an expression of the engine, `declared` makes an expression of classes that say what they
 read, and `compiled` is what the engine is given. Names are imported from here.
 """
@@ -11,6 +11,7 @@ from hpc.autoscale.node.constraints.base import BaseNodeConstraint as BaseNodeCo
 from hpc.autoscale.node.constraints.base import Constraint as Constraint
 from hpc.autoscale.node.constraints.base import ConstraintDict as ConstraintDict
 from hpc.autoscale.node.constraints.base import InvalidAmount as InvalidAmount
+from hpc.autoscale.node.constraints.base import LoweredConstraint as LoweredConstraint
 from hpc.autoscale.node.constraints.base import MalformedConstraint as MalformedConstraint
 from hpc.autoscale.node.constraints.base import NodeConstraint as NodeConstraint
 from hpc.autoscale.node.constraints.base import NothingLeft as NothingLeft
@@ -40,7 +41,6 @@ from hpc.autoscale.node.constraints.conditions import NotAllocated as NotAllocat
 from hpc.autoscale.node.constraints.conditions import ReadOnlyAlias as ReadOnlyAlias
 from hpc.autoscale.node.constraints.declared import NotAsDeclared as NotAsDeclared
 from hpc.autoscale.node.constraints.declared import is_plain as is_plain
-from hpc.autoscale.node.constraints.lowered import LoweredConstraint as LoweredConstraint
 from hpc.autoscale.node.constraints.parse import compile_expressions as compile_expressions
 from hpc.autoscale.node.constraints.parse import get_constraint as get_constraint
 from hpc.autoscale.node.constraints.parse import get_constraints as get_constraints

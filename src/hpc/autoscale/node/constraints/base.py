@@ -1,10 +1,10 @@
 """What every constraint is: the published protocol, how the engine learns what a constraint means,
 and what can be wrong with one.
 
-Concrete constraints do not belong here. Integrations subclass `BaseNodeConstraint`; the node
-manager and the calculator call the protocol, or `compile_constraints` and then the engine. All
-errors belong to `ConstraintError`; those for which the interface publishes another built-in type as
-well inherit that too.
+Integrations subclass `BaseNodeConstraint`; most of ours are a `LoweredConstraint`, which answers
+the published methods through its expression, so that they say the same as the engine. Nodes,
+buckets and stand-ins for nodes are all seen through `view_of` and `bucket_view`. Errors that the
+interface publishes as another built-in type as well inherit that too.
 """
 
 from __future__ import annotations
@@ -14,15 +14,17 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NewType
 
-from hpc.autoscale.errors import AutoscaleError, ConstraintError
+from hpc.autoscale.errors import AutoscaleError, ConstraintError, did_you_mean
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints.pools import restore_pools, saved_pools
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.packing.expr import Expr
+from hpc.autoscale.node.node.shaping import NodeView
+from hpc.autoscale.packing.expr import UNBOUNDED, Expr, Fit, View
+from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.results import SatisfiedResult
 
 if TYPE_CHECKING:
-    from hpc.autoscale.node.constraints.compiled import Sorting
+    from hpc.autoscale.node.constraints.compiled import Compiled
 
 ConstraintDict = NewType("ConstraintDict", dict[Any, Any])
 BucketWeights = list[tuple[NodeBucket, float]]
@@ -120,13 +122,13 @@ class NodeConstraint(ABC):
         per distinct job."""
         return None
 
-    def join(self, sorting: Sorting) -> None:
+    def join(self, compiled: Compiled) -> None:
         """Take part in what is being compiled from several constraints that must all hold."""
         expr = self.lower()
         if expr is None:
-            sorting.opaque.append(self)
+            compiled.opaque += (self,)
         else:
-            sorting.exprs.append(expr)
+            compiled.parts += (expr,)
 
     def __eq__(self, other: object) -> bool:
         to_dict = getattr(other, "to_dict", None)
@@ -141,15 +143,90 @@ class BaseNodeConstraint(NodeConstraint):
     used up."""
 
     def satisfied_by_bucket(self, bucket: NodeBucket) -> SatisfiedResult:
-        """Whether the bucket's example node does."""
         return self.satisfied_by_node(bucket.example_node)
 
     def do_decrement(self, node: Node) -> bool:
-        """Takes nothing."""
         return True
 
 
 Constraint = NodeConstraint | dict[Any, Any]
+
+
+def view_of(node: Node) -> View:
+    """The node as an expression sees it. Of a stand-in, `available`, `assignments` and its
+    attributes are enough."""
+    own_view = getattr(node, "_view", None)
+    return own_view() if own_view is not None else NodeView(node)
+
+
+def bucket_view(bucket: NodeBucket) -> View:
+    """A new node of the bucket as an expression sees it, with the bucket's last capacity
+    failure."""
+    return NodeView(bucket.example_node, getattr(bucket, "last_capacity_failure", None))
+
+
+def subject(node: Node, attr: str = "") -> str:
+    """What a message is about: `Bucket[array=htc vm_size=Standard_F4 attr=ncpus]`, or
+    `Node[name=htc-1 attr=ncpus]`."""
+    what = f" attr={attr}" if attr else ""
+    name = getattr(node, "name", None)
+    if name == f"{getattr(node, 'nodearray', None)}-0":
+        return f"Bucket[array={node.nodearray} vm_size={node.vm_size}{what}]"
+    return f"Node[name={name}{what}]"
+
+
+def sentence(reject: Reject, node: Node, attr: str = "") -> str:
+    """Why the node was refused, with a guess at what a resource that it does not have was meant to
+    be."""
+    said = reject.explain(subject(node, attr))
+    return said + did_you_mean(attr, node.available) if reject.code == "UndefinedResource" else said
+
+
+class LoweredConstraint(BaseNodeConstraint):
+    """A constraint that says by `expression` what it means."""
+
+    attr: str = ""
+    """The resource or property in question, for messages."""
+
+    @abstractmethod
+    def expression(self) -> Expr:
+        """The condition, and what it takes."""
+
+    def lower(self) -> Expr | None:
+        return self.expression()
+
+    def satisfied_by_node(self, node: Node) -> SatisfiedResult:
+        return self._answer(node, view_of(node))
+
+    def weight_buckets(self, bucket_weights: BucketWeights) -> BucketWeights:
+        """The weights with the expression's preference added."""
+        expr = self.expression()
+        if type(expr).weigh is Expr.weigh:  # it has none
+            return list(bucket_weights)
+        return [(each, expr.weigh(bucket_view(each), weight)) for each, weight in bucket_weights]
+
+    def _answer(self, node: Node, view: View) -> SatisfiedResult:
+        fit = self.expression().fit(view)
+        if isinstance(fit, Fit):
+            return SatisfiedResult("success", self, node, score=self._score(fit))
+        return self._refuse(node, fit)
+
+    def _refuse(self, node: Node, reject: Reject) -> SatisfiedResult:
+        return SatisfiedResult(reject.code, self, node, lambda: [sentence(reject, node, self.attr)])
+
+    def _score(self, fit: Fit) -> int:
+        """How much this way of fitting is liked."""
+        return 1
+
+    def _space(self, node: Node) -> int:
+        """How often the expression fits, in the published form."""
+        fit = self.expression().fit(view_of(node))
+        return published_space(fit.count) if isinstance(fit, Fit) else 0
+
+
+def published_space(count: int) -> int:
+    """A count of the engine as `minimum_space` gives it: -1 when there is no bound."""
+    return -1 if count >= UNBOUNDED else count
 
 
 class MalformedConstraint(ConstraintError, AssertionError):

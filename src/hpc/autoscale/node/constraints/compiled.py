@@ -12,7 +12,7 @@ from marshal import loads
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale.node.constraints.declared import is_declared
-from hpc.autoscale.packing.compound import AllOf, all_of
+from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.expr import AnyNode, Expr
 
 if TYPE_CHECKING:
@@ -42,15 +42,13 @@ class Compiled:
 
     def __init__(
         self,
-        parts: Sequence[Expr],
-        pooled: tuple[SharedConstraint, ...],
-        opaque: tuple[NodeConstraint, ...],
-        constraints: tuple[NodeConstraint, ...] | None,
+        parts: tuple[Expr, ...] = (),
+        constraints: tuple[NodeConstraint, ...] | None = None,
         source: Source | None = None,
     ) -> None:
         self.parts = parts
-        self.pooled = pooled
-        self.opaque = opaque
+        self.pooled: tuple[SharedConstraint, ...] = ()
+        self.opaque: tuple[NodeConstraint, ...] = ()
         self.source = source
         self._constraints = constraints
         self._expr: Expr | None = None
@@ -60,7 +58,7 @@ class Compiled:
         """All parts as one; made when it is first asked for, which for a job that fits nowhere is
         never."""
         if self._expr is None:
-            self._expr = all_of(self.parts) if self.parts else AllOf(())
+            self._expr = self.parts[0] if len(self.parts) == 1 else AllOf(self.parts)
         return self._expr
 
     @property
@@ -84,24 +82,15 @@ class Compiled:
         return not self.pooled and all(map(is_declared, self.opaque))
 
 
-class Sorting:
-    """What has been sorted so far; constraints add themselves by `NodeConstraint.join`."""
-
-    def __init__(self) -> None:
-        self.exprs: list[Expr] = []
-        self.pooled: list[SharedConstraint] = []
-        self.opaque: list[NodeConstraint] = []
-
-
 def conjunction(constraints: Sequence[NodeConstraint]) -> Compiled:
     """Constraints that must all hold, sorted; those inside an `And` count as if they stood in the
     list itself."""
-    sorting = Sorting()
+    compiled = Compiled((), tuple(constraints))
     for constraint in constraints:
-        constraint.join(sorting)
-    return Compiled(sorting.exprs, tuple(sorting.pooled), tuple(sorting.opaque), tuple(constraints))
+        constraint.join(compiled)
+    return compiled
 
 
 def compile_constraints(constraints: Sequence[NodeConstraint]) -> Compiled:
     """A job's constraints, sorted. Without any, the job asks for one slot per node."""
-    return conjunction(constraints) if constraints else Compiled((AnyNode(),), (), (), ())
+    return conjunction(constraints) if constraints else Compiled((AnyNode(),), ())

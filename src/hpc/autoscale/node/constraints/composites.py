@@ -1,8 +1,7 @@
 """Constraints made of others: and, or, xor, not.
 
 They answer through their children, any of which may be a class of somebody else's. Where all
-children are expressions of the engine, so is the composite. Made by the parser, or by integrations
-from constraints and dicts.
+children are expressions of the engine, so is the composite.
 """
 
 from __future__ import annotations
@@ -17,33 +16,48 @@ from hpc.autoscale.node.constraints.base import (
     BucketWeights,
     MalformedConstraint,
     NodeConstraint,
-)
-from hpc.autoscale.node.constraints.compiled import Compiled, Sorting, conjunction
-from hpc.autoscale.node.constraints.conditions import is_alias
-from hpc.autoscale.node.constraints.lowered import (
     bucket_view,
     published_space,
     sentence,
     subject,
-    take,
     view_of,
 )
+from hpc.autoscale.node.constraints.compiled import Compiled, conjunction
+from hpc.autoscale.node.constraints.conditions import is_alias
 from hpc.autoscale.node.constraints.parse import KEYWORDS, Keyword, Reading, read_children
 from hpc.autoscale.node.constraints.shared import pool_room
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.node.decrementing import take
 from hpc.autoscale.packing.compound import AllOf, AnyOf, ExactlyOne, Negation
 from hpc.autoscale.packing.expr import Expr, Fit, View
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.results import SatisfiedResult
 
-Ask = Callable[[NodeConstraint], SatisfiedResult]
+
+class _Subject:
+    """What a composite is asked about: a node, or a new node of a bucket."""
+
+    def __init__(self, node: Node, bucket: NodeBucket | None = None) -> None:
+        self.node = node
+        self.bucket = bucket
+        self.view: View = view_of(node) if bucket is None else bucket_view(bucket)
+
+    def ask(self, child: NodeConstraint) -> SatisfiedResult:
+        """The answer of a child. All that an `And` asks of a new node is asked at once, which
+        decides between alternatives."""
+        if self.bucket is None:
+            return child.satisfied_by_node(self.node)
+        if isinstance(child, And):
+            return child._answer(self)
+        return child.satisfied_by_bucket(self.bucket)
 
 
 class _Composite(BaseNodeConstraint):
-    """Children, given as constraints or as JSON; `at_least` so many."""
+    """Children, given as constraints or as JSON; at least `at_least` of them."""
 
     keyword: str
     at_least = 0
+    made: type[AllOf] | type[AnyOf] | type[ExactlyOne]
 
     def __init__(self, *constraints: NodeConstraint | dict[Any, Any]) -> None:
         self.constraints = read_children(constraints, Reading(self.keyword))
@@ -52,16 +66,23 @@ class _Composite(BaseNodeConstraint):
             raise MalformedConstraint(expected, list(constraints))
 
     def get_children(self) -> Iterable[NodeConstraint]:
-        """The alternatives, or what must all hold."""
         return self.constraints
 
-    def _lowered(self) -> list[Expr] | None:
-        """The children as expressions; None when one of them is not."""
+    def lower(self) -> Expr | None:
+        """The children's expressions, combined; None when one of them is opaque or shared."""
         exprs = [expr for child in self.constraints if (expr := child.lower()) is not None]
-        return exprs if len(exprs) == len(self.constraints) else None
+        return self.made(exprs) if len(exprs) == len(self.constraints) else None
+
+    def _answer(self, asked: _Subject) -> SatisfiedResult:
+        raise NotImplementedError
+
+    def satisfied_by_node(self, node: Node) -> SatisfiedResult:
+        return self._answer(_Subject(node))
+
+    def satisfied_by_bucket(self, bucket: NodeBucket) -> SatisfiedResult:
+        return self._answer(_Subject(bucket.example_node, bucket))
 
     def to_dict(self) -> dict[str, Any]:
-        """`{keyword: [children]}`."""
         return {self.keyword: [child.to_dict() for child in self.constraints]}
 
     def __str__(self) -> str:
@@ -73,23 +94,12 @@ class And(_Composite):
     cores."""
 
     keyword = "and"
+    made = AllOf
 
-    def lower(self) -> Expr | None:
-        """All of the children; None when one of them is opaque or shared."""
-        exprs = self._lowered()
-        return None if exprs is None else AllOf(exprs)
-
-    def join(self, sorting: Sorting) -> None:
+    def join(self, compiled: Compiled) -> None:
         """Let each child take part, as if it stood in the list itself."""
         for child in self.constraints:
-            child.join(sorting)
-
-    def _parts(self) -> Compiled:
-        return conjunction(self.constraints)
-
-    def satisfied_by_node(self, node: Node) -> SatisfiedResult:
-        """The first child's refusal, else whether there is room for all of them together."""
-        return self._satisfied(_of_node(node), node, view_of(node))
+            child.join(compiled)
 
     def satisfied_by_bucket(self, bucket: NodeBucket) -> SatisfiedResult:
         """The first child's refusal. Whether all of them fit together is a question for each node:
@@ -100,19 +110,16 @@ class And(_Composite):
                 return answer
         return SatisfiedResult("success", self, bucket.example_node)
 
-    def _satisfied_by_new_node(self, bucket: NodeBucket) -> SatisfiedResult:
-        """Whether all of them fit together on a new node of a bucket."""
-
-        return self._satisfied(_of_new_node(bucket), bucket.example_node, bucket_view(bucket))
-
-    def _satisfied(self, ask: Ask, node: Node, view: View) -> SatisfiedResult:
+    def _answer(self, asked: _Subject) -> SatisfiedResult:
+        """The first child's refusal, else whether there is room for all of them together."""
+        node = asked.node
         for child in self.constraints:
-            answer = ask(child)
+            answer = asked.ask(child)
             if not answer:
                 return answer
         if len(self.constraints) > 1:
-            parts = self._parts()
-            reject = parts.expr.fit(view)
+            parts = conjunction(self.constraints)
+            reject = parts.expr.fit(asked.view)
             if isinstance(reject, Reject):
                 return self._not_together(reject.code, lambda: sentence(reject, node), node)
             if pool_room(parts.pooled) < 1:
@@ -121,14 +128,16 @@ class And(_Composite):
         return SatisfiedResult("success", self, node)
 
     def _not_together(self, code: str, said: Callable[[], str], node: Node) -> SatisfiedResult:
-        def reasons() -> list[str]:
-            return [f"{said()}; enough for each, but not for all of {self} together"]
-
-        return SatisfiedResult(code, self, node, reasons)
+        return SatisfiedResult(
+            code,
+            self,
+            node,
+            lambda: [f"{said()}; enough for each, but not for all of {self} together"],
+        )
 
     def minimum_space(self, node: Node) -> int:
         """How often all children fit together; -1 when none of them cares."""
-        parts = self._parts()
+        parts = conjunction(self.constraints)
         fit = parts.expr.fit(view_of(node))
         if isinstance(fit, Reject):
             return 0
@@ -139,7 +148,7 @@ class And(_Composite):
     def do_decrement(self, node: Node) -> bool:
         """Take what all children need; False when that is not there. Nothing is taken then, unless
         children of somebody else's have taken theirs first."""
-        parts = self._parts()
+        parts = conjunction(self.constraints)
         if isinstance(parts.expr.fit(view_of(node)), Reject) or pool_room(parts.pooled) < 1:
             return False
         if not all(child.do_decrement(node) for child in parts.opaque):
@@ -173,17 +182,17 @@ class _Asked(Expr):
     """A child of a choice, whoever it is, as an expression that is asked once. `answer`: what it
     said; None where nobody asked."""
 
-    __slots__ = ("_ask", "answer", "constraint")
+    __slots__ = ("answer", "asked", "constraint")
 
-    def __init__(self, constraint: NodeConstraint, ask: Ask) -> None:
+    def __init__(self, constraint: NodeConstraint, asked: _Subject) -> None:
         super().__init__((id(constraint),))
         self.constraint = constraint
         self.answer: SatisfiedResult | None = None
-        self._ask = ask
+        self.asked = asked
 
     def fit(self, view: View) -> Fit | Reject:
         if self.answer is None:
-            self.answer = self._ask(self.constraint)
+            self.answer = self.asked.ask(self.constraint)
         return Fit() if self.answer else Reject(self.answer.status)
 
     def __str__(self) -> str:
@@ -194,50 +203,39 @@ class _Choice(_Composite):
     """One of several children is what counts, as `made` says. At least two (AssertionError)."""
 
     at_least = 2
-    made: type[AnyOf] | type[ExactlyOne]
+    lower = _Composite.lower  # stands beside the answers: see `NodeConstraint.__init_subclass__`
 
-    def lower(self) -> Expr | None:
-        """The choice between the children; None when one of them is opaque or shared."""
-        exprs = self._lowered()
-        return None if exprs is None else self.made(exprs)
-
-    def _decided(self, ask: Ask, view: View) -> tuple[Fit | Reject, list[_Asked]]:
+    def _decided(self, asked: _Subject) -> tuple[Fit | Reject, list[_Asked]]:
         """What the children's answers come to, and the children with their answers."""
-        children = [_Asked(child, ask) for child in self.constraints]
-        return self.made(children).fit(view), children
+        children = [_Asked(child, asked) for child in self.constraints]
+        return self.made(children).fit(asked.view), children
 
-    def _satisfied(self, ask: Ask, node: Node, view: View) -> SatisfiedResult:
-        fit, children = self._decided(ask, view)
+    def _answer(self, asked: _Subject) -> SatisfiedResult:
+        fit, children = self._decided(asked)
         if isinstance(fit, Fit):
-            return self._success(node, fit, children)
-        if fit.code == "XORFailed":
-            refusal = fit
-            return SatisfiedResult(fit.code, self, node, lambda: [sentence(refusal, node)])
-        answers = [child.answer for child in children]
-        return SatisfiedResult(fit.code, self, node, lambda: _reasons_of(answers))
+            return self._success(asked.node, fit, children)
+
+        def reasons() -> list[str]:
+            if fit.code == "XORFailed":
+                return [sentence(fit, asked.node)]
+            answers = [child.answer for child in children if child.answer is not None]
+            return [reason for answer in answers for reason in answer.reasons]
+
+        return SatisfiedResult(fit.code, self, asked.node, reasons)
 
     def _success(self, node: Node, fit: Fit, children: list[_Asked]) -> SatisfiedResult:
         """The score is higher for earlier children."""
         return SatisfiedResult("success", self, node, score=len(children) - fit.rank)
 
-    def satisfied_by_node(self, node: Node) -> SatisfiedResult:
-        """Whether a child is chosen."""
-        return self._satisfied(_of_node(node), node, view_of(node))
-
-    def satisfied_by_bucket(self, bucket: NodeBucket) -> SatisfiedResult:
-        """Whether a child is chosen for a new node of the bucket."""
-        return self._satisfied(_of_new_node(bucket), bucket.example_node, bucket_view(bucket))
-
     def _chosen(self, node: Node) -> NodeConstraint | None:
         """The child that counts on the node, if one does. AmbiguousChoice (an AssertionError) where
         exactly one may, and several do."""
-        fit, children = self._decided(_of_node(node), view_of(node))
+        fit, children = self._decided(_Subject(node))
         if isinstance(fit, Fit):
             return next(child.constraint for child in children if child.answer)
         if fit.code == "XORFailed":
-            raise AmbiguousChoice(
-                f"{subject(node)} satisfies both {fit.facts[0]} and {fit.facts[1]}"
-            )
+            both = f"{fit.facts[0]} and {fit.facts[1]}"
+            raise AmbiguousChoice(f"{subject(node)} satisfies both {both}")
         return None
 
     def minimum_space(self, node: Node) -> int:
@@ -264,8 +262,9 @@ class _Choice(_Composite):
         """The weights with the preference added that the choice has among its children, if any."""
         weighed = []
         for bucket, weight in bucket_weights:
-            asked = [_Asked(child, _of_new_node(bucket)) for child in self.constraints]
-            weighed.append((bucket, self.made(asked).weigh(bucket_view(bucket), weight)))
+            asked = _Subject(bucket.example_node, bucket)
+            children = [_Asked(child, asked) for child in self.constraints]
+            weighed.append((bucket, self.made(children).weigh(asked.view, weight)))
         return weighed
 
 
@@ -287,7 +286,7 @@ class XOr(_Choice):
         return next(child.answer for child in children if child.answer)
 
 
-class Not(BaseNodeConstraint):
+class Not(_Composite):
     """The child is not satisfied. Uses up nothing."""
 
     def __init__(self, condition: NodeConstraint | dict[Any, Any]) -> None:
@@ -299,48 +298,18 @@ class Not(BaseNodeConstraint):
         return None if expr is None else Negation(expr)
 
     def get_children(self) -> Iterable[NodeConstraint]:
-        """The negated constraint."""
         return [self.condition]
 
-    def satisfied_by_node(self, node: Node) -> SatisfiedResult:
-        """Whether the node does not satisfy the child."""
-        return self._negated(_of_node(node), node, view_of(node))
-
-    def satisfied_by_bucket(self, bucket: NodeBucket) -> SatisfiedResult:
-        """Whether the bucket does not satisfy the child."""
-        return self._negated(_of_new_node(bucket), bucket.example_node, bucket_view(bucket))
-
-    def _negated(self, ask: Ask, node: Node, view: View) -> SatisfiedResult:
-        fit = Negation(_Asked(self.condition, ask)).fit(view)
+    def _answer(self, asked: _Subject) -> SatisfiedResult:
+        fit = Negation(_Asked(self.condition, asked)).fit(asked.view)
         status = "success" if isinstance(fit, Fit) else fit.code
-        return SatisfiedResult(status, self, node, lambda: [str(self)])
+        return SatisfiedResult(status, self, asked.node, lambda: [str(self)])
 
     def to_dict(self) -> dict[str, Any]:
-        """`{"not": child}`."""
         return {"not": self.condition.to_dict()}
 
     def __str__(self) -> str:
         return f"not {self.condition}"
-
-
-def _of_node(node: Node) -> Ask:
-    return lambda child: child.satisfied_by_node(node)
-
-
-def _of_new_node(bucket: NodeBucket) -> Ask:
-    """What a bucket is to an alternative: which one counts is decided by all that it asks of a new
-    node at once."""
-
-    def ask(child: NodeConstraint) -> SatisfiedResult:
-        if isinstance(child, And):
-            return child._satisfied_by_new_node(bucket)
-        return child.satisfied_by_bucket(bucket)
-
-    return ask
-
-
-def _reasons_of(answers: Iterable[SatisfiedResult | None]) -> list[str]:
-    return [reason for answer in answers if answer is not None for reason in answer.reasons]
 
 
 def _read_composite(attr: str, value: Any, reading: Reading) -> NodeConstraint:
@@ -350,11 +319,9 @@ def _read_composite(attr: str, value: Any, reading: Reading) -> NodeConstraint:
     return kinds[attr](*read_children(value, reading))
 
 
-def _read_not(attr: str, value: Any, reading: Reading) -> NodeConstraint:
-    return Not(reading.one(value))
-
-
 KEYWORDS["and"] = Keyword(_read_composite, "a list: all of these at once")
 KEYWORDS["or"] = Keyword(_read_composite, "a list: any of these, earlier ones preferred")
 KEYWORDS["xor"] = Keyword(_read_composite, "a list: exactly one of these")
-KEYWORDS["not"] = Keyword(_read_not, "an object: anything but this")
+KEYWORDS["not"] = Keyword(
+    lambda attr, value, reading: Not(reading.one(value)), "an object: anything but this"
+)

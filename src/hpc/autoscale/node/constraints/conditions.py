@@ -19,18 +19,16 @@ from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints.base import (
     BaseNodeConstraint,
     InvalidAmount,
+    LoweredConstraint,
     NothingLeft,
     UndefinedNodeProperty,
-)
-from hpc.autoscale.node.constraints.lowered import (
-    LoweredConstraint,
     bucket_view,
     sentence,
     subject,
-    take,
     view_of,
 )
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES, Node
+from hpc.autoscale.node.node.decrementing import take
 from hpc.autoscale.packing import expr as exprs
 from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.expr import Expr, Fit, MinResource, ResourceIs
@@ -82,12 +80,10 @@ class MinResourcePerNode(LoweredConstraint):
         return MinResource(self.attr, self.value)
 
     def minimum_space(self, node: Node) -> int:
-        """How often the amount is there; 0 for a node without the resource, 2**31 when nothing is
-        asked."""
+        """0 for a node without the resource, 2**31 when nothing is asked."""
         return self._space(node)
 
     def do_decrement(self, node: Node) -> bool:
-        """Take the amount once; NothingLeft when the node does not have it."""
         fit = self.expression().fit(view_of(node))
         if not isinstance(fit, Fit):
             raise NothingLeft(sentence(fit, node, self.attr))
@@ -95,14 +91,27 @@ class MinResourcePerNode(LoweredConstraint):
         return True
 
     def to_dict(self) -> dict[str, Any]:
-        """`{attr: value}`; a size stays an object."""
         return {self.attr: self.value}
 
     def __str__(self) -> str:
         return f"(Node.{self.attr} >= {self.value})"
 
 
-class NodeResourceConstraint(LoweredConstraint):
+class _OneOfValues(LoweredConstraint):
+    """What `attr` names is one of `values`, of which earlier ones are preferred."""
+
+    values: list[Any]
+
+    def _score(self, fit: Fit) -> int:
+        return len(self.values) - fit.rank
+
+    def __str__(self) -> str:
+        if len(self.values) == 1:
+            return f"(Node.{self.attr} == {self.values[0]!r})"
+        return f"(Node.{self.attr} in {self.values!r})"
+
+
+class NodeResourceConstraint(_OneOfValues):
     """A resource that is one of `values`, of which earlier ones are preferred: `{"owner": ["a",
     "b*"]}`.
 
@@ -125,22 +134,13 @@ class NodeResourceConstraint(LoweredConstraint):
         self.values = [v.lower() if case_insensitive and isinstance(v, str) else v for v in values]
 
     def expression(self) -> Expr:
-        """That the value is one of `values`."""
         return ResourceIs(self.attr, self.values, self.case_insensitive)
-
-    def _score(self, fit: Fit) -> int:
-        return len(self.values) - fit.rank
 
     def to_dict(self) -> dict[str, Any]:
         """`{attr: value}` where that reads back as an equality, else `{attr: [values]}`."""
         if len(self.values) == 1 and _reads_as_equality(self.values[0]):
             return {self.attr: self.values[0]}
         return {self.attr: list(self.values)}
-
-    def __str__(self) -> str:
-        if len(self.values) == 1:
-            return f"(Node.{self.attr} == {self.values[0]!r})"
-        return f"(Node.{self.attr} in {self.values!r})"
 
 
 def _reads_as_equality(value: Any) -> bool:
@@ -164,14 +164,10 @@ class ReadOnlyAlias(BaseNodeConstraint):
         self.resource_name = resource_name
 
     def satisfied_by_node(self, node: Node) -> SatisfiedResult:
-        """Whether the node has the resource at all."""
         if self.resource_name in node.resources:
             return SatisfiedResult("success", self, node)
-
-        def reasons() -> list[str]:
-            return [f"{subject(node, self.alias)} has no resource {self.resource_name!r}"]
-
-        return SatisfiedResult("MissingResourceForAlias", self, node, reasons)
+        text = f"{subject(node, self.alias)} has no resource {self.resource_name!r}"
+        return SatisfiedResult("MissingResourceForAlias", self, node, [text])
 
     def do_decrement(self, node: Node) -> bool:
         """Make the total available under the other name; False for a node without it."""
@@ -181,21 +177,14 @@ class ReadOnlyAlias(BaseNodeConstraint):
         return True
 
     def to_dict(self) -> dict[str, Any]:
-        """A dict that names its class; see `is_alias`."""
-        return {
-            "class": "ReadOnlyAlias",
-            "alias": self.alias,
-            "resource-name": self.resource_name,
-        }
+        names = {"alias": self.alias, "resource-name": self.resource_name}
+        return {"class": "ReadOnlyAlias", **names}
 
     def __str__(self) -> str:
         return f"(Alias {self.alias} for Node.{self.resource_name})"
 
 
-_IN_USE = Reject("ExclusiveRequirementFailed")
-
-
-class NodePropertyConstraint(LoweredConstraint):
+class NodePropertyConstraint(_OneOfValues):
     """A node property that is one of `values`, of which earlier ones are preferred:
     `{"node.vm_size": ["a", "b*"]}`.
 
@@ -207,19 +196,14 @@ class NodePropertyConstraint(LoweredConstraint):
     def __init__(self, attr: str, *values: Any) -> None:
         if attr not in QUERYABLE_PROPERTIES:
             hint = did_you_mean(str(attr), QUERYABLE_PROPERTIES)
-            raise UndefinedNodeProperty(
-                "a property of nodes that can be asked for", attr, hint=hint
-            )
+            expected = "a property of nodes that can be asked for"
+            raise UndefinedNodeProperty(expected, attr, hint=hint)
         self.attr = attr
         only = values[0] if len(values) == 1 else None
         self.values = list(only) if isinstance(only, (list, tuple)) else list(values)
 
     def expression(self) -> Expr:
-        """That the value is one of `values`."""
         return exprs.PropertyIs(self.attr, self.values)
-
-    def _score(self, fit: Fit) -> int:
-        return len(self.values) - fit.rank
 
     def _refuse(self, node: Node, reject: Reject) -> SatisfiedResult:
         """The refusal, with a reason for each of the values."""
@@ -232,13 +216,7 @@ class NodePropertyConstraint(LoweredConstraint):
         return SatisfiedResult(reject.code, self, node, reasons)
 
     def to_dict(self) -> dict[str, Any]:
-        """`{"node.attr": [values]}`, a list also for one value."""
         return {f"node.{self.attr}": list(self.values)}
-
-    def __str__(self) -> str:
-        if len(self.values) == 1:
-            return f"(Node.{self.attr} == {self.values[0]!r})"
-        return f"(Node.{self.attr} in {self.values!r})"
 
 
 class InAPlacementGroup(LoweredConstraint):
@@ -248,19 +226,15 @@ class InAPlacementGroup(LoweredConstraint):
         self.in_group = in_group
 
     def expression(self) -> Expr:
-        """In a group, or not."""
         return exprs.InPlacementGroup(self.in_group)
 
     def minimum_space(self, node: Node) -> int:
-        """0 on a node that is not where it should be, else no opinion."""
         return self._space(node)
 
     def do_decrement(self, node: Node) -> bool:
-        """Takes nothing; False on a node that is not where it should be."""
         return self._space(node) != 0
 
     def to_dict(self) -> dict[str, Any]:
-        """`{"in-a-placement-group": true}`."""
         return {"in-a-placement-group": self.in_group}
 
     def __str__(self) -> str:
@@ -284,7 +258,6 @@ class ExclusiveNode(LoweredConstraint):
         self.assignment_id = assignment_id or random_uuid()
 
     def expression(self) -> Expr:
-        """A vacant node, which is then closed."""
         return exprs.Exclusive() if self.is_exclusive else AllOf(())
 
     def _shares(self, node: Node) -> bool:
@@ -292,20 +265,17 @@ class ExclusiveNode(LoweredConstraint):
         return not self.job_exclusive and self.assignment_id in node.assignments
 
     def satisfied_by_node(self, node: Node) -> SatisfiedResult:
-        """Whether the node is free and open, or in use by the same tasks."""
         if not self.is_exclusive or self._shares(node):
             return SatisfiedResult("success", self, node)
         if node.assignments or node.closed:
-            return self._refuse(node, _IN_USE)
+            return self._refuse(node, Reject("ExclusiveRequirementFailed"))
         return SatisfiedResult("success", self, node)
 
     def minimum_space(self, node: Node) -> int:
-        """0 on a node that others use, else no opinion."""
         in_the_way = self.is_exclusive and node.assignments and not self._shares(node)
         return 0 if in_the_way else -1
 
     def do_decrement(self, node: Node) -> bool:
-        """Close the node; False, and it stays open, when others use it."""
         if self.is_exclusive:
             if node.assignments and not self._shares(node):
                 return False
@@ -313,7 +283,6 @@ class ExclusiveNode(LoweredConstraint):
         return True
 
     def to_dict(self) -> dict[str, Any]:
-        """`{"exclusive": …}` or `{"exclusive_task": …}`."""
         return {"exclusive" if self.job_exclusive else "exclusive_task": self.is_exclusive}
 
     def __str__(self) -> str:
@@ -325,28 +294,21 @@ class NotAllocated(BaseNodeConstraint):
     """Deprecated: a node to which nothing was allocated. It never has space for more."""
 
     def satisfied_by_node(self, node: Node) -> SatisfiedResult:
-        """Whether nothing was allocated."""
         if not node._allocated:
             return SatisfiedResult("success", self, node)
-
-        def reasons() -> list[str]:
-            return [f"{subject(node)} is allocated already"]
-
+        reasons = [f"{subject(node)} is allocated already"]
         return SatisfiedResult("AlreadyAllocated", self, node, reasons)
 
     def minimum_space(self, node: Node) -> int:
-        """0: never."""
         return 0
 
     def do_decrement(self, node: Node) -> bool:
-        """Note that the node is allocated; False when it is already."""
         if node._allocated:
             return False
         node._allocated = True
         return True
 
     def to_dict(self) -> dict[str, Any]:
-        """`{"not-allocated": true}`."""
         return {"not-allocated": True}
 
     def __str__(self) -> str:
@@ -365,18 +327,15 @@ class Never(LoweredConstraint):
         return self._message
 
     def expression(self) -> Expr:
-        """That nothing fits."""
         return exprs.Never(self._message)
 
     def _refuse(self, node: Node, reject: Reject) -> SatisfiedResult:
         return SatisfiedResult("Never", self, node, [self._message])
 
     def do_decrement(self, node: Node) -> bool:
-        """False: nothing can be taken."""
         return False
 
     def to_dict(self) -> dict[str, Any]:
-        """`{"never": message}`."""
         return {"never": self._message}
 
     def __str__(self) -> str:
@@ -392,11 +351,9 @@ class CapacityFailureBackoffConstraint(LoweredConstraint):
         self.backoff = checked_amount(backoff)
 
     def expression(self) -> Expr:
-        """That capacity did not fail for so many seconds."""
         return exprs.Rested(float(self.backoff))
 
     def satisfied_by_node(self, node: Node) -> SatisfiedResult:
-        """Success: nodes that exist are not concerned."""
         return SatisfiedResult("success", self, node)
 
     def satisfied_by_bucket(self, bucket: NodeBucket) -> SatisfiedResult:
@@ -409,7 +366,6 @@ class CapacityFailureBackoffConstraint(LoweredConstraint):
         return CapacityFailureBackoffConstraint(d["capacity-failure-backoff"])
 
     def to_dict(self) -> dict[str, Any]:
-        """`{"capacity-failure-backoff": seconds}`."""
         return {"capacity-failure-backoff": self.backoff}
 
     def __str__(self) -> str:

@@ -3,8 +3,8 @@ that.
 
 A class with `reads` (see `NodeConstraint.reads`) keeps its published methods. `Declarations` makes
 an expression of the engine of it: the methods are called on a stand-in that has what is declared
-and nothing else, and what they say, and take, is remembered by what they were shown, by each node
-manager for itself. A class that turns out to look further, or to do what no expression can say, is
+and nothing else. What they say, and take, is remembered by the shape of that stand-in, by each node
+manager for itself. A class that turns out to read more, or to do what no expression can say, is
 not believed from then on, and is opaque like any other. Called by `nodemanager.probing` for each
 distinct demand.
 """
@@ -22,17 +22,16 @@ from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.hpctypes import Memory, Size
 from hpc.autoscale.node.constraints.base import BaseNodeConstraint, NodeConstraint
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES
-from hpc.autoscale.packing.amounts import Quantity, Unit, is_amount, is_same, left
+from hpc.autoscale.packing.amounts import Quantity, is_amount, is_same, left
 from hpc.autoscale.packing.expr import UNBOUNDED, Expr, Fit, View
 from hpc.autoscale.packing.reject import Reject
-from hpc.autoscale.packing.shape import IDENTITY, freeze
+from hpc.autoscale.packing.shape import IDENTITY, NodeShape, ShapeTable, freeze
 
 if TYPE_CHECKING:
     from hpc.autoscale.node.node import Node
 
 _PROPERTIES = frozenset(QUERYABLE_PROPERTIES) - IDENTITY
 _BUCKET_ANSWERS = ("satisfied_by_bucket", "weight_buckets")
-MISSING = object()
 _MOST_STEPS = 10_000
 _MOST_KNOWN = 10_000
 
@@ -135,22 +134,15 @@ class DeclaredExpr(Expr):
     methods. `known_to` is told when the constraint does what it does not declare."""
 
     __slots__ = (
-        "_answers",
-        "_names",
-        "_properties",
-        "_reads",
-        "_steps",
-        "constraint",
-        "known_to",
-        "ranks",
-        "takes",
+        *("_answers", "_names", "_properties", "_reads", "_steps", "_table"),
+        *("constraint", "known_to", "ranks", "takes"),
     )
 
     def __init__(
         self, constraint: NodeConstraint, key: tuple[object, ...], known_to: Declarations
     ) -> None:
         cls, reads = type(constraint), constraint.reads or ()
-        names = sorted(_resources(reads))
+        names = _resources(reads)
         # what the engine does to a node while it places work does not change its properties
         super().__init__(key, monotone=constraint.monotone or not names)
         self.constraint = constraint
@@ -162,8 +154,9 @@ class DeclaredExpr(Expr):
         self._names = names
         self._properties = sorted(name[5:] for name in reads if name[:5] == "node.")
         self._reads = frozenset((*names, *(f"node.{name}" for name in self._properties)))
-        self._answers: dict[object, Fit | Reject] = {}
-        self._steps: dict[object, _Step | None] = {}
+        self._table = ShapeTable()
+        self._answers: dict[NodeShape, Fit | Reject] = {}
+        self._steps: dict[NodeShape, Fit | None] = {}
 
     @property
     def reads(self) -> frozenset[str]:
@@ -180,76 +173,71 @@ class DeclaredExpr(Expr):
     def fit(self, view: View) -> Fit | Reject:
         """As any expression; NotAsDeclared where the constraint is not what it declares."""
         shown = self._shown(view)
-        found = self._answers.get(shown.key)
+        found = self._answers.get(shown)
         if found is None:
             try:
                 found = self._ask(shown)
             except NotAsDeclared as error:
                 self.known_to.disbelieve(self, str(error))
                 raise
-            self._answers[shown.key] = found
+            self._answers[shown] = found
         return found
 
-    def _shown(self, view: View) -> _Shown:
-        free, units = view.free, view.units
-        return _Shown(
-            {name: free.get(name, MISSING) for name in self._names},
-            {name: units[name] for name in self._names if name in units},
-            {name: view.prop(name) for name in self._properties},
-        )
+    def _shown(self, view: View) -> NodeShape:
+        """The shape of an open node with what is declared and nothing else."""
+        free = {name: view.free[name] for name in self._names if name in view.free}
+        units = {name: view.units[name] for name in free if name in view.units}
+        properties = {name: view.prop(name) for name in self._properties}
+        return self._table.shape(self._table.template(properties, units), free, vacant=False)
 
-    def _ask(self, shown: _Shown) -> Fit | Reject:
+    def _ask(self, shown: NodeShape) -> Fit | Reject:
         """The answer of the methods, asked as `Node.decrement` would. NotAsDeclared when that is no
         answer to remember."""
-        glimpse = Glimpse(shown)
-        constraint, node = self.constraint, cast("Node", glimpse)
+        stand_in = StandIn(shown, self._names)
+        constraint, node = self.constraint, cast("Node", stand_in)
         with results.muted():
             answer = constraint.satisfied_by_node(node)
             space = constraint.minimum_space(node) if answer else 0
             reasons = () if answer else answer.reasons
-        glimpse.check(untouched=True)
+        stand_in.check(untouched=True)
         self._check_unchanged()
         if not answer:
             return Reject("NodeRejected", *reasons)
         if space == 0:
             raise NotAsDeclared("says that a node will do on which it then has no room")
         most = UNBOUNDED if space < 0 else space
-        if not self.takes:
-            return Fit(most)
-        count, step = self._walk(shown, most)
-        return Fit(count, step.take, step.closes)
+        return self._walk(shown, most) if self.takes else Fit(most)
 
-    def _walk(self, shown: _Shown, most: int) -> tuple[int, _Step]:
-        """How often it takes the same again, up to a number, and what that is."""
+    def _walk(self, shown: NodeShape, most: int) -> Fit:
+        """What it takes, and how often it takes the same again, up to a number."""
         first = self._step(shown)
         if first is None:
             raise NotAsDeclared("says that a node will do, and then takes nothing from it")
         if not first.take:
-            return most, first
-        count, current, step = 0, shown, cast("_Step | None", first)
+            return Fit(most, (), first.closes)
+        count, step = 0, cast("Fit | None", first)
         while step is not None and count < most:
-            if not step.takes_like(first):
+            if not _is_same_step(step, first):
                 raise NotAsDeclared("takes another amount the next time")
             count += 1
             if count > _MOST_STEPS:
                 raise NotAsDeclared(
                     f"takes so little that it would fit more than {_MOST_STEPS} times"
                 )
-            current = step.after
-            step = self._step(current)
-        return count, first
+            shown = shown.after(step, 1)
+            step = self._step(shown)
+        return Fit(count, first.take, first.closes)
 
-    def _step(self, shown: _Shown) -> _Step | None:
+    def _step(self, shown: NodeShape) -> Fit | None:
         """What the next iteration takes; None when it is refused."""
-        key = shown.key
-        if key not in self._steps:
-            glimpse = Glimpse(shown)
+        if shown not in self._steps:
+            stand_in = StandIn(shown, self._names)
             with results.muted():
-                done = self.constraint.do_decrement(cast("Node", glimpse))
-            glimpse.check(untouched=not done)
+                done = self.constraint.do_decrement(cast("Node", stand_in))
+            stand_in.check(untouched=not done)
             self._check_unchanged()
-            self._steps[key] = glimpse.step() if done else None
-        return self._steps[key]
+            self._steps[shown] = stand_in.taken() if done else None
+        return self._steps[shown]
 
     def _check_unchanged(self) -> None:
         if freeze(_attributes(self.constraint)) != self.parts[2]:
@@ -259,68 +247,23 @@ class DeclaredExpr(Expr):
         return str(self.constraint)
 
 
-class _Shown:
-    """What a constraint is shown of a node: resources (sizes in bytes, MISSING ones too) with their
-    units, properties, and whether the node was closed while it took its part."""
-
-    __slots__ = ("closed", "free", "key", "props", "units")
-
-    def __init__(
-        self,
-        free: dict[str, object],
-        units: dict[str, Unit],
-        props: dict[str, object],
-        closed: bool = False,
-    ) -> None:
-        self.free = free
-        self.units = units
-        self.props = props
-        self.closed = closed
-        self.key = (
-            tuple([(value.__class__, freeze(value)) for value in free.values()]),
-            tuple(units.items()),
-            tuple([(value.__class__, freeze(value)) for value in props.values()]),
-            closed,
-        )
-
-    def value(self, name: str) -> object:
-        """A resource as a node has it. KeyError when it has none."""
-        amount, unit = self.free[name], self.units.get(name)
-        if amount is MISSING:
-            raise KeyError(name)
-        if unit is None:
-            return amount
-        kind = Memory if name.startswith("mem") else Size
-        return kind(0, unit.suffix).with_bytes(cast("float", amount))
+def _is_same_step(one: Fit, other: Fit) -> bool:
+    """Whether two iterations take the same, but for the rounding of floats."""
+    mine, others = dict(one.take), dict(other.take)
+    return (
+        one.closes == other.closes
+        and mine.keys() == others.keys()
+        and all(is_same(mine[name], others[name]) for name in mine)
+    )
 
 
-class _Step:
-    """What one iteration took, whether it closed the node, and what is left."""
-
-    __slots__ = ("after", "closes", "take")
-
-    def __init__(self, take: tuple[tuple[str, Quantity], ...], closes: bool, after: _Shown) -> None:
-        self.take = take
-        self.closes = closes
-        self.after = after
-
-    def takes_like(self, other: _Step) -> bool:
-        """Whether it is the same again, but for the rounding of floats."""
-        mine, others = dict(self.take), dict(other.take)
-        return (
-            self.closes == other.closes
-            and mine.keys() == others.keys()
-            and all(is_same(mine[name], others[name]) for name in mine)
-        )
-
-
-class Glimpse:
+class StandIn:
     """A stand-in for a node that has what a constraint declares and nothing else. What is written
     to it is kept here."""
 
-    def __init__(self, shown: _Shown) -> None:
+    def __init__(self, shown: NodeShape, names: Collection[str]) -> None:
         fields = {"_shown": shown, "_overstepped": None, "_closed": shown.closed}
-        self.__dict__.update(fields, available=_Available(shown, self.overstep))
+        self.__dict__.update(fields, available=_Available(shown, names, self.overstep))
 
     def overstep(self, what: str) -> NoReturn:
         """The constraint went too far. Noted, in case that it catches what is raised."""
@@ -335,21 +278,17 @@ class Glimpse:
         if untouched and (self._closed != self._shown.closed or self.available.written):
             raise NotAsDeclared("changes a node that it is only asked about, or refuses")
 
-    def step(self) -> _Step:
+    def taken(self) -> Fit:
         """What was taken. NotAsDeclared where that is not a matter of amounts."""
         take: list[tuple[str, Quantity]] = []
-        free = dict(self._shown.free)
         for name, value in self.available.written.items():
-            before, after = free[name], self._plain(name, value)
+            before, after = self._shown.free.get(name), self._plain(name, value)
             if not _is_number(before) or not _is_number(after) or before < after:
                 raise NotAsDeclared(f"makes {value!r} of {name}")
             if before != after:
                 # as the engine will take it: what is left of floats is rounded
-                taken = left(before, after)
-                take.append((name, taken))
-                free[name] = left(before, taken)
-        after_it = _Shown(free, self._shown.units, self._shown.props, self._closed)
-        return _Step(tuple(take), self._closed, after_it)
+                take.append((name, left(before, after)))
+        return Fit(1, tuple(take), self._closed)
 
     def _plain(self, name: str, value: object) -> Any:
         """A value that was written, sizes as bytes."""
@@ -359,9 +298,9 @@ class Glimpse:
         return value.bytes if unit is not None and unit.suffix == value.magnitude else None
 
     def __getattr__(self, name: str) -> Any:
-        shown: _Shown = self.__dict__["_shown"]
-        if name in shown.props:
-            return shown.props[name]
+        shown: NodeShape = self.__dict__["_shown"]
+        if name in shown.template.properties:
+            return shown.prop(name)
         if name == "closed":
             return self._closed
         if name.startswith("__"):
@@ -378,20 +317,27 @@ class Glimpse:
 
 
 class _Available(MutableMapping[str, Any]):
-    """The declared resources of a stand-in."""
+    """The declared resources of a stand-in; KeyError for one that the node does not have."""
 
-    def __init__(self, shown: _Shown, overstep: Any) -> None:
+    def __init__(self, shown: NodeShape, names: Collection[str], overstep: Any) -> None:
         self._shown = shown
+        self._names = names
         self._overstep = overstep
         self.written: dict[str, object] = {}
 
     def _check(self, name: object) -> None:
-        if name not in self._shown.free:
+        if name not in self._names:
             self._overstep(f"reads resources.{name} too")
 
     def __getitem__(self, name: str) -> Any:
         self._check(name)
-        return self.written[name] if name in self.written else self._shown.value(name)
+        if name in self.written:
+            return self.written[name]
+        amount, unit = self._shown.free[name], self._shown.units.get(name)
+        if unit is None:
+            return amount
+        kind = Memory if name.startswith("mem") else Size
+        return kind(0, unit.suffix).with_bytes(cast("float", amount))
 
     def __setitem__(self, name: str, value: object) -> None:
         self._check(name)

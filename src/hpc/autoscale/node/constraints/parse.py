@@ -313,7 +313,7 @@ def compile_expressions(constraints: list[Any], source: Source) -> Compiled | No
         if found is None:
             return None
         exprs += found
-    return Compiled(exprs, (), (), None, source) if exprs else None
+    return Compiled(tuple(exprs), source=source) if exprs else None
 
 
 def _exprs_of(constraint: Any) -> list[Expr] | None:

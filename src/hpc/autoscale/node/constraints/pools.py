@@ -69,7 +69,6 @@ class SharedConsumableResource(SharedResource):
 
     @property
     def is_consumable(self) -> bool:
-        """True: it is used up."""
         return True
 
     @property
@@ -101,7 +100,6 @@ class SharedNonConsumableResource(SharedResource):
 
     @property
     def is_consumable(self) -> bool:
-        """False: nobody uses it up."""
         return False
 
 

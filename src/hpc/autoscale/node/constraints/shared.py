@@ -1,8 +1,7 @@
 """Constraints on what all nodes share, such as licences and the limits of a queue.
 
 Whether a pool has enough does not depend on a node, so these constraints are kept apart
-(see `compiled`). Made by integrations; the JSON form tells what was meant, and reading it makes
-pools of its own.
+(see `compiled`). Reading the JSON form makes new pools.
 """
 
 from __future__ import annotations
@@ -12,10 +11,15 @@ from typing import Any
 
 from hpc.autoscale.errors import ConstraintError, did_you_mean
 from hpc.autoscale.hpctypes import Size, SizeError
-from hpc.autoscale.node.constraints.base import BaseNodeConstraint, NodeConstraint, located
-from hpc.autoscale.node.constraints.compiled import Sorting
+from hpc.autoscale.node.constraints.base import (
+    BaseNodeConstraint,
+    NodeConstraint,
+    located,
+    published_space,
+    subject,
+)
+from hpc.autoscale.node.constraints.compiled import Compiled
 from hpc.autoscale.node.constraints.conditions import checked_amount, size_class
-from hpc.autoscale.node.constraints.lowered import published_space, subject
 from hpc.autoscale.node.constraints.pools import (
     SharedConsumableResource,
     SharedNonConsumableResource,
@@ -74,24 +78,17 @@ class SharedConstraint(BaseNodeConstraint):
         """Put back what `saved` gave, as if nothing had been taken since."""
         restore_pools(self, saved)
 
-    def join(self, sorting: Sorting) -> None:
-        """Take part as what is the same for all nodes."""
-        sorting.pooled.append(self)
+    def join(self, compiled: Compiled) -> None:
+        compiled.pooled += (self,)
 
     def satisfied_by_node(self, node: Node) -> SatisfiedResult:
         """Whether one more iteration is possible on any node."""
         reject = self.reject()
         if reject is None:
             return SatisfiedResult("success", self, node)
-        refused = reject
-
-        def reasons() -> list[str]:
-            return [refused.explain(subject(node))]
-
-        return SatisfiedResult(refused.code, self, node, reasons)
+        return SatisfiedResult(reject.code, self, node, lambda: [reject.explain(subject(node))])
 
     def do_decrement(self, node: Node) -> bool:
-        """Take what one iteration needs; False, and nothing taken, when it is not there."""
         return self.pay()
 
 
@@ -121,11 +118,9 @@ class SharedConsumableConstraint(SharedConstraint):
 
     @property
     def once(self) -> bool:
-        """Whether iterations after the next one take nothing."""
         return self.decrement_once
 
     def reject(self) -> Reject | None:
-        """The first pool that has less than the amount."""
         pools, amount = self.pools_and_amount()
         for pool in pools:
             if how_many(pool.remaining, pool.quantity(amount)) < 1:
@@ -134,8 +129,7 @@ class SharedConsumableConstraint(SharedConstraint):
         return None
 
     def pools_and_amount(self) -> tuple[Sequence[SharedConsumableResource], int | float | Size]:
-        """The pools, none once it is paid for; and what the next iteration takes from each of
-        them."""
+        """As for any shared constraint; no pools once it is paid for."""
         return () if self.decrement_once and self._paid else self.shared_resources, self.amount
 
     def minimum_space(self, node: Node) -> int:
@@ -143,7 +137,6 @@ class SharedConsumableConstraint(SharedConstraint):
         return published_space(pool_room([self]))
 
     def pay(self, times: int = 1) -> bool:
-        """Take what `times` iterations need; False, and nothing taken, when that is not there."""
         if pool_room([self]) < times:
             return False
         pools, amount = self.pools_and_amount()
@@ -153,14 +146,11 @@ class SharedConsumableConstraint(SharedConstraint):
         return True
 
     def saved(self) -> Any:
-        """What is in the pools, and whether it was paid for."""
-        return self._paid, [pool.current_value for pool in self.shared_resources]
+        return self._paid, super().saved()
 
     def restore(self, saved: Any) -> None:
-        """Put back what `saved` gave."""
-        self._paid, values = saved
-        for pool, value in zip(self.shared_resources, values, strict=True):
-            pool.current_value = value
+        self._paid, in_pools = saved
+        super().restore(in_pools)
 
     @staticmethod
     def from_dict(d: Mapping[str, Any]) -> SharedConsumableConstraint:
@@ -170,21 +160,19 @@ class SharedConsumableConstraint(SharedConstraint):
         """
         body = _body(d, SharedConsumableConstraint.JSON_NAME, _CONSUMABLE_KEYS, _CONSUMABLE_ALIASES)
         with located(SharedConsumableConstraint.JSON_NAME):
-            sources = _listed(body["sources"])
+            sources = body["sources"]
+            if not isinstance(sources, (list, tuple)):
+                sources = [sources]
             count = len(sources)
             names = _for_each(body, "resource-name", count)
             initial = [_quantity(v) for v in _for_each(body, "initial-values", count)]
             current = initial
             if "current-value" in body:
                 current = [_quantity(v) for v in _for_each(body, "current-value", count)]
-            return SharedConsumableConstraint(
-                [
-                    SharedConsumableResource(*p)
-                    for p in zip(names, sources, initial, current, strict=True)
-                ],
-                _quantity(body["requested"]),
-                bool(body.get("decrement-once", False)),
-            )
+            facts = zip(names, sources, initial, current, strict=True)
+            pools = [SharedConsumableResource(*each) for each in facts]
+            once = bool(body.get("decrement-once", False))
+            return SharedConsumableConstraint(pools, _quantity(body["requested"]), once)
 
     def to_dict(self) -> dict[str, Any]:
         """The pools as they are now, and what is asked of them; one value of a kind where all pools
@@ -215,17 +203,10 @@ class SharedNonConsumableConstraint(SharedConstraint):
         self.target = target
 
     def reject(self) -> Reject | None:
-        """The value, when it is another."""
-        resource = self.shared_resource
-        if resource.current_value == self.target:
+        name, value = self.shared_resource.resource_name, self.shared_resource.current_value
+        if value == self.target:
             return None
-        return Reject(
-            "InvalidSharedValue", resource.resource_name, resource.current_value, self.target
-        )
-
-    def pools_and_amount(self) -> tuple[Sequence[SharedConsumableResource], int | float | Size]:
-        """No pools."""
-        return (), 0
+        return Reject("InvalidSharedValue", name, value, self.target)
 
     @staticmethod
     def from_dict(d: Mapping[str, Any]) -> SharedNonConsumableConstraint:
@@ -233,13 +214,11 @@ class SharedNonConsumableConstraint(SharedConstraint):
         missing or unknown."""
         name = SharedNonConsumableConstraint.JSON_NAME
         body = _body(d, name, _NON_CONSUMABLE_KEYS, _NON_CONSUMABLE_ALIASES)
-        resource = SharedNonConsumableResource(
-            body["resource-name"], body["source"], body["current-value"]
-        )
+        facts = (body["resource-name"], body["source"], body["current-value"])
+        resource = SharedNonConsumableResource(*facts)
         return SharedNonConsumableConstraint(resource, body["requested"])
 
     def to_dict(self) -> dict[str, Any]:
-        """The value as it is now, and what it must be."""
         resource = self.shared_resource
         body = {
             "resource-name": resource.resource_name,
@@ -311,12 +290,9 @@ _CONSUMABLE_ALIASES = {
     "initial-value": "initial-values",
     "current-values": "current-value",
 }
-_NON_CONSUMABLE_KEYS = {
-    "resource-name": True,
-    "source": True,
-    "current-value": True,
-    "requested": True,
-}
+_NON_CONSUMABLE_KEYS = dict.fromkeys(
+    ("resource-name", "source", "current-value", "requested"), True
+)
 _NON_CONSUMABLE_ALIASES = {"target": "requested"}
 
 
@@ -338,10 +314,6 @@ def _body(
     if missing:
         raise ConstraintError(f"the key {missing[0]!r}", sorted(map(str, given)), name)
     return body
-
-
-def _listed(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
 def _for_each(body: Mapping[str, Any], key: str, count: int) -> list[Any]:
