@@ -148,11 +148,9 @@ def _element(expr: Any, reading: Reading) -> NodeConstraint | None:
     """A member of a list of constraints."""
     if _is_constraint(expr):
         return expr
-    if isinstance(expr, (list, tuple)):
-        hint = ". A list was unexpected"
-        raise ConstraintError("a dict or a constraint", expr, reading.path, hint)
     if not isinstance(expr, Mapping):
-        raise ConstraintError("a dict or a constraint", expr, reading.path)
+        hint = ". A list was unexpected" if isinstance(expr, (list, tuple)) else ""
+        raise ConstraintError("a dict or a constraint", expr, reading.path, hint)
     if is_alias(expr):
         return ReadOnlyAlias(str(expr["alias"]), str(expr["resource-name"]))
     found = [_constraint(attr, value, reading.key(attr)) for attr, value in expr.items()]
@@ -170,7 +168,10 @@ def _constraint(attr: str, value: Any, reading: Reading) -> NodeConstraint:
     if not isinstance(attr, str):
         raise ConstraintError("the name of a resource or a keyword", attr, reading.path)
     if attr in CUSTOM_PARSERS:
-        return _checked(CUSTOM_PARSERS[attr]({attr: value}), reading)
+        made: object = CUSTOM_PARSERS[attr]({attr: value})
+        if not isinstance(made, NodeConstraint):
+            raise ConstraintError("a constraint from the custom parser", made, reading.path)
+        return made
     if _is_constraint(value):
         return value
     with located(reading.path):
@@ -179,12 +180,6 @@ def _constraint(attr: str, value: Any, reading: Reading) -> NodeConstraint:
         if attr.startswith("node."):
             return _property(attr, value, reading)
         return read_resource(attr, value, reading)
-
-
-def _checked(made: Any, reading: Reading) -> NodeConstraint:
-    if not isinstance(made, NodeConstraint):
-        raise ConstraintError("a constraint from the custom parser", made, reading.path)
-    return made
 
 
 def _property(attr: str, value: Any, reading: Reading) -> NodeConstraint:
@@ -250,10 +245,6 @@ def _read_never(attr: str, value: Any, reading: Reading) -> NodeConstraint:
     return Never(str(value))
 
 
-def _read_in_a_placement_group(attr: str, value: Any, reading: Reading) -> NodeConstraint:
-    return InAPlacementGroup(_flag(value, reading))
-
-
 def _read_backoff(attr: str, value: Any, reading: Reading) -> NodeConstraint:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ConstraintError("a number of seconds", value, reading.path)
@@ -267,13 +258,13 @@ def _read_not_allocated(attr: str, value: Any, reading: Reading) -> NodeConstrai
 
 
 def _read_shared(attr: str, value: Any, reading: Reading) -> NodeConstraint:
-    outer = reading.path.removesuffix(attr)
+    is_consumable = attr == SharedConsumableConstraint.JSON_NAME
+    cls = SharedConsumableConstraint if is_consumable else SharedNonConsumableConstraint
     try:
-        if attr == SharedConsumableConstraint.JSON_NAME:
-            return SharedConsumableConstraint.from_dict({attr: value})
-        return SharedNonConsumableConstraint.from_dict({attr: value})
+        return cls.from_dict({attr: value})
     except ConstraintError as e:
-        raise type(e)(e.expected, e.found, outer + e.path, e.hint) from None
+        path = reading.path.removesuffix(attr) + e.path
+        raise type(e)(e.expected, e.found, path, e.hint) from None
 
 
 _SHARED = Keyword(_read_shared, "an object: what all nodes share, and what a task needs of it")
@@ -284,7 +275,8 @@ KEYWORDS: dict[str, Keyword] = {
     "exclusive_task": Keyword(_read_exclusive, "as `exclusive-task`"),
     "never": Keyword(_read_never, "a text: no node does, for this reason"),
     "in-a-placement-group": Keyword(
-        _read_in_a_placement_group, "true: in any placement group; false: in none"
+        lambda attr, value, reading: InAPlacementGroup(_flag(value, reading)),
+        "true: in any placement group; false: in none",
     ),
     "capacity-failure-backoff": Keyword(
         _read_backoff, "a number: no new nodes so many seconds after Azure had no capacity"
@@ -299,106 +291,74 @@ KEYWORDS: dict[str, Keyword] = {
 
 _MOST_KNOWN = 10_000
 _MOST_WHOLE = 2**53
-_SCALARS = frozenset((int, float, str, bool))
 
 
 def compile_expressions(constraints: list[Any], source: Source) -> Compiled | None:
     """What a list of constraints comes to that are dicts of scalars, lists of texts, and `or` of
     such dicts; None for any other list. `source` is the same to keep."""
-    exprs: list[Expr] = []
     if not layers.is_on("quick"):
         return None
+    exprs: list[Expr] = []
     for constraint in constraints:
-        found = _exprs_of(constraint)
-        if found is None:
+        if constraint.__class__ is not dict or not CUSTOM_PARSERS.keys().isdisjoint(constraint):
             return None
-        exprs += found
+        for name, value in constraint.items():
+            try:
+                if value.__class__ is not list:
+                    expr = _expr_of(name, value)
+                else:
+                    expr = _any_of(value) if name == "or" else _expr_of(name, tuple(value))
+            except TypeError:  # a value that cannot be looked up
+                return None
+            if expr is None:
+                return None
+            exprs.append(expr)
     return Compiled(tuple(exprs), source=source) if exprs else None
-
-
-def _exprs_of(constraint: Any) -> list[Expr] | None:
-    """One expression for each key; None where the parser must be asked."""
-    if constraint.__class__ is not dict:
-        return None
-    found = []
-    for name, value in constraint.items():
-        if name in CUSTOM_PARSERS:
-            return None
-        kind = value.__class__
-        expr: Expr | None
-        if kind in _SCALARS:
-            expr = _expr_of(name, value)
-        elif kind is not list:
-            return None
-        elif name == "or":
-            expr = _any_of(value)
-        elif all(each.__class__ is str for each in value):
-            expr = _expr_of(name, tuple(value))
-        else:
-            return None
-        if expr is None:
-            return None
-        found.append(expr)
-    return found
 
 
 def _any_of(alternatives: list[Any]) -> Expr | None:
     found = []
-    for alternative in alternatives:
-        if alternative.__class__ is not dict or "or" in alternative:
+    for each in alternatives:
+        if each.__class__ is not dict or "or" in each:
             return None
-        if not CUSTOM_PARSERS.keys().isdisjoint(alternative):
+        if not CUSTOM_PARSERS.keys().isdisjoint(each):
             return None
-        items = tuple(alternative.items())
-        try:
-            expr = _alternative(items, tuple(map(type, alternative.values())))
-        except TypeError:  # a list of texts cannot be looked up
-            expr = _all_of(items)
+        values: Iterable[Any] = each.values()
+        if list in map(type, values):
+            values = [tuple(value) if value.__class__ is list else value for value in values]
+        expr = _all_of(tuple(each), *values)
         if expr is None:
             return None
         found.append(expr)
     return AnyOf(found) if len(found) > 1 else None
 
 
-@lru_cache(_MOST_KNOWN)
-def _alternative(items: tuple[tuple[str, Any], ...], kinds: tuple[type, ...]) -> Expr | None:
-    """The expression of one alternative; `kinds` tells values apart that are equal, as 1 and True
-    are."""
-    return _all_of(items)
-
-
-def _all_of(items: tuple[tuple[str, Any], ...]) -> Expr | None:
-    exprs = _exprs_of(dict(items))
-    if not exprs:
+@lru_cache(_MOST_KNOWN, typed=True)
+def _all_of(names: tuple[Any, ...], *values: Any) -> Expr | None:
+    """The expression of one alternative."""
+    exprs = [_expr_of(name, value) for name, value in zip(names, values, strict=True)]
+    found = [expr for expr in exprs if expr is not None]
+    if not found or len(found) < len(exprs):
         return None
-    return exprs[0] if len(exprs) == 1 else AllOf(exprs)
+    return found[0] if len(found) == 1 else AllOf(found)
 
 
 @lru_cache(_MOST_KNOWN, typed=True)
 def _expr_of(name: Any, value: Any) -> Expr | None:
-    """The expression of `{name: value}`, where a tuple stands for a list; None where the parser
-    must be asked."""
+    """The expression of `{name: value}`, where a tuple of texts stands for a list of them; None
+    where the parser must be asked."""
     if not isinstance(name, str) or name == "class":
         return None
-    if value.__class__ is tuple:
-        value = list(value)
+    if isinstance(value, tuple) and not all(isinstance(each, str) for each in value):
+        return None
     try:
-        return _quick_resource(name, value) or new_job_constraint(name, value).lower()
+        if name not in KEYWORDS and name[:5] != "node.":  # what is written most, in fewer steps
+            sized = value.__class__ is str and size_class(value) is not None
+            if value.__class__ is str and not sized:
+                return ResourceIs(name, (value,))
+            amount = Size.value_of(value).bytes if sized else value
+            if amount.__class__ is int and 0 <= amount < _MOST_WHOLE:
+                return MinResource(name, amount, sized)
+        return new_job_constraint(name, value).lower()
     except AutoscaleError:
         return None
-
-
-def _quick_resource(name: str, value: Any) -> Expr | None:
-    """What is written most: a whole amount, a size, or a text of a resource."""
-    kind = value.__class__
-    if name in KEYWORDS or name[:5] == "node.":
-        return None
-    if kind is int:
-        return MinResource(name, value) if 0 <= value < _MOST_WHOLE else None
-    if kind is not str:
-        return None
-    if size_class(value) is None:
-        return ResourceIs(name, (value,))
-    amount = Size.value_of(value).bytes
-    is_whole = amount.__class__ is int and 0 <= amount < _MOST_WHOLE
-    return MinResource(name, amount, sized=True) if is_whole else None
