@@ -7,12 +7,11 @@ from builders.random_constraints import constraints, nodes, takings
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES
 from hpc.autoscale.node.node.shaping import shape_of
 from hpc.autoscale.packing.amounts import left
-from hpc.autoscale.packing.compound import AllOf, AnyOf, ExactlyOne, Negation, all_of
+from hpc.autoscale.packing.compound import AllOf, AnyOf, ExactlyOne, Negation
 from hpc.autoscale.packing.expr import (
     FITS,
     FREE_OF_CHARGE,
     UNBOUNDED,
-    AnyNode,
     Fit,
     MinResource,
     how_many,
@@ -87,8 +86,6 @@ def test_all_of_one_is_that_one(child, shape):
     """One child alone, and with what always fits beside it."""
     assert answer(AllOf([child]), shape) == answer(child, shape)
     assert answer(AllOf([AllOf(()), child]), shape) == answer(child, shape)
-    assert all_of([child]) is child
-    assert all_of([]) == AnyNode()
 
 
 @given(several, shapes)

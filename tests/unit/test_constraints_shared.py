@@ -8,17 +8,13 @@ from builders.constraints import Owned, a_bucket_with, a_node_with
 from hpc.autoscale.errors import ConstraintError
 from hpc.autoscale.hpctypes import Memory, Size
 from hpc.autoscale.node.constraints import (
-    And,
     MinResourcePerNode,
-    Not,
-    Or,
     SharedConsumableConstraint,
     SharedConsumableResource,
     SharedNonConsumableConstraint,
     SharedNonConsumableResource,
     get_constraint,
     pool_room,
-    shared_constraints,
 )
 
 
@@ -194,13 +190,6 @@ def test_saved_and_restored():
     assert pool.current_value == 5
     assert once.do_decrement(a_node_with())
     assert pool.current_value == 3
-
-
-def test_shared_constraints_are_found_at_any_depth():
-    """In order, also within composites."""
-    first, second, third = draw(1, a_pool()), draw(2, a_pool()), draw(3, a_pool())
-    deep = Or(And(first, {"a": 1}), Not(second))
-    assert shared_constraints([deep, MinResourcePerNode("a", 1), third]) == [first, second, third]
 
 
 def test_non_consumable():

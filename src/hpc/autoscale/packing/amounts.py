@@ -95,14 +95,10 @@ class Shown:
             return str(value)
         return f"{value:g}" if unit is None else f"{value / unit.factor:g}{unit.suffix}"
 
-    def __format__(self, spec: str) -> str:
-        return format(str(self), spec)
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Shown) and str(self) == str(other)
 
     def __hash__(self) -> int:
         return hash(str(self))
 
-    def __repr__(self) -> str:
-        return str(self)
+    __repr__ = __str__

@@ -7,13 +7,12 @@ takes only; exactly-one is just that; not fits iff its child does not, and takes
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from hpc.autoscale.packing.amounts import Quantity, Shown, how_many
 from hpc.autoscale.packing.expr import (
     FITS,
     UNBOUNDED,
-    AnyNode,
     Expr,
     Fit,
     Minimum,
@@ -56,13 +55,15 @@ class _Composite(Expr):
 
     @property
     def chooses(self) -> bool:
-        """Whether one of the children does."""
         return not self.settled and any(child.chooses for child in self.children)
 
-    def _modes_of_all(self, combine: Callable[[Iterable[int]], int]) -> int:
-        """The modes of the children combined; 0 where nobody can tell those of one of them."""
+    def most_modes(self) -> int:
+        """The modes of all children; 0 where nobody can tell those of one of them."""
         counts = [child.most_modes() for child in self.children]
-        return combine(counts) if all(counts) else 0
+        return sum(counts) if all(counts) else 0
+
+    def modes(self, view: View) -> Sequence[Mode]:
+        return [mode for child in self.children for mode in child.modes(view)]
 
     def __str__(self) -> str:
         return "(" + f" {self.word} ".join(str(c) for c in self.children) + ")"
@@ -175,7 +176,7 @@ class AllOf(_Composite):
         return self.minima if self._amounts else None  # type: ignore[return-value]
 
     def most_modes(self) -> int:
-        return self._modes_of_all(math.prod)
+        return math.prod(child.most_modes() for child in self.children)
 
     def modes(self, view: View) -> Sequence[Mode]:
         found = [Mode()]
@@ -253,20 +254,12 @@ class AnyOf(_Composite):
                 found = minima if found is None else _least(found, minima)
         return found
 
-    def most_modes(self) -> int:
-        return self._modes_of_all(sum)
-
-    def modes(self, view: View) -> Sequence[Mode]:
-        return [mode for child in self.children for mode in child.modes(view)]
-
 
 def _least(one: Sequence[Minimum], other: Sequence[Minimum]) -> tuple[Minimum, ...]:
     """What a node must have that has enough for one of two."""
     found = []
     for name, amount, sized in one:
-        amounts = [
-            n for other_name, n, in_bytes in other if (other_name, in_bytes) == (name, sized)
-        ]
+        amounts = [each[1] for each in other if (each[0], each[2]) == (name, sized)]
         if amounts:
             found.append((name, min(amount, max(amounts)), sized))
     return tuple(found)
@@ -282,24 +275,16 @@ class ExactlyOne(_Composite):
         super().__init__(children, False)
 
     def fit(self, view: View) -> Fit | Reject:
-        found: Fit | None = None
-        which: Expr | None = None
+        found: list[tuple[Expr, Fit]] = []
         for child in self.children:
             fit = child.fit(view)
-            if isinstance(fit, Reject):
-                continue
-            if found is not None:
-                return Reject("XORFailed", which, child)
-            found, which = fit, child
-        return found or Reject(
-            "CompoundFailure", len(self.children), _Refusals(self.children, view)
-        )
-
-    def most_modes(self) -> int:
-        return self._modes_of_all(sum)
-
-    def modes(self, view: View) -> Sequence[Mode]:
-        return [mode for child in self.children for mode in child.modes(view)]
+            if isinstance(fit, Fit):
+                found.append((child, fit))
+                if len(found) > 1:
+                    return Reject("XORFailed", found[0][0], child)
+        if found:
+            return found[0][1]
+        return Reject("CompoundFailure", len(self.children), _Refusals(self.children, view))
 
 
 class Negation(_Composite):
@@ -331,35 +316,30 @@ class Negation(_Composite):
 
 
 class _Refusals:
-    """Refusals of several alternatives as one text, made when it is printed. What was seen of a
-    node that may change since is asked at once."""
+    """Refusals of several alternatives as one text, made when it is printed. A node that may change
+    until then is asked at once."""
 
     __slots__ = ("_children", "_rejects", "_view")
 
     def __init__(self, children: Sequence[Expr], view: View) -> None:
         self._children = children
         self._view = view
-        self._rejects = None if isinstance(view, NodeShape) else self._ask()
+        self._rejects: list[Reject] | None = None
+        if not isinstance(view, NodeShape):
+            self.rejects()
 
-    @property
-    def rejects(self) -> tuple[Reject, ...]:
+    def rejects(self) -> list[Reject]:
         """The refusals, in order."""
         if self._rejects is None:
-            self._rejects = self._ask()
+            fits = [child.fit(self._view) for child in self._children]
+            self._rejects = [fit for fit in fits if isinstance(fit, Reject)]
         return self._rejects
 
-    def _ask(self) -> tuple[Reject, ...]:
-        fits = (child.fit(self._view) for child in self._children)
-        return tuple(fit for fit in fits if isinstance(fit, Reject))
-
     def __str__(self) -> str:
-        return "; ".join(reject.explain() for reject in self.rejects)
-
-    def __format__(self, spec: str) -> str:
-        return str(self)
+        return "; ".join(reject.explain() for reject in self.rejects())
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Refusals) and self.rejects == other.rejects
+        return isinstance(other, _Refusals) and self.rejects() == other.rejects()
 
     def __hash__(self) -> int:
         return hash(len(self._children))
@@ -384,11 +364,3 @@ def _both(one: Mode, other: Mode) -> Mode:
     for name, amount in other.take:
         takes[name] = takes.get(name, 0) + amount
     return Mode(tuple(sorted(takes.items())), one.closes or other.closes)
-
-
-def all_of(children: Iterable[Expr]) -> Expr:
-    """One expression for several that must all hold; `AnyNode` where there are none."""
-    children = tuple(children)
-    if not children:
-        return AnyNode()
-    return children[0] if len(children) == 1 else AllOf(children)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import translate
 from functools import lru_cache
 from typing import NamedTuple, Protocol
@@ -68,6 +69,7 @@ class View(Protocol):
         """The value of a node property."""
 
 
+@dataclass(slots=True, eq=False)
 class Fit:
     """`count` times it fits; each time takes `take` (name, amount) and, where `closes`, closes the
     node.
@@ -75,22 +77,10 @@ class Fit:
     `rank` is which of several alternatives fitted (0 is the first), where there were any.
     """
 
-    __slots__ = ("closes", "count", "rank", "take")
-
-    def __init__(
-        self,
-        count: int = UNBOUNDED,
-        take: tuple[tuple[str, Quantity], ...] = (),
-        closes: bool = False,
-        rank: int = 0,
-    ) -> None:
-        self.count = count
-        self.take = take
-        self.closes = closes
-        self.rank = rank
-
-    def __repr__(self) -> str:
-        return f"Fit(count={self.count}, take={self.take}, closes={self.closes})"
+    count: int = UNBOUNDED
+    take: tuple[tuple[str, Quantity], ...] = ()
+    closes: bool = False
+    rank: int = 0
 
 
 FITS = Fit()
@@ -124,6 +114,7 @@ class Expr:
     `monotone`: a node that refuses keeps refusing while work is only added to it, so that it need
     not be asked again. `settled`: nor does a node that fits stop doing so; such an expression takes
     nothing. `minima`: what a node must have at least to fit; there may be more conditions.
+    `minimum`: what must be there of one resource, where that is all that it asks for, else None.
     `weighs`: it may prefer one of two buckets that it fits. `one_of`: see `OneOf`; None where the
     expression says something else, or more. `of_new_nodes`: it is about nodes that must still be
     given capacity, and nothing to ask of a bucket as a whole. `is_condition`: false where
@@ -136,6 +127,7 @@ class Expr:
     __slots__ = ("_hash", "minima", "monotone", "parts", "settled", "weighs")
 
     minima: tuple[Minimum, ...]
+    minimum: Minimum | None = None
     one_of: OneOf | None = None
     of_new_nodes = False
     is_condition = True
@@ -186,12 +178,6 @@ class Expr:
     def uses(self) -> frozenset[str]:
         """Names of what it may use up."""
         return frozenset() if self.settled else self.reads
-
-    @property
-    def minimum(self) -> Minimum | None:
-        """What must be there of one resource, where that is all that it asks for; None for any
-        other."""
-        return None
 
     @property
     def chooses(self) -> bool:
@@ -253,7 +239,7 @@ class MinResource(Expr):
     number asked of a sized resource is in that resource's own magnitude ({"memgb": 1} of memgb=4g
     is one of four)."""
 
-    __slots__ = ("amount", "name", "sized", "whole")
+    __slots__ = ("amount", "minimum", "name", "sized", "whole")
 
     def __init__(self, name: str, amount: Quantity, sized: bool = False) -> None:
         # there may be thousands, so what the base would work out is written down
@@ -263,7 +249,8 @@ class MinResource(Expr):
         self.name = name
         self.amount = amount
         self.sized = sized
-        self.minima = ((name, amount, sized),)
+        self.minimum = (name, amount, sized)
+        self.minima = (self.minimum,)
         # a whole number above 0
         self.whole = amount.__class__ is int and amount > 0
 
@@ -285,10 +272,6 @@ class MinResource(Expr):
             needed = self._needed(unit, amount)
             return Reject("InsufficientResource", self.name, Shown(available, unit), needed)
         return Fit(count, ((self.name, amount),) if amount else ())
-
-    @property
-    def minimum(self) -> Minimum | None:
-        return self.minima[0]
 
     def whole_amounts(self) -> tuple[tuple[str, int, bool], ...] | None:
         return ((self.name, int(self.amount), self.sized),) if self.whole else None
@@ -335,13 +318,14 @@ class _Values:
     wildcards, anything else by equality. Spelt-out texts are looked up; of patterns, what was asked
     is remembered."""
 
-    __slots__ = ("_literal", "_matched", "_others", "_patterns", "all", "texts")
+    __slots__ = ("_literal", "_matched", "_others", "_patterns", "all", "texts", "wild")
 
     def __init__(self, values: tuple[object, ...]) -> None:
         self.all = values
         self._literal: dict[str, int] = {}
         self._patterns: list[tuple[int, TextPattern]] = []
         self._others: list[tuple[int, object]] = []
+        self._matched: dict[str, int] = {}
         for index, value in enumerate(values):
             if not isinstance(value, str):
                 self._others.append((index, value))
@@ -349,14 +333,9 @@ class _Values:
                 self._patterns.append((index, pattern))
             else:
                 self._literal.setdefault(value, index)
-        self._matched: dict[str, int] = {}
-        # all of the values, where they are texts
+        # all of the values, where they are texts, and whether one of them is a pattern
         self.texts: tuple[str, ...] = () if self._others else tuple(map(str, values))
-
-    @property
-    def wild(self) -> bool:
-        """Whether one of them is a pattern."""
-        return bool(self._patterns)
+        self.wild = bool(self._patterns)
 
     def index_of(self, target: object) -> int:
         """The index of the first value that matches, or -1."""
@@ -367,18 +346,12 @@ class _Values:
             if found is None:
                 if len(self._matched) >= _MOST_MATCHES:
                     self._matched.clear()
-                found = self._matched[target] = self._match(target)
+                matching = [i for i, pattern in self._patterns if pattern.matches(target)]
+                matching.append(self._literal.get(target, -1))
+                found = min((i for i in matching if i >= 0), default=-1)
+                self._matched[target] = found
             return found
-        for index, value in self._others:
-            if value == target:
-                return index
-        return -1
-
-    def _match(self, target: str) -> int:
-        found = self._literal.get(target, len(self.all))
-        matching = (index for index, pattern in self._patterns if pattern.matches(target))
-        found = min(found, next(matching, found))
-        return found if found < len(self.all) else -1
+        return next((index for index, value in self._others if value == target), -1)
 
     def __str__(self) -> str:
         if len(self.all) == 1:
@@ -398,20 +371,14 @@ class _OneOf(Expr):
     __slots__ = ("_values", "name", "one_of", "source")
 
     def __init__(
-        self,
-        name: str,
-        source: str,
-        values: Iterable[object],
-        settled: bool,
-        fold_case: bool = False,
+        self, name: str, source: str, values: Iterable[object], settled: bool, fold_case: bool
     ) -> None:
         self._values = _Values(tuple(values))
         all_ = self._values.all
         super().__init__((name, freeze(all_), fold_case), settled=settled)
         self.weighs = len(all_) > 1
         self.name = name
-        # `name` as in `reads`
-        self.source = source
+        self.source = source  # the name as in `reads`
         texts = self._values.texts
         self.one_of = None if fold_case or not texts else OneOf(source, texts, self._values.wild)
 
@@ -432,11 +399,10 @@ class _OneOf(Expr):
             return Reject("InvalidOption", self.source, target, self._values)
         return Fit(rank=index) if index else FITS
 
-    def _preferred(self, bucket: View, weight: float) -> float:
+    def weigh(self, bucket: View, weight: float) -> float:
         fit = self.fit(bucket)
-        if isinstance(fit, Reject):
-            return 0.0
-        return weight + 100.0 * (len(self._values.all) - fit.rank)
+        count = len(self._values.all)
+        return weight + 100.0 * (count - fit.rank) if isinstance(fit, Fit) else 0.0
 
     def __str__(self) -> str:
         return f"{self.source} is {self._values}"
@@ -463,9 +429,6 @@ class ResourceIs(_OneOf):
         folded = target.lower() if self.fold_case and isinstance(target, str) else target
         return self._answer(target, folded)
 
-    def weigh(self, bucket: View, weight: float) -> float:
-        return self._preferred(bucket, weight)
-
     def modes(self, view: View) -> Sequence[Mode]:
         found = super().modes(view)
         # a value that work does not use up is what it is
@@ -479,7 +442,7 @@ class PropertyIs(_OneOf):
     __slots__ = ()
 
     def __init__(self, name: str, values: Iterable[object]) -> None:
-        super().__init__(name, f"node.{name}", values, True)
+        super().__init__(name, f"node.{name}", values, True, False)
 
     def fit(self, view: View) -> Fit | Reject:
         target = view.prop(self.name)
@@ -491,21 +454,18 @@ class PropertyIs(_OneOf):
         return ()
 
     def weigh(self, bucket: View, weight: float) -> float:
-        return self._preferred(bucket, weight) if weight else 0.0
+        return super().weigh(bucket, weight) if weight else 0.0
 
 
 class InPlacementGroup(Expr):
     """In some placement group, or (`wanted` false) in none."""
 
     __slots__ = ("wanted",)
+    reads = frozenset({"node.placement_group"})
 
     def __init__(self, wanted: bool = True) -> None:
         super().__init__((wanted,), settled=True)
         self.wanted = wanted
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset({"node.placement_group"})
 
     def fit(self, view: View) -> Fit | Reject:
         group = view.prop("placement_group")
@@ -521,14 +481,11 @@ class Exclusive(Expr):
     """A node with nothing on it, which then takes nothing else."""
 
     __slots__ = ()
+    reads = frozenset({"node.assignments"})
 
     def __init__(self) -> None:
         super().__init__((), monotone=True)
         self.minima = ((VACANT, 1, False),)
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset({"node.assignments"})
 
     def fit(self, view: View) -> Fit | Reject:
         return Fit(closes=True) if view.vacant else Reject("ExclusiveRequirementFailed")
@@ -541,14 +498,11 @@ class Never(Expr):
     """Fits nowhere, for the reason given."""
 
     __slots__ = ("message",)
+    reads = frozenset[str]()
 
     def __init__(self, message: str) -> None:
         super().__init__((message,), settled=True)
         self.message = message
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset()
 
     def fit(self, view: View) -> Fit | Reject:
         return Reject("Never", self.message)
@@ -562,16 +516,13 @@ class Rested(Expr):
     capacity: a new one, or one that is deallocated. Nodes that exist are not concerned."""
 
     __slots__ = ("seconds",)
+    reads = frozenset[str]()
     of_new_nodes = True
 
     def __init__(self, seconds: float) -> None:
         super().__init__((seconds,), settled=True)
         self.weighs = False
         self.seconds = seconds
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset()
 
     def fit(self, view: View) -> Fit | Reject:
         elapsed = view.last_capacity_failure

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from hpc.autoscale.packing.amounts import Quantity, Unit, just_enough
 from hpc.autoscale.packing.candidate import Candidate
@@ -42,20 +42,6 @@ class Ranking:
             self._rejects = self._rejects()
         return self._rejects
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Ranking) and (self.candidates, self.rejects) == (
-            other.candidates,
-            other.rejects,
-        )
-
-    def __hash__(self) -> int:
-        return hash(self.candidates)
-
-
-def rank(expr: Expr, candidates: Sequence[Candidate]) -> Ranking:
-    """`Feasibility.rank`, for whoever asks once."""
-    return Feasibility(candidates).rank(expr)
-
 
 class Feasibility:
     """What the buckets are at one time. Cost of making it: none; each condition pays when it first
@@ -64,10 +50,8 @@ class Feasibility:
     def __init__(self, candidates: Sequence[Candidate]) -> None:
         self._candidates = tuple(candidates)
         self._shapes = [candidate.bucket_shape for candidate in candidates]
-        self._artificial = sum(
-            1 << i for i, candidate in enumerate(candidates) if candidate.artificial
-        )
-        self._usable = sum(1 << i for i, s in enumerate(self._shapes) if s.unfit() is None)
+        self._artificial = _as_bits(candidate.artificial for candidate in candidates)
+        self._usable = _as_bits(shape.unfit() is None for shape in self._shapes)
         self._meeting: dict[Expr, int] = {}
         self._newest: tuple[Sequence[Expr], Sequence[int]] | None = None
         self._amounts: dict[str, _Amounts] = {}
@@ -85,19 +69,23 @@ class Feasibility:
         The weight of the i-th of N buckets starts as N - i, and every constraint may raise it or
         set it to 0. Whether a bucket may serve at all is a question of fit, not of weight.
         """
-        meeting = self._who_meets(expr) | self._artificial
+        meeting = self.who_serves(expr.conditions())
         return Ranking(self.serving(expr, meeting), lambda: self._rejects(expr, meeting))
 
     def who_serves(self, parts: Sequence[Expr]) -> int:
         """The buckets that `rank` would name for parts that must all hold, the i-th as the i-th
-        bit."""
-        return self._who_meets_all(parts) | self._artificial
+        bit.
+
+        Conditions are asked one by one: a node that is there may meet another alternative than a
+        new one would, and so have room for all of them together where a new one has not.
+        """
+        return self._who_meets(parts) | self._artificial
 
     def serving(self, expr: Expr, meeting: int | None = None) -> tuple[Candidate, ...]:
         """The buckets that `rank` would name, in that order; `meeting` is what `who_serves` said,
         where it was asked."""
         if meeting is None:
-            meeting = self._who_meets(expr) | self._artificial
+            meeting = self.who_serves(expr.conditions())
         if expr.weighs or self._artificial:
             return self._pick(meeting, self._order(expr))
         found = self._in_declared_order.get(meeting)
@@ -137,21 +125,14 @@ class Feasibility:
             picked.sort(key=lambda candidate: not candidate.artificial)
         return tuple(picked)
 
-    def _who_meets(self, expr: Expr) -> int:
-        """The usable buckets that meet an expression, the i-th as the i-th bit.
-
-        Conditions are asked one by one: a node that is there may meet another alternative than a
-        new one would, and so have room for all of them together where a new one has not.
-        """
-        return self._who_meets_all(expr.conditions())
-
-    def _who_meets_all(self, parts: Sequence[Expr]) -> int:
+    def _who_meets(self, parts: Sequence[Expr]) -> int:
+        """The usable buckets that meet all conditions of some expressions."""
         meeting = self._usable
         for part in parts:
             if part.is_condition:
                 meeting &= self._who_fits(part)
             else:
-                meeting &= self._who_meets_all(part.conditions())
+                meeting &= self._who_meets(part.conditions())
             if not meeting:
                 break
         return meeting
@@ -167,21 +148,23 @@ class Feasibility:
         found = self._meeting.get(expr)
         if found is not None:
             return found
-        parts = expr.at_once()
+        parts, alternatives = expr.at_once(), expr.alternatives()
         if len(parts) != 1 or parts[0] is not expr:
             found = (1 << len(self._shapes)) - 1
             for part in parts:
                 found &= self._who_fits(part)
                 if not found:
                     break
-            self._meeting[expr] = found
-            return found
-        alternatives = expr.alternatives()
-        if alternatives is None:
-            return self._ask(expr)
-        found = 0
-        for fitting in self._who_fits_each(alternatives):
-            found |= fitting
+        elif alternatives is not None:
+            found = 0
+            for fitting in self._who_fits_each(alternatives):
+                found |= fitting
+            return found  # each of them is remembered
+        elif expr.one_of is not None:
+            found = self._who_says(expr.one_of)
+        else:
+            found = _as_bits(isinstance(expr.fit(shape), Fit) for shape in self._shapes)
+        self._meeting[expr] = found
         return found
 
     def _who_fits_each(self, alternatives: Sequence[Expr]) -> Sequence[int]:
@@ -190,15 +173,6 @@ class Feasibility:
         if self._newest is None or self._newest[0] is not alternatives:
             self._newest = alternatives, [self._who_fits(each) for each in alternatives]
         return self._newest[1]
-
-    def _ask(self, expr: Expr) -> int:
-        if expr.one_of is not None:
-            found = self._who_says(expr.one_of)
-        else:
-            fits = (isinstance(expr.fit(shape), Fit) for shape in self._shapes)
-            found = sum(1 << i for i, fit in enumerate(fits) if fit)
-        self._meeting[expr] = found
-        return found
 
     def _who_has(self, minimum: Minimum) -> int | None:
         """The buckets that have an amount; None where each must be asked."""
@@ -214,7 +188,8 @@ class Feasibility:
         if said is None:
             said = self._texts[one_of.name] = {}
             for i, shape in enumerate(self._shapes):
-                value = _named(shape, one_of.name)
+                name = one_of.name
+                value = shape.prop(name[5:]) if name[:5] == "node." else shape.free.get(name)
                 if isinstance(value, str):
                     said[value] = said.get(value, 0) | 1 << i
         found = 0
@@ -233,22 +208,23 @@ class Feasibility:
         for i in self._order(expr):
             if not meeting >> i & 1:
                 shape = self._shapes[i]
+                fits = (condition.fit(shape) for condition in expr.conditions())
                 refusal = shape.unfit()
                 if refusal is None:
-                    refusal = _refusal(expr, shape)
+                    refusal = next((fit for fit in fits if isinstance(fit, Reject)), None)
                 if refusal is not None:
                     found.append((self._candidates[i], refusal))
         return tuple(found)
 
 
+def _as_bits(answers: Iterable[bool]) -> int:
+    """A number of which the i-th bit is the i-th answer."""
+    return sum(1 << i for i, answer in enumerate(answers) if answer)
+
+
 def _bits(number: int) -> Sequence[int]:
     """The places of the bits that are set."""
     return [i for i, bit in enumerate(bin(number)[:1:-1]) if bit == "1"]
-
-
-def _named(shape: NodeShape, name: str) -> object:
-    """The property (`node.X`) or resource of a name."""
-    return shape.prop(name[5:]) if name[:5] == "node." else shape.free.get(name)
 
 
 class _Amounts:
@@ -257,17 +233,15 @@ class _Amounts:
     def __init__(self, name: str, shapes: Sequence[NodeShape]) -> None:
         having: list[tuple[int | float, int]] = []
         units: set[Unit | None] = set()
-        self._comparable = True
         for i, shape in enumerate(shapes):
             amount = shape.free.get(name)
             if isinstance(amount, (int, float)):
                 having.append((amount, i))
                 units.add(shape.units.get(name))
-                self._comparable = self._comparable and math.isfinite(amount)
-        self._comparable = self._comparable and len(units) <= 1
+        finite = all(math.isfinite(amount) for amount, _ in having)
+        self._comparable = finite and len(units) <= 1
         self._unit = next(iter(units), None)
-        if self._comparable:
-            having.sort()
+        having.sort()
         self._sorted = [amount for amount, _ in having]
         # the buckets from the i-th smallest amount on
         self._from = [0] * (len(having) + 1)
@@ -286,9 +260,3 @@ class _Amounts:
         if index and self._sorted[index - 1] >= just_enough(needed):
             return None
         return self._from[index]
-
-
-def _refusal(expr: Expr, bucket: NodeShape) -> Reject | None:
-    """Why a bucket may not serve, conditions asked one by one."""
-    fits = (condition.fit(bucket) for condition in expr.conditions())
-    return next((fit for fit in fits if isinstance(fit, Reject)), None)

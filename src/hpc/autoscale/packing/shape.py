@@ -10,6 +10,7 @@ except for constraints that say so (`IDENTITY`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from hpc.autoscale.packing.amounts import Quantity as Quantity
@@ -24,21 +25,11 @@ CLOSED = Reject("NodeClosed")
 
 # Properties that differ from node to node. A constraint on one of them is answered node by node.
 IDENTITY: frozenset[str] = frozenset(
-    {
-        "name",
-        "hostname",
-        "fqdn",
-        "hostname_or_uuid",
-        "private_ip",
-        "instance_id",
-        "create_time",
-        "create_time_unix",
-        "create_time_remaining",
-        "last_match_time",
-        "last_match_time_unix",
-        "delete_time",
-        "delete_time_unix",
-    }
+    (
+        *("name", "hostname", "fqdn", "hostname_or_uuid", "private_ip", "instance_id"),
+        *("create_time", "create_time_unix", "create_time_remaining"),
+        *("last_match_time", "last_match_time_unix", "delete_time", "delete_time_unix"),
+    )
 )
 
 
@@ -46,6 +37,7 @@ IDENTITY: frozenset[str] = frozenset(
 OF_BUCKET = ("nodearray", "bucket_id", "vm_size", "vm_family", "location", "spot")
 
 
+@dataclass(slots=True, eq=False)
 class Template:
     """What all nodes of one origin share: property values by name, and the units of sized
     resources.
@@ -56,19 +48,10 @@ class Template:
     used.
     """
 
-    __slots__ = ("last_capacity_failure", "properties", "trouble", "units")
-
-    def __init__(
-        self,
-        properties: Mapping[str, object],
-        units: Mapping[str, Unit],
-        trouble: str | None = None,
-        last_capacity_failure: float | None = None,
-    ) -> None:
-        self.properties = properties
-        self.units = units
-        self.trouble = trouble
-        self.last_capacity_failure = last_capacity_failure
+    properties: Mapping[str, object]
+    units: Mapping[str, Unit]
+    trouble: str | None = None
+    last_capacity_failure: float | None = None
 
 
 class NodeShape:
@@ -80,16 +63,7 @@ class NodeShape:
     because no VM runs yet.
     """
 
-    __slots__ = (
-        "_values",
-        "closed",
-        "dormant",
-        "frame",
-        "free",
-        "table",
-        "template",
-        "vacant",
-    )
+    __slots__ = ("_values", "closed", "dormant", "frame", "free", "table", "template", "vacant")
 
     def __init__(
         self,
@@ -145,11 +119,10 @@ class NodeShape:
 class ShapeTable:
     """Hands out one `Template` and one `NodeShape` object for equal contents."""
 
-    __slots__ = ("_as_given", "_frames", "_shapes", "_templates")
+    __slots__ = ("_frames", "_shapes", "_templates")
 
     def __init__(self) -> None:
         self._templates: dict[object, Template] = {}
-        self._as_given: dict[object, Template] = {}
         self._frames: dict[object, Frame] = {}
         # those with values that are not plain
         self._shapes: dict[object, NodeShape] = {}
@@ -164,29 +137,7 @@ class ShapeTable:
         trouble: str | None = None,
         last_capacity_failure: float | None = None,
     ) -> Template:
-        """The template with these contents. Cheapest when names come in the order of a call
-        before."""
-        units_key = frozenset(units.items())
-        values = tuple(properties.values())
-        as_given = (tuple(properties), values, tuple(map(type, values)), units_key, trouble)
-        given_key = (as_given, last_capacity_failure)
-        try:
-            found = self._as_given.get(given_key)
-        except TypeError:  # a value that cannot be hashed
-            found = None
-        else:
-            if found is None:
-                found = self._template(properties, units, trouble, last_capacity_failure)
-                self._as_given[given_key] = found
-        return found or self._template(properties, units, trouble, last_capacity_failure)
-
-    def _template(
-        self,
-        properties: Mapping[str, object],
-        units: Mapping[str, Unit],
-        trouble: str | None,
-        last_capacity_failure: float | None,
-    ) -> Template:
+        """The template with these contents."""
         plain = _plainly(properties) or freeze(properties)
         key = (plain, frozenset(units.items()), trouble, last_capacity_failure)
         found = self._templates.get(key)
@@ -219,7 +170,7 @@ class ShapeTable:
         """The shape of a node that is like those of another shape but for one property."""
         was, frame = shape.template, shape.frame
         properties = {**was.properties, name: value}
-        template = self._template(properties, was.units, was.trouble, was.last_capacity_failure)
+        template = self.template(properties, was.units, was.trouble, was.last_capacity_failure)
         if frame is None:
             return self.shape(template, shape.free, shape.vacant, shape.closed, shape.dormant)
         moved = self._frame(template, frame.occupied, frame.names, frame.kinds)
@@ -229,7 +180,7 @@ class ShapeTable:
         """The shape of the same node where capacity must still be had, which last failed so many
         seconds ago."""
         was = shape.template
-        template = self._template(was.properties, was.units, was.trouble, last_capacity_failure)
+        template = self.template(was.properties, was.units, was.trouble, last_capacity_failure)
         return self.shape(template, shape.free, shape.vacant, shape.closed, shape.dormant)
 
     def _frame(
@@ -256,15 +207,8 @@ class Frame:
     steps."""
 
     __slots__ = (
-        "_refuses",
-        "_shapes",
-        "_table",
-        "_used",
-        "_where",
-        "kinds",
-        "names",
-        "occupied",
-        "template",
+        *("_refuses", "_shapes", "_table", "_used", "_where"),
+        *("kinds", "names", "occupied", "template"),
     )
 
     def __init__(
@@ -319,19 +263,14 @@ class Frame:
             values[index] = available - amount
         target = self._used
         if target is None:  # a frame without shapes is false
-            target = self._with_work()
+            names, kinds = self.names, self.kinds
+            target = self._table._frame(self.template, (False, False, False), names, kinds)
+            self._used = target
         key = tuple(values)
         found = target._shapes.get(key)
         if found is None:
             rest = {name: values[where[name]] for name, _, _ in amounts}
             found = target.shape(key, {**shape.free, **rest})
-        return found
-
-    def _with_work(self) -> Frame:
-        """The frame of the same nodes once work was placed on them."""
-        occupied = (False, False, False)
-        found = self._table._frame(self.template, occupied, self.names, self.kinds)
-        self._used = found
         return found
 
 

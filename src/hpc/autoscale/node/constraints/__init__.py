@@ -63,4 +63,3 @@ from hpc.autoscale.node.constraints.shared import (
     SharedNonConsumableConstraint as SharedNonConsumableConstraint,
 )
 from hpc.autoscale.node.constraints.shared import pool_room as pool_room
-from hpc.autoscale.node.constraints.shared import shared_constraints as shared_constraints

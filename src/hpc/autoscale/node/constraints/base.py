@@ -30,10 +30,7 @@ ConstraintDict = NewType("ConstraintDict", dict[Any, Any])
 BucketWeights = list[tuple[NodeBucket, float]]
 
 _ANSWERS = (
-    "satisfied_by_node",
-    "satisfied_by_bucket",
-    "minimum_space",
-    "do_decrement",
+    *("satisfied_by_node", "satisfied_by_bucket", "minimum_space", "do_decrement"),
     "weight_buckets",
 )
 _MEANINGS = ("lower", "join", "expression", "pools_and_amount")
@@ -215,11 +212,10 @@ class LoweredConstraint(BaseNodeConstraint):
         return SatisfiedResult(reject.code, self, node, lambda: [sentence(reject, node, self.attr)])
 
     def _score(self, fit: Fit) -> int:
-        """How much this way of fitting is liked."""
         return 1
 
     def _space(self, node: Node) -> int:
-        """How often the expression fits, in the published form."""
+        """How often the expression fits, as `minimum_space` gives it."""
         fit = self.expression().fit(view_of(node))
         return published_space(fit.count) if isinstance(fit, Fit) else 0
 
@@ -250,13 +246,6 @@ class NothingLeft(AutoscaleError):
 
 class AmbiguousChoice(AutoscaleError, AssertionError):
     """`do_decrement` was called on an exclusive choice of which several alternatives fit."""
-
-
-def join_path(outer: str, inner: str) -> str:
-    """The path of what stands at `inner` within `outer`: `or[1]` and `ncpus` give `or[1].ncpus`."""
-    if not outer or not inner or inner.startswith("["):
-        return outer + inner
-    return f"{outer}.{inner}"
 
 
 @contextmanager

@@ -21,7 +21,6 @@ from hpc.autoscale.hpctypes import Size, SizeError
 from hpc.autoscale.node.constraints.base import (
     MalformedConstraint,
     NodeConstraint,
-    join_path,
     located,
 )
 from hpc.autoscale.node.constraints.compiled import Compiled, Source
@@ -67,7 +66,7 @@ class Reading(NamedTuple):
 
     def key(self, name: object) -> Reading:
         """Where the value of a key stands."""
-        path = join_path(self.path, str(name))
+        path = f"{self.path}.{name}" if self.path else str(name)
         return Reading(path, self.depth + 1, self.case_insensitive)
 
     def item(self, index: int) -> Reading:

@@ -1,7 +1,6 @@
 """Values that all nodes share: licences, limits of a queue, settings of a server.
 
-A pool is one mutable object held by every constraint that draws on it. What is asked of pools is in
-`shared`; made by integrations.
+A pool is one mutable object, made by an integration and held by every constraint that draws on it.
 """
 
 from __future__ import annotations
@@ -106,8 +105,7 @@ class SharedNonConsumableResource(SharedResource):
 def saved_pools(holder: object) -> list[tuple[SharedResource, Any]]:
     """The pools among the attributes of an object, also in lists and dicts there, each with what is
     in it now."""
-    attributes = getattr(holder, "__dict__", {})
-    return [(pool, pool.current_value) for pool in _pools_in(attributes.values())]
+    return [(pool, pool.current_value) for pool in _pools_in(getattr(holder, "__dict__", {}))]
 
 
 def restore_pools(holder: object, saved: Iterable[tuple[SharedResource, Any]]) -> None:
@@ -116,11 +114,9 @@ def restore_pools(holder: object, saved: Iterable[tuple[SharedResource, Any]]) -
         pool.current_value = value
 
 
-def _pools_in(values: Iterable[Any]) -> Iterator[SharedResource]:
-    for value in values:
-        if isinstance(value, SharedResource):
-            yield value
-        elif isinstance(value, Mapping):
-            yield from _pools_in(value.values())
-        elif isinstance(value, (list, tuple)):
-            yield from _pools_in(value)
+def _pools_in(value: Any) -> Iterator[SharedResource]:
+    if isinstance(value, SharedResource):
+        yield value
+    elif isinstance(value, (Mapping, list, tuple)):
+        for each in value.values() if isinstance(value, Mapping) else value:
+            yield from _pools_in(each)

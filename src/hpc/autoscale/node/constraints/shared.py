@@ -13,7 +13,6 @@ from hpc.autoscale.errors import ConstraintError, did_you_mean
 from hpc.autoscale.hpctypes import Size, SizeError
 from hpc.autoscale.node.constraints.base import (
     BaseNodeConstraint,
-    NodeConstraint,
     located,
     published_space,
     subject,
@@ -61,10 +60,9 @@ class SharedConstraint(BaseNodeConstraint):
 
     def refusal(self, times: int = 1) -> str:
         """Why `times` iterations are too many, as a sentence."""
+        enough = f"SharedLimitReached: {self} is enough for {self.cap(times)} of {times}"
         reject = self.reject()
-        if reject is not None:
-            return reject.explain()
-        return f"SharedLimitReached: {self} is enough for {self.cap(times)} of {times}"
+        return enough if reject is None else reject.explain()
 
     def pay(self, times: int = 1) -> bool:
         """Take what `times` iterations need; False, and nothing taken, when that is not there."""
@@ -259,22 +257,6 @@ def pool_room(pooled: Iterable[SharedConstraint]) -> int:
         if key in every:
             room = min(room, how_many(left(pool.remaining, first.get(key, 0)), every[key]))
     return room
-
-
-def shared_constraints(constraints: Iterable[NodeConstraint]) -> list[SharedConstraint]:
-    """Every constraint on a shared resource among these and their children, at any depth.
-
-    What a tentative allocation takes from pools is undone by `saved` before it and `restore` after
-    it.
-    """
-    found: list[SharedConstraint] = []
-    waiting = list(constraints)[::-1]
-    while waiting:
-        constraint = waiting.pop()
-        if isinstance(constraint, SharedConstraint):
-            found.append(constraint)
-        waiting.extend(list(constraint.get_children())[::-1])
-    return found
 
 
 _CONSUMABLE_KEYS = {
