@@ -246,7 +246,7 @@ class ExclusiveNode(LoweredConstraint):
 
     All iterations that one allocation puts on the node share it; afterwards it is closed.
     `job_exclusive` false (`{"exclusive-task": true}`) is satisfied, when asked by itself, by a node
-    that works for the same `assignment_id` too; the engine looks for vacant nodes in either case,
+    that works for the same `assignment_id` too; the engine asks for vacant nodes in either case,
     since one that was used is closed. `is_exclusive` false asks for nothing.
     """
 
