@@ -72,7 +72,7 @@ def placed_units(problem: Problem, lots: Iterable[Lot]) -> list[int]:
     """Units placed by item."""
     found = [0] * len(problem.items)
     for lot in lots:
-        for item, units in lot.load:
+        for item, units in lot.pattern:
             found[item] += units * lot.nodes
     return found
 

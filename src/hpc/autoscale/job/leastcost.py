@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Protocol
 from hpc.autoscale.job.job import Job, PackingStrategy
 from hpc.autoscale.job.placement import FirstFit, Listener, Outcome
 from hpc.autoscale.node.nodemanager.leastcost import Demand, LeastCost
-from hpc.autoscale.packing.leastcost import Copy, Cut, moved
+from hpc.autoscale.packing.leastcost import EngineCopy, QueuePlan, Wanted
 from hpc.autoscale.packing.order import cheapest
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class _Ground(Protocol):
     def place(self, asked: _Asked) -> None:
         """Place what is left of a job by first fit."""
 
-    def plan(self, part: Sequence[_Asked]) -> Cut | None:
+    def plan(self, part: Sequence[_Asked]) -> QueuePlan | None:
         """Place jobs by one plan, as far as there is room. None, and nothing is done, where that
         fails and each job can be tried by itself."""
 
@@ -135,7 +135,7 @@ class LeastCostQueue:
         """Place jobs in the best of the ways that were tried."""
         manager, least_cost = self._manager, self._least_cost
         others_first = not all(a.is_plain for a in part) and self._is_room(part)
-        first: Cut | None = None
+        first: QueuePlan | None = None
         if all(asked.is_plain for asked in part):
             first = ground.cut(part)
             if first is not None and first.is_best:
@@ -144,17 +144,17 @@ class LeastCostQueue:
                 return
         trial = _Trial(least_cost, least_cost.copy(manager, cheapest), first)
         _Planned(trial, part, others_first).run()
-        best, way = trial.copy.came, ""
+        best, way = trial.copy.score, ""
         total = sum(asked.request.units for asked in part)
         policies = least_cost.policies(manager)
         for name, policy in policies.items():
             copy = least_cost.copy(manager, policy)
             for asked in part:
                 copy.place(asked.expr, asked.request)
-                if best.units == total and best.is_better_than(copy.came._replace(units=total)):
+                if best.units == total and best.is_better_than(copy.score._replace(units=total)):
                     break
-            if copy.came.is_better_than(best):
-                best, way = copy.came, name
+            if copy.score.is_better_than(best):
+                best, way = copy.score, name
         if not way:
             ground.cuts = trial.cuts
             with manager._asked_in_order_of(cheapest):
@@ -214,7 +214,7 @@ class _Planned:
                 return end
             if cut.stopped_at is not None:
                 end = taking[cut.stopped_at] + 1
-            planned = set(taking) - {taking[number] for number in cut.homeless}
+            planned = set(taking) - {taking[number] for number in cut.unplaceable}
         for index, asked in enumerate(part[:end]):
             if index not in planned:
                 self._later.append(asked)
@@ -229,9 +229,9 @@ class _Trial:
     """A copy to try a queue on. `first`: the first plan, where it is known. `cuts`: the plans that
     were made, for the cluster."""
 
-    def __init__(self, least_cost: LeastCost, copy: Copy, first: Cut | None) -> None:
+    def __init__(self, least_cost: LeastCost, copy: EngineCopy, first: QueuePlan | None) -> None:
         self.copy = copy
-        self.cuts: list[Cut] = []
+        self.cuts: list[QueuePlan] = []
         self._first = first
         self._least_cost = least_cost
         self._left: dict[_Asked, int] = {}
@@ -246,16 +246,16 @@ class _Trial:
         if request.units > 0:
             self._left[asked] = request.units - self.copy.place(asked.expr, request)
 
-    def plan(self, part: Sequence[_Asked]) -> Cut | None:
+    def plan(self, part: Sequence[_Asked]) -> QueuePlan | None:
         """See `_Ground`."""
         cut, self._first = self._first, None
         if cut is None:
-            wanted = [(asked.expr, self.left(asked)) for asked in part]
-            cut = self._least_cost.cut(self.copy.planner, wanted, self.copy.price_of)
-            self.cuts.append(moved(cut, self.copy.original))
+            wanted = [Wanted(asked.expr, self.left(asked)) for asked in part]
+            cut = self._least_cost.plan(self.copy.planner, wanted, self.copy.price_of)
+            self.cuts.append(cut.moved(self.copy.original_of))
         else:
             self.cuts.append(cut)
-            cut = moved(cut, self.copy.of)
+            cut = cut.moved(self.copy.copy_of)
         layout = cut.layout()
         if layout.plan:
             self.copy.commit(layout.plan)
@@ -279,7 +279,7 @@ class _Cluster:
         self._least_cost = least_cost
         self._first_fit = first_fit
         self._listener = listener
-        self.cuts: list[Cut] = []
+        self.cuts: list[QueuePlan] = []
         # what jobs came to that were placed, or the rest of them, by themselves
         self._outcomes: dict[int, Outcome] = {}
 
@@ -305,17 +305,17 @@ class _Cluster:
         """Place a job by first fit."""
         self._outcomes[id(job)] = self._first_fit.place_one(job, self._listener)
 
-    def cut(self, part: Sequence[_Asked]) -> Cut | None:
+    def cut(self, part: Sequence[_Asked]) -> QueuePlan | None:
         """The plan for jobs; None where it fails and the listener takes errors."""
-        wanted = [(asked.expr, self.left(asked)) for asked in part]
+        wanted = [Wanted(asked.expr, self.left(asked)) for asked in part]
         try:
-            return self._least_cost.cut_for(self._manager, wanted)
+            return self._least_cost.plan_for(self._manager, wanted)
         except Exception:
             if self._listener is None:
                 raise
             return None
 
-    def plan(self, part: Sequence[_Asked]) -> Cut | None:
+    def plan(self, part: Sequence[_Asked]) -> QueuePlan | None:
         """See `_Ground`. Where it fails and the listener takes errors, each job can be tried by
         itself."""
         cut = self.cuts.pop(0) if self.cuts else self.cut(part)

@@ -25,10 +25,21 @@ from hpc.autoscale.node.nodemanager.reporting import report
 from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.expr import Expr
-from hpc.autoscale.packing.leastcost import Copy, Cut, Effort, Solution, is_plain
-from hpc.autoscale.packing.leastcost.layout import Layout, opened_of
-from hpc.autoscale.packing.leastcost.queue import Wanted, plan_queue, room_for_all
-from hpc.autoscale.packing.leastcost.solution import COLUMNS, gap_of
+from hpc.autoscale.packing.leastcost import (
+    COLUMNS,
+    Effort,
+    EngineCopy,
+    Layout,
+    PriceOf,
+    QueuePlan,
+    Solution,
+    Wanted,
+    gap_of,
+    is_plain,
+    opened_of,
+    plan_queue,
+    room_for_all,
+)
 from hpc.autoscale.packing.order import BUILT_IN, OrderPolicy, declared
 from hpc.autoscale.packing.plan import Plan, Request, Step
 from hpc.autoscale.packing.planner import Arrangement, Planner
@@ -193,13 +204,13 @@ class LeastCost:
             plain = self._plain[demand.common] = is_plain(demand.common)
         return plain
 
-    def copy(self, manager: NodeManager, policy: OrderPolicy) -> Copy:
+    def copy(self, manager: NodeManager, policy: OrderPolicy) -> EngineCopy:
         """A copy of the engine's state, whose buckets are asked in the order of a policy."""
         manager._sync()
-        copy = Copy(manager._planner, self._price_of(manager))
+        copy = EngineCopy(manager._planner, self._price_of(manager))
 
         def arrange(candidates: Sequence[Candidate]) -> Arrangement:
-            known = {s: offering_of(manager._bucket_of(copy.original[s])) for s in candidates}
+            known = {s: offering_of(manager._bucket_of(copy.original_of[s])) for s in candidates}
             return arrangement(policy, known)
 
         if policy is not declared:
@@ -223,34 +234,27 @@ class LeastCost:
 
         return {n: p for n, p in found.items() if p is declared or not is_declared(p)}
 
-    def cut(
-        self,
-        planner: Planner,
-        wanted: Sequence[tuple[Expr, int]],
-        price_of: Callable[[Candidate], float | None],
-    ) -> Cut:
-        """The plan for so many units by expression, in the time that is left; nothing is
-        changed."""
-        queue = [Wanted(expr, units) for expr, units in wanted]
+    def plan(self, planner: Planner, queue: Sequence[Wanted], price_of: PriceOf) -> QueuePlan:
+        """The plan for a queue in the time that is left; nothing is changed."""
         budget = _Budget(self.clock, self._left)
         effort = Effort(budget.left, self.rounds) if self.rounds else None
-        cut = plan_queue(queue, lambda e: planner.ranking(e).candidates, price_of, effort)
+        plan = plan_queue(queue, lambda e: planner.ranking(e).candidates, price_of, effort)
         self._left = budget.left()
-        return cut
+        return plan
 
-    def cut_for(self, manager: NodeManager, wanted: Sequence[tuple[Expr, int]]) -> Cut:
-        """`cut` for the manager's own state."""
+    def plan_for(self, manager: NodeManager, queue: Sequence[Wanted]) -> QueuePlan:
+        """`plan` for the manager's own state."""
         manager._sync()
-        return self.cut(manager._planner, wanted, self._price_of(manager))
+        return self.plan(manager._planner, queue, self._price_of(manager))
 
-    def place(self, manager: NodeManager, demands: Sequence[Demand], cut: Cut) -> Placement:
+    def place(self, manager: NodeManager, demands: Sequence[Demand], plan: QueuePlan) -> Placement:
         """Carry out a plan for demands. Naming a node may raise, and then nothing has changed."""
         manager._sync()
-        layout = cut.layout()
+        layout = plan.layout()
         _carry_out(manager, layout, demands)
         if layout.plan:
             opened = opened_of(layout.plan.steps)
-            self._note(manager, opened, cut.solution.bound, cut.solution.method)
+            self._note(manager, opened, plan.solution.bound, plan.solution.method)
         units = [layout.units(d) for d in range(len(demands))]
         return Placement(units, partial(_tell, manager, demands, layout))
 
@@ -306,7 +310,7 @@ class LeastCost:
         )
 
     @staticmethod
-    def _price_of(manager: NodeManager) -> Callable[[Candidate], float | None]:
+    def _price_of(manager: NodeManager) -> PriceOf:
         known: dict[Candidate, float | None] = {}
 
         def price(candidate: Candidate) -> float | None:
