@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.compound import AllOf, AnyOf
 from hpc.autoscale.packing.expr import Exclusive, Fit, MinResource
-from hpc.autoscale.packing.leastcost import Effort, Item, Problem, solve
+from hpc.autoscale.packing.leastcost.generation import Effort, solve
 from hpc.autoscale.packing.leastcost.grouping import plan_groups
 from hpc.autoscale.packing.leastcost.knapsack import Knapsacks
+from hpc.autoscale.packing.leastcost.problem import Item, Problem
 from hpc.autoscale.packing.leastcost.queue import Share, Wanted, lay_out, plan_queue
 from hpc.autoscale.packing.limits import Limit
 from hpc.autoscale.packing.planner import Planner

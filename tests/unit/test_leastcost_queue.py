@@ -16,8 +16,8 @@ from hpc.autoscale.packing.expr import (
     PropertyIs,
     ResourceIs,
 )
-from hpc.autoscale.packing.leastcost import Effort, is_plain
-from hpc.autoscale.packing.leastcost.problem import modes, roomy
+from hpc.autoscale.packing.leastcost.generation import Effort
+from hpc.autoscale.packing.leastcost.problem import is_plain, modes, roomy
 from hpc.autoscale.packing.leastcost.queue import Wanted, plan_queue, room_for_all
 from hpc.autoscale.packing.limits import Limit
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Protocol
 from hpc.autoscale.job.job import Job, PackingStrategy
 from hpc.autoscale.job.placement import FirstFit, Listener, Outcome
 from hpc.autoscale.node.nodemanager.leastcost import Demand, LeastCost
-from hpc.autoscale.packing.leastcost import EngineCopy, QueuePlan, Wanted
+from hpc.autoscale.packing.leastcost.queue import EngineCopy, QueuePlan, Wanted
 from hpc.autoscale.packing.order import cheapest
 
 if TYPE_CHECKING:

@@ -25,17 +25,13 @@ from hpc.autoscale.node.nodemanager.reporting import report
 from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.expr import Expr
-from hpc.autoscale.packing.leastcost import (
-    COLUMNS,
-    Effort,
+from hpc.autoscale.packing.leastcost.generation import COLUMNS, Effort, Solution, gap_of
+from hpc.autoscale.packing.leastcost.problem import PriceOf, is_plain
+from hpc.autoscale.packing.leastcost.queue import (
     EngineCopy,
     Layout,
-    PriceOf,
     QueuePlan,
-    Solution,
     Wanted,
-    gap_of,
-    is_plain,
     opened_of,
     plan_queue,
     room_for_all,

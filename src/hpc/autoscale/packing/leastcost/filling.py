@@ -5,25 +5,22 @@ The linear programme over amounts alone gives dual prices of the resources, and 
 item. The most valuable item that is left goes on a node first. Then items are added that leave the
 least of the node's value unused, looking one item ahead in a table of the most valuable item that
 fits what would then be free. Of items that fill a node equally well, those of middling value are
-taken: small ones are what makes later nodes come out full. Needs numpy, which is imported when the
-filling begins."""
+taken: small ones are what makes later nodes come out full. This module needs numpy."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from hpc.autoscale.packing.leastcost.grouping import amounts_of
 from hpc.autoscale.packing.leastcost.master import charge_of, resource_relaxation
 from hpc.autoscale.packing.leastcost.problem import Lot, NodesLeft, Problem
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 _CELLS = 4_096
 """Of the table, in all dimensions together."""
@@ -45,15 +42,12 @@ _TABLE_LASTS = 4
 
 def filled(problem: Problem, is_spent: Callable[[], bool]) -> list[Lot] | None:
     """Lots of single nodes that place most items, each node as full as can be. None where the time
-    is spent before that: `is_spent` is asked for each node. ImportError without numpy and
-    highspy."""
+    is spent before that: `is_spent` is asked for each node."""
     return _Filling(problem, is_spent).run()
 
 
 class _Filling:
     def __init__(self, problem: Problem, is_spent: Callable[[], bool]) -> None:
-        import numpy as np
-
         self.problem = problem
         self.is_spent = is_spent
         dimensions = len(problem.dimensions)
@@ -111,8 +105,6 @@ class _Filling:
     def _find_values(self) -> None:
         """The value of each item at the present dual prices, and which bins are worth their price.
         Without dual prices, because limits are short, nothing has a value."""
-        import numpy as np
-
         rest = self.nodes_left.problem(self.left.tolist())
         found = resource_relaxation(rest)
         each = np.zeros(len(rest.dimensions))
@@ -135,8 +127,6 @@ class _Filling:
         self.bins = near[np.argsort(-full[near], kind="stable")].tolist()
 
     def _make_table(self) -> None:
-        import numpy as np
-
         self.index: Ints = self.order[(self.left[self.order] > 0) & self.plain[self.order]]
         self.columns = [np.ascontiguousarray(column) for column in self.sizes[self.index].T]
         self.values: Floats = self.value[self.index]
@@ -149,8 +139,6 @@ class _Filling:
 
     def _fill_existing(self, number: int) -> bool:
         """Fill a node that runs already; False where nothing fits on it."""
-        import numpy as np
-
         fits = self._open(number)
         for column, free in zip(self.columns, self.capacity[number], strict=True):
             fits &= column <= free
@@ -161,8 +149,6 @@ class _Filling:
 
     def _fill_new(self) -> None:
         """Fill a new node around the most valuable item; one that fits no bin is left over."""
-        import numpy as np
-
         seeds = np.flatnonzero(self.left[self.index] > 0)
         if not len(seeds):
             return
@@ -198,8 +184,6 @@ class _Filling:
     def _pattern(self, number: int, seed: int) -> tuple[float, dict[int, int]]:
         """What goes on a node of a bin around an item, by place in the table; and its
         value for each dollar of the node."""
-        import numpy as np
-
         fits, free = self._open(number), self.capacity[number].tolist()
         units: dict[int, int] = {}
         value, place = 0.0, seed

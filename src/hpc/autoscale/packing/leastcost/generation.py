@@ -13,13 +13,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from importlib import import_module
 from typing import NamedTuple
 
-from hpc.autoscale.packing.leastcost.filling import filled
 from hpc.autoscale.packing.leastcost.greedy import greedy
 from hpc.autoscale.packing.leastcost.grouping import greedy_lots, has_many_items
-from hpc.autoscale.packing.leastcost.knapsack import Knapsacks
 from hpc.autoscale.packing.leastcost.master import (
     Master,
     charge_of,
@@ -127,8 +124,10 @@ def _improved(
     """A cheaper plan than one that places everything, None where none is found; and the highest
     lower bound. ImportError without numpy and highspy; loading them does not count as effort."""
     before = effort.seconds_left()
-    import_module("numpy")
-    import_module("highspy")
+    import highspy  # noqa: F401
+
+    from hpc.autoscale.packing.leastcost.filling import filled
+
     lost = before - effort.seconds_left()
     if math.isfinite(lost):
         asked = effort.seconds_left
@@ -157,6 +156,8 @@ class _Search:
     def __init__(
         self, problem: Problem, start: Sequence[Lot], bound: float, effort: Effort
     ) -> None:
+        from hpc.autoscale.packing.leastcost.knapsack import Knapsacks
+
         self.problem = problem
         self.effort = effort
         self.best = list(start)
@@ -213,7 +214,7 @@ class _Search:
             added = self.master.add(number, problem.feasible(number, pattern)) or added
         if self.under is not self.tables:
             best = self.under.fill(values)
-        self.bound = max(self.bound, lagrangian_bound(problem, duals, best))
+        self.bound = max(self.bound, lagrangian_bound(problem, duals, best.tolist()))
         return added
 
     def _round(self, nodes: Sequence[float], searching: bool) -> None:

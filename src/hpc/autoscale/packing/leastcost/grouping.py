@@ -15,7 +15,6 @@ from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, repeat
-from typing import NamedTuple
 
 from hpc.autoscale.packing.amounts import Quantity
 from hpc.autoscale.packing.leastcost.greedy import greedy
@@ -66,9 +65,9 @@ def plan_groups(problem: Problem, roughly: bool = False) -> list[Lot]:
     for at_least in chain((0.0,) if roughly else _AT_LEAST, repeat(0.0)):
         if not any(rest.units):
             return lots
-        groups = _grouped(rest, _MOST_ROUGHLY if roughly else _MOST_GROUPS, amounts)
+        members = _members(rest, _MOST_ROUGHLY if roughly else _MOST_GROUPS, amounts)
         before = sum(rest.units)
-        lots += _Filling(rest, groups, amounts, at_least).run(greedy(groups.problem))
+        lots += _Filling(rest, members, amounts, at_least).run()
         rest = problem.residual(lots)
         if not at_least and sum(rest.units) > before * _WITHOUT_ROOM:
             break
@@ -103,15 +102,10 @@ def _by_dimension(problem: Problem, usage: Usage) -> Amounts:
     return tuple(amounts.get(d, 0) for d in range(len(problem.dimensions)))
 
 
-class _Groups(NamedTuple):
-    """The problem whose items are groups, and the items in each."""
-
-    problem: Problem
-    members: Sequence[Sequence[int]]
-
-
-def _grouped(problem: Problem, most: int, amounts: Sequence[Amounts | None]) -> _Groups:
-    """About `most` groups of the items with units. Items without `amounts` of their own stay by
+def _members(
+    problem: Problem, most: int, amounts: Sequence[Amounts | None]
+) -> Sequence[Sequence[int]]:
+    """The items with units in about `most` groups. Items without `amounts` of their own stay by
     themselves."""
     items = [i for i, item in enumerate(problem.items) if item.units]
     known = [each for i in items if (each := amounts[i]) is not None]
@@ -127,6 +121,13 @@ def _grouped(problem: Problem, most: int, amounts: Sequence[Amounts | None]) -> 
             and len(finer := _cells(problem, items, amounts, largest, levels + 1)) <= most
         ):
             levels, members = levels + 1, finer
+    return members
+
+
+def _grouped(
+    problem: Problem, members: Sequence[Sequence[int]], amounts: Sequence[Amounts | None]
+) -> Problem:
+    """The problem whose items are groups of items."""
     grains = [_grain(amounts, d) for d in range(len(problem.dimensions))]
     grouped = []
     means: list[tuple[Usage, ...] | None] = []
@@ -141,7 +142,7 @@ def _grouped(problem: Problem, most: int, amounts: Sequence[Amounts | None]) -> 
         )
         for profile in problem.profiles
     ]
-    return _Groups(problem._replace(items=grouped, profiles=profiles, unplaceable=()), members)
+    return problem._replace(items=grouped, profiles=profiles, unplaceable=())
 
 
 def _cells(
@@ -200,26 +201,27 @@ class _Filling:
     def __init__(
         self,
         problem: Problem,
-        groups: _Groups,
+        members: Sequence[Sequence[int]],
         amounts: Sequence[Amounts | None],
         at_least: float,
     ) -> None:
         self.problem = problem
-        self.groups = groups
+        self.members = members
+        self.grouped = _grouped(problem, members, amounts)
         self.at_least = at_least
         self.left = problem.units
         # by group of more than one: (amounts, item) of those with units left, sorted
         self.sorted: Mapping[int, list[tuple[Amounts, int]]] = {
             number: sorted((amounts[i] or (), i) for i in group)
-            for number, group in enumerate(groups.members)
+            for number, group in enumerate(members)
             if len(group) > 1
         }
 
-    def run(self, lots: Sequence[Lot]) -> list[Lot]:
+    def run(self) -> list[Lot]:
         """Lots of single nodes. Of a lot no more is tried after three nodes that were not kept."""
         nodes_left = NodesLeft(self.problem)
         found = []
-        for lot in lots:
+        for lot in greedy(self.grouped):
             misses = 0
             for _ in range(lot.nodes):
                 if misses == _MOST_MISSES or nodes_left.of(lot.bin) < 1:
@@ -237,7 +239,7 @@ class _Filling:
         bin_ = self.problem.bins[lot.bin]
         whole = bin_.capacity
         scale = [1 / amount if amount else 0.0 for amount in whole]
-        profile = self.groups.problem.profiles[bin_.profile]
+        profile = self.grouped.profiles[bin_.profile]
         free: list[Quantity] = list(whole)
         places: list[tuple[int, Amounts]] = []
         for number, units in lot.pattern:
@@ -278,7 +280,7 @@ class _Filling:
         """The item of a group that fits what is free and comes nearest to an amount, of those next
         to it in order; and what it takes."""
         if number not in self.sorted:
-            item = self.groups.members[number][0]
+            item = self.members[number][0]
             usages = self.problem.profiles[profile][item]
             fits = self.left[item] > 0 and any(room_for(usage, free) for usage in usages)
             return (item, _by_dimension(self.problem, usages[0])) if fits else None

@@ -5,24 +5,23 @@ It is a bounded knapsack with several resources, solved by dynamic programming o
 a node (Gilmore and Gomory, 1966). Amounts are counted in grains. A grain is the greatest amount
 that divides all amounts of a resource where that gives a table of bearable size, and more
 otherwise. Amounts of items are then rounded up, so that patterns fit, or (`below`) down, so that no
-pattern is worth more than the values found. Needs numpy, which is imported when a table is made."""
+pattern is worth more than the values found. This module needs numpy."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from hpc.autoscale.packing.amounts import Quantity
 from hpc.autoscale.packing.leastcost.problem import Bin, Problem, Usage, most, room_for
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Values = NDArray[np.float64]
-    Counts = NDArray[np.int64]
+Values = NDArray[np.float64]
+Counts = NDArray[np.int64]
 
 MOST_CELLS = 50_000
 _FINEST = 10**9  # the largest denominator of an amount
@@ -49,8 +48,6 @@ class Knapsacks:
 
     def fill(self, values: Values) -> Values:
         """For values by item: the value of the best pattern, by bin."""
-        import numpy as np
-
         found = np.zeros(len(self._problem.bins))
         for table in self._tables:
             found[table.bins] = table.fill(values)
@@ -58,8 +55,6 @@ class Knapsacks:
 
     def patterns(self, wanted: Sequence[int]) -> Counts:
         """The patterns behind the values that were asked last: a row for each bin, units by item."""
-        import numpy as np
-
         found = np.zeros((len(wanted), len(self._problem.items)), dtype=np.int64)
         where = {number: row for row, number in enumerate(wanted)}
         for table in self._tables:
@@ -75,8 +70,6 @@ class _Table:
     have, so one pass over the items serves all the bins."""
 
     def __init__(self, problem: Problem, bins: Sequence[int], below: bool) -> None:
-        import numpy as np
-
         self.bins = list(bins)
         self._items = problem.items
         of = [problem.bins[number] for number in bins]
@@ -119,8 +112,6 @@ class _Table:
     ) -> list[tuple[int, Counts]]:
         """The items that may have a node to themselves, and how many units of them go on one of
         each bin."""
-        import numpy as np
-
         found = []
         for i, usages in enumerate(profile):
             closing = [usage for usage in usages if usage.closes]
@@ -156,8 +147,6 @@ class _Table:
         return found
 
     def fill(self, values: Values) -> Values:
-        import numpy as np
-
         best, spare = self._best, self._sum
         best.fill(0)
         for chunk, taken in zip(self._chunks, self._taken, strict=True):
@@ -179,8 +168,6 @@ class _Table:
         return found
 
     def patterns(self, rows: Sequence[int]) -> Counts:
-        import numpy as np
-
         cells = self._cells[list(rows)].copy()
         found = np.zeros((len(cells), len(self._items)), dtype=np.int64)
         for index in range(len(self._chunks) - 1, -1, -1):

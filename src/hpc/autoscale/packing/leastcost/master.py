@@ -10,13 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from hpc.autoscale.packing.leastcost.problem import Pattern, Problem
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 _PER_NODE = 2e-5
 """Added to the cost of a column, as a part of the highest price: of two plans at one price the one
@@ -146,7 +142,7 @@ class Master:
         return [round(value) for value in values]
 
 
-def lagrangian_bound(problem: Problem, duals: Duals, best: NDArray[np.float64]) -> float:
+def lagrangian_bound(problem: Problem, duals: Duals, best: Sequence[float]) -> float:
     """A lower bound on the price of placing everything. `best`: at least the value, at the dual
     prices, of the best pattern of each bin.
 
@@ -159,7 +155,7 @@ def lagrangian_bound(problem: Problem, duals: Duals, best: NDArray[np.float64]) 
         worth += duals.limit_nodes[a] * limit.nodes + duals.limit_cores[a] * limit.cores
     scale = 1.0
     for number, bin_ in enumerate(problem.bins):
-        value = float(best[number]) * (1 + SINGLE_PRECISION)
+        value = best[number] * (1 + SINGLE_PRECISION)
         charge = charge_of(problem, duals, number)
         due = -duals.bins[number]
         if bin_.price + charge + due <= 0 or not bin_.price:

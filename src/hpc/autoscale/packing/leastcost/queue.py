@@ -331,16 +331,12 @@ class EngineCopy:
         self.planner = Planner(planner.existing_first)
         self.planner.table = planner.table
         self._price = price_of
-        self._prices: dict[Candidate, float | None] = {}
         self.copy_of: dict[Candidate, Candidate] = {}
         self.original_of: dict[Candidate, Candidate] = {}
         # limits are shared by candidates, and one may show another; nobody hears of charges to
         # copies
-        memo: dict[int, object] = {}
-        for candidate in planner.candidates:
-            for limit in candidate.limits:
-                if limit.told is not None:
-                    memo[id(limit.told)] = None
+        told = [limit.told for candidate in planner.candidates for limit in candidate.limits]
+        memo: dict[int, object] = {id(each): None for each in told if each is not None}
         for candidate in planner.candidates:
             copied = _copied(candidate, [deepcopy(limit, memo) for limit in candidate.limits])
             self.copy_of[candidate], self.original_of[copied] = copied, candidate
@@ -367,9 +363,7 @@ class EngineCopy:
         self.planner.apply(plan)
         units, unpriced, price = self.score
         for candidate, nodes in opened_of(plan.steps).items():
-            if candidate not in self._prices:
-                self._prices[candidate] = known_price(self.price_of(candidate))
-            each = self._prices[candidate]
+            each = known_price(self.price_of(candidate))
             if each is None:
                 unpriced -= nodes
             else:
