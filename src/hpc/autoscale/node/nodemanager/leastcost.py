@@ -263,23 +263,22 @@ class LeastCost:
         self._before = {candidate: _running(candidate) for candidate in manager._planner.candidates}
         self._opened.clear()
 
+    def _opened_besides(self) -> dict[Candidate, int]:
+        """The nodes that were opened since the queue began, by other ways than noted plans."""
+        return {
+            candidate: _running(candidate) - before - self._opened[candidate]
+            for candidate, before in self._before.items()
+        }
+
     def note_first_fit(self, manager: NodeManager, policy: str, planned: Solution) -> None:
         """First fit under a policy has placed all that a plan was made for, and at a lower
         price."""
-        opened = {
-            candidate: _running(candidate) - before - self._opened[candidate]
-            for candidate, before in self._before.items()
-        }
         if not planned.unpriced and not any(planned.unplaced):
-            self._note(manager, opened, planned.bound, policy)
+            self._note(manager, self._opened_besides(), planned.bound, policy)
 
     def finish(self, manager: NodeManager) -> None:
         """The queue is done: what was opened beside the plans is part of the cost."""
-        others = {
-            candidate: _running(candidate) - before - self._opened[candidate]
-            for candidate, before in self._before.items()
-        }
-        price, unpriced = self._add_up(manager, others)
+        price, unpriced = self._add_up(manager, self._opened_besides())
         if price or unpriced != self._unpriced():
             cost = self.cost or PlanCost(0.0, 0.0, 0.0, FIRST_FIT, {})
             self._say(

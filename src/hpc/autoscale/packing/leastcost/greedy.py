@@ -12,14 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hpc.autoscale.packing.amounts import Quantity
-from hpc.autoscale.packing.leastcost.problem import (
-    Bin,
-    Lot,
-    NodesLeft,
-    Pattern,
-    Problem,
-    room_for,
-)
+from hpc.autoscale.packing.leastcost.problem import Lot, NodesLeft, Pattern, Problem, room_for
 
 _FEWER = 1e-6
 
@@ -46,32 +39,26 @@ def _shares_of_limits(problem: Problem) -> list[float]:
     """By bin: the greatest part of any limit that one node takes; 0 for what runs already."""
     found = []
     for bin_ in problem.bins:
-        share = 1 / max(1, bin_.nodes) if bin_.price else 0.0
-        for limit in (problem.limits[a] for a in bin_.limits if bin_.price):
-            share = max(share, 1 / max(1, limit.nodes), bin_.candidate.cores / max(1, limit.cores))
-        found.append(share)
+        shares = [1 / max(1, bin_.nodes)]
+        for limit in (problem.limits[a] for a in bin_.limits):
+            shares += [1 / max(1, limit.nodes), bin_.candidate.cores / max(1, limit.cores)]
+        found.append(max(shares) if bin_.price else 0.0)
     return found
 
 
 class _OpenNode:
-    """A node of a bin that is being filled. `left`: units by item that are to be placed. `shares`:
-    see `_shares`."""
+    """A node of a bin that is being filled by a greedy plan in the making."""
 
-    def __init__(
-        self,
-        problem: Problem,
-        bin_: Bin,
-        left: Sequence[int],
-        shares: Sequence[Sequence[tuple[int, float]]],
-    ) -> None:
-        self._items = problem.items
-        self._profile = problem.profiles[bin_.profile]
+    def __init__(self, plan: _Greedy, number: int) -> None:
+        bin_ = plan.problem.bins[number]
+        self._items = plan.problem.items
+        self._profile = plan.problem.profiles[bin_.profile]
         self._whole = bin_.capacity
-        self._shares = shares
+        self._shares = plan.shares_of(number)
         self._free: list[Quantity] = list(bin_.capacity)
-        self.units: dict[int, int] = {}
-        self._left = left
+        self._left = plan.left
         self._closed = False
+        self.units: dict[int, int] = {}
 
     def room(self, item: int) -> int:
         """How many more units of an item there are and fit."""
@@ -124,18 +111,6 @@ class _OpenNode:
             rest = [item for item in rest if self.room(item) > 0]
 
 
-def _shares(problem: Problem, bin_: Bin) -> list[list[tuple[int, float]]]:
-    """By item: pairs of a dimension and the part of a whole node of a bin that a unit takes in its
-    first way, as a vector of length 1."""
-    found = []
-    for usages in problem.profiles[bin_.profile]:
-        amounts = usages[0].amounts if usages else ()
-        shares = [(d, amount / bin_.capacity[d]) for d, amount in amounts if bin_.capacity[d]]
-        length = sum(share * share for _, share in shares) ** 0.5 or 1.0
-        found.append([(d, share / length) for d, share in shares])
-    return found
-
-
 class _Greedy:
     """`costs`: what a node of each bin is taken to cost."""
 
@@ -145,15 +120,28 @@ class _Greedy:
         self.nodes_left = NodesLeft(problem)
         self.left = problem.units
         self.worth = _worths(problem)
-        self.order = sorted(range(len(problem.items)), key=lambda i: (-self.worth[i], i))
-        self.hosts = [
-            [b for b, bin_ in enumerate(problem.bins) if problem.copies(i, bin_)]
-            for i in range(len(problem.items))
-        ]
-        self.shares: dict[int, list[list[tuple[int, float]]]] = {}
+        every = range(len(problem.items))
+        self.order = sorted(every, key=lambda i: (-self.worth[i], i))
+        bins = list(enumerate(problem.bins))
+        self.hosts = [[b for b, bin_ in bins if problem.copies(i, bin_)] for i in every]
+        self._shares: dict[int, list[list[tuple[int, float]]]] = {}
         self.found: list[Lot] = []
 
+    def shares_of(self, number: int) -> list[list[tuple[int, float]]]:
+        """By item: pairs of a dimension and the part of a whole node of bin `number` that a unit
+        takes in its first way, as a vector of length 1."""
+        if number not in self._shares:
+            bin_ = self.problem.bins[number]
+            found = self._shares[number] = []
+            for usages in self.problem.profiles[bin_.profile]:
+                amounts = usages[0].amounts if usages else ()
+                shares = [(d, n / bin_.capacity[d]) for d, n in amounts if bin_.capacity[d]]
+                length = sum(share * share for _, share in shares) ** 0.5 or 1.0
+                found.append([(d, share / length) for d, share in shares])
+        return self._shares[number]
+
     def lots(self) -> list[Lot]:
+        """Use patterns until nothing more finds room."""
         for number, bin_ in enumerate(self.problem.bins):
             if not bin_.price:
                 while self._use(number, self._best_pattern(number, None)):
@@ -202,14 +190,11 @@ class _Greedy:
     def _patterns(self, number: int, seed: int | None) -> Iterator[Pattern]:
         """Several ways to fill a node of bin `number`: around as many units of the seed as fit, one
         or two; with the dearest items, or with those that match what is free."""
-        bin_ = self.problem.bins[number]
-        if number not in self.shares:
-            self.shares[number] = _shares(self.problem, bin_)
         items = [i for i in self.order if self.left[i]]
         seen: set[int] = set()
         for copies in (0, 1, 2) if seed is not None else (0,):
             for in_order in (True, False):
-                node = _OpenNode(self.problem, bin_, self.left, self.shares[number])
+                node = _OpenNode(self, number)
                 if seed is not None:
                     most = node.room(seed)
                     units = min(most, copies or most)
