@@ -332,18 +332,8 @@ class LeastCost:
         gap = gap_of(price, bound)
         if not self._is_noted:
             self._queues, self._is_noted = self._queues + 1, True
-        self._say(
-            PlanCost(
-                price + others,
-                bound,
-                gap,
-                method,
-                unpriced,
-                others,
-                self._queues,
-                self._is_one_by_one,
-            )
-        )
+        about = (self._queues, self._is_one_by_one)
+        self._say(PlanCost(price + others, bound, gap, method, unpriced, others, *about))
 
     def _unpriced(self) -> dict[str, int]:
         return dict(self.cost.unpriced) if self.cost else {}
@@ -398,10 +388,7 @@ def _carry_out(manager: NodeManager, layout: Layout, demands: Sequence[Demand]) 
 
 
 def _tell(
-    manager: NodeManager,
-    demands: Sequence[Demand],
-    layout: Layout,
-    begins: Callable[[int], None],
+    manager: NodeManager, demands: Sequence[Demand], layout: Layout, begins: Callable[[int], None]
 ) -> None:
     """Tell registered handlers what became of each demand that found room; `begins` is called with
     its number before."""

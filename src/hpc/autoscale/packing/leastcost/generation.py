@@ -89,7 +89,7 @@ def solve(
     unplaced = tuple(problem.left_over(lots))
     priced = _as_priced(problem, lots)
     bound = 0.0 if any(unplaced) else simple_bound(priced)
-    if effort is not None and not any(unplaced) and not _is_close(priced, lots, bound):
+    if effort is not None and not any(unplaced) and not _is_close(priced.price_of(lots), bound):
         # without the extra the greedy plan is the plan
         with suppress(ImportError):
             found, bound = _improved(priced, lots, bound, effort)
@@ -99,8 +99,8 @@ def solve(
     return Solution(tuple(lots), price, min(bound, price), method, unplaced, unpriced)
 
 
-def _is_close(problem: Problem, lots: Sequence[Lot], bound: float) -> bool:
-    return problem.price_of(lots) <= bound * (1 + CLOSE_ENOUGH)
+def _is_close(price: float, bound: float) -> bool:
+    return price <= bound * (1 + CLOSE_ENOUGH)
 
 
 def _as_priced(problem: Problem, lots: Sequence[Lot]) -> Problem:
@@ -134,7 +134,7 @@ def _improved(
         effort = effort._replace(seconds_left=lambda: asked() + lost)
     relaxation = resource_relaxation(problem)
     bound = max(bound, relaxation.bound if relaxation is not None else 0.0)
-    if _is_close(problem, start, bound):
+    if _is_close(problem.price_of(start), bound):
         return None, bound
     if not has_many_items(problem):
         search = _Search(problem, start, bound, effort)
@@ -186,13 +186,13 @@ class _Search:
             nodes, least = solved
             if number >= _FIRST_ROUNDING and number & (number - 1) == 0:
                 self._round(nodes, False)
-            if not self._improve() or least <= self.bound * (1 + CLOSE_ENOUGH):
+            if not self._improve() or _is_close(least, self.bound):
                 break
         if nodes and not self._is_best() and not self.effort.is_spent():
             self._round(nodes, True)
 
     def _is_best(self) -> bool:
-        return self.price <= self.bound * (1 + CLOSE_ENOUGH)
+        return _is_close(self.price, self.bound)
 
     def _improve(self) -> bool:
         """Add the patterns of negative reduced cost at the present dual prices, and raise the
@@ -232,13 +232,14 @@ class _Search:
         if not any(residual.units):
             self._keep(lots)
             return
-        self._keep([*lots, *greedy(residual)])
+        rest = greedy(residual)
+        self._keep([*lots, *rest])
         if searching and not self._is_best() and not self.effort.is_spent():
-            self._keep([*lots, *self._branch_and_bound(residual)])
+            self._keep([*lots, *self._branch_and_bound(residual, residual.price_of(rest))])
 
-    def _branch_and_bound(self, residual: Problem) -> list[Lot]:
+    def _branch_and_bound(self, residual: Problem, price: float) -> list[Lot]:
         """The plan of a residual problem by branch and bound over the known patterns; empty where
-        none is found."""
+        none is found. `price`: of its greedy plan."""
         master = Master(residual)
         for number, pattern in self.master.columns:
             if residual.bins[number].nodes:
@@ -249,8 +250,7 @@ class _Search:
         if not master.columns:
             return []
         # the rest is a small part of the price, and need be found no better than the whole
-        greedily = residual.price_of(greedy(residual))
-        gap = CLOSE_ENOUGH * max(1.0, self.price / max(greedily, 1e-9))
+        gap = CLOSE_ENOUGH * max(1.0, self.price / max(price, 1e-9))
         whole = master.solve_whole(self.effort.seconds_left(), _MOST_NODES, gap) or []
         return [Lot(*column, n) for column, n in zip(master.columns, whole, strict=False) if n > 0]
 

@@ -31,6 +31,9 @@ from hpc.autoscale.packing.leastcost.problem import (
 Amounts = tuple[Quantity, ...]
 """What one unit takes, by dimension."""
 
+_ByItem = Sequence[Amounts | None]
+"""By item: see `amounts_of`."""
+
 MOST_ITEMS = 200
 """Up to so many items are planned each by itself."""
 
@@ -102,9 +105,7 @@ def _by_dimension(problem: Problem, usage: Usage) -> Amounts:
     return tuple(amounts.get(d, 0) for d in range(len(problem.dimensions)))
 
 
-def _members(
-    problem: Problem, most: int, amounts: Sequence[Amounts | None]
-) -> Sequence[Sequence[int]]:
+def _members(problem: Problem, most: int, amounts: _ByItem) -> Sequence[Sequence[int]]:
     """The items with units in about `most` groups. Items without `amounts` of their own stay by
     themselves."""
     items = [i for i, item in enumerate(problem.items) if item.units]
@@ -124,9 +125,7 @@ def _members(
     return members
 
 
-def _grouped(
-    problem: Problem, members: Sequence[Sequence[int]], amounts: Sequence[Amounts | None]
-) -> Problem:
+def _grouped(problem: Problem, members: Sequence[Sequence[int]], amounts: _ByItem) -> Problem:
     """The problem whose items are groups of items."""
     grains = [_grain(amounts, d) for d in range(len(problem.dimensions))]
     grouped = []
@@ -148,7 +147,7 @@ def _grouped(
 def _cells(
     problem: Problem,
     items: Iterable[int],
-    amounts: Sequence[Amounts | None],
+    amounts: _ByItem,
     largest: Sequence[Quantity],
     levels: int,
 ) -> list[list[int]]:
@@ -168,7 +167,7 @@ def _cells(
     return list(found.values())
 
 
-def _grain(amounts: Iterable[Amounts | None], dimension: int) -> int:
+def _grain(amounts: _ByItem, dimension: int) -> int:
     """The greatest whole amount that divides all in a dimension; 0 where they are not whole."""
     found = [each[dimension] for each in amounts if each is not None]
     whole = [amount for amount in found if isinstance(amount, int)]
@@ -176,10 +175,7 @@ def _grain(amounts: Iterable[Amounts | None], dimension: int) -> int:
 
 
 def _mean(
-    problem: Problem,
-    group: Sequence[int],
-    amounts: Sequence[Amounts | None],
-    grains: Sequence[int],
+    problem: Problem, group: Sequence[int], amounts: _ByItem, grains: Sequence[int]
 ) -> tuple[Usage, ...]:
     """What a unit of a group takes in the mean, in whole grains."""
     found = []
@@ -199,11 +195,7 @@ class _Filling:
     when it comes out with that part of what was planned."""
 
     def __init__(
-        self,
-        problem: Problem,
-        members: Sequence[Sequence[int]],
-        amounts: Sequence[Amounts | None],
-        at_least: float,
+        self, problem: Problem, members: Sequence[Sequence[int]], amounts: _ByItem, at_least: float
     ) -> None:
         self.problem = problem
         self.members = members

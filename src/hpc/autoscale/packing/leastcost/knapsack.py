@@ -28,11 +28,13 @@ _FINEST = 10**9  # the largest denominator of an amount
 
 
 class _Chunk(NamedTuple):
-    """`copies` of an item taken or left together, in grains by dimension."""
+    """`copies` of an item taken or left together: `grains` by dimension, and by how many cells of
+    the table that is."""
 
     item: int
     copies: int
     grains: tuple[int, ...]
+    cells: int
 
 
 class Knapsacks:
@@ -82,20 +84,11 @@ class _Table:
         ]
         self._grains = _grains([usage for _, usage in open_usages], of)
         self.exact = all(grain.exact for grain in self._grains.values())
-        dimensions = list(self._grains)
-        sizes = [[self._grains[d].within(bin_.capacity[d]) for d in dimensions] for bin_ in of]
+        sizes = [[g.within(bin_.capacity[d]) for d, g in self._grains.items()] for bin_ in of]
         self._shape = tuple(max(column) + 1 for column in zip(*sizes, strict=True)) or (1,)
-        strides = [math.prod(self._shape[k + 1 :]) for k in range(len(self._shape))]
-        self._cells = np.array(
-            [sum(n * stride for n, stride in zip(size, strides, strict=True)) for size in sizes]
-            if dimensions
-            else [0] * len(of)
-        )
-        self._chunks = list(self._chunked(open_usages, of, dimensions, below))
-        self._offsets = [
-            sum(n * stride for n, stride in zip(chunk.grains, strides, strict=True))
-            for chunk in self._chunks
-        ]
+        self._strides = [math.prod(self._shape[k + 1 :]) for k in range(len(self._grains))]
+        self._cells = np.array([self._cells_of(size) for size in sizes])
+        self._chunks = self._chunked(open_usages, of, below)
         self._taken = np.zeros((len(self._chunks), *self._shape), dtype=bool)
         self._best = np.zeros(self._shape, dtype=np.float32)
         self._sum = np.empty(self._shape, dtype=np.float32)
@@ -104,45 +97,35 @@ class _Table:
             for i, usages in enumerate(profile)
             if any(not n.amounts and not n.closes for n in usages)
         ]
-        self._closing = self._closing_copies(profile, of)
+        # items that may have a node to themselves, and how many units of them go on one of each bin
+        self._closing: list[tuple[int, Counts]] = []
+        for i, item in enumerate(problem.items):
+            ways = [usage for usage in profile[i] if usage.closes]
+            if ways:
+                copies = [min(item.units, most(ways, b.capacity, item.alone)) for b in of]
+                self._closing.append((i, np.array(copies)))
         self._closed_by = np.full(len(of), -1)
 
-    def _closing_copies(
-        self, profile: Sequence[Sequence[Usage]], of: Sequence[Bin]
-    ) -> list[tuple[int, Counts]]:
-        """The items that may have a node to themselves, and how many units of them go on one of
-        each bin."""
-        found = []
-        for i, usages in enumerate(profile):
-            closing = [usage for usage in usages if usage.closes]
-            if closing:
-                item = self._items[i]
-                copies = [min(item.units, most(closing, b.capacity, item.alone)) for b in of]
-                found.append((i, np.array(copies)))
-        return found
+    def _cells_of(self, grains: Sequence[int]) -> int:
+        return sum(n * stride for n, stride in zip(grains, self._strides, strict=True))
 
     def _chunked(
-        self,
-        usages: Sequence[tuple[int, Usage]],
-        of: Sequence[Bin],
-        dimensions: Sequence[int],
-        below: bool,
+        self, usages: Sequence[tuple[int, Usage]], of: Sequence[Bin], below: bool
     ) -> list[_Chunk]:
         """Every item as chunks of 1, 2, 4, … copies (binary splitting), of which any number up to
         what can be wanted can be made."""
         found = []
         for i, usage in usages:
             amounts = dict(usage.amounts)
-            grains = tuple(
-                self._grains[d].of(amounts[d], below) if d in amounts else 0 for d in dimensions
-            )
+            grains = [g.of(amounts.get(d, 0), below) for d, g in self._grains.items()]
             copies = min(self._items[i].units, max(room_for(usage, b.capacity) for b in of))
             sizes = zip(grains, self._shape, strict=True)
             fitting = min((size - 1) // n for n, size in sizes if n) if any(grains) else copies
             left, size = min(copies, fitting), 1
             while left > 0:
                 size = min(size, left)
-                found.append(_Chunk(i, size, tuple(n * size for n in grains)))
+                together = tuple(n * size for n in grains)
+                found.append(_Chunk(i, size, together, self._cells_of(together)))
                 left, size = left - size, size * 2
         return found
 
@@ -170,12 +153,11 @@ class _Table:
     def patterns(self, rows: Sequence[int]) -> Counts:
         cells = self._cells[list(rows)].copy()
         found = np.zeros((len(cells), len(self._items)), dtype=np.int64)
-        for index in range(len(self._chunks) - 1, -1, -1):
-            chunk = self._chunks[index]
-            taken = self._taken[index].reshape(-1)[cells]
+        for chunk, cells_taken in reversed(list(zip(self._chunks, self._taken, strict=True))):
+            taken = cells_taken.reshape(-1)[cells]
             if taken.any():
                 found[:, chunk.item] += taken * chunk.copies
-                cells -= taken * self._offsets[index]
+                cells -= taken * chunk.cells
         for i in self._free:
             found[:, i] += self._items[i].units
         closed_by = self._closed_by[list(rows)]
