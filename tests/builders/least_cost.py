@@ -11,8 +11,7 @@ from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import NullNodeHistory
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.expr import Expr
-from hpc.autoscale.packing.leastcost.plan import Lot
-from hpc.autoscale.packing.leastcost.problem import Item, Problem
+from hpc.autoscale.packing.leastcost.problem import Item, Lot, Problem
 from hpc.autoscale.packing.limits import Limit
 from hpc.autoscale.packing.shape import NodeShape
 
@@ -72,7 +71,7 @@ def placed_units(problem: Problem, lots: Iterable[Lot]) -> list[int]:
     """Units placed by item."""
     found = [0] * len(problem.items)
     for lot in lots:
-        for item, units in lot.load:
+        for item, units in lot.pattern:
             found[item] += units * lot.nodes
     return found
 

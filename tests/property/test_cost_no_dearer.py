@@ -6,6 +6,7 @@ tries a thousand."""
 
 import os
 import random
+import sys
 from collections import Counter
 
 import pytest
@@ -103,16 +104,35 @@ def placed_by(packing, seed):
     return units, price
 
 
+def check_none_is_cheaper(came, ours):
+    """Nobody places more than our way, and who places as much pays no less."""
+    units, price = came[ours]
+    for name in BUILT_IN:
+        assert units >= came[name][0], (ours, name, came)
+        assert units > came[name][0] or price <= came[name][1] * (1 + 1e-9), (ours, name, came)
+
+
 @pytest.mark.parametrize("seed", range(QUEUES))
 def test_no_other_way_is_cheaper(seed):
     """Whoever places as much pays no less; and nobody places more."""
     came = {name: placed_by(packing, seed) for name, packing in PACKINGS.items()}
-    for ours in ("search", "greedy"):
-        units, price = came[ours]
-        for name in BUILT_IN:
-            assert units >= came[name][0], (ours, name, came)
-            assert units > came[name][0] or price <= came[name][1] * (1 + 1e-9), (ours, name, came)
+    check_none_is_cheaper(came, "search")
+    check_none_is_cheaper(came, "greedy")
     assert came["search"][0] >= came["greedy"][0]
+
+
+@pytest.mark.parametrize("missing", ["highspy", "numpy"])
+@pytest.mark.parametrize("seed", range(QUEUES, QUEUES + QUEUES // 3))
+def test_without_the_optimize_extra_no_other_way_is_cheaper(seed, missing, monkeypatch):
+    """A search that is asked for and cannot be made leaves the best of greedy and first fit."""
+    monkeypatch.setitem(sys.modules, missing, None)
+    for module in ("filling", "knapsack"):
+        monkeypatch.delitem(sys.modules, f"hpc.autoscale.packing.leastcost.{module}", raising=False)
+    ways = {name: packing for name, packing in PACKINGS.items() if name != "greedy"}
+    came = {name: placed_by(packing, seed) for name, packing in ways.items()}
+    check_none_is_cheaper(came, "search")
+    monkeypatch.undo()
+    assert came["search"] == placed_by(PACKINGS["greedy"], seed)
 
 
 def test_limits_and_gangs_occur():

@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.compound import AllOf, AnyOf
 from hpc.autoscale.packing.expr import Exclusive, Fit, MinResource
-from hpc.autoscale.packing.leastcost import Effort, Item, Problem, left_over, solve
-from hpc.autoscale.packing.leastcost.greedy import greedy
+from hpc.autoscale.packing.leastcost.generation import Effort, solve
+from hpc.autoscale.packing.leastcost.grouping import plan_groups
 from hpc.autoscale.packing.leastcost.knapsack import Knapsacks
-from hpc.autoscale.packing.leastcost.layout import Share, lay_out
-from hpc.autoscale.packing.leastcost.merged import GREEDILY, plan_merged
-from hpc.autoscale.packing.leastcost.queue import Wanted, plan_queue
+from hpc.autoscale.packing.leastcost.problem import Item, Problem
+from hpc.autoscale.packing.leastcost.queue import Share, Wanted, lay_out, plan_queue
 from hpc.autoscale.packing.limits import Limit
 from hpc.autoscale.packing.planner import Planner
 
@@ -65,7 +64,7 @@ class World:
 
     def at_home(self):
         """The problem without items for which there is no place at all."""
-        homeless = set(self.problem.homeless)
+        homeless = set(self.problem.unplaceable)
         kept = [0 if i in homeless else item.units for i, item in enumerate(self.items)]
         return self.problem.changed(kept)
 
@@ -187,10 +186,10 @@ def test_no_limit_is_exceeded_and_every_load_fits(world, search):
     problem = World(*world).at_home()
     found = solve(problem, EFFORT if search else None)
     check_limits(problem, found.lots)
-    assert left_over(problem, found.lots) == list(found.unplaced)
+    assert problem.left_over(found.lots) == list(found.unplaced)
     for lot in found.lots:
         shape = problem.bins[lot.bin].shape
-        for item, units in lot.load:
+        for item, units in lot.pattern:
             while units:
                 fit = shape.fit(problem.items[item].expr)
                 assert isinstance(fit, Fit)
@@ -240,7 +239,7 @@ def test_a_queue_is_cut_where_room_ends(world, order):
     planned = {share.demand: share.units for share in cut.shares}
     end = len(queue) if cut.stopped_at is None else cut.stopped_at
     for number in range(end):
-        assert number in cut.homeless or planned[number] == queue[number].units
+        assert number in cut.unplaceable or planned[number] == queue[number].units
     if cut.stopped_at is not None:
         assert planned.get(cut.stopped_at, 0) < queue[cut.stopped_at].units
         assert max(planned, default=0) <= cut.stopped_at
@@ -258,7 +257,7 @@ def test_the_knapsack_finds_the_most_valuable_load(world, worth):
     values = np.array([float(worth[i]) for i in range(len(problem.items))])
     tables = Knapsacks(problem)
     best = tables.fill(values)
-    loads = tables.loads(range(len(problem.bins)))
+    loads = tables.patterns(range(len(problem.bins)))
     for number, bin_ in enumerate(problem.bins):
         reached = best_by_hand(problem, bin_.shape, values, 0)
         assert best[number] >= reached - 1e-3
@@ -286,6 +285,6 @@ def test_classes_are_told_apart_again(wanted, cores):
     for size in wanted:
         counted[size] = counted.get(size, 0) + 1
     world = World([(cores, 9, 10, 1000, [])], [(s, n, "plain") for s, n in counted.items()], 1000)
-    lots = plan_merged(world.problem, greedy, GREEDILY)
-    assert not any(left_over(world.problem, lots))
+    lots = plan_groups(world.problem)
+    assert not any(world.problem.left_over(lots))
     check_limits(world.problem, lots)

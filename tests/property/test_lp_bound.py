@@ -11,7 +11,8 @@ from builders.scenario_laws import for_scenarios, tell
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.compound import AllOf, AnyOf
 from hpc.autoscale.packing.expr import Exclusive, MinResource
-from hpc.autoscale.packing.leastcost import COLUMNS, Effort, Item, Problem, solve
+from hpc.autoscale.packing.leastcost.generation import COLUMNS, Effort, solve
+from hpc.autoscale.packing.leastcost.problem import Item, Problem
 from hpc.autoscale.packing.limits import Limit
 from hpc.autoscale.packing.planner import Planner
 

@@ -11,7 +11,7 @@ from hpc.autoscale.job.demandcalculator import new_demand_calculator
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.nodehistory import NullNodeHistory
 from hpc.autoscale.node.vm_sizes import use_price_override
-from hpc.autoscale.packing.leastcost import Effort
+from hpc.autoscale.packing.leastcost.generation import Effort
 from hpc.autoscale.packing.leastcost.queue import Wanted, plan_queue
 
 PRICES = {"Standard_F4s": 0.25, "Standard_F8s": 0.36, "Standard_F16s": 0.8}

@@ -7,9 +7,17 @@ import pytest
 from builders.engine import Bench, cores
 from builders.least_cost import Market
 from hpc.autoscale.packing.compound import AllOf, AnyOf, ExactlyOne, Negation
-from hpc.autoscale.packing.expr import AnyNode, Exclusive, Expr, MinResource, PropertyIs, ResourceIs
-from hpc.autoscale.packing.leastcost import Effort, is_plain
-from hpc.autoscale.packing.leastcost.modes import Mode, Roomy, modes
+from hpc.autoscale.packing.expr import (
+    AnyNode,
+    Exclusive,
+    Expr,
+    MinResource,
+    Mode,
+    PropertyIs,
+    ResourceIs,
+)
+from hpc.autoscale.packing.leastcost.generation import Effort
+from hpc.autoscale.packing.leastcost.problem import is_plain, modes, roomy
 from hpc.autoscale.packing.leastcost.queue import Wanted, plan_queue, room_for_all
 from hpc.autoscale.packing.limits import Limit
 
@@ -47,7 +55,7 @@ def test_a_demand_without_any_place_stops_nobody():
     market = Market()
     market.offer("a", 1.0, 8)
     cut = plan(market, [(16, 1), (4, 2)])
-    assert cut.homeless == [0]
+    assert cut.unplaceable == [0]
     assert cut.stopped_at is None
     assert [s.demand for s in cut.shares] == [1]
 
@@ -57,7 +65,7 @@ def test_no_room_at_all_is_a_cut_before_the_first():
     market = Market()
     market.offer("a", 1.0, 8, limit=0)
     cut = plan(market, [(4, 1)])
-    assert cut.homeless == [0]
+    assert cut.unplaceable == [0]
     assert not cut.solution.lots
 
 
@@ -139,7 +147,7 @@ def test_endless_alternatives_are_left_to_first_fit():
 
 def read(expr, **resources):
     """The modes of an expression on a node with some resources."""
-    return modes(expr, Roomy(Bench().shape("a", **resources)))
+    return modes(expr, roomy(Bench().shape("a", **resources)))
 
 
 def test_amounts_add_up():
@@ -172,7 +180,7 @@ def test_a_switch_is_on_or_off_for_good():
 def test_exclusive_closes():
     """And is nothing for a node that is in use."""
     assert read(Exclusive(), ncpus=8) == (Mode((), True),)
-    used = Roomy(Bench().shape("a", ncpus=8, vacant=False))
+    used = roomy(Bench().shape("a", ncpus=8, vacant=False))
     assert modes(Exclusive(), used) == ()
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from builders.least_cost import Market, nodes_used, placed_units
 from hpc.autoscale.packing.expr import MinResource
-from hpc.autoscale.packing.leastcost import COLUMNS, GREEDY, Effort, solve
+from hpc.autoscale.packing.leastcost.generation import COLUMNS, GREEDY, Effort, solve
 from hpc.autoscale.packing.leastcost.problem import known_price
 from hpc.autoscale.packing.limits import Limit
 

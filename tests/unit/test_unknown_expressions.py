@@ -11,7 +11,7 @@ from hpc.autoscale.node.constraints.parse import CUSTOM_PARSERS
 from hpc.autoscale.node.nodehistory import NullNodeHistory
 from hpc.autoscale.node.vm_sizes import use_price_override
 from hpc.autoscale.packing.expr import Expr, Fit
-from hpc.autoscale.packing.leastcost import is_plain
+from hpc.autoscale.packing.leastcost.problem import is_plain
 from hpc.autoscale.packing.reject import Reject
 
 

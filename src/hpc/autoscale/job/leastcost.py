@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Protocol
 from hpc.autoscale.job.job import Job, PackingStrategy
 from hpc.autoscale.job.placement import FirstFit, Listener, Outcome
 from hpc.autoscale.node.nodemanager.leastcost import Demand, LeastCost
-from hpc.autoscale.packing.leastcost import Copy, Cut, moved
+from hpc.autoscale.packing.leastcost.queue import EngineCopy, QueuePlan, Wanted
 from hpc.autoscale.packing.order import cheapest
 
 if TYPE_CHECKING:
@@ -31,15 +31,14 @@ if TYPE_CHECKING:
 MOST_PLANNED = 2_000
 """Different constraints in all plans for one queue together; what is left then is placed one by
 one."""
-_PLAN = 50  # what a plan costs besides, in the same measure
+_PLAN = 50
+"""What any plan costs besides, in different constraints."""
 
 
-class _Asked:
-    """One job of a queue. `can_be_tried`: the engine alone can say where it would go. `is_plain`:
-    it can be planned together with others. `demand` and `request` are what is left of it when the
-    queue begins; they are not there for a job that cannot be tried."""
-
-    demand: Demand
+class _QueuedJob:
+    """One job of a queue. `demand` and `request`: what is left of it when the queue begins.
+    `can_be_tried`: the engine alone can say where it would go. `is_plain`: it can be planned
+    together with others."""
 
     def __init__(self, manager: NodeManager, least_cost: LeastCost, job: Job) -> None:
         self.job = job
@@ -58,18 +57,18 @@ class _Asked:
         self.demand = Demand(compiled, self.request.units, job.name)
 
 
-class _Ground(Protocol):
-    """What a queue is placed on: the cluster, or a copy to try it on."""
+class _Target(Protocol):
+    """What a queue is placed on: the cluster, or a copy of its state to try it on."""
 
-    def left(self, asked: _Asked) -> int:
+    def left(self, queued: _QueuedJob) -> int:
         """How much of a job is still to be placed."""
 
-    def place(self, asked: _Asked) -> None:
+    def place(self, queued: _QueuedJob) -> None:
         """Place what is left of a job by first fit."""
 
-    def plan(self, part: Sequence[_Asked]) -> Cut | None:
-        """Place jobs by one plan, as far as there is room. None, and nothing is done, where that
-        fails and each job can be tried by itself."""
+    def plan(self, part: Sequence[_QueuedJob]) -> QueuePlan | None:
+        """Plan jobs together and place what is planned. None where that raised an error, nothing
+        was placed, and the jobs are to be placed one by one."""
 
 
 class LeastCostQueue:
@@ -83,38 +82,39 @@ class LeastCostQueue:
     def place(self, jobs: Sequence[Job], listener: Listener | None) -> list[Outcome]:
         """See `Strategy`."""
         before = [job.iterations_remaining for job in jobs]
-        ground = _Cluster(self._manager, self._least_cost, self._first_fit, listener)
+        target = _RealTarget(self._manager, self._least_cost, self._first_fit, listener)
         self._least_cost.start(self._manager, len(jobs))
         try:
             for part in self._parts(jobs, listener):
                 if isinstance(part, Job):
-                    ground.place_job(part)
+                    target.place_job(part)
                 elif part:
-                    self._place_part(ground, part)
+                    self._place_part(target, part)
         finally:
             self._least_cost.finish(self._manager)
-        return [ground.outcome(job, units) for job, units in zip(jobs, before, strict=True)]
+        return [target.outcome(job, units) for job, units in zip(jobs, before, strict=True)]
 
-    def _parts(self, jobs: Sequence[Job], listener: Listener | None) -> list[Job | list[_Asked]]:
+    def _parts(
+        self, jobs: Sequence[Job], listener: Listener | None
+    ) -> list[Job | list[_QueuedJob]]:
         """The queue, parted at the jobs that cannot be tried, which are by themselves. Where there
         is room for all, these come first, and the rest is one part."""
-        queue: list[Job | _Asked] = []
+        queue: list[Job | _QueuedJob] = []
         for job in jobs:
             try:
-                asked = _Asked(self._manager, self._least_cost, job)
+                queued = _QueuedJob(self._manager, self._least_cost, job)
             except Exception:
                 if listener is None:
                     raise
-                queue.append(
-                    job
-                )  # placed by itself, it raises that again, and only there it is taken
+                # placed by itself it raises the error again, and there the listener takes it
+                queue.append(job)
             else:
-                queue.append(asked if asked.can_be_tried else job)
-        tried = [asked for asked in queue if isinstance(asked, _Asked)]
+                queue.append(queued if queued.can_be_tried else job)
+        tried = [queued for queued in queue if isinstance(queued, _QueuedJob)]
         others = [job for job in queue if isinstance(job, Job)]
         if others and self._is_room(tried, sum(max(j.node_count, j.iterations) for j in others)):
             return [*others, tried]
-        parts: list[Job | list[_Asked]] = []
+        parts: list[Job | list[_QueuedJob]] = []
         for each in queue:
             if isinstance(each, Job):
                 parts.append(each)
@@ -124,69 +124,70 @@ class LeastCostQueue:
                 parts.append([each])
         return parts
 
-    def _is_room(self, part: Sequence[_Asked], others: int = 0) -> bool:
+    def _is_room(self, part: Sequence[_QueuedJob], others: int = 0) -> bool:
         """Whether the limits have room for more than a part and so many nodes of others can
         need."""
-        others += sum(asked.request.units for asked in part if not asked.is_plain)
-        plain = [asked.demand for asked in part if asked.is_plain]
+        others += sum(queued.request.units for queued in part if not queued.is_plain)
+        plain = [queued.demand for queued in part if queued.is_plain]
         return self._least_cost.has_room_for_all(self._manager, plain, others)
 
-    def _place_part(self, ground: _Cluster, part: list[_Asked]) -> None:
+    def _place_part(self, target: _RealTarget, part: list[_QueuedJob]) -> None:
         """Place jobs in the best of the ways that were tried."""
         manager, least_cost = self._manager, self._least_cost
         others_first = not all(a.is_plain for a in part) and self._is_room(part)
-        first: Cut | None = None
-        if all(asked.is_plain for asked in part):
-            first = ground.cut(part)
+        first: QueuePlan | None = None
+        if all(queued.is_plain for queued in part):
+            first = target.make_plan(part)
             if first is not None and first.is_best:
-                ground.cuts = [first]
-                _Planned(ground, part, others_first).run()
+                target.plans = [first]
+                _PlannedWay(target, part, others_first).run()
                 return
-        trial = _Trial(least_cost, least_cost.copy(manager, cheapest), first)
-        _Planned(trial, part, others_first).run()
-        best, way = trial.copy.came, ""
-        total = sum(asked.request.units for asked in part)
+        tried_on = _CopyTarget(least_cost, least_cost.copy(manager, cheapest), first)
+        _PlannedWay(tried_on, part, others_first).run()
+        best, way = tried_on.copy.score, ""
+        total = sum(queued.request.units for queued in part)
         policies = least_cost.policies(manager)
         for name, policy in policies.items():
             copy = least_cost.copy(manager, policy)
-            for asked in part:
-                copy.place(asked.expr, asked.request)
-                if best.units == total and best.is_better_than(copy.came._replace(units=total)):
+            for queued in part:
+                copy.place(queued.expr, queued.request)
+                if best.units == total and best.is_better_than(copy.score._replace(units=total)):
                     break
-            if copy.came.is_better_than(best):
-                best, way = copy.came, name
+            if copy.score.is_better_than(best):
+                best, way = copy.score, name
         if not way:
-            ground.cuts = trial.cuts
+            target.plans = tried_on.plans
             with manager._asked_in_order_of(cheapest):
-                _Planned(ground, part, others_first).run()
+                _PlannedWay(target, part, others_first).run()
             return
         with manager._asked_in_order_of(policies[way]):
-            for asked in part:
-                ground.place(asked)
+            for queued in part:
+                target.place(queued)
         if first is not None and first.stopped_at is None:
             least_cost.note_first_fit(manager, way, first.solution)
 
 
-class _Planned:
-    """One way to place jobs: together, as far as they can be planned."""
+class _PlannedWay:
+    """The way of placing jobs that plans them together, as far as they can be planned.
+    `others_first`: those that cannot be are placed before all plans, not in their turn."""
 
-    def __init__(self, ground: _Ground, part: Sequence[_Asked], others_first: bool) -> None:
-        self._ground = ground
+    def __init__(self, target: _Target, part: Sequence[_QueuedJob], others_first: bool) -> None:
+        self._target = target
         self._part = part
         self._others_first = others_first
         self._planned = 0
         # expressions for which there is no room any more; there will be none later in this pass
         self._exhausted: set[Expr] = set()
-        self._later: list[_Asked] = []
+        self._later: list[_QueuedJob] = []
 
     def run(self) -> None:
         """Place all that has room."""
         part = self._part
         if self._others_first:
-            for asked in part:
-                if not asked.is_plain:
-                    self._ground.place(asked)
-            part = [asked for asked in part if asked.is_plain]
+            for queued in part:
+                if not queued.is_plain:
+                    self._target.place(queued)
+            part = [queued for queued in part if queued.is_plain]
         start = 0
         while start < len(part):
             if part[start].is_plain and self._planned < MOST_PLANNED:
@@ -195,78 +196,78 @@ class _Planned:
                     end += 1
                 start += self._plan(part[start:end])
             else:
-                self._ground.place(part[start])
+                self._target.place(part[start])
                 start += 1
-        for asked in self._later:
-            self._ground.place(asked)
+        for queued in self._later:
+            self._target.place(queued)
 
-    def _plan(self, part: Sequence[_Asked]) -> int:
+    def _plan(self, part: Sequence[_QueuedJob]) -> int:
         """Plan jobs as far as there is room; how many were looked at."""
         end = len(part)
-        taking = [i for i, asked in enumerate(part) if asked.expr not in self._exhausted]
+        taking = [i for i, queued in enumerate(part) if queued.expr not in self._exhausted]
         planned: set[int] = set()
         if taking:
             self._planned += len({part[index].expr for index in taking}) + _PLAN
-            cut = self._ground.plan([part[index] for index in taking])
-            if cut is None:
-                for asked in part:
-                    self._ground.place(asked)
+            plan = self._target.plan([part[index] for index in taking])
+            if plan is None:
+                for queued in part:
+                    self._target.place(queued)
                 return end
-            if cut.stopped_at is not None:
-                end = taking[cut.stopped_at] + 1
-            planned = set(taking) - {taking[number] for number in cut.homeless}
-        for index, asked in enumerate(part[:end]):
+            if plan.stopped_at is not None:
+                end = taking[plan.stopped_at] + 1
+            planned = set(taking) - {taking[number] for number in plan.unplaceable}
+        for index, queued in enumerate(part[:end]):
             if index not in planned:
-                self._later.append(asked)
-            elif self._ground.left(asked):
-                self._ground.place(asked)
-                if self._ground.left(asked):
-                    self._exhausted.add(asked.expr)
+                self._later.append(queued)
+            elif self._target.left(queued):
+                self._target.place(queued)
+                if self._target.left(queued):
+                    self._exhausted.add(queued.expr)
         return end
 
 
-class _Trial:
-    """A copy to try a queue on. `first`: the first plan, where it is known. `cuts`: the plans that
-    were made, for the cluster."""
+class _CopyTarget:
+    """A copy of the engine's state. `first`: the first plan, where it is known. `plans`: all plans
+    that were made, to be carried out on the cluster."""
 
-    def __init__(self, least_cost: LeastCost, copy: Copy, first: Cut | None) -> None:
+    def __init__(self, least_cost: LeastCost, copy: EngineCopy, first: QueuePlan | None) -> None:
         self.copy = copy
-        self.cuts: list[Cut] = []
+        self.plans: list[QueuePlan] = []
         self._first = first
         self._least_cost = least_cost
-        self._left: dict[_Asked, int] = {}
+        self._left: dict[_QueuedJob, int] = {}
 
-    def left(self, asked: _Asked) -> int:
-        """See `_Ground`."""
-        return self._left.get(asked, asked.request.units)
+    def left(self, queued: _QueuedJob) -> int:
+        """See `_Target`."""
+        return self._left.get(queued, queued.request.units)
 
-    def place(self, asked: _Asked) -> None:
-        """See `_Ground`."""
-        request = asked.request._replace(units=self.left(asked))
+    def place(self, queued: _QueuedJob) -> None:
+        """See `_Target`."""
+        request = queued.request._replace(units=self.left(queued))
         if request.units > 0:
-            self._left[asked] = request.units - self.copy.place(asked.expr, request)
+            self._left[queued] = request.units - self.copy.place(queued.expr, request)
 
-    def plan(self, part: Sequence[_Asked]) -> Cut | None:
-        """See `_Ground`."""
-        cut, self._first = self._first, None
-        if cut is None:
-            wanted = [(asked.expr, self.left(asked)) for asked in part]
-            cut = self._least_cost.cut(self.copy.planner, wanted, self.copy.price_of)
-            self.cuts.append(moved(cut, self.copy.original))
+    def plan(self, part: Sequence[_QueuedJob]) -> QueuePlan | None:
+        """See `_Target`."""
+        plan, self._first = self._first, None
+        if plan is None:
+            wanted = [Wanted(queued.expr, self.left(queued)) for queued in part]
+            plan = self._least_cost.plan(self.copy.planner, wanted, self.copy.price_of)
+            self.plans.append(plan.moved(self.copy.original_of))
         else:
-            self.cuts.append(cut)
-            cut = moved(cut, self.copy.of)
-        layout = cut.layout()
+            self.plans.append(plan)
+            plan = plan.moved(self.copy.copy_of)
+        layout = plan.layout()
         if layout.plan:
             self.copy.commit(layout.plan)
-        for number, asked in enumerate(part):
-            self._left[asked] = self.left(asked) - layout.units(number)
-        return cut
+        for number, queued in enumerate(part):
+            self._left[queued] = self.left(queued) - layout.units(number)
+        return plan
 
 
-class _Cluster:
-    """The manager, on which a queue is placed for good. `cuts`: plans that were made before, to be
-    carried out."""
+class _RealTarget:
+    """The manager, on which a queue is placed for good. `plans`: made before on a copy, to be
+    carried out one after another."""
 
     def __init__(
         self,
@@ -279,7 +280,7 @@ class _Cluster:
         self._least_cost = least_cost
         self._first_fit = first_fit
         self._listener = listener
-        self.cuts: list[Cut] = []
+        self.plans: list[QueuePlan] = []
         # what jobs came to that were placed, or the rest of them, by themselves
         self._outcomes: dict[int, Outcome] = {}
 
@@ -293,44 +294,43 @@ class _Cluster:
             return alone
         return Outcome(self._manager, job, placed, error=alone.error)
 
-    def left(self, asked: _Asked) -> int:
-        """See `_Ground`."""
-        return asked.job.iterations_remaining
+    def left(self, queued: _QueuedJob) -> int:
+        """See `_Target`."""
+        return queued.job.iterations_remaining
 
-    def place(self, asked: _Asked) -> None:
-        """See `_Ground`."""
-        self.place_job(asked.job)
+    def place(self, queued: _QueuedJob) -> None:
+        """See `_Target`."""
+        self.place_job(queued.job)
 
     def place_job(self, job: Job) -> None:
         """Place a job by first fit."""
         self._outcomes[id(job)] = self._first_fit.place_one(job, self._listener)
 
-    def cut(self, part: Sequence[_Asked]) -> Cut | None:
-        """The plan for jobs; None where it fails and the listener takes errors."""
-        wanted = [(asked.expr, self.left(asked)) for asked in part]
+    def make_plan(self, part: Sequence[_QueuedJob]) -> QueuePlan | None:
+        """Plan jobs; None where that raises an error and the listener takes errors."""
+        wanted = [Wanted(queued.expr, self.left(queued)) for queued in part]
         try:
-            return self._least_cost.cut_for(self._manager, wanted)
+            return self._least_cost.plan_for(self._manager, wanted)
         except Exception:
             if self._listener is None:
                 raise
             return None
 
-    def plan(self, part: Sequence[_Asked]) -> Cut | None:
-        """See `_Ground`. Where it fails and the listener takes errors, each job can be tried by
-        itself."""
-        cut = self.cuts.pop(0) if self.cuts else self.cut(part)
-        if cut is None:
+    def plan(self, part: Sequence[_QueuedJob]) -> QueuePlan | None:
+        """See `_Target`. Errors are raised where no listener takes them."""
+        plan = self.plans.pop(0) if self.plans else self.make_plan(part)
+        if plan is None:
             return None
         try:
-            placed = self._least_cost.place(self._manager, [a.demand for a in part], cut)
+            placed = self._least_cost.place(self._manager, [a.demand for a in part], plan)
         except Exception:
             if self._listener is None:
                 raise
             return None
-        for asked, units in zip(part, placed.units, strict=True):
-            asked.job.iterations_remaining -= units
+        for queued, units in zip(part, placed.units, strict=True):
+            queued.job.iterations_remaining -= units
         placed.tell(lambda number: self._begins(part[number].job))
-        return cut
+        return plan
 
     def _begins(self, job: Job) -> None:
         if self._listener is not None:

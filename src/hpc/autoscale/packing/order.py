@@ -125,10 +125,14 @@ def least_waste(offering: Offering) -> tuple[float, float]:
     return (0.0 if share is None else waste(price, share), price)
 
 
+COST_DIGITS = 9
+"""Costs are rounded to so many decimal places, so that equal ones are equal numbers."""
+
+
 def waste(price: float, share: float) -> float:
-    """What a share of a node costs, rounded so that equal costs are equal numbers; infinite for a
-    node of unknown price, which is given as infinite."""
-    return round(price * share, 9) if price < math.inf else math.inf
+    """What a share of a node costs; infinite for a node of unknown price, which is given as
+    infinite."""
+    return round(price * share, COST_DIGITS) if price < math.inf else math.inf
 
 
 def spot_first(offering: Offering) -> float:

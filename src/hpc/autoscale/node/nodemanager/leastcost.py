@@ -25,10 +25,17 @@ from hpc.autoscale.node.nodemanager.reporting import report
 from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.expr import Expr
-from hpc.autoscale.packing.leastcost import Copy, Cut, Effort, Solution, is_plain
-from hpc.autoscale.packing.leastcost.layout import Layout, opened_of
-from hpc.autoscale.packing.leastcost.queue import Wanted, plan_queue, room_for_all
-from hpc.autoscale.packing.leastcost.solution import COLUMNS, gap_of
+from hpc.autoscale.packing.leastcost.generation import COLUMNS, Effort, Solution, gap_of
+from hpc.autoscale.packing.leastcost.problem import PriceOf, is_plain
+from hpc.autoscale.packing.leastcost.queue import (
+    EngineCopy,
+    Layout,
+    QueuePlan,
+    Wanted,
+    opened_of,
+    plan_queue,
+    room_for_all,
+)
 from hpc.autoscale.packing.order import BUILT_IN, OrderPolicy, declared
 from hpc.autoscale.packing.plan import Plan, Request, Step
 from hpc.autoscale.packing.planner import Arrangement, Planner
@@ -193,13 +200,13 @@ class LeastCost:
             plain = self._plain[demand.common] = is_plain(demand.common)
         return plain
 
-    def copy(self, manager: NodeManager, policy: OrderPolicy) -> Copy:
+    def copy(self, manager: NodeManager, policy: OrderPolicy) -> EngineCopy:
         """A copy of the engine's state, whose buckets are asked in the order of a policy."""
         manager._sync()
-        copy = Copy(manager._planner, self._price_of(manager))
+        copy = EngineCopy(manager._planner, self._price_of(manager))
 
         def arrange(candidates: Sequence[Candidate]) -> Arrangement:
-            known = {s: offering_of(manager._bucket_of(copy.original[s])) for s in candidates}
+            known = {s: offering_of(manager._bucket_of(copy.original_of[s])) for s in candidates}
             return arrangement(policy, known)
 
         if policy is not declared:
@@ -223,34 +230,27 @@ class LeastCost:
 
         return {n: p for n, p in found.items() if p is declared or not is_declared(p)}
 
-    def cut(
-        self,
-        planner: Planner,
-        wanted: Sequence[tuple[Expr, int]],
-        price_of: Callable[[Candidate], float | None],
-    ) -> Cut:
-        """The plan for so many units by expression, in the time that is left; nothing is
-        changed."""
-        queue = [Wanted(expr, units) for expr, units in wanted]
+    def plan(self, planner: Planner, queue: Sequence[Wanted], price_of: PriceOf) -> QueuePlan:
+        """The plan for a queue in the time that is left; nothing is changed."""
         budget = _Budget(self.clock, self._left)
         effort = Effort(budget.left, self.rounds) if self.rounds else None
-        cut = plan_queue(queue, lambda e: planner.ranking(e).candidates, price_of, effort)
+        plan = plan_queue(queue, lambda e: planner.ranking(e).candidates, price_of, effort)
         self._left = budget.left()
-        return cut
+        return plan
 
-    def cut_for(self, manager: NodeManager, wanted: Sequence[tuple[Expr, int]]) -> Cut:
-        """`cut` for the manager's own state."""
+    def plan_for(self, manager: NodeManager, queue: Sequence[Wanted]) -> QueuePlan:
+        """`plan` for the manager's own state."""
         manager._sync()
-        return self.cut(manager._planner, wanted, self._price_of(manager))
+        return self.plan(manager._planner, queue, self._price_of(manager))
 
-    def place(self, manager: NodeManager, demands: Sequence[Demand], cut: Cut) -> Placement:
+    def place(self, manager: NodeManager, demands: Sequence[Demand], plan: QueuePlan) -> Placement:
         """Carry out a plan for demands. Naming a node may raise, and then nothing has changed."""
         manager._sync()
-        layout = cut.layout()
+        layout = plan.layout()
         _carry_out(manager, layout, demands)
         if layout.plan:
             opened = opened_of(layout.plan.steps)
-            self._note(manager, opened, cut.solution.bound, cut.solution.method)
+            self._note(manager, opened, plan.solution.bound, plan.solution.method)
         units = [layout.units(d) for d in range(len(demands))]
         return Placement(units, partial(_tell, manager, demands, layout))
 
@@ -263,23 +263,22 @@ class LeastCost:
         self._before = {candidate: _running(candidate) for candidate in manager._planner.candidates}
         self._opened.clear()
 
+    def _opened_besides(self) -> dict[Candidate, int]:
+        """The nodes that were opened since the queue began, by other ways than noted plans."""
+        return {
+            candidate: _running(candidate) - before - self._opened[candidate]
+            for candidate, before in self._before.items()
+        }
+
     def note_first_fit(self, manager: NodeManager, policy: str, planned: Solution) -> None:
         """First fit under a policy has placed all that a plan was made for, and at a lower
         price."""
-        opened = {
-            candidate: _running(candidate) - before - self._opened[candidate]
-            for candidate, before in self._before.items()
-        }
         if not planned.unpriced and not any(planned.unplaced):
-            self._note(manager, opened, planned.bound, policy)
+            self._note(manager, self._opened_besides(), planned.bound, policy)
 
     def finish(self, manager: NodeManager) -> None:
         """The queue is done: what was opened beside the plans is part of the cost."""
-        others = {
-            candidate: _running(candidate) - before - self._opened[candidate]
-            for candidate, before in self._before.items()
-        }
-        price, unpriced = self._add_up(manager, others)
+        price, unpriced = self._add_up(manager, self._opened_besides())
         if price or unpriced != self._unpriced():
             cost = self.cost or PlanCost(0.0, 0.0, 0.0, FIRST_FIT, {})
             self._say(
@@ -306,7 +305,7 @@ class LeastCost:
         )
 
     @staticmethod
-    def _price_of(manager: NodeManager) -> Callable[[Candidate], float | None]:
+    def _price_of(manager: NodeManager) -> PriceOf:
         known: dict[Candidate, float | None] = {}
 
         def price(candidate: Candidate) -> float | None:
@@ -333,18 +332,8 @@ class LeastCost:
         gap = gap_of(price, bound)
         if not self._is_noted:
             self._queues, self._is_noted = self._queues + 1, True
-        self._say(
-            PlanCost(
-                price + others,
-                bound,
-                gap,
-                method,
-                unpriced,
-                others,
-                self._queues,
-                self._is_one_by_one,
-            )
-        )
+        about = (self._queues, self._is_one_by_one)
+        self._say(PlanCost(price + others, bound, gap, method, unpriced, others, *about))
 
     def _unpriced(self) -> dict[str, int]:
         return dict(self.cost.unpriced) if self.cost else {}
@@ -399,10 +388,7 @@ def _carry_out(manager: NodeManager, layout: Layout, demands: Sequence[Demand]) 
 
 
 def _tell(
-    manager: NodeManager,
-    demands: Sequence[Demand],
-    layout: Layout,
-    begins: Callable[[int], None],
+    manager: NodeManager, demands: Sequence[Demand], layout: Layout, begins: Callable[[int], None]
 ) -> None:
     """Tell registered handlers what became of each demand that found room; `begins` is called with
     its number before."""

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale.errors import ConfigurationException, did_you_mean
@@ -20,6 +21,7 @@ from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.cursor import Cursor, NewNodes
 from hpc.autoscale.packing.expr import UNBOUNDED, Expr
 from hpc.autoscale.packing.order import (
+    COST_DIGITS,
     Offering,
     OrderPolicy,
     PolicyError,
@@ -129,13 +131,12 @@ class _ByWaste:
                 for candidate, new in zip(candidates, needed, strict=True)
             ]
         else:
-            costs = [
-                [amount * rates[candidate] for candidate in candidates]
-                for amount, rates in (
-                    (n, self._rates_of(name, sized)) for name, n, sized in amounts
-                )
-            ]
-            keys = [waste(cost, 1.0) for cost in (map(max, *costs) if costs[1:] else costs[0])]
+            costs: Iterable[float] = repeat(0.0, len(candidates))
+            for name, amount, sized in amounts:
+                rates = self._rates_of(name, sized)
+                if amount > 0:
+                    costs = map(max, costs, [amount * rates[each] for each in candidates])
+            keys = [round(cost, COST_DIGITS) for cost in costs]
         places: Iterable[int] = range(len(keys))
         if cursor.expr.weighs:
             # equals are in the order for no demand, as they are where the job prefers nothing

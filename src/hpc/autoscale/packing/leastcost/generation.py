@@ -1,37 +1,43 @@
-"""Column generation: loads are added where they would lower the price, until none would or the
-bound is reached.
+"""The least-cost plan of a problem, and how far it may be above the least price.
 
-The linear programme over the known loads says what a unit of each item is worth; the most valuable
-load of each bin at those prices is worth adding when it is worth more than its node. The same
-values give a lower bound. At the end nodes are made whole: what the programme says is rounded down,
-and the rest is planned once more, by a search over the known loads and by the greedy way; the
-cheapest is kept."""
+The greedy plan comes first. With effort, and numpy and highspy installed, it is improved by column
+generation (Gilmore and Gomory, 1961): a master problem over the patterns known so far gives dual
+prices, the pricing problem finds patterns with negative reduced cost, which are added, until there
+are none or the lower bound is reached. Rounding then makes whole nodes: the solution of the master
+is rounded down, and the residual problem is planned greedily and by branch and bound over the known
+patterns; the cheapest plan is kept. Problems with very many items are filled node by node instead
+(`filling`)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from importlib import import_module
+from contextlib import suppress
 from typing import NamedTuple
 
-from hpc.autoscale.packing.leastcost.bound import bound_of, charge_of, resource_bound
-from hpc.autoscale.packing.leastcost.filling import filled
 from hpc.autoscale.packing.leastcost.greedy import greedy
-from hpc.autoscale.packing.leastcost.knapsack import Knapsacks
-from hpc.autoscale.packing.leastcost.master import Master
-from hpc.autoscale.packing.leastcost.merged import greedy_lots, is_merged, rest_of
-from hpc.autoscale.packing.leastcost.plan import Load, Lot, Rooms, left_over, price_of, real
-from hpc.autoscale.packing.leastcost.problem import Problem
+from hpc.autoscale.packing.leastcost.grouping import greedy_lots, has_many_items
+from hpc.autoscale.packing.leastcost.master import (
+    Master,
+    charge_of,
+    lagrangian_bound,
+    resource_relaxation,
+    simple_bound,
+)
+from hpc.autoscale.packing.leastcost.problem import Lot, NodesLeft, Problem
+
+GREEDY = "greedy"
+COLUMNS = "column generation"
 
 CLOSE_ENOUGH = 1e-5
-"""Relative gap at which the programme is as good as solved."""
+"""Relative gap at which a plan is as good as the best."""
 _FIRST_ROUNDING = 8
 """Whole nodes are made after so many rounds, after twice as many, and so on, and at the end: never
 when the time happens to be up. So a longer search tries all that a shorter one has tried."""
 
 _WHOLE = 1e-6
 _MOST_NODES = 50
-"""Of the search tree."""
+"""Of the search tree of branch and bound."""
 
 
 class Effort(NamedTuple):
@@ -46,82 +52,130 @@ class Effort(NamedTuple):
         return self.seconds_left() <= 0
 
 
-class _OutOfTime(Exception):
-    """The time is up; what is not finished counts for nothing."""
+class Solution(NamedTuple):
+    """A plan. `price`: per hour, of the nodes that do not run yet and have a price; `unpriced`: how
+    many of them have none. `bound`: no plan that places as much with no more nodes without a price
+    costs less. `method`: which way found it. `unplaced`: units by item for which there is no room;
+    with any, the bound says nothing and is 0."""
 
-
-class Found(NamedTuple):
-    """The best plan that was found and the highest bound. `searched`: the plan is not a greedy
-    one."""
-
-    lots: list[Lot]
+    lots: tuple[Lot, ...]
+    price: float
     bound: float
-    searched: bool
+    method: str
+    unplaced: tuple[int, ...]
+    unpriced: int
+
+    @property
+    def gap(self) -> float | None:
+        """By how much the price may be above the least, as a part of the bound; None when that is
+        not known."""
+        return gap_of(self.price, self.bound)
 
 
-def generate(problem: Problem, start: Sequence[Lot], bound: float, effort: Effort) -> Found:
-    """Improve on a plan that places everything. ImportError without numpy and highspy; loading them
-    is not counted."""
-    effort = _loaded(effort)
-    bound = max(bound, resource_bound(problem))
-    if price_of(problem, start) <= bound * (1 + CLOSE_ENOUGH):
-        return Found(list(start), bound, False)
-    if not is_merged(problem):
-        return _Generation(problem, start, bound, effort).run()
-    searched = _filled(problem, effort)
-    if any(left_over(problem, searched)) or price_of(problem, searched) >= price_of(problem, start):
-        return Found(list(start), bound, False)
-    return Found(searched, bound, True)
+def gap_of(price: float, bound: float) -> float | None:
+    """The gap between a price and its lower bound, as a part of the bound; None where a bound of 0
+    says nothing."""
+    if price <= 0:
+        return 0.0
+    return price / bound - 1 if bound > 0 else None
 
 
-def _filled(problem: Problem, effort: Effort) -> list[Lot]:
-    """The plan of a problem with very many items: nodes filled one by one, and the rest greedily;
-    none where the time is up."""
+def solve(
+    problem: Problem, effort: Effort | None = None, start: Sequence[Lot] | None = None
+) -> Solution:
+    """A plan for as much of the problem as there is room for; greedy where `effort` is None.
+    `start`: the greedy plan, where it is known."""
+    lots, method = list(start or greedy_lots(problem)), GREEDY
+    unplaced = tuple(problem.left_over(lots))
+    priced = _as_priced(problem, lots)
+    bound = 0.0 if any(unplaced) else simple_bound(priced)
+    if effort is not None and not any(unplaced) and not _is_close(priced.price_of(lots), bound):
+        # without the extra the greedy plan is the plan
+        with suppress(ImportError):
+            found, bound = _improved(priced, lots, bound, effort)
+            lots, method = found or lots, COLUMNS if found else GREEDY
+    price = priced.price_of(lots)
+    unpriced = sum(lot.nodes for lot in lots if not problem.bins[lot.bin].priced)
+    return Solution(tuple(lots), price, min(bound, price), method, unplaced, unpriced)
 
-    def check() -> None:
-        if effort.is_spent():
-            raise _OutOfTime
 
-    try:
-        lots = filled(problem, check)
-        return [*lots, *greedy_lots(rest_of(problem, lots))]
-    except _OutOfTime:
-        return []
+def _is_close(price: float, bound: float) -> bool:
+    return price <= bound * (1 + CLOSE_ENOUGH)
 
 
-def _loaded(effort: Effort) -> Effort:
-    """The same effort once the solver is loaded."""
+def _as_priced(problem: Problem, lots: Sequence[Lot]) -> Problem:
+    """The problem in which the nodes without a price that a plan uses cost nothing, and there are
+    no others."""
+    if all(bin_.priced for bin_ in problem.bins):
+        return problem
+    used = [0] * len(problem.bins)
+    for lot in lots:
+        used[lot.bin] += lot.nodes
+    bins = [
+        bin_ if bin_.priced else bin_._replace(price=0.0, nodes=n)
+        for bin_, n in zip(problem.bins, used, strict=True)
+    ]
+    return problem.changed(problem.units, bins)
+
+
+def _improved(
+    problem: Problem, start: list[Lot], bound: float, effort: Effort
+) -> tuple[list[Lot] | None, float]:
+    """A cheaper plan than one that places everything, None where none is found; and the highest
+    lower bound. ImportError without numpy and highspy; loading them does not count as effort."""
     before = effort.seconds_left()
-    import_module("numpy")
-    import_module("highspy")
+    import highspy  # noqa: F401
+
+    from hpc.autoscale.packing.leastcost.filling import filled
+
     lost = before - effort.seconds_left()
-    if not math.isfinite(lost):
-        return effort
-    return effort._replace(seconds_left=lambda: effort.seconds_left() + lost)
+    if math.isfinite(lost):
+        asked = effort.seconds_left
+        effort = effort._replace(seconds_left=lambda: asked() + lost)
+    relaxation = resource_relaxation(problem)
+    bound = max(bound, relaxation.bound if relaxation is not None else 0.0)
+    if _is_close(problem.price_of(start), bound):
+        return None, bound
+    if not has_many_items(problem):
+        search = _Search(problem, start, bound, effort)
+        search.run()
+        return search.best if search.price < search.at_first else None, search.bound
+    lots = filled(problem, effort.is_spent)
+    if lots is None:
+        return None, bound
+    lots += greedy_lots(problem.residual(lots))
+    if any(problem.left_over(lots)) or problem.price_of(lots) >= problem.price_of(start):
+        return None, bound
+    return lots, bound
 
 
-class _Generation:
+class _Search:
+    """Column generation from a plan that places everything. `best`: the best plan so far, of
+    `price`; `bound`: the highest lower bound so far."""
+
     def __init__(
         self, problem: Problem, start: Sequence[Lot], bound: float, effort: Effort
     ) -> None:
+        from hpc.autoscale.packing.leastcost.knapsack import Knapsacks
+
         self.problem = problem
         self.effort = effort
         self.best = list(start)
-        self.price = self.at_first = price_of(problem, start)
+        self.price = self.at_first = problem.price_of(start)
         self.bound = bound
         self.master = Master(problem)
         self.tables = Knapsacks(problem)
         self.under = self.tables if self.tables.exact else Knapsacks(problem, below=True)
         for lot in start:
-            self.master.add(lot.bin, lot.load)
+            self.master.add(lot.bin, lot.pattern)
         for number, bin_ in enumerate(problem.bins):
             for i, item in enumerate(problem.items):
                 units = min(item.units, problem.copies(i, bin_)) if bin_.price else 0
-                load = real(problem, number, ((i, units),)) if units else ()
-                if load:
-                    self.master.add(number, load)
+                pattern = problem.feasible(number, ((i, units),)) if units else ()
+                if pattern:
+                    self.master.add(number, pattern)
 
-    def run(self) -> Found:
+    def run(self) -> None:
         nodes: list[float] = []
         for number in range(1, self.effort.rounds + 1):
             if self._is_best() or self.effort.is_spent():
@@ -132,78 +186,76 @@ class _Generation:
             nodes, least = solved
             if number >= _FIRST_ROUNDING and number & (number - 1) == 0:
                 self._round(nodes, False)
-            if not self._improve() or least <= self.bound * (1 + CLOSE_ENOUGH):
+            if not self._improve() or _is_close(least, self.bound):
                 break
         if nodes and not self._is_best() and not self.effort.is_spent():
             self._round(nodes, True)
-        return Found(self.best, min(self.bound, self.price), self.price < self.at_first)
 
     def _is_best(self) -> bool:
-        return self.price <= self.bound * (1 + CLOSE_ENOUGH)
+        return _is_close(self.price, self.bound)
 
     def _improve(self) -> bool:
-        """Add the loads that are worth more than they cost at the prices of now; False when there
-        are none."""
+        """Add the patterns of negative reduced cost at the present dual prices, and raise the
+        bound; False when there are none."""
         import numpy as np
 
-        problem, prices = self.problem, self.master.prices()
-        values = np.array(prices.items)
+        problem, duals = self.problem, self.master.duals()
+        values = np.array(duals.items)
         best = self.tables.fill(values)
         wanted = [
             number
             for number, bin_ in enumerate(problem.bins)
             if best[number]
-            > bin_.price + charge_of(problem, prices, number) - prices.bins[number] + 1e-9
+            > bin_.price + charge_of(problem, duals, number) - duals.bins[number] + 1e-9
         ]
         added = False
-        for number, row in zip(wanted, self.tables.loads(wanted), strict=True):
-            load = tuple((i, int(row[i])) for i in np.flatnonzero(row).tolist())
-            added = self.master.add(number, real(problem, number, load)) or added
+        for number, row in zip(wanted, self.tables.patterns(wanted), strict=True):
+            pattern = tuple((i, int(row[i])) for i in np.flatnonzero(row).tolist())
+            added = self.master.add(number, problem.feasible(number, pattern)) or added
         if self.under is not self.tables:
             best = self.under.fill(values)
-        self.bound = max(self.bound, bound_of(problem, prices, best))
+        self.bound = max(self.bound, lagrangian_bound(problem, duals, best.tolist()))
         return added
 
     def _round(self, nodes: Sequence[float], searching: bool) -> None:
-        """Whole numbers of nodes from parts of nodes; `searching`: the rest is also searched
-        for."""
-        rooms = Rooms(self.problem)
+        """Make whole nodes from parts of nodes by column. `searching`: the residual problem is also
+        solved by branch and bound."""
+        left = NodesLeft(self.problem)
         lots = []
-        # loads that were added after the last solution are not in it
-        for (number, load), part in zip(self.master.columns, nodes, strict=False):
-            count = min(math.floor(part + _WHOLE), rooms.of(number))
+        # columns that were added after the last solution are not in it
+        for (number, pattern), part in zip(self.master.columns, nodes, strict=False):
+            count = min(math.floor(part + _WHOLE), left.of(number))
             if count > 0:
-                rooms.use(number, count)
-                lots.append(Lot(number, load, count))
-        rest = rooms.rest(left_over(self.problem, lots))
-        if not any(rest.units):
+                left.use(number, count)
+                lots.append(Lot(number, pattern, count))
+        residual = left.problem(self.problem.left_over(lots))
+        if not any(residual.units):
             self._keep(lots)
             return
-        self._keep([*lots, *greedy(rest)])
+        rest = greedy(residual)
+        self._keep([*lots, *rest])
         if searching and not self._is_best() and not self.effort.is_spent():
-            self._keep([*lots, *self._search(rest)])
+            self._keep([*lots, *self._branch_and_bound(residual, residual.price_of(rest))])
 
-    def _search(self, rest: Problem) -> list[Lot]:
-        """The rest, by branch and bound over the known loads."""
-        master = Master(rest)
-        columns: list[tuple[int, Load]] = []
-        for number, load in self.master.columns:
-            if rest.bins[number].nodes:
-                capped = tuple((i, min(n, rest.units[i])) for i, n in load if rest.units[i])
-                if capped and master.add(number, capped):
-                    columns.append((number, capped))
-        seconds = self.effort.seconds_left()
+    def _branch_and_bound(self, residual: Problem, price: float) -> list[Lot]:
+        """The plan of a residual problem by branch and bound over the known patterns; empty where
+        none is found. `price`: of its greedy plan."""
+        master = Master(residual)
+        for number, pattern in self.master.columns:
+            if residual.bins[number].nodes:
+                wanted = ((i, min(n, residual.items[i].units)) for i, n in pattern)
+                capped = tuple((i, n) for i, n in wanted if n)
+                if capped:
+                    master.add(number, capped)
+        if not master.columns:
+            return []
         # the rest is a small part of the price, and need be found no better than the whole
-        gap = CLOSE_ENOUGH * max(1.0, self.price / max(price_of(rest, greedy(rest)), 1e-9))
-        whole = master.solve_whole(seconds, _MOST_NODES, gap) if columns else None
-        return [
-            Lot(number, load, count)
-            for (number, load), count in zip(columns, whole or [], strict=bool(whole))
-            if count > 0
-        ]
+        gap = CLOSE_ENOUGH * max(1.0, self.price / max(price, 1e-9))
+        whole = master.solve_whole(self.effort.seconds_left(), _MOST_NODES, gap) or []
+        return [Lot(*column, n) for column, n in zip(master.columns, whole, strict=False) if n > 0]
 
     def _keep(self, lots: list[Lot]) -> None:
         """Remember a plan if it places everything and costs less than the best so far."""
-        price = price_of(self.problem, lots)
-        if price < self.price * (1 - 1e-9) and not any(left_over(self.problem, lots)):
+        price = self.problem.price_of(lots)
+        if price < self.price * (1 - 1e-9) and not any(self.problem.left_over(lots)):
             self.best, self.price = lots, price

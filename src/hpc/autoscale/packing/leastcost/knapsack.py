@@ -1,40 +1,40 @@
-"""The most valuable load of a node, for all bins at once, by dynamic programming over what is free.
+"""The pricing problem of column generation: the most valuable pattern of each bin at given dual
+prices.
 
-Amounts are counted in steps: the greatest that divides all of them where that gives a table of
-bearable size, and a coarser one otherwise. With a coarser step `below` says how amounts are
-rounded: up for loads that fit (the default), or down for values that no load exceeds. Bins that
-share a profile share a table: its cells are all sizes that a node can have. Needs numpy, which is
-imported when a table is made."""
+It is a bounded knapsack with several resources, solved by dynamic programming over what is free on
+a node (Gilmore and Gomory, 1966). Amounts are counted in grains. A grain is the greatest amount
+that divides all amounts of a resource where that gives a table of bearable size, and more
+otherwise. Amounts of items are then rounded up, so that patterns fit, or (`below`) down, so that no
+pattern is worth more than the values found. This module needs numpy."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from hpc.autoscale.packing.amounts import Quantity
-from hpc.autoscale.packing.leastcost.problem import Bin, Need, Problem, most, room_for
+from hpc.autoscale.packing.leastcost.problem import Bin, Problem, Usage, most, room_for
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Values = NDArray[np.float64]
-    Counts = NDArray[np.int64]
+Values = NDArray[np.float64]
+Counts = NDArray[np.int64]
 
 MOST_CELLS = 50_000
-_FINEST = 10**9  # parts of 1 that an amount is told apart by
-ROUNDING = 4e-6
-"""Relative error of a value, which is summed up in single precision."""
+_FINEST = 10**9  # the largest denominator of an amount
 
 
 class _Chunk(NamedTuple):
-    """`copies` of an item taken or left together, in steps by dimension."""
+    """`copies` of an item taken or left together: `grains` by dimension, and by how many cells of
+    the table that is."""
 
     item: int
     copies: int
-    steps: tuple[int, ...]
+    grains: tuple[int, ...]
+    cells: int
 
 
 class Knapsacks:
@@ -49,121 +49,93 @@ class Knapsacks:
         self.exact = all(table.exact for table in self._tables)
 
     def fill(self, values: Values) -> Values:
-        """For values by item: the value of the best load, by bin."""
-        import numpy as np
-
+        """For values by item: the value of the best pattern, by bin."""
         found = np.zeros(len(self._problem.bins))
         for table in self._tables:
             found[table.bins] = table.fill(values)
         return found
 
-    def loads(self, wanted: Sequence[int]) -> Counts:
-        """The loads behind the values that were asked last: a row for each bin, units by item."""
-        import numpy as np
-
+    def patterns(self, wanted: Sequence[int]) -> Counts:
+        """The patterns behind the values that were asked last: a row for each bin, units by item."""
         found = np.zeros((len(wanted), len(self._problem.items)), dtype=np.int64)
         where = {number: row for row, number in enumerate(wanted)}
         for table in self._tables:
             mine = [row for row, number in enumerate(table.bins) if number in where]
             if mine:
                 rows = [where[table.bins[row]] for row in mine]
-                found[rows] = table.loads(mine)
+                found[rows] = table.patterns(mine)
         return found
 
 
 class _Table:
-    """The bins of one profile."""
+    """The dynamic programme for the bins of one profile. Its cells are all sizes that a node can
+    have, so one pass over the items serves all the bins."""
 
     def __init__(self, problem: Problem, bins: Sequence[int], below: bool) -> None:
-        import numpy as np
-
         self.bins = list(bins)
         self._items = problem.items
         of = [problem.bins[number] for number in bins]
         profile = problem.profiles[of[0].profile]
-        open_needs = [
-            (i, need)
-            for i, needs in enumerate(profile)
-            for need in needs
-            if not need.closes and need.amounts
+        open_usages = [
+            (i, usage)
+            for i, usages in enumerate(profile)
+            for usage in usages
+            if not usage.closes and usage.amounts
         ]
-        self._steps = _steps([need for _, need in open_needs], of)
-        self.exact = all(step.exact for step in self._steps.values())
-        dimensions = list(self._steps)
-        sizes = [[self._steps[d].within(bin_.capacity[d]) for d in dimensions] for bin_ in of]
+        self._grains = _grains([usage for _, usage in open_usages], of)
+        self.exact = all(grain.exact for grain in self._grains.values())
+        sizes = [[g.within(bin_.capacity[d]) for d, g in self._grains.items()] for bin_ in of]
         self._shape = tuple(max(column) + 1 for column in zip(*sizes, strict=True)) or (1,)
-        strides = [math.prod(self._shape[k + 1 :]) for k in range(len(self._shape))]
-        self._cells = np.array(
-            [sum(n * stride for n, stride in zip(size, strides, strict=True)) for size in sizes]
-            if dimensions
-            else [0] * len(of)
-        )
-        self._chunks = list(self._chunked(open_needs, of, dimensions, below))
-        self._offsets = [
-            sum(n * stride for n, stride in zip(chunk.steps, strides, strict=True))
-            for chunk in self._chunks
-        ]
+        self._strides = [math.prod(self._shape[k + 1 :]) for k in range(len(self._grains))]
+        self._cells = np.array([self._cells_of(size) for size in sizes])
+        self._chunks = self._chunked(open_usages, of, below)
         self._taken = np.zeros((len(self._chunks), *self._shape), dtype=bool)
         self._best = np.zeros(self._shape, dtype=np.float32)
         self._sum = np.empty(self._shape, dtype=np.float32)
         self._free = [
             i
-            for i, needs in enumerate(profile)
-            if any(not n.amounts and not n.closes for n in needs)
+            for i, usages in enumerate(profile)
+            if any(not n.amounts and not n.closes for n in usages)
         ]
-        self._closing = self._closing_copies(profile, of)
+        # items that may have a node to themselves, and how many units of them go on one of each bin
+        self._closing: list[tuple[int, Counts]] = []
+        for i, item in enumerate(problem.items):
+            ways = [usage for usage in profile[i] if usage.closes]
+            if ways:
+                copies = [min(item.units, most(ways, b.capacity, item.alone)) for b in of]
+                self._closing.append((i, np.array(copies)))
         self._closed_by = np.full(len(of), -1)
 
-    def _closing_copies(
-        self, profile: Sequence[Sequence[Need]], of: Sequence[Bin]
-    ) -> list[tuple[int, Counts]]:
-        """The items that may have a node to themselves, and how many units of them go on one of
-        each bin."""
-        import numpy as np
-
-        found = []
-        for i, needs in enumerate(profile):
-            closing = [need for need in needs if need.closes]
-            if closing:
-                item = self._items[i]
-                copies = [min(item.units, most(closing, b.capacity, item.alone)) for b in of]
-                found.append((i, np.array(copies)))
-        return found
+    def _cells_of(self, grains: Sequence[int]) -> int:
+        return sum(n * stride for n, stride in zip(grains, self._strides, strict=True))
 
     def _chunked(
-        self,
-        needs: Sequence[tuple[int, Need]],
-        of: Sequence[Bin],
-        dimensions: Sequence[int],
-        below: bool,
+        self, usages: Sequence[tuple[int, Usage]], of: Sequence[Bin], below: bool
     ) -> list[_Chunk]:
-        """Every item as chunks of 1, 2, 4, … copies, of which any number up to what can be wanted
-        can be made."""
+        """Every item as chunks of 1, 2, 4, … copies (binary splitting), of which any number up to
+        what can be wanted can be made."""
         found = []
-        for i, need in needs:
-            amounts = dict(need.amounts)
-            steps = tuple(
-                self._steps[d].of(amounts[d], below) if d in amounts else 0 for d in dimensions
-            )
-            copies = min(self._items[i].units, max(room_for(need, b.capacity) for b in of))
-            sizes = zip(steps, self._shape, strict=True)
-            fitting = min((size - 1) // n for n, size in sizes if n) if any(steps) else copies
+        for i, usage in usages:
+            amounts = dict(usage.amounts)
+            grains = [g.of(amounts.get(d, 0), below) for d, g in self._grains.items()]
+            copies = min(self._items[i].units, max(room_for(usage, b.capacity) for b in of))
+            sizes = zip(grains, self._shape, strict=True)
+            fitting = min((size - 1) // n for n, size in sizes if n) if any(grains) else copies
             left, size = min(copies, fitting), 1
             while left > 0:
                 size = min(size, left)
-                found.append(_Chunk(i, size, tuple(n * size for n in steps)))
+                together = tuple(n * size for n in grains)
+                found.append(_Chunk(i, size, together, self._cells_of(together)))
                 left, size = left - size, size * 2
         return found
 
     def fill(self, values: Values) -> Values:
-        import numpy as np
-
         best, spare = self._best, self._sum
         best.fill(0)
         for chunk, taken in zip(self._chunks, self._taken, strict=True):
             value = float(values[chunk.item]) * chunk.copies
-            above = tuple(slice(n, None) for n in chunk.steps)
-            below = tuple(slice(None, -n or None) for n in chunk.steps)
+            above = tuple(slice(n, None) for n in chunk.grains)
+            below = tuple(slice(None, -n or None) for n in chunk.grains)
             target, room = best[above], spare[above]
             np.add(best[below], np.float32(value), out=room)
             np.greater(room, target, out=taken[above])
@@ -178,17 +150,14 @@ class _Table:
             found = np.maximum(found, alone)
         return found
 
-    def loads(self, rows: Sequence[int]) -> Counts:
-        import numpy as np
-
+    def patterns(self, rows: Sequence[int]) -> Counts:
         cells = self._cells[list(rows)].copy()
         found = np.zeros((len(cells), len(self._items)), dtype=np.int64)
-        for index in range(len(self._chunks) - 1, -1, -1):
-            chunk = self._chunks[index]
-            taken = self._taken[index].reshape(-1)[cells]
+        for chunk, cells_taken in reversed(list(zip(self._chunks, self._taken, strict=True))):
+            taken = cells_taken.reshape(-1)[cells]
             if taken.any():
                 found[:, chunk.item] += taken * chunk.copies
-                cells -= taken * self._offsets[index]
+                cells -= taken * chunk.cells
         for i in self._free:
             found[:, i] += self._items[i].units
         closed_by = self._closed_by[list(rows)]
@@ -199,52 +168,44 @@ class _Table:
         return found
 
 
-class _Step:
-    """How one resource is counted. A capacity a little short of a whole step is taken for whole, as
-    the engine does."""
+class _Grain:
+    """How one resource is counted. `exact`: all amounts are multiples of `size`. A capacity a little
+    short of a whole grain counts as whole, as in the engine."""
 
     def __init__(self, size: Fraction, exact: bool) -> None:
         self.size = size
         self.exact = exact
 
     def within(self, capacity: Quantity) -> int:
-        """Steps that go into a capacity."""
+        """Grains that go into a capacity."""
         return math.floor(Fraction(capacity) * (1 + Fraction(1, 10**9)) / self.size)
 
     def of(self, amount: Quantity, below: bool) -> int:
-        """Steps that an amount takes."""
-        steps = Fraction(amount) / self.size
-        nearest = round(steps)
-        if abs(steps - nearest) * 10**9 <= steps:
+        """Grains that an amount takes."""
+        grains = Fraction(amount) / self.size
+        nearest = round(grains)
+        if abs(grains - nearest) * 10**9 <= grains:
             return nearest
-        return math.floor(steps) if below else math.ceil(steps)
+        return math.floor(grains) if below else math.ceil(grains)
 
 
-def _steps(needs: Sequence[Need], bins: Sequence[Bin]) -> dict[int, _Step]:
+def _grains(usages: Sequence[Usage], bins: Sequence[Bin]) -> dict[int, _Grain]:
     """By dimension that any of the items takes; the finest of them last, as rows of a table are
     quickest."""
     amounts: dict[int, set[Quantity]] = {}
-    for need in needs:
-        for d, amount in need.amounts:
+    for usage in usages:
+        for d, amount in usage.amounts:
             amounts.setdefault(d, set()).add(amount)
     largest = {d: Fraction(max(bin_.capacity[d] for bin_ in bins)) for d in amounts}
-    steps = {d: _Step(_divisor(each), True) for d, each in amounts.items()}
-    while math.prod(int(largest[d] / step.size) + 1 for d, step in steps.items()) > MOST_CELLS:
-        d = max(steps, key=lambda d: largest[d] / steps[d].size)
-        steps[d] = _Step(steps[d].size * Fraction(3, 2), False)
-    return dict(sorted(steps.items(), key=lambda pair: largest[pair[0]] / pair[1].size))
+    grains = {d: _Grain(_divisor(each), True) for d, each in amounts.items()}
+    while math.prod(int(largest[d] / grain.size) + 1 for d, grain in grains.items()) > MOST_CELLS:
+        d = max(grains, key=lambda d: largest[d] / grains[d].size)
+        grains[d] = _Grain(grains[d].size * Fraction(3, 2), False)
+    return dict(sorted(grains.items(), key=lambda pair: largest[pair[0]] / pair[1].size))
 
 
 def _divisor(amounts: set[Quantity]) -> Fraction:
     """The greatest amount of which all are multiples."""
-    found = Fraction(0)
-    for amount in amounts:
-        exact = Fraction(amount).limit_denominator(_FINEST)
-        numerator = math.gcd(
-            found.numerator * exact.denominator, exact.numerator * found.denominator
-        )
-        found = Fraction(numerator, found.denominator * exact.denominator)
-    return found or Fraction(1)
-
-
-__all__: list[Any] = ["MOST_CELLS", "ROUNDING", "Knapsacks"]
+    exact = [Fraction(amount).limit_denominator(_FINEST) for amount in amounts]
+    parts = math.lcm(*(amount.denominator for amount in exact))
+    return Fraction(math.gcd(*(int(amount * parts) for amount in exact)), parts) or Fraction(1)

@@ -1,8 +1,9 @@
-"""What is to be placed and where it may go, as numbers: the least-cost problem.
+"""The least-cost problem as numbers: what is to be placed, where it may go, and what a plan is.
 
-Equal demands are one `Item`, nodes that look alike and cost the same are one `Bin`, and bins for
-which the items mean the same share one `Profile`. Made from the state of the engine by
-`Problem.of`; nothing here changes that state, and nothing here decides anything."""
+This is vector bin packing with bins of several sizes and prices. Equal demands are one `Item`,
+nodes that look alike and cost the same are one `Bin`, and what one node of a bin takes is a
+`Pattern`, as in the cutting-stock problem. A plan is a list of `Lot`s. `Problem.of` reads the state
+of the engine; nothing here changes that state or chooses anything."""
 
 from __future__ import annotations
 
@@ -12,14 +13,18 @@ from typing import NamedTuple
 
 from hpc.autoscale.packing.amounts import Quantity, how_many, is_amount
 from hpc.autoscale.packing.candidate import Candidate
-from hpc.autoscale.packing.expr import Expr, Mode
-from hpc.autoscale.packing.leastcost.modes import Roomy, modes
+from hpc.autoscale.packing.expr import Expr, Fit, Mode, View
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit
 from hpc.autoscale.packing.shape import NodeShape, freeze
 
 PriceOf = Callable[[Candidate], float | None]
 """Price of an hour of a new node; None, or what is no price, is unknown."""
 
+Ranked = Callable[[Expr], Sequence[Candidate]]
+"""The candidates that may serve an expression."""
+
+MOST_MODES = 16
+"""An expression with more alternatives than this is left to first fit."""
 
 _BEYOND = 1_000.0
 
@@ -33,22 +38,24 @@ class Item(NamedTuple):
     alone: bool = False
 
 
-class Need(NamedTuple):
-    """A mode, with resources by number: (dimension, amount) each above 0."""
+class Usage(NamedTuple):
+    """What one unit of an item takes of a node, in one of the modes of its expression: pairs of a
+    dimension (a resource by number) and an amount above 0. `closes`: the node then takes nothing
+    else."""
 
     amounts: tuple[tuple[int, Quantity], ...]
     closes: bool
 
 
-Profile = tuple[tuple[Need, ...], ...]
-"""By item: in which ways it may lie on a node; none for an item that may not."""
+Profile = tuple[tuple[Usage, ...], ...]
+"""By item: the ways in which a unit may lie on a node; none for an item that may not."""
 
 
 class Bin(NamedTuple):
     """Nodes of one candidate and shape. `nodes`: how many there are, or may be opened. `price`: of
     an hour of one; 0 for one that runs already. `limits`: by number, where using one is charged.
-    `positions`: of those that are there. `priced`: where the price is not known it is so high that
-    any other is less, and means nothing."""
+    `positions`: of nodes that exist. `priced`: False where the price is unknown; `price` is then
+    higher than any known one. `capacity`: by dimension. `profile`: the number of the profile."""
 
     candidate: Candidate
     shape: NodeShape
@@ -63,62 +70,47 @@ class Bin(NamedTuple):
 
 
 class LimitLeft(NamedTuple):
-    """What a limit still bears."""
+    """How many more nodes and cores a limit allows."""
 
     nodes: int
     cores: int
 
 
-class Problem:
-    """Items in queue order, bins, and the limits that bins share. `homeless`: numbers of the items
-    for which there is no place at all."""
+Pattern = tuple[tuple[int, int], ...]
+"""(item, units) of what one node takes, in order of items."""
 
-    def __init__(
-        self,
-        items: Sequence[Item],
-        bins: Sequence[Bin],
-        profiles: Sequence[Profile],
-        dimensions: Sequence[str],
-        limits: Sequence[LimitLeft],
-        homeless: Sequence[int] = (),
-    ) -> None:
-        self.items = tuple(items)
-        self.bins = tuple(bins)
-        self.profiles = tuple(profiles)
-        self.dimensions = tuple(dimensions)
-        self.limits = tuple(limits)
-        self.homeless = tuple(homeless)
+
+class Lot(NamedTuple):
+    """`nodes` nodes of bin number `bin` that get the same pattern."""
+
+    bin: int
+    pattern: Pattern
+    nodes: int
+
+
+class Problem(NamedTuple):
+    """Items in queue order, bins, and the limits that bins share. `profiles`: bins for which the
+    items mean the same share one. `dimensions`: resources by number. `unplaceable`: numbers of the
+    items that fit no bin even alone."""
+
+    items: Sequence[Item]
+    bins: Sequence[Bin]
+    profiles: Sequence[Profile]
+    dimensions: Sequence[str]
+    limits: Sequence[LimitLeft]
+    unplaceable: Sequence[int] = ()
 
     @staticmethod
-    def of(
-        items: Sequence[Item],
-        ranked: Callable[[Expr], Sequence[Candidate]],
-        price_of: PriceOf,
-    ) -> Problem:
-        """The problem of placing `items` as things are now. `ranked`: the candidates that may serve
-        an expression."""
+    def of(items: Sequence[Item], ranked: Ranked, price_of: PriceOf) -> Problem:
+        """The problem of placing `items` in the present state of the engine."""
         return _Builder(items, ranked, price_of).problem()
 
     def changed(
         self, units: Sequence[int], bins: Sequence[Bin] = (), limits: Sequence[LimitLeft] = ()
     ) -> Problem:
-        """The same items and bins with other amounts of them; bins and limits stay where none are
-        given."""
-        items = (item._replace(units=n) for item, n in zip(self.items, units, strict=True))
-        return Problem(
-            tuple(items),
-            bins or self.bins,
-            self.profiles,
-            self.dimensions,
-            limits or self.limits,
-            self.homeless,
-        )
-
-    def only(self, wanted: Sequence[int]) -> Problem:
-        """The same for some of the items, which are numbered anew."""
-        profiles = [tuple(profile[i] for i in wanted) for profile in self.profiles]
-        items = [self.items[i] for i in wanted]
-        return Problem(items, self.bins, profiles, self.dimensions, self.limits)
+        """The same items with other numbers of units; bins and limits stay where none are given."""
+        items = [item._replace(units=n) for item, n in zip(self.items, units, strict=True)]
+        return self._replace(items=items, bins=bins or self.bins, limits=limits or self.limits)
 
     @property
     def units(self) -> list[int]:
@@ -126,26 +118,100 @@ class Problem:
         return [item.units for item in self.items]
 
     def copies(self, item: int, bin_: Bin) -> int:
-        """How many units of an item go on an untouched node of a bin, at most and alone."""
+        """How many units of an item alone fit an untouched node of a bin."""
         return most(self.profiles[bin_.profile][item], bin_.capacity, self.items[item].alone)
 
+    def price_of(self, lots: Iterable[Lot]) -> float:
+        """Price per hour of the nodes of a plan that do not run yet."""
+        return sum(self.bins[lot.bin].price * lot.nodes for lot in lots)
 
-def most(needs: Iterable[Need], capacity: Sequence[Quantity], alone: bool) -> int:
-    """How many units go into what is free, in the best of their modes; closing ones once, unless
-    they are `alone`."""
+    def left_over(self, lots: Iterable[Lot]) -> list[int]:
+        """Units by item that a plan does not place; it may place more than is wanted."""
+        left = self.units
+        for lot in lots:
+            for item, units in lot.pattern:
+                left[item] -= units * lot.nodes
+        return [max(0, n) for n in left]
+
+    def residual(self, lots: Iterable[Lot]) -> Problem:
+        """The problem of placing what a plan leaves over, on the nodes that it leaves."""
+        lots = list(lots)
+        room = NodesLeft(self)
+        for lot in lots:
+            room.use(lot.bin, lot.nodes)
+        return room.problem(self.left_over(lots))
+
+    def feasible(self, number: int, pattern: Pattern) -> Pattern:
+        """The part of a pattern that the engine takes on an untouched node of bin `number`. The
+        engine is not asked where every item has one way to lie on a node and keeps fitting as
+        others are added: that is the whole pattern."""
+        bin_ = self.bins[number]
+        profile = self.profiles[bin_.profile]
+        if all(len(profile[i]) == 1 and self.items[i].expr.monotone for i, _ in pattern):
+            return pattern
+        shape, found = bin_.shape, []
+        for item, units in pattern:
+            taken = 0
+            while taken < units:
+                fit = shape.fit(self.items[item].expr)
+                if not isinstance(fit, Fit):
+                    break
+                times = min(units - taken, fit.count)
+                shape = shape.after(fit, times)
+                taken += times
+            if taken:
+                found.append((item, taken))
+        return tuple(found)
+
+
+class NodesLeft:
+    """How many nodes of each bin a plan in the making may still use under all limits."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self._nodes = [bin_.nodes for bin_ in problem.bins]
+        self._limits = [[limit.nodes, limit.cores] for limit in problem.limits]
+
+    def of(self, number: int) -> int:
+        """Nodes of bin `number` that may still be used."""
+        bin_, room = self._problem.bins[number], self._nodes[number]
+        cores = bin_.candidate.cores
+        for a in bin_.limits:
+            nodes_left, cores_left = self._limits[a]
+            room = min(room, nodes_left, cores_left // cores if cores > 1 else cores_left)
+        return max(0, room)
+
+    def use(self, number: int, nodes: int) -> None:
+        """So many nodes of bin `number` are used."""
+        bin_ = self._problem.bins[number]
+        self._nodes[number] -= nodes
+        for a in bin_.limits:
+            self._limits[a][0] -= nodes
+            self._limits[a][1] -= nodes * bin_.candidate.cores
+
+    def problem(self, units: Sequence[int]) -> Problem:
+        """The problem of placing `units` by item on the nodes that are left."""
+        pairs = zip(self._problem.bins, self._nodes, strict=True)
+        bins = [bin_._replace(nodes=nodes) for bin_, nodes in pairs]
+        return self._problem.changed(units, bins, [LimitLeft(*limit) for limit in self._limits])
+
+
+def most(usages: Iterable[Usage], capacity: Sequence[Quantity], alone: bool) -> int:
+    """How many units fit in the best of their ways; those that close the node once, unless they are
+    `alone`."""
     found = 0
-    for need in needs:
-        count = room_for(need, capacity)
-        if count and need.closes and not alone:
+    for usage in usages:
+        count = room_for(usage, capacity)
+        if count and usage.closes and not alone:
             count = 1
         found = max(found, count)
     return found
 
 
-def room_for(need: Need, capacity: Sequence[Quantity]) -> int:
-    """How often a mode fits what is free."""
-    count = NO_LIMIT
-    for dimension, amount in need.amounts:
+def room_for(usage: Usage, capacity: Sequence[Quantity], at_most: int = NO_LIMIT) -> int:
+    """How often the amounts of one way fit into what is free; not more often than `at_most`."""
+    count = at_most
+    for dimension, amount in usage.amounts:
         free = capacity[dimension]
         times = (
             free // amount
@@ -154,109 +220,128 @@ def room_for(need: Need, capacity: Sequence[Quantity]) -> int:
         )
         if times < count:
             count = int(times)
-    return max(count, 0)
+    return count if count > 0 else 0
 
 
 def known_price(price: object) -> float | None:
-    """A price as it can be counted with; None for what is none."""
+    """A price as a positive finite number; None for anything else."""
     if isinstance(price, (int, float)) and not isinstance(price, bool):
         value = float(price)
         return value if math.isfinite(value) and value > 0 else None
     return None
 
 
-class _Builder:
-    """One `Problem` in the making."""
+def is_plain(expr: Expr) -> bool:
+    """Whether an expression can be planned: it can tell its modes, and they are not too many."""
+    return 0 < expr.most_modes() <= MOST_MODES
 
-    def __init__(
-        self,
-        items: Sequence[Item],
-        ranked: Callable[[Expr], Sequence[Candidate]],
-        price_of: PriceOf,
-    ) -> None:
-        self.items = list(items)
-        self.serving = [frozenset(ranked(item.expr)) for item in self.items]
-        self.candidates = tuple(dict.fromkeys(s for item in self.items for s in ranked(item.expr)))
+
+def may_close(expr: Expr) -> bool:
+    """Whether a unit may have a node to itself."""
+    return "node.assignments" in expr.reads
+
+
+def roomy(shape: NodeShape) -> NodeShape:
+    """A node of the same kind with an endless amount of every resource that can be used up.
+
+    `modes` of an expression on it are all that the expression may ever take on such nodes, whatever
+    was placed there before. So a bound that is worked out from modes holds; a plan made from them
+    is still asked of the engine, node by node, before it is carried out."""
+    free = {name: math.inf if is_amount(n) else n for name, n in shape.free.items()}
+    return shape.table.shape(shape.template, free, shape.vacant, shape.closed, shape.dormant)
+
+
+def modes(expr: Expr, view: View) -> tuple[Mode, ...]:
+    """The different modes of a plain expression on a `roomy` node, in the order of its
+    alternatives."""
+    return tuple(dict.fromkeys(expr.modes(view)))
+
+
+class _Builder:
+    """Makes one `Problem`."""
+
+    def __init__(self, items: Sequence[Item], ranked: Ranked, price_of: PriceOf) -> None:
+        self.items = items
+        self.serving = [frozenset(ranked(item.expr)) for item in items]
+        self.candidates = tuple(dict.fromkeys(s for item in items for s in ranked(item.expr)))
         self.price_of = price_of
-        names = frozenset().union(*(item.expr.reads for item in self.items))
+        names = frozenset().union(*(item.expr.reads for item in items))
         self.properties = sorted(n[5:] for n in names if n[:5] == "node.")
         self.resources = sorted(n for n in names if n[:5] != "node.")
         self.limits: list[LimitLeft] = []
-        self.account_numbers: dict[Limit, int] = {}
-        self.housed: set[int] = set()
+        self.limit_numbers: dict[Limit, int] = {}
+        self.placeable: set[int] = set()
         self.highest: float | None = None
-        self.read: dict[object, tuple[tuple[Mode, ...], ...]] = {}
+        # by facts of a shape: the modes of each item
+        self.read: dict[object, list[tuple[Mode, ...]]] = {}
 
     def problem(self) -> Problem:
-        kinds = [kind for candidate in self.candidates for kind in self._kinds(candidate)]
-        readings = [self._reading(kind.shape) for kind in kinds]
-        every = (mode for ways in self.read.values() for way in ways for mode in way)
-        dimensions = sorted({name for mode in every for name, amount in mode.take if amount > 0})
-        whole = set(dimensions) - self._in_parts()
+        bare = [bin_ for candidate in self.candidates for bin_ in self._bins(candidate)]
+        facts = [self._facts(bin_.shape) for bin_ in bare]
+        takes = [take for by_item in self.read.values() for way in by_item for take in way]
+        amounts = [pair for mode in takes for pair in mode.take]
+        dimensions = sorted({name for name, amount in amounts if amount > 0})
+        whole = {name for name, _ in amounts}
+        whole -= {name for name, amount in amounts if not isinstance(_amount(amount), int)}
         number = {name: index for index, name in enumerate(dimensions)}
-        all_needs = {key: _numbered(ways, number) for key, ways in self.read.items()}
-        profiles: dict[object, int] = {}
-        kept: list[Profile] = []
+        usages = {key: _numbered(by_item, number) for key, by_item in self.read.items()}
+        numbers: dict[tuple[object, frozenset[int]], int] = {}
+        profiles: list[Profile] = []
         bins = []
-        for kind, reading in zip(kinds, readings, strict=True):
-            free = kind.shape.free
+        for bin_, key in zip(bare, facts, strict=True):
+            free = bin_.shape.free
             capacity = tuple(_free(free.get(name), name in whole) for name in dimensions)
-            profile = all_needs[reading]
-            barred, fits = self._judge(kind, capacity, profile)
+            profile = usages[key]
+            barred, fits = self._judge(bin_, capacity, profile)
             if fits:
-                key = (reading, barred)
-                if key not in profiles:
-                    profiles[key] = len(kept)
-                    kept.append(tuple(() if i in barred else n for i, n in enumerate(profile)))
-                bins.append(kind._replace(capacity=capacity, profile=profiles[key]))
-        homeless = [i for i in range(len(self.items)) if i not in self.housed]
-        return Problem(self.items, bins, kept, dimensions, self.limits, homeless)
+                index = numbers.setdefault((key, barred), len(profiles))
+                if index == len(profiles):
+                    profiles.append(tuple(() if i in barred else n for i, n in enumerate(profile)))
+                bins.append(bin_._replace(capacity=capacity, profile=index))
+        unplaceable = [i for i in range(len(self.items)) if i not in self.placeable]
+        return Problem(self.items, bins, profiles, dimensions, self.limits, unplaceable)
 
-    def _in_parts(self) -> set[str]:
-        """Resources of which something takes an amount that is not whole."""
-        every = (mode for ways in self.read.values() for way in ways for mode in way)
-        return {name for mode in every for name, n in mode.take if not isinstance(_amount(n), int)}
-
-    def _kinds(self, candidate: Candidate) -> list[Bin]:
+    def _bins(self, candidate: Candidate) -> list[Bin]:
         """The bins of a candidate, without what depends on the items."""
         price = None if candidate.artificial else known_price(self.price_of(candidate))
+        priced = price is not None
         cost = self._beyond(candidate) if price is None else price
         room = min((limit.room(candidate.cores) for limit in candidate.limits), default=NO_LIMIT)
         room = max(0, room - candidate.reserved)
         limits = tuple(self._limit(limit) for limit in candidate.limits)
+        alike: dict[NodeShape, list[int]] = {}
+        for position, shape in enumerate(candidate.shapes):
+            if shape is not None:
+                alike.setdefault(shape, []).append(position)
         found = []
-        for shape, positions in _alike(candidate).items():
-            count = len(positions)
+        for shape, at in alike.items():
+            if shape.unfit() is not None:
+                continue
             if not shape.dormant:
-                found.append(Bin(candidate, shape, 0.0, count, False, (), tuple(positions)))
+                found.append(Bin(candidate, shape, 0.0, len(at), False, (), tuple(at)))
             elif room:
-                priced, nodes = price is not None, min(room, count)
-                found.append(
-                    Bin(candidate, shape, cost, nodes, False, limits, tuple(positions), priced)
-                )
+                nodes = min(room, len(at))
+                found.append(Bin(candidate, shape, cost, nodes, False, limits, tuple(at), priced))
         if room and not candidate.artificial and candidate.new_shape.unfit() is None:
-            priced = price is not None
             found.append(Bin(candidate, candidate.new_shape, cost, room, True, limits, (), priced))
         return found
 
     def _beyond(self, candidate: Candidate) -> float:
-        """A stand-in for a price that is not known: beyond all that are, and more for more
-        cores."""
+        """A stand-in for an unknown price: above all known ones, and higher for more cores."""
         if self.highest is None:
             prices = (known_price(self.price_of(candidate)) for candidate in self.candidates)
             self.highest = max((price for price in prices if price is not None), default=1.0)
         return _BEYOND * self.highest * max(1, candidate.cores)
 
     def _limit(self, limit: Limit) -> int:
-        number = self.account_numbers.get(limit)
-        if number is None:
-            number = self.account_numbers[limit] = len(self.limits)
+        number = self.limit_numbers.setdefault(limit, len(self.limits))
+        if number == len(self.limits):
             nodes = max(0, limit.max_nodes - limit.used_nodes)
             self.limits.append(LimitLeft(nodes, max(0, limit.max_cores - limit.used_cores)))
         return number
 
-    def _reading(self, shape: NodeShape) -> object:
-        """A key for the facts of a shape that decide the modes; they are read when it is new."""
+    def _facts(self, shape: NodeShape) -> object:
+        """All of a shape that decides the modes of the items, as a key of `read`."""
         facts: list[object] = [shape.last_capacity_failure]
         for name in self.properties:
             facts.append(shape.vacant if name == "assignments" else freeze(shape.prop(name)))
@@ -266,12 +351,12 @@ class _Builder:
             facts.append((shape.units.get(name), fact))
         key = tuple(facts)
         if key not in self.read:
-            view = Roomy(shape)
-            self.read[key] = tuple(modes(item.expr, view) for item in self.items)
+            view = roomy(shape)
+            self.read[key] = [modes(item.expr, view) for item in self.items]
         return key
 
     def _judge(
-        self, kind: Bin, capacity: Sequence[Quantity], profile: Profile
+        self, bin_: Bin, capacity: Sequence[Quantity], profile: Profile
     ) -> tuple[frozenset[int], bool]:
         """The items that would fit but that the candidate may not serve, or not with new nodes, and
         whether there are others that fit."""
@@ -279,26 +364,13 @@ class _Builder:
         fits = False
         for index, item in enumerate(self.items):
             if profile[index] and most(profile[index], capacity, item.alone):
-                at_rest = kind.opened and kind.candidate.at_rest(item.expr) is not None
-                if kind.candidate in self.serving[index] and not at_rest:
+                at_rest = bin_.opened and bin_.candidate.at_rest(item.expr) is not None
+                if bin_.candidate in self.serving[index] and not at_rest:
                     fits = True
-                    self.housed.add(index)
+                    self.placeable.add(index)
                 else:
                     barred.append(index)
         return frozenset(barred), fits
-
-
-def _alike(candidate: Candidate) -> Mapping[NodeShape, list[int]]:
-    """The positions of nodes that take work, by shape, in order."""
-    found: dict[NodeShape, list[int]] = {}
-    for position, shape in enumerate(candidate.shapes):
-        if shape is not None:
-            positions = found.get(shape)
-            if positions is None:
-                found[shape] = [position]
-            else:
-                positions.append(position)
-    return {shape: positions for shape, positions in found.items() if shape.unfit() is None}
 
 
 def _amount(value: object) -> Quantity:
@@ -310,17 +382,15 @@ def _amount(value: object) -> Quantity:
 
 
 def _free(value: object, whole: bool) -> Quantity:
-    """What is free of a resource. Where only whole amounts are taken of it, parts are of no use; a
-    little less than whole is whole, as the engine has it."""
+    """What is free of a resource. `whole`: only whole amounts are taken of it, so the rest is of no
+    use; a little less than whole counts as whole, as in the engine."""
     amount = min(_amount(value), NO_LIMIT)
     return how_many(amount, 1) if whole and isinstance(amount, float) else amount
 
 
-def _numbered(ways: Sequence[tuple[Mode, ...]], number: Mapping[str, int]) -> Profile:
-    return tuple(
-        tuple(
-            Need(tuple((number[name], _amount(n)) for name, n in mode.take if n > 0), mode.closes)
-            for mode in each
-        )
-        for each in ways
-    )
+def _numbered(by_item: Sequence[tuple[Mode, ...]], number: Mapping[str, int]) -> Profile:
+    def usage(mode: Mode) -> Usage:
+        amounts = ((number[name], _amount(amount)) for name, amount in mode.take if amount > 0)
+        return Usage(tuple(amounts), mode.closes)
+
+    return tuple(tuple(usage(mode) for mode in each) for each in by_item)

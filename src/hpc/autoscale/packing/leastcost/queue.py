@@ -1,27 +1,42 @@
-"""The longest part of a queue that can be placed wholly, at the least price.
+"""A queue in the least-cost mode: a plan for the longest part of it that can be placed wholly, what
+that plan means for each demand and node, and a copy of the engine's state to try ways on.
 
 Where there is room for everything, the order of the queue does not matter and all of it is one
-problem. Where there is not, those who came first are served first: the queue is cut, within a
-demand if need be, so that all before the cut is placed and nothing more of the demand at the cut
-is."""
+problem. Where there is not, those who came first are served first: the plan ends at a demand, if
+need be within it, so that all before it is placed and nothing more of it can be.
+
+From the plan to the nodes, each placement is asked of the engine on the node as it then is, so the
+outcome is right even where the problem is a simpler picture. Units that the engine does not take
+where the plan has them are left out."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from itertools import accumulate
 from typing import NamedTuple
 
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.expr import Expr, Fit
-from hpc.autoscale.packing.leastcost.generation import Effort
-from hpc.autoscale.packing.leastcost.layout import Layout, Share, lay_out
-from hpc.autoscale.packing.leastcost.merged import greedy_lots, is_merged
-from hpc.autoscale.packing.leastcost.modes import may_close
-from hpc.autoscale.packing.leastcost.plan import Lot, left_over
-from hpc.autoscale.packing.leastcost.problem import Item, PriceOf, Problem
-from hpc.autoscale.packing.leastcost.solution import Solution, solve
+from hpc.autoscale.packing.leastcost.generation import Effort, Solution, solve
+from hpc.autoscale.packing.leastcost.grouping import greedy_lots, has_many_items
+from hpc.autoscale.packing.leastcost.problem import (
+    Bin,
+    Item,
+    Lot,
+    Pattern,
+    PriceOf,
+    Problem,
+    Ranked,
+    known_price,
+    may_close,
+)
 from hpc.autoscale.packing.limits import Limit
+from hpc.autoscale.packing.plan import Plan, Request, Step
+from hpc.autoscale.packing.planner import Planner
+from hpc.autoscale.packing.shape import NodeShape
 
 _PARTS = 100
 _AS_GOOD_AS_BEST = 2e-4
@@ -35,22 +50,43 @@ class Wanted(NamedTuple):
     units: int
 
 
-class Cut(NamedTuple):
-    """A plan for a queue up to a cut. `shares`: who gets how much. `stopped_at`: the number of the
-    demand at the cut; None where all is placed. `homeless`: numbers of demands that fit nowhere,
-    whatever else is placed; they are not planned."""
+class Share(NamedTuple):
+    """Demand number `demand` is planned with `units` of item `item`."""
+
+    demand: int
+    item: int
+    units: int
+
+
+class Layout(NamedTuple):
+    """`plan`: all that changes, for the engine to apply. `placed`: the same by demand, as if the
+    new nodes were there already. On every node the steps follow one another in the order of the
+    demands here."""
+
+    plan: Plan
+    placed: dict[int, list[Step]]
+
+    def units(self, demand: int) -> int:
+        """Units placed of a demand."""
+        return sum(step.units for step in self.placed.get(demand, ()))
+
+
+class QueuePlan(NamedTuple):
+    """A plan for a queue, or for the first part of it. `shares`: who is planned with how much.
+    `stopped_at`: the number of the demand at which room ends; None where all is planned.
+    `unplaceable`: numbers of demands that fit nowhere even alone; they are not planned."""
 
     problem: Problem
     solution: Solution
     shares: list[Share]
     stopped_at: int | None
-    homeless: list[int]
+    unplaceable: list[int]
 
     @property
     def is_best(self) -> bool:
-        """Whether all is placed, and no way to place it costs less than by a hair."""
+        """Whether all is placed, and no way to place it costs noticeably less."""
         solution = self.solution
-        whole = self.stopped_at is None and not self.homeless and not any(solution.unplaced)
+        whole = self.stopped_at is None and not self.unplaceable and not any(solution.unplaced)
         reached = solution.price <= solution.bound * (1 + _AS_GOOD_AS_BEST)
         return whole and reached and not solution.unpriced
 
@@ -58,59 +94,49 @@ class Cut(NamedTuple):
         """What each demand gets, and what the nodes then look like."""
         return lay_out(self.problem, self.solution.lots, self.shares)
 
-
-def moved(cut: Cut, to: Mapping[Candidate, Candidate]) -> Cut:
-    """The same plan for other candidates, which are in the same state as those it was made for."""
-    bins = [bin_._replace(candidate=to[bin_.candidate]) for bin_ in cut.problem.bins]
-    return cut._replace(problem=cut.problem.changed(cut.problem.units, bins))
+    def moved(self, to: Mapping[Candidate, Candidate]) -> QueuePlan:
+        """The same plan for other candidates in the same state."""
+        bins = [bin_._replace(candidate=to[bin_.candidate]) for bin_ in self.problem.bins]
+        return self._replace(problem=self.problem._replace(bins=bins))
 
 
 def plan_queue(
-    queue: Sequence[Wanted],
-    ranked: Callable[[Expr], Sequence[Candidate]],
-    price_of: PriceOf,
-    effort: Effort | None,
-) -> Cut:
+    queue: Sequence[Wanted], ranked: Ranked, price_of: PriceOf, effort: Effort | None
+) -> QueuePlan:
     """Plan as much of a queue as there is room for, in its order. Changes nothing."""
     items, item_of = _items(queue)
     problem = Problem.of(items, ranked, price_of)
-    nowhere = set(problem.homeless)
-    homeless = [d for d, item in enumerate(item_of) if item in nowhere]
+    nowhere = set(problem.unplaceable)
+    unplaceable = [d for d, item in enumerate(item_of) if item in nowhere]
     shares = [
         Share(d, item, wanted.units)
         for d, (item, wanted) in enumerate(zip(item_of, queue, strict=True))
         if item not in nowhere
     ]
     problem = _of_shares(problem, shares)
-    lots: list[Lot] | None = greedy_lots(problem)
+    lots = greedy_lots(problem)
     stopped_at: int | None = None
-    if lots is not None and any(left_over(problem, lots)):
-        shares, stopped_at = _cut(problem, shares)
-        problem, lots = _of_shares(problem, shares), None
-    solution = solve(problem, effort, lots)
-    return Cut(problem, solution, shares, stopped_at, homeless)
+    if any(problem.left_over(lots)):
+        shares, stopped_at = _first_part(problem, shares)
+        problem, lots = _of_shares(problem, shares), []
+    return QueuePlan(problem, solve(problem, effort, lots), shares, stopped_at, unplaceable)
 
 
 def _items(queue: Sequence[Wanted]) -> tuple[list[Item], list[int]]:
     """Equal demands as one item, in the order of first appearance; the item of each demand."""
     numbers: dict[object, int] = {}
-    units: list[int] = []
+    items: list[Item] = []
     item_of = []
-    keys: list[tuple[Expr, bool]] = []
     closing: dict[Expr, bool] = {}
-    for number, wanted in enumerate(queue):
-        expr = wanted.expr
+    for number, (expr, units) in enumerate(queue):
         if expr not in closing:
             closing[expr] = may_close(expr)
-        alone = closing[expr] and wanted.units > 1
-        key = (expr, number) if alone else expr
-        item = numbers.setdefault(key, len(units))
-        if item == len(units):
-            units.append(0)
-            keys.append((expr, alone))
-        units[item] += wanted.units
+        alone = closing[expr] and units > 1
+        item = numbers.setdefault((expr, number) if alone else expr, len(items))
+        if item == len(items):
+            items.append(Item(expr, 0, alone))
+        items[item] = items[item]._replace(units=items[item].units + units)
         item_of.append(item)
-    items = [Item(expr, n, alone) for (expr, alone), n in zip(keys, units, strict=True)]
     return items, item_of
 
 
@@ -121,8 +147,9 @@ def _of_shares(problem: Problem, shares: Sequence[Share]) -> Problem:
     return problem.changed(units)
 
 
-def _cut(problem: Problem, shares: Sequence[Share]) -> tuple[list[Share], int]:
-    """The shares up to the cut, and the demand at it."""
+def _first_part(problem: Problem, shares: Sequence[Share]) -> tuple[list[Share], int]:
+    """The longest first part of the shares that a greedy plan places, by bisection, and the demand
+    at which it ends."""
     ends = list(accumulate(share.units for share in shares))
 
     def first(units: int) -> list[Share]:
@@ -133,11 +160,11 @@ def _cut(problem: Problem, shares: Sequence[Share]) -> tuple[list[Share], int]:
 
     fits, too_many = 0, ends[-1]
     # to the unit, but for queues that take long to plan
-    near_enough = too_many // _PARTS if is_merged(problem) else 1
+    near_enough = too_many // _PARTS if has_many_items(problem) else 1
     while too_many - fits > max(1, near_enough):
         middle = (fits + too_many) // 2
         part = _of_shares(problem, first(middle))
-        if any(left_over(part, greedy_lots(part, roughly=True))):
+        if any(part.left_over(greedy_lots(part, roughly=True))):
             too_many = middle
         else:
             fits = middle
@@ -145,34 +172,214 @@ def _cut(problem: Problem, shares: Sequence[Share]) -> tuple[list[Share], int]:
 
 
 def room_for_all(
-    wanted: Mapping[Expr, int],
-    ranked: Callable[[Expr], Sequence[Candidate]],
-    candidates: Sequence[Candidate],
-    others: int,
+    wanted: Mapping[Expr, int], ranked: Ranked, candidates: Sequence[Candidate], others: int
 ) -> bool:
     """Whether so many units by expression certainly find room on new nodes, also after `others`
     nodes of any candidates were opened. Each expression is given to the candidate with the most
     room for it, alone; False says nothing."""
-    nodes: dict[Limit, int] = {}
-    cores: dict[Limit, int] = {}
+    nodes: Counter[Limit] = Counter()
+    cores: Counter[Limit] = Counter()
     largest = max((candidate.cores for candidate in candidates), default=0)
     for expr, units in wanted.items():
-        roomiest, most = None, 0
+        roomiest, most, per_node = None, 0, 1
         for candidate in ranked(expr):
             fit = candidate.opening(expr)
             if isinstance(fit, Fit):
+                each = 1 if may_close(expr) else fit.count
                 room = min((a.room(candidate.cores) for a in candidate.limits), default=0)
-                room = (room - candidate.reserved) * (1 if may_close(expr) else fit.count)
+                room = (room - candidate.reserved) * each
                 if room > most:
-                    roomiest, most = candidate, room
+                    roomiest, most, per_node = candidate, room, each
         if roomiest is None or most < units:
             return False
-        fit = roomiest.opening(expr)
-        each = fit.count if isinstance(fit, Fit) and not may_close(expr) else 1
-        needed = -(-units // each) + roomiest.reserved
+        needed = -(-units // per_node) + roomiest.reserved
         for limit in roomiest.limits:
-            nodes[limit] = nodes.get(limit, 0) + needed
-            cores[limit] = cores.get(limit, 0) + needed * roomiest.cores
+            nodes[limit] += needed
+            cores[limit] += needed * roomiest.cores
     return all(
         limit.bears(nodes[limit] + others, cores[limit] + others * largest) for limit in nodes
     )
+
+
+def lay_out(problem: Problem, lots: Iterable[Lot], shares: Iterable[Share]) -> Layout:
+    """Give the nodes of a plan to demands, first come, first served. Cost: the steps."""
+    layout = _LayingOut(problem, shares)
+    for lot in lots:
+        layout.add(lot)
+    return layout.finished()
+
+
+class _LayingOut:
+    """A layout in the making."""
+
+    def __init__(self, problem: Problem, shares: Iterable[Share]) -> None:
+        self._problem = problem
+        # by item: [demand, units to be placed] in the order of the queue
+        self._waiting: list[deque[list[int]]] = [deque() for _ in problem.items]
+        self._rank: dict[int, tuple[int, int]] = {}
+        for demand, item, units in shares:
+            if units > 0:
+                self._rank[demand] = (item, demand)
+                self._waiting[item].append([demand, units])
+        self._used: Counter[int] = Counter()
+        self._opened: Counter[Candidate] = Counter()
+        self._placed: dict[int, list[Step]] = {}
+        self._nodes: list[Step] = []
+        # what the engine has answered: it is asked the same for many equal nodes
+        self._answers: dict[tuple[NodeShape, int, int], tuple[int, NodeShape] | None] = {}
+
+    def add(self, lot: Lot) -> None:
+        """Lay out the nodes of one lot."""
+        bin_ = self._problem.bins[lot.bin]
+        candidate = bin_.candidate
+        for _ in range(lot.nodes):
+            if not any(self._waiting[item] for item, _ in lot.pattern):
+                break
+            if bin_.opened:
+                position = len(candidate.shapes) + self._opened[candidate]
+            else:
+                position = bin_.positions[self._used[lot.bin]]
+            after = self._fill(bin_, position, lot.pattern)
+            if after is None:
+                break  # the engine takes nothing of it, on none of these nodes
+            self._used[lot.bin] += 1
+            self._opened[candidate] += bin_.opened
+            step = Step(candidate, position, position + 1, 1, bin_.shape, after, bin_.opened)
+            _extend(self._nodes, step)
+
+    def _fill(self, bin_: Bin, position: int, pattern: Pattern) -> NodeShape | None:
+        """Fill one node; what it then looks like, None when it takes nothing."""
+        shape = bin_.shape
+        took = False
+        for item, units in pattern:
+            waiting = self._waiting[item]
+            while units and waiting:
+                first = waiting[0]
+                answer = self._ask(shape, item, min(units, first[1]))
+                if answer is None:
+                    break
+                times, after = answer
+                step = Step(bin_.candidate, position, position + 1, times, shape, after, False)
+                _extend(self._placed.setdefault(first[0], []), step)
+                shape, took = after, True
+                units -= times
+                first[1] -= times
+                if not first[1]:
+                    waiting.popleft()
+        return shape if took else None
+
+    def _ask(self, shape: NodeShape, item: int, units: int) -> tuple[int, NodeShape] | None:
+        """How many of some units the engine puts on a node, and what it then looks like."""
+        key = (shape, item, units)
+        if key not in self._answers:
+            fit = shape.fit(self._problem.items[item].expr)
+            self._answers[key] = None
+            if isinstance(fit, Fit):
+                times = min(units, fit.count)
+                self._answers[key] = (times, shape.after(fit, times))
+        return self._answers[key]
+
+    def finished(self) -> Layout:
+        """The layout of all that was added."""
+        units = sum(step.units for steps in self._placed.values() for step in steps)
+        # every node is filled in the order of items, and with each in the order of the queue
+        ordered = dict(sorted(self._placed.items(), key=lambda pair: self._rank[pair[0]]))
+        return Layout(Plan(self._nodes, units), ordered)
+
+
+def _extend(steps: list[Step], step: Step) -> None:
+    """Add a step, as part of the last one where that is equal and on the node right before it."""
+    if steps:
+        last = steps[-1]
+        if last.hi == step.lo and last.candidate is step.candidate and last[3:] == step[3:]:
+            steps[-1] = last._replace(hi=step.hi)
+            return
+    steps.append(step)
+
+
+def opened_of(steps: Iterable[Step]) -> Counter[Candidate]:
+    """How many nodes of each candidate a plan adds to those that run: new ones, and deallocated
+    ones that are started."""
+    found: Counter[Candidate] = Counter()
+    for step in steps:
+        if step.is_charged:
+            found[step.candidate] += step.hi - step.lo
+    return found
+
+
+class Score(NamedTuple):
+    """What a way to place a queue comes to, so that the better of two is the greater: units placed,
+    nodes of unknown price and price per hour of what is opened, the latter two below 0."""
+
+    units: int = 0
+    less_unpriced: int = 0
+    less_price: float = 0.0
+
+    def is_better_than(self, other: Score) -> bool:
+        """Whether it is better by more than rounding."""
+        if self[:2] != other[:2]:
+            return self[:2] > other[:2]
+        return self.less_price > other.less_price + 1e-9 * abs(other.less_price)
+
+
+class EngineCopy:
+    """A copy of the engine's state, to try placing demands on. Its candidates are in declared order
+    until `planner.arrange` is set. `copy_of` and `original_of` tell candidates and their copies
+    apart. `score`: of what was placed so far."""
+
+    def __init__(self, planner: Planner, price_of: PriceOf) -> None:
+        self.planner = Planner(planner.existing_first)
+        self.planner.table = planner.table
+        self._price = price_of
+        self.copy_of: dict[Candidate, Candidate] = {}
+        self.original_of: dict[Candidate, Candidate] = {}
+        # limits are shared by candidates, and one may show another; nobody hears of charges to
+        # copies
+        told = [limit.told for candidate in planner.candidates for limit in candidate.limits]
+        memo: dict[int, object] = {id(each): None for each in told if each is not None}
+        for candidate in planner.candidates:
+            copied = _copied(candidate, [deepcopy(limit, memo) for limit in candidate.limits])
+            self.copy_of[candidate], self.original_of[copied] = copied, candidate
+            self.planner.add(copied)
+        self.score = Score()
+
+    def price_of(self, candidate: Candidate) -> float | None:
+        """The price of a new node of one of its candidates."""
+        return self._price(self.original_of[candidate])
+
+    def place(self, expr: Expr, request: Request) -> int:
+        """Place one demand by first fit; how many units."""
+        plan = self.planner.plan(self.planner.cursor(expr), request, explain=False)
+        if plan:
+            self._apply(plan)
+        return plan.units
+
+    def commit(self, plan: Plan) -> None:
+        """Apply a plan that was made from the copy by other means."""
+        self.planner.adopt(plan)
+        self._apply(plan)
+
+    def _apply(self, plan: Plan) -> None:
+        self.planner.apply(plan)
+        units, unpriced, price = self.score
+        for candidate, nodes in opened_of(plan.steps).items():
+            each = known_price(self.price_of(candidate))
+            if each is None:
+                unpriced -= nodes
+            else:
+                price -= each * nodes
+        self.score = Score(units + plan.units, unpriced, price)
+
+
+def _copied(candidate: Candidate, limits: Sequence[Limit]) -> Candidate:
+    made = Candidate(
+        candidate.name,
+        candidate.bucket_shape,
+        candidate.new_shape,
+        candidate.cores,
+        limits,
+        candidate.artificial,
+    )
+    made.reserved, made.since_failure = candidate.reserved, candidate.since_failure
+    made.shapes.extend(candidate.shapes)
+    return made
