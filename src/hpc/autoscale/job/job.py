@@ -1,30 +1,40 @@
-"""The published `Job`: what a queued piece of work needs, how much of it there is, and how much is left to place.
+"""The published `Job`: what a queued piece of work needs, how much of it there is, and how much is
+left to place; and the `Outcome` of placing one.
 
-The constraint objects of one job are made when somebody looks at them; see `understanding`. What to do with a job is the
-calculator's and the manager's business.
+Thousands of queued jobs say the same, so what was understood of one is kept for all that say it, as
+long as the parsers of constraints stay the same. The constraint objects of one job are made when
+somebody looks at them. In which order jobs are placed is the business of `placement`, on which
+nodes that of the manager.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from functools import lru_cache
 from itertools import count
+from marshal import dumps, loads
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale import results
 from hpc.autoscale.errors import ConstraintError
-from hpc.autoscale.job.understanding import understand
 from hpc.autoscale.node.bucket import NodeBucket, bucket_candidates
 from hpc.autoscale.node.constraints import (
     Compiled,
     NodeConstraint,
-    NotAsDeclared,
     compile_constraints,
+    compile_expressions,
     get_constraints,
+    is_plain,
+    json_of,
 )
+from hpc.autoscale.node.constraints.compiled import Source
+from hpc.autoscale.node.constraints.parse import CUSTOM_PARSERS
+from hpc.autoscale.node.nodemanager.placing import place_job, why_job_lacks
 from hpc.autoscale.packing.expr import UNBOUNDED
 from hpc.autoscale.packing.plan import Request
+from hpc.autoscale.packing.shape import freeze
 from hpc.autoscale.results import AllocationResult, CandidatesResult
 
 if TYPE_CHECKING:
@@ -33,6 +43,13 @@ if TYPE_CHECKING:
 
 _default_names = count(1)
 _ONE_SLOT = Request(1)
+# the status where a calculator finds nothing for a job, by whether it scatters
+_REFUSED_AS = ("Failed", "CompoundFailure")
+_MOST_KNOWN = 10_000  # distinct constraints that are remembered
+
+Parsers = tuple[tuple[str, Any], ...]
+"""What is registered for constraints of integrations: a text means the same as long as these are
+the same."""
 
 
 class PackingStrategy:
@@ -50,10 +67,11 @@ class PackingStrategy:
 class Job:
     """Work in the queue.
 
-    `iterations`: how many slots it needs; or `node_count` above 0: how many nodes, one iteration on each. `colocated`:
-    all in one bucket (placement group) or not at all. `constraints`: JSON, a constraint, or a list of either; one that
-    cannot be understood raises ConstraintError here. Without a name it gets the next number of this process.
-    `packing_strategy` is SCATTER when there is a node count, else PACK. AssertionError for arguments of a wrong kind.
+    `iterations`: how many slots it needs; or `node_count` above 0: how many nodes, one iteration on
+    each. `colocated`: all in one bucket (placement group) or not at all. `constraints`: JSON, a
+    constraint, or a list of either; one that cannot be understood raises ConstraintError here.
+    Without a name it gets the next number of this process. `packing_strategy` is SCATTER when there
+    is a node count, else PACK. AssertionError for arguments of a wrong kind.
     """
 
     # what most jobs never have
@@ -93,7 +111,7 @@ class Job:
         if executing_hostnames is not None:
             self.executing_hostnames = executing_hostnames
         try:
-            self.__compiled = compiled = understand(constraints)
+            self.__compiled = compiled = _understand(constraints)
         except ConstraintError as error:
             raise _named(error, name) from None
         if compiled.source is None:
@@ -144,7 +162,8 @@ class Job:
     def executing_hostnames(self, value: Sequence[str] | None) -> None:
         if isinstance(value, str):
             raise AssertionError(
-                f"job {self.name}: expected executing_hostnames to be a list of names, found {value!r}"
+                f"job {self.name}: expected executing_hostnames to be a list of names, "
+                f"found {value!r}"
             )
         self.__executing_hostnames = value if isinstance(value, list) else list(value or ())
 
@@ -182,6 +201,10 @@ class Job:
             return compile_constraints(self.__parsed)
         return self.__compiled
 
+    def _compile_own(self) -> Compiled:
+        """The constraints as the engine takes them, of objects that know the job's name."""
+        return compile_constraints(self._constraints)
+
     def bucket_candidates(self, buckets: Sequence[NodeBucket]) -> CandidatesResult[NodeBucket]:
         """Which of the buckets may serve, in order of preference."""
         return bucket_candidates(buckets, self._constraints)
@@ -193,71 +216,57 @@ class Job:
 
         `all_or_nothing` is implied when colocated.
         """
-        return self._allocate(node_mgr, allow_existing, all_or_nothing)
-
-    def _allocate_quietly(self, node_mgr: NodeManager) -> int | None:
-        """What `_allocate` would do, in few steps; nobody is told why not. How many units were
-        placed; None: nothing was done, `_allocate` must be asked."""
-        whole = self.__colocated or self.__packing_strategy == PackingStrategy.SCATTER
-        if self.__parsed is not None or (self.__node_count <= 0 and self.iterations_remaining <= 0):
-            return None
-        compiled, request = self.__compiled, self._request(whole)
-        try:
-            plan = node_mgr._place_at_once(compiled, request, self.__name)
-        except NotAsDeclared:
-            return None
-        if plan is None:
-            return None
-        if self.__node_count <= 0:
-            self.iterations_remaining -= plan.units
-        if results.HANDLERS and not plan:
-            node_mgr._tell_refused(compiled, request)
-        return plan.units
-
-    def _request(self, whole: bool) -> Request:
-        """What remains to be placed. A job of nodes asks for all of them again each time."""
-        if self.node_count > 0:
-            return Request(self.node_count, 1, whole)
-        if self.iterations_remaining == 1 and not whole:
-            return _ONE_SLOT
-        each = 1 if self.packing_strategy == PackingStrategy.SCATTER else UNBOUNDED
-        return Request(self.iterations_remaining, each, whole)
+        return self._allocate(node_mgr, all_or_nothing, allow_existing=allow_existing).result
 
     def _allocate(
         self,
         node_mgr: NodeManager,
-        allow_existing: bool,
         all_or_nothing: bool,
         failed_as: str | None = None,
-    ) -> AllocationResult[Node]:
-        """`do_allocate`; `failed_as` is the status of a refusal."""
-        request = self._request(all_or_nothing or self.colocated)
+        explain: bool = True,
+        allow_existing: bool = True,
+    ) -> Outcome:
+        """Place what remains of the job.
+
+        `failed_as`: the status of a refusal, for a job of a queue. `explain`: the result says what
+        keeps the rest out as things are now; otherwise as they are when it is read, unless a
+        handler must hear it now. `allow_existing` false: on nodes that do not exist yet.
+        """
+        request = self._request(all_or_nothing or self.__colocated)
         if request.units <= 0:
-            return AllocationResult(
-                "NothingRequested", reasons=[f"job {self.name} has nothing left to place"]
-            )
-        if allow_existing:
-            compiled = self._asked_of(node_mgr)
-        else:
+            reasons = [f"job {self.name} has nothing left to place"]
+            nothing: AllocationResult[Node] = AllocationResult("NothingRequested", reasons=reasons)
+            return Outcome(node_mgr, self, 0, nothing)
+        compiled = self._compile()
+        if not allow_existing:
             new_only = get_constraints([{"node.exists": False}])
             compiled = compile_constraints([*new_only, *self._constraints])
-        result = node_mgr._place(compiled, request, self.name, failed_as)
-        if result and self.node_count <= 0:
-            self.iterations_remaining -= result.total_slots
-        return result
+        units, result = place_job(
+            node_mgr, compiled, request, self.__name, failed_as, explain, self._compile_own
+        )
+        if self.__node_count <= 0:
+            self.iterations_remaining -= units
+        return Outcome(node_mgr, self, units, result)
 
-    def _asked_of(self, node_mgr: NodeManager) -> Compiled:
-        """The constraints as the engine takes them, with whose they are where it must know."""
-        compiled = self._compile()
-        if self.__parsed is None and node_mgr._sorted(compiled).needs_probe:
-            # what is asked of nodes one by one must know whose it is; what was compiled may be another job's
-            return compile_constraints(self._constraints)
-        return compiled
+    def _allocate_as_queued(self, node_mgr: NodeManager, explain: bool) -> Outcome:
+        """Place what remains of the job, as a calculator does: a job that scatters as a whole or
+        not at all, of any other as much as there is room for."""
+        scatters = self.__packing_strategy == PackingStrategy.SCATTER
+        return self._allocate(node_mgr, scatters, _REFUSED_AS[scatters], explain)
+
+    def _request(self, whole: bool) -> Request:
+        """What remains to be placed. A job of nodes asks for all of them again each time."""
+        if self.__node_count > 0:
+            return Request(self.__node_count, 1, whole)
+        if self.iterations_remaining == 1 and not whole:
+            return _ONE_SLOT
+        each = 1 if self.__packing_strategy == PackingStrategy.SCATTER else UNBOUNDED
+        return Request(self.iterations_remaining, each, whole)
 
     def _why_not(self, node_mgr: NodeManager) -> list[str]:
         """Why what remains of the job cannot be placed, as things are now."""
         request = self._request(self.colocated or self.packing_strategy == PackingStrategy.SCATTER)
-        return node_mgr._why_not(self._asked_of(node_mgr), request, self.name)
+        return why_job_lacks(node_mgr, self._compile(), request, self.name, self._compile_own)
 
     def to_dict(self) -> dict[str, Any]:
         """The published JSON form."""
@@ -275,7 +284,8 @@ class Job:
 
     @staticmethod
     def from_dict(d: Mapping[str, Any]) -> Job:
-        """A job from its published JSON form. KeyError without name and constraints; a missing node count is 1."""
+        """A job from its published JSON form. KeyError without name and constraints; a missing node
+        count is 1."""
         job = Job(
             d["name"],
             d["constraints"],
@@ -299,21 +309,89 @@ class Job:
     __repr__ = __str__
 
 
+class Outcome:
+    """What one job came to.
+
+    `units`: slots that it was given now, or nodes where it asks for nodes. `missing`: those that it
+    still lacks. `error`: what was raised while it was looked at; it was given nothing then.
+    """
+
+    __slots__ = ("_manager", "_result", "error", "job", "units")
+
+    def __init__(
+        self,
+        manager: NodeManager,
+        job: Job,
+        units: int,
+        result: AllocationResult[Node] | None = None,
+        error: Exception | None = None,
+    ) -> None:
+        self.job = job
+        self.units = units
+        self.error = error
+        self._manager = manager
+        self._result = result
+
+    @property
+    def missing(self) -> int:
+        """Slots, or nodes where the job asks for nodes, that it lacks."""
+        job = self.job
+        if job.node_count > 0:
+            return max(0, job.node_count - self.units)
+        return max(0, job.iterations_remaining)
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why it got no more, one sentence each; of a job that was placed without asking for
+        reasons, as things are when this is first read."""
+        return self.result.reasons
+
+    @property
+    def was_told(self) -> bool:
+        """Whether its result was made while it was placed. One that is made for a reader looks for
+        the job on all nodes."""
+        return self._result is not None
+
+    @property
+    def result(self) -> AllocationResult[Node]:
+        """The same as a result; nobody is told of one that is made only now."""
+        if self._result is None:
+            with results.muted():
+                self._result = self._made()
+        return self._result
+
+    def _made(self) -> AllocationResult[Node]:
+        name, manager = self.job.name, self._manager
+        if not self.units:
+            scatters = self.job.packing_strategy == PackingStrategy.SCATTER
+            status = _REFUSED_AS[scatters]
+            return AllocationResult(status, reasons=lambda: self.job._why_not(manager))
+
+        def nodes() -> list[Node]:
+            return [node for node in manager.get_nodes() if name in node.assignments]
+
+        def why_not_all() -> list[str]:
+            return self.job._why_not(manager) if self.missing else []
+
+        return AllocationResult("success", nodes, self.units, why_not_all)
+
+
 # bool is a kind of int
-_KINDS = (str, int, int, int)
+_KINDS = {"name": str, "iterations": int, "node_count": int, "colocated": int}
 
 
 def _check(*given: object) -> None:
-    """AssertionError, with which it is, where one of name, iterations, node_count and colocated is of the wrong kind."""
-    names = ("name", "iterations", "node_count", "colocated")
-    for what, value, kind in zip(names, given, _KINDS, strict=True):
+    """AssertionError for the first of name, iterations, node_count and colocated that is of the
+    wrong kind."""
+    for (what, kind), value in zip(_KINDS.items(), given, strict=True):
         if not isinstance(value, kind):
             said = "bool or int" if what == "colocated" else kind.__name__
             raise AssertionError(f"job {given[0]}: expected {what} to be {said}, found {value!r}")
 
 
 def _named(error: ConstraintError, name: str) -> ConstraintError:
-    """The error with the job's name before what it says: a driver makes thousands, and whoever reads it must find the one."""
+    """The error with the job's name before what it says: a driver makes thousands, and whoever
+    reads it must find the one."""
     error.args = (f"job {name}: {error.args[0]}",)
     return error
 
@@ -324,3 +402,70 @@ def _assign(constraints: Sequence[NodeConstraint], name: str) -> None:
         if hasattr(constraint, "assignment_id"):
             constraint.assignment_id = name
         _assign(list(constraint.get_children()), name)
+
+
+def _understand(constraints: Any) -> Compiled:
+    """What JSON, a constraint, or a list of either means. ConstraintError where something cannot be
+    understood.
+
+    What has a `source` is shared by all jobs that say the same; without one, it belongs to the one
+    job.
+    """
+    if constraints.__class__ is not list:
+        constraints = _as_list(constraints)
+    parsers = tuple(CUSTOM_PARSERS.items()) if CUSTOM_PARSERS else ()
+    # values through and through are told apart as bytes; this form has no references, so that equal
+    # values are equal
+    try:
+        text = dumps(constraints, 2)
+    except ValueError:  # an object
+        if not is_plain(constraints):
+            # told apart by their address, which may be used again
+            return compile_constraints(get_constraints(constraints))
+        shared = _of_values(_PlainValues(constraints), parsers)
+        return shared or compile_constraints(get_constraints(deepcopy(constraints)))
+    shared = _of_text(text, parsers)
+    return shared or compile_constraints(get_constraints(loads(text)))
+
+
+@lru_cache(_MOST_KNOWN)
+def _of_text(text: bytes, parsers: Parsers) -> Compiled | None:
+    """What JSON as `marshal` writes it means to every job; None where each job must have its
+    own."""
+    return compile_expressions(loads(text), text) or _shared(text)
+
+
+@lru_cache(_MOST_KNOWN)
+def _of_values(values: _PlainValues, parsers: Parsers) -> Compiled | None:
+    """As `_of_text`, for values that are not plain JSON."""
+    return _shared(deepcopy(values.constraints))
+
+
+def _shared(source: Source) -> Compiled | None:
+    compiled = compile_constraints(get_constraints(json_of(source)))
+    if not compiled.is_common:
+        return None
+    compiled.source = source
+    return compiled
+
+
+class _PlainValues:
+    """Constraints that are values through and through, equal to others that say the same."""
+
+    __slots__ = ("_key", "constraints")
+
+    def __init__(self, constraints: list[Any]) -> None:
+        self.constraints = constraints
+        self._key = freeze(constraints)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _PlainValues) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+
+def _as_list(constraints: Any) -> list[Any]:
+    if constraints is None:
+        return []
+    return list(constraints) if isinstance(constraints, (list, tuple)) else [constraints]

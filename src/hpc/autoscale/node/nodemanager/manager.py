@@ -26,7 +26,7 @@ from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.node import checked_placement_group
 from hpc.autoscale.node.nodemanager.inventory import Inventory, artificial_bucket
 from hpc.autoscale.node.nodemanager.naming import NameHook
-from hpc.autoscale.node.nodemanager.placing import Ask, EngineSide, place, tell_refused, why_not
+from hpc.autoscale.node.nodemanager.placing import Ask, EngineSide, place
 from hpc.autoscale.node.nodemanager.policies import DEFAULT, Ordered
 from hpc.autoscale.node.nodemanager.probing import Sorted
 from hpc.autoscale.node.nodemanager.provisioner import Provisioner
@@ -221,20 +221,8 @@ class NodeManager(EngineSide, Ordered):
             )
         per_node = UNBOUNDED if slot_count and slot_count > 0 else 1
         request = Request(units, per_node, all_or_nothing)
-        return self._place(
-            compile_constraints(parsed), request, assignment_id or uuid("assignment")
-        )
-
-    def _place(
-        self, compiled: Compiled, request: Request, assignment_id: str, failed_as: str | None = None
-    ) -> AllocationResult[Node]:
-        return place(self, Ask(compiled, request, assignment_id, failed_as))
-
-    def _why_not(self, compiled: Compiled, request: Request, assignment_id: str) -> list[str]:
-        return why_not(self, Ask(compiled, request, assignment_id))
-
-    def _tell_refused(self, compiled: Compiled, request: Request) -> None:
-        tell_refused(self, compiled, request)
+        compiled = compile_constraints(parsed)
+        return place(self, Ask(compiled, request, assignment_id or uuid("assignment")))
 
     def allocate_at_least(self, *args: Any, **kwargs: Any) -> AllocationResult[Node]:
         """Published, and never implemented upstream either."""
