@@ -19,8 +19,7 @@ from hpc.autoscale.autoscaler.summary import Cause, SetAsideJob, UnsatisfiedJob
 from hpc.autoscale.errors import counted
 from hpc.autoscale.job.demandcalculator import DemandCalculator, new_demand_calculator
 from hpc.autoscale.job.driver import SchedulerDriver
-from hpc.autoscale.job.job import Job
-from hpc.autoscale.job.placement import Outcome
+from hpc.autoscale.job.job import Job, Outcome
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.identity import Identities, short_name

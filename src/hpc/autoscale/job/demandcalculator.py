@@ -17,9 +17,9 @@ from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import results
 from hpc.autoscale.collector import collecting_seldom
 from hpc.autoscale.job.demand import DemandResult
-from hpc.autoscale.job.job import Job
+from hpc.autoscale.job.job import Job, Outcome
 from hpc.autoscale.job.nodequeue import NodeQueue
-from hpc.autoscale.job.placement import FirstFit, Listener, Outcome, Strategy
+from hpc.autoscale.job.placement import FirstFit, Listener, Strategy
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.identity import Identities, claimed_ids, short_name
 from hpc.autoscale.node.node import Node

@@ -1,7 +1,8 @@
-"""The published `Job`: what a queued piece of work needs, how much of it there is, and how much is left to place.
+"""The published `Job`: what a queued piece of work needs, how much of it there is, and how much is
+left to place; and the `Outcome` of placing one.
 
-The constraint objects of one job are made when somebody looks at them; see `understanding`. What to do with a job is the
-calculator's and the manager's business.
+The constraint objects of one job are made when somebody looks at them; see `understanding`. In
+which order jobs are placed is the business of `placement`, on which nodes that of the manager.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from hpc.autoscale.node.bucket import NodeBucket, bucket_candidates
 from hpc.autoscale.node.constraints import (
     Compiled,
     NodeConstraint,
-    NotAsDeclared,
     compile_constraints,
     get_constraints,
 )
@@ -50,10 +50,11 @@ class PackingStrategy:
 class Job:
     """Work in the queue.
 
-    `iterations`: how many slots it needs; or `node_count` above 0: how many nodes, one iteration on each. `colocated`:
-    all in one bucket (placement group) or not at all. `constraints`: JSON, a constraint, or a list of either; one that
-    cannot be understood raises ConstraintError here. Without a name it gets the next number of this process.
-    `packing_strategy` is SCATTER when there is a node count, else PACK. AssertionError for arguments of a wrong kind.
+    `iterations`: how many slots it needs; or `node_count` above 0: how many nodes, one iteration on
+    each. `colocated`: all in one bucket (placement group) or not at all. `constraints`: JSON, a
+    constraint, or a list of either; one that cannot be understood raises ConstraintError here.
+    Without a name it gets the next number of this process. `packing_strategy` is SCATTER when there
+    is a node count, else PACK. AssertionError for arguments of a wrong kind.
     """
 
     # what most jobs never have
@@ -193,71 +194,57 @@ class Job:
 
         `all_or_nothing` is implied when colocated.
         """
-        return self._allocate(node_mgr, allow_existing, all_or_nothing)
-
-    def _allocate_quietly(self, node_mgr: NodeManager) -> int | None:
-        """What `_allocate` would do, in few steps; nobody is told why not. How many units were
-        placed; None: nothing was done, `_allocate` must be asked."""
-        whole = self.__colocated or self.__packing_strategy == PackingStrategy.SCATTER
-        if self.__parsed is not None or (self.__node_count <= 0 and self.iterations_remaining <= 0):
-            return None
-        compiled, request = self.__compiled, self._request(whole)
-        try:
-            plan = node_mgr._place_at_once(compiled, request, self.__name)
-        except NotAsDeclared:
-            return None
-        if plan is None:
-            return None
-        if self.__node_count <= 0:
-            self.iterations_remaining -= plan.units
-        if results.HANDLERS and not plan:
-            node_mgr._tell_refused(compiled, request)
-        return plan.units
-
-    def _request(self, whole: bool) -> Request:
-        """What remains to be placed. A job of nodes asks for all of them again each time."""
-        if self.node_count > 0:
-            return Request(self.node_count, 1, whole)
-        if self.iterations_remaining == 1 and not whole:
-            return _ONE_SLOT
-        each = 1 if self.packing_strategy == PackingStrategy.SCATTER else UNBOUNDED
-        return Request(self.iterations_remaining, each, whole)
+        return self._allocate(node_mgr, all_or_nothing, allow_existing=allow_existing).result
 
     def _allocate(
         self,
         node_mgr: NodeManager,
-        allow_existing: bool,
         all_or_nothing: bool,
         failed_as: str | None = None,
-    ) -> AllocationResult[Node]:
-        """`do_allocate`; `failed_as` is the status of a refusal."""
-        request = self._request(all_or_nothing or self.colocated)
+        explain: bool = True,
+        allow_existing: bool = True,
+    ) -> Outcome:
+        """Place what remains of the job.
+
+        `failed_as`: the status of a refusal, for a job of a queue. `explain`: the result says what
+        keeps the rest out as things are now; otherwise as they are when it is read, unless a
+        handler must hear it now. `allow_existing` false: on nodes that do not exist yet.
+        """
+        request = self._request(all_or_nothing or self.__colocated)
         if request.units <= 0:
-            return AllocationResult(
-                "NothingRequested", reasons=[f"job {self.name} has nothing left to place"]
-            )
+            reasons = [f"job {self.name} has nothing left to place"]
+            nothing: AllocationResult[Node] = AllocationResult("NothingRequested", reasons=reasons)
+            return Outcome(node_mgr, self, 0, nothing)
         if allow_existing:
-            compiled = self._asked_of(node_mgr)
+            compiled = self._compile_for(node_mgr)
         else:
             new_only = get_constraints([{"node.exists": False}])
             compiled = compile_constraints([*new_only, *self._constraints])
-        result = node_mgr._place(compiled, request, self.name, failed_as)
-        if result and self.node_count <= 0:
-            self.iterations_remaining -= result.total_slots
-        return result
+        units, result = node_mgr._place(compiled, request, self.__name, failed_as, explain)
+        if self.__node_count <= 0:
+            self.iterations_remaining -= units
+        return Outcome(node_mgr, self, units, result)
 
-    def _asked_of(self, node_mgr: NodeManager) -> Compiled:
-        """The constraints as the engine takes them, with whose they are where it must know."""
-        compiled = self._compile()
-        if self.__parsed is None and node_mgr._sorted(compiled).needs_probe:
-            # what is asked of nodes one by one must know whose it is; what was compiled may be another job's
+    def _request(self, whole: bool) -> Request:
+        """What remains to be placed. A job of nodes asks for all of them again each time."""
+        if self.__node_count > 0:
+            return Request(self.__node_count, 1, whole)
+        if self.iterations_remaining == 1 and not whole:
+            return _ONE_SLOT
+        each = 1 if self.__packing_strategy == PackingStrategy.SCATTER else UNBOUNDED
+        return Request(self.iterations_remaining, each, whole)
+
+    def _compile_for(self, node_mgr: NodeManager) -> Compiled:
+        """The constraints as the engine takes them. Those that are asked of nodes one by one must
+        know whose they are, and what jobs share does not."""
+        if self.__parsed is None and node_mgr._needs_probe(self.__compiled):
             return compile_constraints(self._constraints)
-        return compiled
+        return self._compile()
 
     def _why_not(self, node_mgr: NodeManager) -> list[str]:
         """Why what remains of the job cannot be placed, as things are now."""
         request = self._request(self.colocated or self.packing_strategy == PackingStrategy.SCATTER)
-        return node_mgr._why_not(self._asked_of(node_mgr), request, self.name)
+        return node_mgr._why_not(self._compile_for(node_mgr), request, self.name)
 
     def to_dict(self) -> dict[str, Any]:
         """The published JSON form."""
@@ -275,7 +262,8 @@ class Job:
 
     @staticmethod
     def from_dict(d: Mapping[str, Any]) -> Job:
-        """A job from its published JSON form. KeyError without name and constraints; a missing node count is 1."""
+        """A job from its published JSON form. KeyError without name and constraints; a missing node
+        count is 1."""
         job = Job(
             d["name"],
             d["constraints"],
@@ -299,12 +287,84 @@ class Job:
     __repr__ = __str__
 
 
+def status_of_refusal(job: Job) -> str:
+    """The status of the result of a job of a queue that was given nothing."""
+    return "CompoundFailure" if job.packing_strategy == PackingStrategy.SCATTER else "Failed"
+
+
+class Outcome:
+    """What one job came to.
+
+    `units`: slots that it was given now, or nodes where it asks for nodes. `missing`: those that it
+    still lacks. `error`: what was raised while it was looked at; it was given nothing then.
+    """
+
+    __slots__ = ("_manager", "_result", "error", "job", "units")
+
+    def __init__(
+        self,
+        manager: NodeManager,
+        job: Job,
+        units: int,
+        result: AllocationResult[Node] | None = None,
+        error: Exception | None = None,
+    ) -> None:
+        self.job = job
+        self.units = units
+        self.error = error
+        self._manager = manager
+        self._result = result
+
+    @property
+    def missing(self) -> int:
+        """Slots, or nodes where the job asks for nodes, that it lacks."""
+        job = self.job
+        if job.node_count > 0:
+            return max(0, job.node_count - self.units)
+        return max(0, job.iterations_remaining)
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why it got no more, one sentence each; of a job that was placed without asking for
+        reasons, as things are when this is first read."""
+        return self.result.reasons
+
+    @property
+    def was_told(self) -> bool:
+        """Whether its result was made while it was placed. One that is made for a reader looks for
+        the job on all nodes."""
+        return self._result is not None
+
+    @property
+    def result(self) -> AllocationResult[Node]:
+        """The same as a result; nobody is told of one that is made only now."""
+        if self._result is None:
+            with results.muted():
+                self._result = self._made()
+        return self._result
+
+    def _made(self) -> AllocationResult[Node]:
+        name, manager = self.job.name, self._manager
+        if not self.units:
+            status = status_of_refusal(self.job)
+            return AllocationResult(status, reasons=lambda: self.job._why_not(manager))
+
+        def nodes() -> list[Node]:
+            return [node for node in manager.get_nodes() if name in node.assignments]
+
+        def why_not_all() -> list[str]:
+            return self.job._why_not(manager) if self.missing else []
+
+        return AllocationResult("success", nodes, self.units, why_not_all)
+
+
 # bool is a kind of int
 _KINDS = (str, int, int, int)
 
 
 def _check(*given: object) -> None:
-    """AssertionError, with which it is, where one of name, iterations, node_count and colocated is of the wrong kind."""
+    """AssertionError, with which it is, where one of name, iterations, node_count and colocated is
+    of the wrong kind."""
     names = ("name", "iterations", "node_count", "colocated")
     for what, value, kind in zip(names, given, _KINDS, strict=True):
         if not isinstance(value, kind):
@@ -313,7 +373,8 @@ def _check(*given: object) -> None:
 
 
 def _named(error: ConstraintError, name: str) -> ConstraintError:
-    """The error with the job's name before what it says: a driver makes thousands, and whoever reads it must find the one."""
+    """The error with the job's name before what it says: a driver makes thousands, and whoever
+    reads it must find the one."""
     error.args = (f"job {name}: {error.args[0]}",)
     return error
 

@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from hpc.autoscale.job.job import Job, PackingStrategy
-from hpc.autoscale.job.placement import FirstFit, Listener, Outcome
+from hpc.autoscale.job.job import Job, Outcome, PackingStrategy
+from hpc.autoscale.job.placement import FirstFit, Listener
 from hpc.autoscale.node.nodemanager.leastcost import Demand, LeastCost
 from hpc.autoscale.packing.leastcost.queue import EngineCopy, QueuePlan, Wanted
 from hpc.autoscale.packing.order import cheapest

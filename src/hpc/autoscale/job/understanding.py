@@ -26,7 +26,8 @@ from hpc.autoscale.packing.shape import freeze
 _MOST_KNOWN = 10_000
 
 Parsers = tuple[tuple[str, Any], ...]
-"""What is registered for constraints of integrations: a text means the same as long as these are the same."""
+"""What is registered for constraints of integrations: a text means the same as long as these are
+the same."""
 
 
 def understand(constraints: Any) -> Compiled:
@@ -55,7 +56,8 @@ def understand(constraints: Any) -> Compiled:
 
 @lru_cache(_MOST_KNOWN)
 def _of_text(text: bytes, parsers: Parsers) -> Compiled | None:
-    """What JSON as `marshal` writes it means to every job; None where each job must have its own."""
+    """What JSON as `marshal` writes it means to every job; None where each job must have its
+    own."""
     return compile_expressions(loads(text), text) or _shared(text)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
+from hpc.autoscale import results
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node.bucket import NodeBucket
@@ -221,20 +222,29 @@ class NodeManager(EngineSide, Ordered):
             )
         per_node = UNBOUNDED if slot_count and slot_count > 0 else 1
         request = Request(units, per_node, all_or_nothing)
-        return self._place(
-            compile_constraints(parsed), request, assignment_id or uuid("assignment")
-        )
+        compiled = compile_constraints(parsed)
+        return place(self, Ask(compiled, request, assignment_id or uuid("assignment")))
 
     def _place(
-        self, compiled: Compiled, request: Request, assignment_id: str, failed_as: str | None = None
-    ) -> AllocationResult[Node]:
-        return place(self, Ask(compiled, request, assignment_id, failed_as))
+        self,
+        compiled: Compiled,
+        request: Request,
+        assignment_id: str,
+        failed_as: str | None,
+        explain: bool,
+    ) -> tuple[int, AllocationResult[Node] | None]:
+        """Place a job's demand: the units placed, and the result. Without `explain` there is none
+        where the engine alone could answer and nobody must be told why not."""
+        plan = None if explain else self._place_at_once(compiled, request, assignment_id)
+        if plan is not None:
+            if results.HANDLERS and not plan:
+                tell_refused(self, compiled, request)
+            return plan.units, None
+        result = place(self, Ask(compiled, request, assignment_id, failed_as))
+        return (result.total_slots if result else 0), result
 
     def _why_not(self, compiled: Compiled, request: Request, assignment_id: str) -> list[str]:
         return why_not(self, Ask(compiled, request, assignment_id))
-
-    def _tell_refused(self, compiled: Compiled, request: Request) -> None:
-        tell_refused(self, compiled, request)
 
     def allocate_at_least(self, *args: Any, **kwargs: Any) -> AllocationResult[Node]:
         """Published, and never implemented upstream either."""

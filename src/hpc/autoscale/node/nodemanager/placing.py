@@ -133,19 +133,26 @@ class EngineSide:
             planner.by_demand[compiled] = found
         return found
 
+    def _needs_probe(self, compiled: Compiled) -> bool:
+        """Whether some constraints must be asked of nodes one by one."""
+        by_engine = not compiled.opaque and self._cursor(compiled) is not None
+        return not by_engine and self._sorted(compiled).needs_probe
+
     def _place_at_once(
         self, compiled: Compiled, request: Request, assignment_id: str, partly: bool = True
     ) -> Plan | None:
         """Place a request where that takes the engine alone and nobody must be told why not; what
         was done. None: nothing was done, and `place` must be asked.
 
-        `partly`: nobody wants to know now what keeps the rest out. NotAsDeclared, before anything
-        is done, where a constraint turned out to be another than it declared.
+        `partly`: nobody wants to know now what keeps the rest out.
         """
-        cursor = self._cursor(compiled)
-        if cursor is None:
+        try:
+            cursor = self._cursor(compiled)
+            if cursor is None:
+                return None
+            plan = self._planner.plan(cursor, request, explain=False)
+        except NotAsDeclared:
             return None
-        plan = self._planner.plan(cursor, request, explain=False)
         if plan.units < request.units:
             is_refused = not (plan.units or request.whole)
             if not partly or (results.HANDLERS and not is_refused):
@@ -197,10 +204,7 @@ class Verdict(NamedTuple):
 
 def place(manager: NodeManager, ask: Ask) -> AllocationResult[Node]:
     """Place a demand, or say why not. Nothing is changed on failure."""
-    try:
-        plan = manager._place_at_once(ask.compiled, ask.request, ask.assignment_id, partly=False)
-    except NotAsDeclared:
-        plan = None
+    plan = manager._place_at_once(ask.compiled, ask.request, ask.assignment_id, partly=False)
     if plan is not None:
         _note_apart(manager, ask, plan)
         results.settle()
