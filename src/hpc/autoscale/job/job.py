@@ -183,6 +183,10 @@ class Job:
             return compile_constraints(self.__parsed)
         return self.__compiled
 
+    def _compile_own(self) -> Compiled:
+        """The constraints as the engine takes them, of objects that know the job's name."""
+        return compile_constraints(self._constraints)
+
     def bucket_candidates(self, buckets: Sequence[NodeBucket]) -> CandidatesResult[NodeBucket]:
         """Which of the buckets may serve, in order of preference."""
         return bucket_candidates(buckets, self._constraints)
@@ -215,15 +219,28 @@ class Job:
             reasons = [f"job {self.name} has nothing left to place"]
             nothing: AllocationResult[Node] = AllocationResult("NothingRequested", reasons=reasons)
             return Outcome(node_mgr, self, 0, nothing)
-        if allow_existing:
-            compiled = self._compile_for(node_mgr)
-        else:
+        compiled = self._compile()
+        if not allow_existing:
             new_only = get_constraints([{"node.exists": False}])
             compiled = compile_constraints([*new_only, *self._constraints])
-        units, result = node_mgr._place(compiled, request, self.__name, failed_as, explain)
+        units, result = node_mgr._place(
+            compiled, request, self.__name, failed_as, explain, self._compile_own
+        )
         if self.__node_count <= 0:
             self.iterations_remaining -= units
         return Outcome(node_mgr, self, units, result)
+
+    def _allocate_as_queued(self, node_mgr: NodeManager, explain: bool) -> Outcome:
+        """Place what remains of the job, as a calculator does: a job that scatters as a whole or
+        not at all, of any other as much as there is room for."""
+        scatters = self.__packing_strategy == PackingStrategy.SCATTER
+        return self._allocate(node_mgr, scatters, self._refused_as, explain)
+
+    @property
+    def _refused_as(self) -> str:
+        """The status of the result where a calculator finds nothing for the job."""
+        scatters = self.__packing_strategy == PackingStrategy.SCATTER
+        return "CompoundFailure" if scatters else "Failed"
 
     def _request(self, whole: bool) -> Request:
         """What remains to be placed. A job of nodes asks for all of them again each time."""
@@ -234,17 +251,10 @@ class Job:
         each = 1 if self.__packing_strategy == PackingStrategy.SCATTER else UNBOUNDED
         return Request(self.iterations_remaining, each, whole)
 
-    def _compile_for(self, node_mgr: NodeManager) -> Compiled:
-        """The constraints as the engine takes them. Those that are asked of nodes one by one must
-        know whose they are, and what jobs share does not."""
-        if self.__parsed is None and node_mgr._needs_probe(self.__compiled):
-            return compile_constraints(self._constraints)
-        return self._compile()
-
     def _why_not(self, node_mgr: NodeManager) -> list[str]:
         """Why what remains of the job cannot be placed, as things are now."""
         request = self._request(self.colocated or self.packing_strategy == PackingStrategy.SCATTER)
-        return node_mgr._why_not(self._compile_for(node_mgr), request, self.name)
+        return node_mgr._why_not(self._compile(), request, self.name, self._compile_own)
 
     def to_dict(self) -> dict[str, Any]:
         """The published JSON form."""
@@ -285,11 +295,6 @@ class Job:
         )
 
     __repr__ = __str__
-
-
-def status_of_refusal(job: Job) -> str:
-    """The status of the result of a job of a queue that was given nothing."""
-    return "CompoundFailure" if job.packing_strategy == PackingStrategy.SCATTER else "Failed"
 
 
 class Outcome:
@@ -346,8 +351,9 @@ class Outcome:
     def _made(self) -> AllocationResult[Node]:
         name, manager = self.job.name, self._manager
         if not self.units:
-            status = status_of_refusal(self.job)
-            return AllocationResult(status, reasons=lambda: self.job._why_not(manager))
+            return AllocationResult(
+                self.job._refused_as, reasons=lambda: self.job._why_not(manager)
+            )
 
         def nodes() -> list[Node]:
             return [node for node in manager.get_nodes() if name in node.assignments]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from hpc.autoscale.job.job import Job, Outcome, PackingStrategy, status_of_refusal
+from hpc.autoscale.job.job import Job, Outcome
 
 if TYPE_CHECKING:
     from hpc.autoscale.node.nodemanager import NodeManager
@@ -53,9 +53,7 @@ class FirstFit:
         try:
             if listener is not None:
                 listener.begins(job)
-            scatters = job.packing_strategy == PackingStrategy.SCATTER
-            refusal = status_of_refusal(job)
-            return job._allocate(self._manager, scatters, refusal, explain=self._with_results)
+            return job._allocate_as_queued(self._manager, self._with_results)
         except Exception as error:
             if listener is None or not listener.failed(job, error):
                 raise

@@ -232,19 +232,35 @@ class NodeManager(EngineSide, Ordered):
         assignment_id: str,
         failed_as: str | None,
         explain: bool,
+        own: Callable[[], Compiled],
     ) -> tuple[int, AllocationResult[Node] | None]:
         """Place a job's demand: the units placed, and the result. Without `explain` there is none
-        where the engine alone could answer and nobody must be told why not."""
+        where the engine alone could answer and nobody must be told why not. `own` makes the
+        constraints anew, which then know the job's name."""
         plan = None if explain else self._place_at_once(compiled, request, assignment_id)
         if plan is not None:
             if results.HANDLERS and not plan:
                 tell_refused(self, compiled, request)
             return plan.units, None
-        result = place(self, Ask(compiled, request, assignment_id, failed_as))
+        known = self._told_whose(compiled, own)
+        result = place(self, Ask(known, request, assignment_id, failed_as))
         return (result.total_slots if result else 0), result
 
-    def _why_not(self, compiled: Compiled, request: Request, assignment_id: str) -> list[str]:
-        return why_not(self, Ask(compiled, request, assignment_id))
+    def _why_not(
+        self,
+        compiled: Compiled,
+        request: Request,
+        assignment_id: str,
+        own: Callable[[], Compiled],
+    ) -> list[str]:
+        known = self._told_whose(compiled, own)
+        return why_not(self, Ask(known, request, assignment_id))
+
+    def _told_whose(self, compiled: Compiled, own: Callable[[], Compiled]) -> Compiled:
+        """The constraints, or the job's own where jobs share them and nodes are asked one by
+        one."""
+        shared = compiled.source is not None
+        return own() if shared and self._sorted(compiled).needs_probe else compiled
 
     def allocate_at_least(self, *args: Any, **kwargs: Any) -> AllocationResult[Node]:
         """Published, and never implemented upstream either."""

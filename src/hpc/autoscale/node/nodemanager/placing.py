@@ -133,11 +133,6 @@ class EngineSide:
             planner.by_demand[compiled] = found
         return found
 
-    def _needs_probe(self, compiled: Compiled) -> bool:
-        """Whether some constraints must be asked of nodes one by one."""
-        by_engine = not compiled.opaque and self._cursor(compiled) is not None
-        return not by_engine and self._sorted(compiled).needs_probe
-
     def _place_at_once(
         self, compiled: Compiled, request: Request, assignment_id: str, partly: bool = True
     ) -> Plan | None:
