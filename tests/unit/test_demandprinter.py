@@ -15,11 +15,11 @@ from hpc.autoscale.job.demandprinter import (
     ExcludeDemandPrinterFilter,
     calculate_column_widths,
     logging_stream,
+    parse_column,
     print_columns,
     print_demand,
     print_rows,
 )
-from hpc.autoscale.job.demandprinter.columns import parse_column
 from hpc.autoscale.job.schedulernode import TempNode
 from hpc.autoscale.node.limits import null_bucket_limits
 

@@ -29,8 +29,7 @@ from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandcalculator import DemandCalculator
-from hpc.autoscale.job.demandprinter import OutputFormat, print_demand
-from hpc.autoscale.job.demandprinter.columns import row_order
+from hpc.autoscale.job.demandprinter import OutputFormat, print_demand, row_order
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.results import Result
