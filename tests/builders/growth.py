@@ -17,7 +17,7 @@ from typing import Any
 import clusters
 import hpc.autoscale
 import workloads
-from hpc.autoscale.job import understanding
+from hpc.autoscale.job import job as jobs_module
 from hpc.autoscale.job.demandcalculator import DemandCalculator, new_demand_calculator
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.nodehistory import NullNodeHistory
@@ -94,7 +94,7 @@ def one_pass(name: str, extra: Extra | None = None, **scale: Any) -> Work:
     `extra`: what is done besides with the calculator and the jobs, and counted."""
     workload = workloads.make(name, **scale)
     binding = clusters.mock_cluster(workload)
-    understanding._of_text.cache_clear()
+    jobs_module._of_text.cache_clear()
     work = Work()
     with work.counted():
         calculator = new_demand_calculator(

@@ -4,7 +4,7 @@ import pytest
 
 from builders.growth import Work, is_near_linear
 from builders.nodes import an_htc_cluster
-from hpc.autoscale.job import understanding
+from hpc.autoscale.job import job as jobs_module
 from hpc.autoscale.job.demandcalculator import new_demand_calculator
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
@@ -96,7 +96,7 @@ def one_pass(queue, size):
     hosts = [
         SchedulerNode(f"prem-{i}", {"ncpus": 4, "host": f"prem-{i}"}) for i in range(on_premises)
     ]
-    understanding._of_text.cache_clear()
+    jobs_module._of_text.cache_clear()
     work = Work()
     config = {"_mock_bindings": cluster}
     calculator = new_demand_calculator(config, hosts, node_history=NullNodeHistory())

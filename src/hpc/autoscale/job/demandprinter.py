@@ -1,7 +1,7 @@
 """Prints demand: nodes as rows, whatever columns the reader asks for, as a table or as JSON.
 
-Called by the command line and by integrations; nothing here decides anything. A column is written as
-`ctr@create_time_remaining`, `*ncpus`, `/ncpus`, `instance_id[:11]` or `state:none`:
+Called by the command line and by integrations; nothing here decides anything. A column is written
+as `ctr@create_time_remaining`, `*ncpus`, `/ncpus`, `instance_id[:11]` or `state:none`:
 
     header@name        the value of name under another heading
     *name  /name       what is left of a resource; what is left and the total, as `3/4`
@@ -473,9 +473,6 @@ def logging_stream(wrapped: TextIO, logger_name: str | None = None) -> LoggingSt
 
 class ExcludeDemandPrinterFilter(logging.Filter):
     """Drops the lines of printed demand: for handlers whose log should not repeat the table."""
-
-    def __init__(self, name: str = "") -> None:
-        super().__init__(name)
 
     def filter(self, record: logging.LogRecord) -> bool:
         """False for records of the demand printer."""

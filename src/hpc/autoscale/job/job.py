@@ -1,30 +1,39 @@
 """The published `Job`: what a queued piece of work needs, how much of it there is, and how much is
 left to place; and the `Outcome` of placing one.
 
-The constraint objects of one job are made when somebody looks at them; see `understanding`. In
-which order jobs are placed is the business of `placement`, on which nodes that of the manager.
+Thousands of queued jobs say the same, so what was understood of one is kept for all that say it, as
+long as the parsers of constraints stay the same. The constraint objects of one job are made when
+somebody looks at them. In which order jobs are placed is the business of `placement`, on which
+nodes that of the manager.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from functools import lru_cache
 from itertools import count
+from marshal import dumps, loads
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale import results
 from hpc.autoscale.errors import ConstraintError
-from hpc.autoscale.job.understanding import understand
 from hpc.autoscale.node.bucket import NodeBucket, bucket_candidates
 from hpc.autoscale.node.constraints import (
     Compiled,
     NodeConstraint,
     compile_constraints,
+    compile_expressions,
     get_constraints,
+    is_plain,
+    json_of,
 )
+from hpc.autoscale.node.constraints.compiled import Source
+from hpc.autoscale.node.constraints.parse import CUSTOM_PARSERS
 from hpc.autoscale.packing.expr import UNBOUNDED
 from hpc.autoscale.packing.plan import Request
+from hpc.autoscale.packing.shape import freeze
 from hpc.autoscale.results import AllocationResult, CandidatesResult
 
 if TYPE_CHECKING:
@@ -33,6 +42,11 @@ if TYPE_CHECKING:
 
 _default_names = count(1)
 _ONE_SLOT = Request(1)
+_MOST_KNOWN = 10_000  # distinct constraints that are remembered
+
+Parsers = tuple[tuple[str, Any], ...]
+"""What is registered for constraints of integrations: a text means the same as long as these are
+the same."""
 
 
 class PackingStrategy:
@@ -94,7 +108,7 @@ class Job:
         if executing_hostnames is not None:
             self.executing_hostnames = executing_hostnames
         try:
-            self.__compiled = compiled = understand(constraints)
+            self.__compiled = compiled = _understand(constraints)
         except ConstraintError as error:
             raise _named(error, name) from None
         if compiled.source is None:
@@ -145,7 +159,8 @@ class Job:
     def executing_hostnames(self, value: Sequence[str] | None) -> None:
         if isinstance(value, str):
             raise AssertionError(
-                f"job {self.name}: expected executing_hostnames to be a list of names, found {value!r}"
+                f"job {self.name}: expected executing_hostnames to be a list of names, "
+                f"found {value!r}"
             )
         self.__executing_hostnames = value if isinstance(value, list) else list(value or ())
 
@@ -391,3 +406,70 @@ def _assign(constraints: Sequence[NodeConstraint], name: str) -> None:
         if hasattr(constraint, "assignment_id"):
             constraint.assignment_id = name
         _assign(list(constraint.get_children()), name)
+
+
+def _understand(constraints: Any) -> Compiled:
+    """What JSON, a constraint, or a list of either means. ConstraintError where something cannot be
+    understood.
+
+    What has a `source` is shared by all jobs that say the same; without one, it belongs to the one
+    job.
+    """
+    if constraints.__class__ is not list:
+        constraints = _as_list(constraints)
+    parsers = tuple(CUSTOM_PARSERS.items()) if CUSTOM_PARSERS else ()
+    # values through and through are told apart as bytes; this form has no references, so that equal
+    # values are equal
+    try:
+        text = dumps(constraints, 2)
+    except ValueError:  # an object
+        if not is_plain(constraints):
+            # told apart by their address, which may be used again
+            return compile_constraints(get_constraints(constraints))
+        shared = _of_values(_Values(constraints), parsers)
+        return shared or compile_constraints(get_constraints(deepcopy(constraints)))
+    shared = _of_text(text, parsers)
+    return shared or compile_constraints(get_constraints(loads(text)))
+
+
+@lru_cache(_MOST_KNOWN)
+def _of_text(text: bytes, parsers: Parsers) -> Compiled | None:
+    """What JSON as `marshal` writes it means to every job; None where each job must have its
+    own."""
+    return compile_expressions(loads(text), text) or _shared(text)
+
+
+@lru_cache(_MOST_KNOWN)
+def _of_values(values: _Values, parsers: Parsers) -> Compiled | None:
+    """As `_of_text`, for values that are not plain JSON."""
+    return _shared(deepcopy(values.constraints))
+
+
+def _shared(source: Source) -> Compiled | None:
+    compiled = compile_constraints(get_constraints(json_of(source)))
+    if not compiled.is_common:
+        return None
+    compiled.source = source
+    return compiled
+
+
+class _Values:
+    """Constraints that are values through and through, equal to others that say the same."""
+
+    __slots__ = ("_key", "constraints")
+
+    def __init__(self, constraints: list[Any]) -> None:
+        self.constraints = constraints
+        self._key = freeze(constraints)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Values) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+
+def _as_list(constraints: Any) -> list[Any]:
+    if constraints is None:
+        return []
+    return list(constraints) if isinstance(constraints, (list, tuple)) else [constraints]
