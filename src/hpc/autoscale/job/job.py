@@ -426,7 +426,7 @@ def _understand(constraints: Any) -> Compiled:
         if not is_plain(constraints):
             # told apart by their address, which may be used again
             return compile_constraints(get_constraints(constraints))
-        shared = _of_values(_Values(constraints), parsers)
+        shared = _of_values(_PlainValues(constraints), parsers)
         return shared or compile_constraints(get_constraints(deepcopy(constraints)))
     shared = _of_text(text, parsers)
     return shared or compile_constraints(get_constraints(loads(text)))
@@ -440,7 +440,7 @@ def _of_text(text: bytes, parsers: Parsers) -> Compiled | None:
 
 
 @lru_cache(_MOST_KNOWN)
-def _of_values(values: _Values, parsers: Parsers) -> Compiled | None:
+def _of_values(values: _PlainValues, parsers: Parsers) -> Compiled | None:
     """As `_of_text`, for values that are not plain JSON."""
     return _shared(deepcopy(values.constraints))
 
@@ -453,7 +453,7 @@ def _shared(source: Source) -> Compiled | None:
     return compiled
 
 
-class _Values:
+class _PlainValues:
     """Constraints that are values through and through, equal to others that say the same."""
 
     __slots__ = ("_key", "constraints")
@@ -463,7 +463,7 @@ class _Values:
         self._key = freeze(constraints)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Values) and self._key == other._key
+        return isinstance(other, _PlainValues) and self._key == other._key
 
     def __hash__(self) -> int:
         return hash(self._key)

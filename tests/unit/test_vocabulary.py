@@ -1,0 +1,68 @@
+"""The names in the library are words that a stranger who knows schedulers would expect."""
+
+import ast
+import re
+from collections import Counter
+from pathlib import Path
+
+import hpc.autoscale
+
+ROOT = Path(hpc.autoscale.__file__).parent
+FILES = sorted(ROOT.rglob("*.py"))
+# words that were used for something else than they say
+NOT_USED = re.compile(r"(outlook|mould|unseen|roster|lane|stray|toll|draft|tab)s?|looks|strayed")
+# files whose names are being changed
+RENAMED_SOON = ("node/bucket/", "node/node/", "node/nodemanager/")
+
+
+def parts(name):
+    """The words of an identifier or a file name, in lower case."""
+    return [w.lower() for w in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
+
+
+def names_in(tree):
+    """All identifiers of a module."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name):
+                yield name
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
+                yield name
+            case ast.keyword(arg=str(name)) | ast.alias(asname=str(name)):
+                yield name
+
+
+def misnamed(file):
+    """The names in a file, and its own, that have one of the words."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    place = file.relative_to(ROOT).with_suffix("").parts
+    return sorted({n for n in (*names_in(tree), *place) if any(map(NOT_USED.fullmatch, parts(n)))})
+
+
+def test_no_name_has_a_word_of_a_private_vocabulary():
+    """In any identifier or file name."""
+    found = {str(file.relative_to(ROOT)): misnamed(file) for file in FILES}
+    assert {
+        path: names for path, names in found.items() if names and not path.startswith(RENAMED_SOON)
+    } == {}
+
+
+def test_a_class_with_spot_in_its_name_is_about_spot_instances():
+    """And there is one: their quota."""
+    trees = [ast.parse(file.read_text(encoding="utf-8")) for file in FILES]
+    classes = [n.name for t in trees for n in ast.walk(t) if isinstance(n, ast.ClassDef)]
+    assert {name for name in classes if "spot" in parts(name)} <= {"_SpotLimit"}
+
+
+def test_a_file_name_says_what_is_in_it():
+    """At most a few packages have a file of the same name: where people look for it in each."""
+    counted = Counter(file.name for file in FILES)
+    usual = {"__init__.py", "__main__.py", "errors.py", "base.py"}
+    often = {name: n for name, n in counted.items() if n > 3 and name not in usual}
+    assert often == {}
+
+
+def test_words_are_told_apart():
+    """By case and underscore."""
+    assert parts("_own_mouldOfVMSize2") == ["own", "mould", "of", "vm", "size"]
+    assert not NOT_USED.fullmatch("table") and NOT_USED.fullmatch("tab")
