@@ -11,8 +11,6 @@ ROOT = Path(hpc.autoscale.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 # words that were used for something else than they say
 NOT_USED = re.compile(r"(outlook|mould|unseen|roster|lane|stray|toll|draft|tab)s?|looks|strayed")
-# files whose names are being changed
-RENAMED_SOON = ("node/bucket/", "node/node/", "node/nodemanager/")
 
 
 def parts(name):
@@ -42,9 +40,7 @@ def misnamed(file):
 def test_no_name_has_a_word_of_a_private_vocabulary():
     """In any identifier or file name."""
     found = {str(file.relative_to(ROOT)): misnamed(file) for file in FILES}
-    assert {
-        path: names for path, names in found.items() if names and not path.startswith(RENAMED_SOON)
-    } == {}
+    assert {path: names for path, names in found.items() if names} == {}
 
 
 def test_a_class_with_spot_in_its_name_is_about_spot_instances():
