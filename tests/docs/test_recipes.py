@@ -69,6 +69,17 @@ def test_a_recipe_begins_with_a_test_and_names_files_that_exist(recipe):
     assert all(named(step) for _, step in steps(recipe))
 
 
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_what_a_step_names_is_in_its_file(recipe):
+    """A class, a function or a table."""
+    for _, step in steps(recipe):
+        path = ROOT / named(step)[0][0]
+        text = path.read_text(encoding="utf-8")
+        names = re.findall(r"`([A-Za-z_]+(?:\.[A-Za-z_]+)?)`(?!: )", step)
+        for name in names if path.suffix == ".py" else ():
+            assert name.split(".")[-1] in text, f"{name} in {path}"
+
+
 def test_a_limit_kind_takes_five_files_at_most():
     """It took ten."""
     assert len(steps("Add a limit kind")) <= 5
