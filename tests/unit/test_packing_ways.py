@@ -202,6 +202,24 @@ def test_what_each_job_got(packing):
         assert placed.nodes == [n for n in calc.node_mgr.get_nodes() if name in n.assignments]
 
 
+def test_every_way_places_a_job_by_the_same_method(monkeypatch):
+    """One by one or as a queue, with a result or without."""
+    calc, placed = calculator({}), []
+    allocate = Job._allocate
+
+    def counted(job, *args, **kwargs):
+        placed.append(job.name)
+        return allocate(job, *args, **kwargs)
+
+    monkeypatch.setattr(Job, "_allocate", counted)
+    calc.add_job(Job("a", {"ncpus": 1}))
+    calc.add_jobs([Job("b", {"ncpus": 1}), Job("c", {"ncpus": 999})])
+    calc.place([Job("d", {"ncpus": 1}, iterations=3)])
+    assert calc._add_job(Job("e", {"ncpus": 1}))
+    assert Job("f", {"ncpus": 1}).do_allocate(calc.node_mgr)
+    assert placed == list("abcdef")
+
+
 def test_reasons_are_made_when_they_are_read(monkeypatch):
     """Nothing is worked out about jobs that fit nowhere before somebody asks, and then once for those that are alike."""
     asked = []

@@ -102,12 +102,12 @@ class DemandCalculator:
         return outcomes
 
     def _place(
-        self, jobs: Sequence[Job], listener: Listener | None = None, with_results: bool = False
+        self, jobs: Sequence[Job], listener: Listener | None = None, explain: bool = False
     ) -> list[Outcome]:
         """The one way to the node manager for jobs."""
-        with_results = with_results or self._is_as_declared
+        explain = explain or self._is_as_declared
         try:
-            outcomes = self._strategy(with_results).place(jobs, listener)
+            outcomes = self._strategy(explain).place(jobs, listener)
         finally:
             results.settle()
         if self._is_as_declared:
@@ -116,8 +116,8 @@ class DemandCalculator:
                     self._node_queue._push_all(outcome.result.nodes)
         return outcomes
 
-    def _strategy(self, with_results: bool) -> Strategy:
-        first_fit = FirstFit(self.node_mgr, with_results)
+    def _strategy(self, explain: bool) -> Strategy:
+        first_fit = FirstFit(self.node_mgr, explain)
         if self._least_cost is None:
             return first_fit
         # as for `_least_cost`
@@ -128,7 +128,7 @@ class DemandCalculator:
     def _add_job(self, job: Job) -> Result:
         """`add_job`, and its result. A job that scatters is placed as a whole or not at all; of any
         other, as much as there is room for is a success."""
-        (outcome,) = self._place([job], with_results=True)
+        (outcome,) = self._place([job], explain=True)
         return outcome.result
 
     # -- nodes as the scheduler sees them

@@ -204,16 +204,12 @@ def _parse_slice(text: str, column: str) -> slice | int:
     if colon:
         if step and int(step) == 0:
             raise ConfigurationException(f"column {column!r}: a step of 0 selects nothing")
-        return slice(_int(start), _int(stop), _int(step))
+        return slice(*(int(number) if number else None for number in (start, stop, step)))
     if start is None or stop is not None or step is not None:
         raise ConfigurationException(
             f"column {column!r}: expected whole numbers such as [:11] or [-8:], found {text}"
         )
     return int(start)
-
-
-def _int(text: str | None) -> int | None:
-    return int(text) if text else None
 
 
 def all_column_names(nodes: Iterable[Node]) -> list[str]:
@@ -408,9 +404,8 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):
-        return (
-            value if value - value == 0 else None
-        )  # JSON has no word for infinity and not-a-number
+        # JSON has no word for infinity and not-a-number
+        return value if value - value == 0 else None
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, AbstractSet):

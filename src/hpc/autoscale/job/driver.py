@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import count, islice
 from typing import Any
 
 from hpc.autoscale import hpclogging as logging
@@ -209,58 +210,45 @@ def add_default_placement_groups(config: Mapping[str, Any], node_mgr: NodeManage
     `max_placement_groups` in a nodearray altogether.
     """
     sections = config.get("nodearrays") or {}
-    by_size: dict[tuple[ht.NodeArrayName, ht.VMSize], list[NodeBucket]] = {}
-    for bucket in node_mgr.get_buckets():
-        by_size.setdefault((bucket.nodearray, bucket.vm_size), []).append(bucket)
-
     in_use: dict[ht.NodeArrayName, set[str]] = {}
-    for (nodearray, _), buckets in by_size.items():
-        names = in_use.setdefault(nodearray, set())
-        names.update(b.placement_group for b in buckets if b.placement_group)
+    ungrouped: dict[tuple[ht.NodeArrayName, ht.VMSize], NodeBucket | None] = {}
+    for bucket in node_mgr.get_buckets():
+        names, size = in_use.setdefault(bucket.nodearray, set()), (bucket.nodearray, bucket.vm_size)
+        if bucket.placement_group:
+            names.add(bucket.placement_group)
+        if ungrouped.get(size) is None:
+            ungrouped[size] = None if bucket.placement_group else bucket
 
-    for (nodearray, _), buckets in by_size.items():
-        plain = next((b for b in buckets if not b.placement_group), None)
+    for (nodearray, _), plain in ungrouped.items():
         if plain is None or not plain.supports_colocation:
             continue
-        if _names_groups(sections, nodearray):
+        found = [each for each in (sections.get(nodearray), sections.get("default")) if each]
+        if any(section.get("placement_groups") for section in found):
             logging.debug("nodearray %s names its placement groups: none generated", nodearray)
             continue
-        _generate(sections, plain, in_use[nodearray], node_mgr)
-
-
-def _names_groups(sections: Mapping[str, Any], nodearray: str) -> bool:
-    """Whether the configuration names placement groups for this nodearray, itself or for all of
-    them."""
-    both = (sections.get(nodearray), sections.get("default"))
-    return any(section and section.get("placement_groups") for section in both)
+        _generate(found, plain, in_use[nodearray], node_mgr)
 
 
 def _generate(
-    sections: Mapping[str, Any], bucket: NodeBucket, taken: set[str], node_mgr: NodeManager
+    sections: Sequence[Mapping[str, Any]],
+    bucket: NodeBucket,
+    taken: set[str],
+    node_mgr: NodeManager,
 ) -> None:
+    """Make the spare groups of one VM size. `sections`: of the configuration, the first first."""
     buffer = _count(sections, bucket, "generated_placement_group_buffer", PLACEMENT_GROUP_BUFFER)
     allowed = _count(sections, bucket, "max_placement_groups", MAX_PLACEMENT_GROUPS)
-    wanted = min(buffer, allowed - len(taken))
-    index = 0
-    while wanted > 0:
-        name = f"{bucket.vm_size}_pg{index}"
-        if name not in taken:
-            node_mgr.add_placement_group(ht.PlacementGroup(name), bucket)
-            taken.add(name)
-            wanted -= 1
-        index += 1
+    names = (f"{bucket.vm_size}_pg{index}" for index in count())
+    wanted = max(0, min(buffer, allowed - len(taken)))
+    for name in islice((name for name in names if name not in taken), wanted):
+        node_mgr.add_placement_group(ht.PlacementGroup(name), bucket)
+        taken.add(name)
 
 
-def _setting(sections: Mapping[str, Any], nodearray: str, key: str, otherwise: Any) -> Any:
-    """A setting of a nodearray: its own section, then the section `default`."""
-    for section in (sections.get(nodearray), sections.get("default")):
-        if section and section.get(key) is not None:
-            return section[key]
-    return otherwise
-
-
-def _count(sections: Mapping[str, Any], bucket: NodeBucket, key: str, otherwise: int) -> int:
-    found = _setting(sections, bucket.nodearray, key, otherwise)
+def _count(
+    sections: Sequence[Mapping[str, Any]], bucket: NodeBucket, key: str, otherwise: int
+) -> int:
+    found = next((s[key] for s in sections if s.get(key) is not None), otherwise)
     try:
         return int(found)
     except (TypeError, ValueError):

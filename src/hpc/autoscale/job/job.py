@@ -380,14 +380,13 @@ class Outcome:
 
 
 # bool is a kind of int
-_KINDS = (str, int, int, int)
+_KINDS = {"name": str, "iterations": int, "node_count": int, "colocated": int}
 
 
 def _check(*given: object) -> None:
-    """AssertionError, with which it is, where one of name, iterations, node_count and colocated is
-    of the wrong kind."""
-    names = ("name", "iterations", "node_count", "colocated")
-    for what, value, kind in zip(names, given, _KINDS, strict=True):
+    """AssertionError for the first of name, iterations, node_count and colocated that is of the
+    wrong kind."""
+    for (what, kind), value in zip(_KINDS.items(), given, strict=True):
         if not isinstance(value, kind):
             said = "bool or int" if what == "colocated" else kind.__name__
             raise AssertionError(f"job {given[0]}: expected {what} to be {said}, found {value!r}")

@@ -36,12 +36,12 @@ class Strategy(Protocol):
 
 
 class FirstFit:
-    """Each job on the first nodes that do, one job after another. `with_results`: the result of
+    """Each job on the first nodes that do, one job after another. `explain`: the result of
     each job is made while it is placed."""
 
-    def __init__(self, manager: NodeManager, with_results: bool = False) -> None:
+    def __init__(self, manager: NodeManager, explain: bool = False) -> None:
         self._manager = manager
-        self._with_results = with_results
+        self._explain = explain
 
     def place(self, jobs: Sequence[Job], listener: Listener | None) -> list[Outcome]:
         """See `Strategy`."""
@@ -53,7 +53,7 @@ class FirstFit:
         try:
             if listener is not None:
                 listener.begins(job)
-            return job._allocate_as_queued(self._manager, self._with_results)
+            return job._allocate_as_queued(self._manager, self._explain)
         except Exception as error:
             if listener is None or not listener.failed(job, error):
                 raise
