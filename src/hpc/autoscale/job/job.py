@@ -31,6 +31,7 @@ from hpc.autoscale.node.constraints import (
 )
 from hpc.autoscale.node.constraints.compiled import Source
 from hpc.autoscale.node.constraints.parse import CUSTOM_PARSERS
+from hpc.autoscale.node.nodemanager.placing import place_job, why_job_lacks
 from hpc.autoscale.packing.expr import UNBOUNDED
 from hpc.autoscale.packing.plan import Request
 from hpc.autoscale.packing.shape import freeze
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 
 _default_names = count(1)
 _ONE_SLOT = Request(1)
+# the status where a calculator finds nothing for a job, by whether it scatters
+_REFUSED_AS = ("Failed", "CompoundFailure")
 _MOST_KNOWN = 10_000  # distinct constraints that are remembered
 
 Parsers = tuple[tuple[str, Any], ...]
@@ -238,8 +241,8 @@ class Job:
         if not allow_existing:
             new_only = get_constraints([{"node.exists": False}])
             compiled = compile_constraints([*new_only, *self._constraints])
-        units, result = node_mgr._place(
-            compiled, request, self.__name, failed_as, explain, self._compile_own
+        units, result = place_job(
+            node_mgr, compiled, request, self.__name, failed_as, explain, self._compile_own
         )
         if self.__node_count <= 0:
             self.iterations_remaining -= units
@@ -249,13 +252,7 @@ class Job:
         """Place what remains of the job, as a calculator does: a job that scatters as a whole or
         not at all, of any other as much as there is room for."""
         scatters = self.__packing_strategy == PackingStrategy.SCATTER
-        return self._allocate(node_mgr, scatters, self._refused_as, explain)
-
-    @property
-    def _refused_as(self) -> str:
-        """The status of the result where a calculator finds nothing for the job."""
-        scatters = self.__packing_strategy == PackingStrategy.SCATTER
-        return "CompoundFailure" if scatters else "Failed"
+        return self._allocate(node_mgr, scatters, _REFUSED_AS[scatters], explain)
 
     def _request(self, whole: bool) -> Request:
         """What remains to be placed. A job of nodes asks for all of them again each time."""
@@ -269,7 +266,7 @@ class Job:
     def _why_not(self, node_mgr: NodeManager) -> list[str]:
         """Why what remains of the job cannot be placed, as things are now."""
         request = self._request(self.colocated or self.packing_strategy == PackingStrategy.SCATTER)
-        return node_mgr._why_not(self._compile(), request, self.name, self._compile_own)
+        return why_job_lacks(node_mgr, self._compile(), request, self.name, self._compile_own)
 
     def to_dict(self) -> dict[str, Any]:
         """The published JSON form."""
@@ -366,9 +363,9 @@ class Outcome:
     def _made(self) -> AllocationResult[Node]:
         name, manager = self.job.name, self._manager
         if not self.units:
-            return AllocationResult(
-                self.job._refused_as, reasons=lambda: self.job._why_not(manager)
-            )
+            scatters = self.job.packing_strategy == PackingStrategy.SCATTER
+            status = _REFUSED_AS[scatters]
+            return AllocationResult(status, reasons=lambda: self.job._why_not(manager))
 
         def nodes() -> list[Node]:
             return [node for node in manager.get_nodes() if name in node.assignments]

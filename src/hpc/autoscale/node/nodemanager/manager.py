@@ -12,7 +12,6 @@ from typing import Any
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
-from hpc.autoscale import results
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node.bucket import NodeBucket
@@ -27,7 +26,7 @@ from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.node import checked_placement_group
 from hpc.autoscale.node.nodemanager.inventory import Inventory, artificial_bucket
 from hpc.autoscale.node.nodemanager.naming import NameHook
-from hpc.autoscale.node.nodemanager.placing import Ask, EngineSide, place, tell_refused, why_not
+from hpc.autoscale.node.nodemanager.placing import Ask, EngineSide, place
 from hpc.autoscale.node.nodemanager.policies import DEFAULT, Ordered
 from hpc.autoscale.node.nodemanager.probing import Sorted
 from hpc.autoscale.node.nodemanager.provisioner import Provisioner
@@ -224,43 +223,6 @@ class NodeManager(EngineSide, Ordered):
         request = Request(units, per_node, all_or_nothing)
         compiled = compile_constraints(parsed)
         return place(self, Ask(compiled, request, assignment_id or uuid("assignment")))
-
-    def _place(
-        self,
-        compiled: Compiled,
-        request: Request,
-        assignment_id: str,
-        failed_as: str | None,
-        explain: bool,
-        own: Callable[[], Compiled],
-    ) -> tuple[int, AllocationResult[Node] | None]:
-        """Place a job's demand: the units placed, and the result. Without `explain` there is none
-        where the engine alone could answer and nobody must be told why not. `own` makes the
-        constraints anew, which then know the job's name."""
-        plan = None if explain else self._place_at_once(compiled, request, assignment_id)
-        if plan is not None:
-            if results.HANDLERS and not plan:
-                tell_refused(self, compiled, request)
-            return plan.units, None
-        known = self._told_whose(compiled, own)
-        result = place(self, Ask(known, request, assignment_id, failed_as))
-        return (result.total_slots if result else 0), result
-
-    def _why_not(
-        self,
-        compiled: Compiled,
-        request: Request,
-        assignment_id: str,
-        own: Callable[[], Compiled],
-    ) -> list[str]:
-        known = self._told_whose(compiled, own)
-        return why_not(self, Ask(known, request, assignment_id))
-
-    def _told_whose(self, compiled: Compiled, own: Callable[[], Compiled]) -> Compiled:
-        """The constraints, or the job's own where jobs share them and nodes are asked one by
-        one."""
-        shared = compiled.source is not None
-        return own() if shared and self._sorted(compiled).needs_probe else compiled
 
     def allocate_at_least(self, *args: Any, **kwargs: Any) -> AllocationResult[Node]:
         """Published, and never implemented upstream either."""

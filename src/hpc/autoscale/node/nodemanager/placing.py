@@ -222,23 +222,59 @@ def place(manager: NodeManager, ask: Ask) -> AllocationResult[Node]:
     return AllocationResult(status, slots_allocated=slots, reasons=verdict.reasons)
 
 
+def place_job(
+    manager: NodeManager,
+    compiled: Compiled,
+    request: Request,
+    job_name: str,
+    failed_as: str | None,
+    explain: bool,
+    own: Callable[[], Compiled],
+) -> tuple[int, AllocationResult[Node] | None]:
+    """Place what a job asks for: the units placed, and the result.
+
+    Without `explain` there is no result where the engine alone could answer and nobody must be told
+    why not. `own` makes the constraints anew, which then know the job's name.
+    """
+    plan = None if explain else manager._place_at_once(compiled, request, job_name)
+    if plan is not None:
+        if results.HANDLERS and not plan:
+            tell_refused(manager, compiled, request)
+        return plan.units, None
+    known = _told_whose(manager, compiled, own)
+    result = place(manager, Ask(known, request, job_name, failed_as))
+    return (result.total_slots if result else 0), result
+
+
+def why_job_lacks(
+    manager: NodeManager,
+    compiled: Compiled,
+    request: Request,
+    job_name: str,
+    own: Callable[[], Compiled],
+) -> list[str]:
+    """Why what a job asks for cannot be placed, or not all of it, as things are now; nothing is
+    changed, and nobody is told."""
+    ask = Ask(_told_whose(manager, compiled, own), request, job_name)
+    manager._sync()
+    with results.muted():
+        verdict = _decide(manager, ask)
+        if verdict.plan and verdict.plan.units >= request.units:
+            return ["there is room for it by now"]
+        return verdict.reasons()
+
+
+def _told_whose(manager: NodeManager, compiled: Compiled, own: Callable[[], Compiled]) -> Compiled:
+    """The constraints, or the job's own where jobs share them and nodes are asked one by one."""
+    shared = compiled.source is not None
+    return own() if shared and manager._sorted(compiled).needs_probe else compiled
+
+
 def _note_apart(manager: NodeManager, ask: Ask, plan: Plan) -> None:
     """Remember what was placed beside all calculators."""
     for step in plan.steps if ask.failed_as is None else ():
         bucket = manager._bucket_of(step.candidate)
         manager._inventory.apart.note(bucket, step.lo, step.hi, {ask.assignment_id})
-
-
-def why_not(manager: NodeManager, ask: Ask) -> list[str]:
-    """Why a demand cannot be placed, or not all of it, as things are now; nothing is changed, and
-    nobody is told."""
-    manager._sync()
-    with results.muted():
-        verdict = _decide(manager, ask)
-        plan = verdict.plan
-        if plan and plan.units >= ask.request.units:
-            return ["there is room for it by now"]
-        return verdict.reasons()
 
 
 def tell_refused(manager: NodeManager, compiled: Compiled, request: Request) -> None:
