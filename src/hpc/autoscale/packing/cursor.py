@@ -187,8 +187,8 @@ class Cursor:
         return found
 
     def slot(self) -> Step | None:
-        """One unit on the first node that takes it, in the first candidate that has one; None
-        where no node that is there has room."""
+        """One unit on the first node that takes it, in the first candidate that has one, or on a
+        new node; None where there is room for neither."""
         alive, known, refused = self._alive, self._after_one, self._refused
         if not self.monotone:
             return self._slot_by_shape()
@@ -211,7 +211,7 @@ class Cursor:
                 shape = candidate.shapes[position]
             if shape is not None:
                 return Step(candidate, position, position + 1, 1, shape, known[shape], False)
-        return None
+        return self._new_slot()
 
     def _slot_by_shape(self) -> Step | None:
         """`slot` for an expression that may fit where it did not fit before."""
@@ -222,7 +222,7 @@ class Cursor:
             after = self._after_one.get(shape) or self._one_more(shape)
             if shape is not None and after is not None:
                 return Step(candidate, position, position + 1, 1, shape, after, False)
-        return None
+        return self._new_slot()
 
     def _next_slot(self, index: int, position: int) -> int:
         """The first position of a candidate behind one that refuses that takes a unit.
@@ -265,7 +265,7 @@ class Cursor:
             self._amounts = self.expr.whole_amounts()
         return self._amounts
 
-    def new_slot(self) -> Step | None:
+    def _new_slot(self) -> Step | None:
         """One unit on a new node of the first candidate that may have one."""
         for index in self.openings(1):
             candidate = self.candidates[index]

@@ -181,7 +181,8 @@ class Search:
         for start, nodes, times in ((lo, full, each), (lo + full, 1, rest)):
             if nodes > 0 and times > 0:
                 after = self.cursor.after(shape, fit, times)
-                self._place(Step(candidate, start, start + nodes, times, shape, after, opened))
+                units = nodes * times
+                self._place(Step(candidate, start, start + nodes, units, shape, after, opened))
 
     def _try(self, index: int, lo: int, hi: int, shape: NodeShape, each: int, opened: bool) -> None:
         """`_fill` with custom constraints: one node at a time."""
