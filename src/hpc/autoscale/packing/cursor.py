@@ -39,6 +39,9 @@ so many units with at most so many on one node (`Cursor.needed`)."""
 
 _MOST_ORDERS = 1_000
 
+Place = tuple[int, NodeShape, Fit]
+"""A node that takes a unit: its position, what it looks like, and how the expression fits it."""
+
 
 class Cursor:
     """Candidates in the order in which they are asked for an expression, and which of their nodes
@@ -217,10 +220,12 @@ class Cursor:
         """`slot` for an expression that may fit where it did not fit before."""
         self.catch_up()
         for index, candidate in self.in_use():
-            position, _ = self.find(index)
-            shape = candidate.shapes[position] if position >= 0 else None
-            after = self._after_one.get(shape) or self._one_more(shape)
-            if shape is not None and after is not None:
+            found, _ = self.find(index)
+            if found is not None:
+                position, shape, fit = found
+                after = self._after_one.get(shape)
+                if after is None:
+                    after = self._after_one[shape] = shape.after(fit, 1)
                 return Step(candidate, position, position + 1, 1, shape, after, False)
         return self._new_slot()
 
@@ -286,24 +291,24 @@ class Cursor:
         self._alive[index] = 0
         self._first[index] = len(self.candidates[index].shapes)
 
-    def find(self, index: int) -> tuple[int, Reject | None]:
-        """The position of the first node of a candidate that fits, -1 when there is none; and why
-        the first of those that had room before it did not fit.
+    def find(self, index: int) -> tuple[Place | None, Reject | None]:
+        """The first node of a candidate that fits, None when there is none; and why the first of
+        those that had room before it did not fit.
 
         Nodes before it need not be asked again, if the expression is monotone.
         """
         if not self.monotone:
             return self.find_next(index, 0)
         if not self._alive[index]:
-            return -1, None
-        position, why = self.find_next(index, self._first[index])
-        if position >= 0:
-            self._first[index] = position
-        else:
+            return None, None
+        found, why = self.find_next(index, self._first[index])
+        if found is None:
             self.exhaust(index)
-        return position, why
+        else:
+            self._first[index] = found[0]
+        return found, why
 
-    def find_next(self, index: int, start: int) -> tuple[int, Reject | None]:
+    def find_next(self, index: int, start: int) -> tuple[Place | None, Reject | None]:
         """`find`, from a position on."""
         if not self.monotone:
             return self._find_by_shape(index, start)
@@ -316,27 +321,30 @@ class Cursor:
                 if fit is None:
                     fit = self._meet(index, shapes[position])
                 if fit is not False:
-                    if isinstance(fit, Fit):
-                        return position, why
-                    why = why or fit
+                    shape = shapes[position]
+                    if shape is not None and isinstance(fit, Fit):
+                        return (position, shape, fit), why
+                    if isinstance(fit, Reject):
+                        why = why or fit
             start = self._next_with_room(index, near)
-        return -1, why
+        return None, why
 
-    def _find_by_shape(self, index: int, start: int) -> tuple[int, Reject | None]:
+    def _find_by_shape(self, index: int, start: int) -> tuple[Place | None, Reject | None]:
         """`find_next` where nothing is known of positions."""
-        found = refused = len(self.candidates[index].shapes)
-        why: Reject | None = None
+        found: Place | None = None
+        why: tuple[int, Reject] | None = None
         for shape, position in self.candidates[index].first_of_each(start):
             fit = self._fits.get(shape)
             if fit is None:
                 fit = self._meet(index, shape)
-            if isinstance(fit, Fit):
-                found = min(found, position)
-            elif fit is not False and position < refused:
-                refused, why = position, fit
-        if found == len(self.candidates[index].shapes):
-            return -1, why
-        return found, why if refused < found else None
+            if shape is not None and isinstance(fit, Fit):
+                if found is None or position < found[0]:
+                    found = position, shape, fit
+            elif isinstance(fit, Reject) and (why is None or position < why[0]):
+                why = position, fit
+        if why is None or (found is not None and found[0] < why[0]):
+            return found, None
+        return found, why[1]
 
     def _meet(self, index: int, shape: NodeShape | None) -> Fit | Reject | Literal[False]:
         """How the expression fits the shape of a node of a candidate; False where it has not the

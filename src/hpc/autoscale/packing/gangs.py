@@ -99,7 +99,7 @@ class _Gang:
             is_grouped = groups is not None and groups.is_grouped(index)
             if not is_grouped and len(candidate.shapes) * per_node < units:
                 continue
-            if self.probe is None and self.cursor.find(index)[0] < 0:
+            if self.probe is None and self.cursor.find(index)[0] is None:
                 continue
             search = self._new_search()
             search.use(index)

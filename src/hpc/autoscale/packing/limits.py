@@ -155,7 +155,12 @@ def charge_all(limits: Sequence[Limit], nodes: int, cores: int) -> None:
 
 def room_under(limits: Iterable[Limit], cores: int) -> int:
     """How many more nodes of `cores` each all limits have room for."""
-    return min((limit.room(cores) for limit in limits), default=NO_LIMIT)
+    room = NO_LIMIT
+    for limit in limits:
+        each = limit.room(cores)
+        if each < room:
+            room = each
+    return room
 
 
 class Reservation:

@@ -91,14 +91,9 @@ class Search:
             self._use_only(index, only)
             return
         size, per_node = len(shapes), self.request.per_node
-        position, why = cursor.find(index)
-        while position >= 0:
-            shape = shapes[position]
-            fit = cursor.fit(shape) if shape is not None else None
-            if shape is None or not isinstance(fit, Fit):
-                raise AssertionError(
-                    f"expected a node that fits at {position} of {candidate}, found {fit}"
-                )
+        found, why = cursor.find(index)
+        while found is not None:
+            position, shape, fit = found
             end = position + 1
             is_lone = end == size or shapes[end] is not shape
             if is_lone and self.probe is None and not shape.dormant:
@@ -111,7 +106,7 @@ class Search:
                 self._fill(index, position, end, shape, fit, False)
             if not self.left:
                 return
-            position, reject = cursor.find_next(index, end)
+            found, reject = cursor.find_next(index, end)
             why = why or reject
         if self.explain:
             self._say(index, False, why or candidate.nodes_full())
@@ -207,7 +202,7 @@ class Search:
             self._say(index, opened, why)
 
     def _place(self, step: Step) -> None:
-        if step.is_charged:
+        if step.opened or step.before.dormant:
             nodes = step.hi - step.lo
             self.reservation.add(step.candidate.limits, nodes, step.candidate.cores)
         self.steps.append(step)
