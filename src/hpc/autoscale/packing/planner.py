@@ -167,8 +167,7 @@ class Planner:
         plan of no units is the answer when nothing fits.
         """
         journal = self._journal
-        units, _, whole = request
-        if units == 1 and probe is None and not whole and self._has_fast_slots:
+        if request.units == 1 and not request.whole and probe is None and self._has_fast_slots:
             step = cursor.slot()
             if step is not None and not step.before.dormant:
                 journal.plan = step
@@ -177,7 +176,7 @@ class Planner:
                 journal.plan = NOTHING
                 return NOTHING
         cursor.catch_up()
-        if whole:
+        if request.whole:
             groups = self._groups_of(cursor) if probe is None else None
             plan = plan_whole(request, cursor, self.existing_first, probe, groups, explain)
         else:
