@@ -196,7 +196,7 @@ class Candidate:
         return start if start < size else -1
 
     def first_of_each(self, start: int) -> Iterator[tuple[NodeShape | None, int]]:
-        """Each shape that a node has from a position on, with the first such position; in no order."""
+        """Each shape of nodes from a position on, with the first such position; in no order."""
         return self._room.alike().first_of_each(start)
 
     def first_with(self, name: str, texts: Iterable[str], start: int) -> int:

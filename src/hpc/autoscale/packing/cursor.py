@@ -191,10 +191,8 @@ class Cursor:
 
     def slot(self) -> Step | None:
         """One unit on the first node that takes it, in the first candidate that has one, or on a
-        new node; None where there is room for neither."""
+        new node; None where there is room for neither. Of a monotone expression only."""
         alive, known, refused = self._alive, self._after_one, self._refused
-        if not self.monotone:
-            return self._slot_by_shape()
         if self._read_reshaped != len(self._journal.reshaped):
             self.catch_up()
         index = alive.find(1)
@@ -214,19 +212,6 @@ class Cursor:
                 shape = candidate.shapes[position]
             if shape is not None:
                 return Step(candidate, position, position + 1, 1, shape, known[shape], False)
-        return self._new_slot()
-
-    def _slot_by_shape(self) -> Step | None:
-        """`slot` for an expression that may fit where it did not fit before."""
-        self.catch_up()
-        for index, candidate in self.in_use():
-            found, _ = self.find(index)
-            if found is not None:
-                position, shape, fit = found
-                after = self._after_one.get(shape)
-                if after is None:
-                    after = self._after_one[shape] = shape.after(fit, 1)
-                return Step(candidate, position, position + 1, 1, shape, after, False)
         return self._new_slot()
 
     def _next_slot(self, index: int, position: int) -> int:
@@ -361,7 +346,7 @@ class Cursor:
         return fit
 
     def _next_with_room(self, index: int, start: int) -> int:
-        """The first position of a candidate from `start` on that may have room; -1 when none has."""
+        """The first position from `start` on of a node that may have room; -1 when none has."""
         candidate, needs = self.candidates[index], self._needs_of(index)
         if self._pin is False:
             self._pin = pinned_resource(self.expr)

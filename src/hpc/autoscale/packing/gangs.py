@@ -198,71 +198,27 @@ class _Gang:
 
     def misses(self, existing_first: bool) -> Refusals:
         """Every candidate with how much of the request fits, those that take most first, or (bucket
-        by bucket) in their order. Of each family of groups the closest says what kept the rest
-        out."""
-        if self.groups is None:
-            every = range(len(self.cursor.candidates))
-            found = [self._miss(index, existing_first) for index in every]
-        else:
-            found = []
-            for family in self.groups.families:
-                if len(family.members) == 1 or not family.even:
-                    found.extend(self._miss(index, existing_first) for index in family.members)
-                else:
-                    found.extend(self._misses_by_room(family, existing_first))
-        candidates, request = self.cursor.candidates, self.request
-        unit = "nodes" if request.per_node == 1 else "slots"
-        found.sort(key=lambda miss: (-miss.units if existing_first else 0, miss.number))
+        by bucket) in their order. The closest of each family says what kept the rest out."""
+        units: dict[int, int] = {}
+        why: dict[int, str] = {}
+        for members in families(self.cursor.candidates):
+            for index in members:
+                # what needed no trying to find a place is tried to say how close it came
+                if index not in self.tried:
+                    self._try(index).abandon()
+                units[index] = self.tried[index].units
+            closest = max(members, key=lambda index: (units[index], -index))
+            said = self.tried[closest].rejects(existing_first, (closest,))
+            why[closest] = f": {said[-1][1].explain()}" if said else ""
+        order = sorted(units, key=lambda index: (-units[index] if existing_first else 0, index))
+        most, unit = self.request.units, "nodes" if self.request.per_node == 1 else "slots"
         return [
             (
-                candidates[miss.number],
-                Reject("GangTooLarge", request.units, miss.units, unit, miss.why),
+                self.cursor.candidates[index],
+                Reject("GangTooLarge", most, units[index], unit, why.get(index, "")),
             )
-            for miss in found
+            for index in order
         ]
-
-    def _miss(self, index: int, existing_first: bool) -> _Miss:
-        # what needed no trying to find a place is tried to say how close it came
-        search = self._tried(index)
-        said = search.rejects(existing_first, (index,))
-        return _Miss(search.units, index, f": {said[-1][1].explain()}" if said else "")
-
-    def _misses_by_room(self, family: Family, existing_first: bool) -> list[_Miss]:
-        members = family.members
-        counted = {
-            index: self._could_take(index, room)
-            for index, room in zip(members, family.rooms(), strict=True)
-        }
-        closest = max(members, key=lambda index: (counted[index], -index))
-        return [
-            (
-                self._miss(index, existing_first)
-                if index == closest
-                else _Miss(counted[index], index, "")
-            )
-            for index in members
-        ]
-
-    def _could_take(self, index: int, room: int) -> int:
-        """How many units a candidate takes that has room for so many new nodes."""
-        if index not in self.tried and not self.cursor.may_use(index):
-            return min(self.request.units, room * self._each(index))
-        return self._tried(index).units
-
-    def _tried(self, index: int) -> Search:
-        search = self.tried.get(index)
-        if search is None:
-            search = self._try(index)
-            search.abandon()
-        return search
-
-
-class _Miss(NamedTuple):
-    """How many units a candidate takes, its number, and what keeps the rest out."""
-
-    units: int
-    number: int
-    why: str
 
 
 def families(candidates: Sequence[Candidate]) -> list[tuple[int, ...]]:
@@ -329,13 +285,6 @@ class Family:
                 break
             place = rooms.first(nodes, place + 1)
         return self.members[place] if place >= 0 else None
-
-    def rooms(self) -> list[int]:
-        """How many more nodes the limits allow each member, in order, counting those promised
-        elsewhere as free."""
-        shared = room_under(self.shared, self._candidates[0].cores)
-        own = map(max, self._used.all(), self._unused.all())
-        return [room if room < shared else shared for room in own]
 
 
 def _are_alike(candidates: Sequence[Candidate]) -> bool:

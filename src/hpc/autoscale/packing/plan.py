@@ -121,7 +121,7 @@ NOTHING = Plan((), 0)
 
 
 class Trial(NamedTuple):
-    """What custom constraints made of one node: `units` fit, and it would then look like `after`."""
+    """What custom constraints made of a node: `units` fit, and it would then look like `after`."""
 
     units: int
     after: NodeShape

@@ -3,8 +3,9 @@
 Three indexes over the positions of a list. A segment tree holds at each point the greatest of the
 numbers below it: item i is the greater of items 2i and 2i + 1, and the numbers themselves are its
 second half, a power of two of them. `SegmentTrees` keeps one for each resource that some request
-asks a minimum of (a `Reading`), so that first fit skips whole subtrees that cannot hold the request; what is
-skipped cannot fit, what is returned may. `Row` is one for numbers that are set one by one.
+asks a minimum of (a `Reading`), so that first fit skips whole subtrees that cannot hold the
+request; what is skipped cannot fit, what is returned may. `Row` is one for numbers that are set one
+by one.
 `Places` has the positions of each shape, or of each text of a resource, for expressions that a
 maximum does not help.
 """
@@ -72,16 +73,11 @@ def first_meeting(needs: Sequence[Need], start: int, capacity: int) -> int:
 class Row:
     """Numbers in places, -1 where nothing was set."""
 
-    __slots__ = ("_capacity", "_length", "_tree")
+    __slots__ = ("_capacity", "_tree")
 
     def __init__(self, length: int) -> None:
-        self._length = length
         self._capacity = 1 << max(0, length - 1).bit_length()
         self._tree = [-1] * (2 * self._capacity)
-
-    def all(self) -> list[int]:
-        """The numbers."""
-        return self._tree[self._capacity : self._capacity + self._length]
 
     def set(self, place: int, number: int) -> None:
         """Put a number in its place. O(log n)."""
