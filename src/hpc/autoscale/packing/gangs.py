@@ -16,7 +16,6 @@ index of the room that each has for new nodes. Called by `planner`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from hpc.autoscale.packing.candidate import Candidate, Journal
 from hpc.autoscale.packing.cursor import Cursor

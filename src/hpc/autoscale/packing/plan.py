@@ -108,9 +108,7 @@ class Step(Plan):
         if self.hi != behind.lo or self._alike() != behind._alike():
             return None
         units = self.units + behind.units
-        return Step(
-            self.candidate, self.lo, behind.hi, units, self.before, self.after, self.opened
-        )
+        return Step(self.candidate, self.lo, behind.hi, units, self.before, self.after, self.opened)
 
     def _alike(self) -> tuple[object, ...]:
         return self.candidate, self.times, self.before, self.after, self.opened
