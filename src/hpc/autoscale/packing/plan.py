@@ -67,9 +67,6 @@ class Step(Plan):
 
     __slots__ = ("after", "before", "candidate", "hi", "lo", "opened")
 
-    rejects = ()
-    effects = ()
-
     def __init__(
         self,
         candidate: Candidate,
@@ -87,6 +84,8 @@ class Step(Plan):
         self.before = before
         self.after = after
         self.opened = opened
+        self.rejects = ()
+        self.effects = ()
 
     @property
     def steps(self) -> Sequence[Step]:

@@ -167,7 +167,7 @@ class Planner:
         plan of no units is the answer when nothing fits.
         """
         journal = self._journal
-        is_slot = request.units == 1 and not request.whole and probe is None
+        is_slot = request.units == 1 and probe is None and not request.whole
         if is_slot and cursor.monotone and self._has_fast_slots:
             step = cursor.slot()
             if step is not None and not step.before.dormant:
