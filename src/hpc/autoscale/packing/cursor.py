@@ -3,7 +3,7 @@
 Thousands of requests with the same expression ask the same candidates. A `Cursor` remembers from
 which node of each candidate on there may be room, how the expression fits the shapes it has met,
 and how it fits a new node of each, so that nothing is asked again before something changes. It
-reads candidates and never writes to them. Used by `planner`, `search` and `gangs`.
+reads candidates and never writes to them. Used by `planner` and `search`.
 """
 
 from __future__ import annotations

@@ -14,10 +14,9 @@ from hpc.autoscale.packing.candidate import Candidate, Journal
 from hpc.autoscale.packing.cursor import ByNeed, Cursor
 from hpc.autoscale.packing.expr import AnyNode, Expr
 from hpc.autoscale.packing.feasibility import Feasibility, Ranking
-from hpc.autoscale.packing.gangs import Groups, plan_whole
 from hpc.autoscale.packing.limits import LimitExceeded
 from hpc.autoscale.packing.plan import NOTHING, Plan, Probe, Request, Step
-from hpc.autoscale.packing.search import Search
+from hpc.autoscale.packing.search import Groups, Search, plan_whole
 from hpc.autoscale.packing.shape import ShapeTable
 
 
