@@ -21,7 +21,8 @@ NEAR = 24
 """So many nodes are looked at one by one before the tree is asked: most often it is one of them."""
 
 _NEAR_WHILE_NEW = 2
-"""As `NEAR`, as long as most shapes are new."""
+"""So many nodes are looked at one by one before the tree is asked, as long as few shapes are known
+to refuse: to look at a shape for the first time takes longer than to ask the tree."""
 
 
 class NewNodes(NamedTuple):
@@ -39,7 +40,7 @@ so many units with at most so many on one node (`Cursor.needed`)."""
 
 _MOST_ORDERS = 1_000
 
-Place = tuple[int, NodeShape, Fit]
+Found = tuple[int, NodeShape, Fit]
 """A node that takes a unit: its position, what it looks like, and how the expression fits it."""
 
 
@@ -120,7 +121,7 @@ class Cursor:
         self._amounts: Sequence[tuple[str, int, bool]] | Literal[False] | None = False
 
     def catch_up(self) -> None:
-        """Take into limit what has happened to the candidates since the last time."""
+        """Take into account what has happened to the candidates since the last time."""
         added, reshaped = self._journal.added, self._journal.reshaped
         if self._read_reshaped != len(reshaped):
             for candidate, lo in reshaped[self._read_reshaped :]:
@@ -170,7 +171,7 @@ class Cursor:
         return bool(self._alive[index])
 
     def fit(self, shape: NodeShape) -> Fit | Reject:
-        """How the expression fits a shape."""
+        """How the expression fits nodes of a shape; worked out once for each shape."""
         found = self._fits.get(shape)
         if not found:
             found = self._fits[shape] = shape.fit(self.expr)
@@ -276,7 +277,7 @@ class Cursor:
         self._alive[index] = 0
         self._first[index] = len(self.candidates[index].shapes)
 
-    def find(self, index: int) -> tuple[Place | None, Reject | None]:
+    def find(self, index: int) -> tuple[Found | None, Reject | None]:
         """The first node of a candidate that fits, None when there is none; and why the first of
         those that had room before it did not fit.
 
@@ -293,8 +294,9 @@ class Cursor:
             self._first[index] = found[0]
         return found, why
 
-    def find_next(self, index: int, start: int) -> tuple[Place | None, Reject | None]:
-        """`find`, from a position on."""
+    def find_next(self, index: int, start: int) -> tuple[Found | None, Reject | None]:
+        """The first node of a candidate that fits from a position on, and the first refusal of
+        those that had room before it; None for either when there is none."""
         if not self.monotone:
             return self._find_by_shape(index, start)
         shapes, fits = self.candidates[index].shapes, self._fits
@@ -314,9 +316,10 @@ class Cursor:
             start = self._next_with_room(index, near)
         return None, why
 
-    def _find_by_shape(self, index: int, start: int) -> tuple[Place | None, Reject | None]:
-        """`find_next` where nothing is known of positions."""
-        found: Place | None = None
+    def _find_by_shape(self, index: int, start: int) -> tuple[Found | None, Reject | None]:
+        """What `find_next` answers for an expression that is not monotone: every shape that nodes
+        from the position on have is asked."""
+        found: Found | None = None
         why: tuple[int, Reject] | None = None
         for shape, position in self.candidates[index].first_of_each(start):
             fit = self._fits.get(shape)

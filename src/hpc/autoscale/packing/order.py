@@ -93,7 +93,7 @@ class Offering(NamedTuple):
 
 
 class OrderPolicy(Protocol):
-    """Any function of an `Offering`."""
+    """What an order policy is: a function from an `Offering` to the key that it is sorted by."""
 
     def __call__(self, offering: Offering, /) -> Key:
         """The key of a bucket; lower is asked earlier. It must be a number or a tuple of numbers,
@@ -102,7 +102,7 @@ class OrderPolicy(Protocol):
 
 
 def declared(offering: Offering) -> float:
-    """As the cluster declares them."""
+    """Buckets in the order in which the cluster declares them."""
     return 0
 
 

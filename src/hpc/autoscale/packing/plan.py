@@ -51,7 +51,7 @@ class Plan:
 
     @property
     def steps(self) -> Sequence[Step]:
-        """What is placed where."""
+        """What is placed where, in the order in which it was found."""
         return self._steps
 
     def __bool__(self) -> bool:
@@ -89,7 +89,7 @@ class Step(Plan):
 
     @property
     def steps(self) -> Sequence[Step]:
-        """The step itself."""
+        """The step, as the only one of the plan that it is."""
         return (self,)
 
     @property

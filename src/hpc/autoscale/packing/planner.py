@@ -69,7 +69,7 @@ class Planner:
         self._has_groups = layers.is_on("groups")
 
     def add(self, candidate: Candidate) -> None:
-        """Another bucket, last in declared order."""
+        """Add the candidate of another bucket, last in declared order."""
         candidate.journal = self._journal
         self.candidates.append(candidate)
         self.forget_rankings()
@@ -150,8 +150,8 @@ class Planner:
         probe: Probe | None = None,
         as_given: bool = True,
     ) -> Plan:
-        """`plan` for an expression. `candidates`: asked in place of those of its ranking;
-        `as_given`: new nodes are opened in their order."""
+        """A plan for what some constraints ask for, as `plan` makes it. `candidates`: asked in
+        place of those of its ranking; `as_given`: new nodes are opened in their order."""
         if candidates is None:
             return self.plan(self.cursor(expr), request, probe)
         _, by_need, by_share = (candidates, None, False) if as_given else self._arranged()
@@ -185,7 +185,7 @@ class Planner:
         return plan
 
     def _plan_spread(self, search: Search) -> Plan:
-        """A plan of what may lie on any candidates."""
+        """A plan for a request whose units may lie on several candidates."""
         cursor, request, existing_first = search.cursor, search.request, self.existing_first
         if existing_first:
             for index, _ in cursor.in_use():

@@ -28,7 +28,7 @@ from hpc.autoscale.packing.expr import Expr, Fit
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit, Reservation, room_under
 from hpc.autoscale.packing.plan import NOTHING, Plan, Probe, Refusals, Request, Step
 from hpc.autoscale.packing.reject import Reject
-from hpc.autoscale.packing.segment_tree import Row
+from hpc.autoscale.packing.segment_tree import SegmentTree
 from hpc.autoscale.packing.shape import NodeShape
 
 _GROUP = "placement_group"
@@ -71,7 +71,7 @@ class Search:
         return Plan(self.steps, self.units, rejects, effects)
 
     def abandon(self) -> None:
-        """Give it up."""
+        """Give the search up: what custom constraints were tried with is undone."""
         if self.probe:
             self.probe.settle(keep=False)
 
@@ -98,7 +98,7 @@ class Search:
         return found
 
     def use(self, index: int) -> None:
-        """Fill nodes that are there, in order."""
+        """Place units on nodes of a candidate that are there, in order."""
         candidate, cursor = self.cursor.candidates[index], self.cursor
         shapes = candidate.shapes
         if not self.left or not shapes:
@@ -129,7 +129,8 @@ class Search:
             self._say(index, False, why or candidate.nodes_full())
 
     def _use_only(self, index: int, positions: Sequence[int] | Reject) -> None:
-        """`use` for what only some nodes may take."""
+        """Place units on nodes at some positions, the only ones of the candidate that may take
+        any."""
         candidate, cursor = self.cursor.candidates[index], self.cursor
         if isinstance(positions, Reject):
             self._say(index, False, positions)
@@ -197,7 +198,8 @@ class Search:
                 self._place(Step(candidate, start, start + nodes, units, shape, after, opened))
 
     def _try(self, index: int, lo: int, hi: int, shape: NodeShape, each: int, opened: bool) -> None:
-        """`_fill` with custom constraints: one node at a time."""
+        """Place units on nodes in a row that are alike to the engine, and ask custom constraints
+        about each."""
         candidate, probe = self.cursor.candidates[index], self.probe
         why: Reject | None = None
         position = lo
@@ -251,7 +253,7 @@ def plan_whole(
 
 
 class _Gang:
-    """One request on its way to a candidate."""
+    """A request that is all or nothing, while its candidate is looked for."""
 
     def __init__(
         self, request: Request, cursor: Cursor, probe: Probe | None, groups: Groups | None
@@ -344,7 +346,8 @@ class _Gang:
         return self.request.units <= len(candidate.shapes) * self.request.per_node + room * each
 
     def _try(self, index: int) -> Search:
-        """As much as one candidate takes."""
+        """A search that placed as much as one candidate takes, on nodes that are there and new
+        ones."""
         search = self.tried[index] = self._new_search()
         search.use(index)
         search.open(index)
@@ -438,32 +441,29 @@ class Family:
     """Candidates that differ in placement group alone, with the room that each has under the limits
     that are its own.
 
-    `members`: their numbers, in the order in which they are asked. `even`: a new node of one is
-    like a new node of any other, but for the group.
+    `members`: their numbers, in the order in which they are asked. `shared`, `own`: the limits of
+    all, and those of each that are not of all. `even`: a new node of one is like a new node of any
+    other, but for the group.
     """
 
-    __slots__ = ("_candidates", "_own", "_unused", "_used", "even", "members", "shared")
+    __slots__ = ("_candidates", "_unused", "_used", "even", "members", "own", "shared")
 
     def __init__(self, members: tuple[int, ...], candidates: Sequence[Candidate]) -> None:
         self.members = members
         self._candidates = [candidates[index] for index in members]
         common = set(self._candidates[0].limits).intersection(*(s.limits for s in self._candidates))
         self.shared = tuple(a for a in self._candidates[0].limits if a in common)
-        self._own = [tuple(a for a in s.limits if a not in common) for s in self._candidates]
+        self.own = [tuple(a for a in s.limits if a not in common) for s in self._candidates]
         self.even = _are_alike(self._candidates)
-        self._used, self._unused = Row(len(members)), Row(len(members))
+        self._used, self._unused = SegmentTree(len(members)), SegmentTree(len(members))
         for place in range(len(members)):
             self.look(place)
-
-    def own_limits(self, place: int) -> tuple[Limit, ...]:
-        """The limits of one member alone."""
-        return self._own[place]
 
     def look(self, place: int) -> None:
         """A member, or one of its limits, has changed. Cost: its limits, and the logarithm of the
         members."""
         candidate = self._candidates[place]
-        room = room_under(self._own[place], candidate.cores)
+        room = room_under(self.own[place], candidate.cores)
         in_use = candidate.is_in_use
         self._used.set(place, room if in_use else -1)
         self._unused.set(place, -1 if in_use else room)
@@ -528,14 +528,14 @@ class Groups:
             # who is alone is tried, and needs no index
             for place, index in enumerate(members if len(members) > 1 else ()):
                 self._places[candidates[index]] = (family, place)
-                for limit in family.own_limits(place):
+                for limit in family.own[place]:
                     self._holders.setdefault(limit, []).append((family, place))
                     limit.told = journal.charged
             self.families.append(family)
         self._read = (len(journal.added), len(journal.reshaped), len(journal.charged))
 
     def catch_up(self) -> None:
-        """Take into limit what has happened to the candidates since the last time."""
+        """Take into account what has happened to the candidates since the last time."""
         journal, (added, reshaped, charged) = self._journal, self._read
         now = (len(journal.added), len(journal.reshaped), len(journal.charged))
         if now == self._read:
