@@ -180,7 +180,12 @@ class Cursor:
     def after(self, shape: NodeShape, fit: Fit, times: int) -> NodeShape:
         """What a shape looks like once its fit was taken so many times."""
         if times != fit.count:
-            return shape.after(fit, times)
+            if times > 1:
+                return shape.after(fit, times)
+            one = self._after_one.get(shape)
+            if one is None:
+                one = self._after_one[shape] = shape.after(fit, 1)
+            return one
         found = self._full.get(shape)
         if found is None:
             found = self._full[shape] = shape.after(fit, times)
@@ -265,9 +270,7 @@ class Cursor:
             new = self.opening(index)
             if isinstance(new, Fit) and candidate.has_room_for(1):
                 shape = candidate.new_shape
-                after = self._after_one.get(shape)
-                if after is None:
-                    after = self._after_one[shape] = shape.after(new, 1)
+                after = self.after(shape, new, 1)
                 size = len(candidate.shapes)
                 return Step(candidate, size, size + 1, 1, shape, after, True)
         return None

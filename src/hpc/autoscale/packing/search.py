@@ -242,7 +242,7 @@ def plan_whole(
     `groups`: an index of the cursor's candidates, where the expression asks the same of nodes in
     any group; without it, that is found out by trying.
     """
-    gang = _Gang(request, cursor, probe, groups if probe is None else None)
+    gang = _Gang(request, cursor, probe, groups if probe is None else None, explain)
     if existing_first:
         found = gang.fewest_opened()
     else:
@@ -256,12 +256,18 @@ class _Gang:
     """A request that is all or nothing, while its candidate is looked for."""
 
     def __init__(
-        self, request: Request, cursor: Cursor, probe: Probe | None, groups: Groups | None
+        self,
+        request: Request,
+        cursor: Cursor,
+        probe: Probe | None,
+        groups: Groups | None,
+        explain: bool,
     ) -> None:
         self.request = request
         self.cursor = cursor
         self.probe = probe
         self.groups = groups
+        self.explain = explain
         # by number of the candidate: searches that took as much as they could
         self.tried: dict[int, Search] = {}
         # by number of the family, and of the candidate: searches that placed a part on nodes that
@@ -297,8 +303,6 @@ class _Gang:
             is_grouped = groups is not None and groups.is_grouped(index)
             if not is_grouped and len(candidate.shapes) * per_node < units:
                 continue
-            if self.probe is None and self.cursor.find(index)[0] is None:
-                continue
             search = self._new_search()
             search.use(index)
             if not search.left:
@@ -322,7 +326,7 @@ class _Gang:
         return min(fit.count, self.request.per_node) if isinstance(fit, Fit) else 0
 
     def _new_search(self) -> Search:
-        return Search(self.request, self.cursor, self.probe)
+        return Search(self.request, self.cursor, self.probe, self.explain)
 
     def first(self, indices: Sequence[int]) -> Search | None:
         """The first of some candidates that takes all."""
