@@ -192,7 +192,7 @@ def asked(world, event):
     wanted = Request(event["units"], 1 if each == 1 else UNBOUNDED, whole)
     world.manager._sync()
     plan = world.manager._planner.ask(expr, wanted)
-    return [(placed.candidate.name, *placed[1:4]) for placed in plan.steps]
+    return [(p.candidate.name, p.lo, p.hi, p.times) for p in plan.steps]
 
 
 # -- repeatability

@@ -10,9 +10,9 @@ from builders.engine import cores, free_cores, said
 from builders.gangs import NODES, Site, nodes
 from hpc.autoscale.packing.compound import AllOf, AnyOf, Negation
 from hpc.autoscale.packing.expr import InPlacementGroup, PropertyIs
-from hpc.autoscale.packing.gangs import Groups, families, plan_whole
 from hpc.autoscale.packing.plan import Request, Trial
 from hpc.autoscale.packing.reject import Reject
+from hpc.autoscale.packing.search import Groups, families, plan_whole
 
 # -- the index says what trying says
 

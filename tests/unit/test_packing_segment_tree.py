@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpc.autoscale.packing.segment_tree import Reading, SegmentTrees
+from hpc.autoscale.packing.segment_tree import NodeIndex, Reading
 from hpc.autoscale.packing.shape import ShapeTable
 
 AMOUNTS = st.one_of(st.integers(0, 4), st.just(math.inf), st.none())
@@ -47,7 +47,7 @@ def filled(steps, track_at):
     """A tree, its maxima by resource, and a scan after the same steps; the tree learns of its
     resources after some."""
     scan = Scan()
-    tree, readings = SegmentTrees(scan.shapes), {name: Reading(name, None) for name in NAMES}
+    tree, readings = NodeIndex(scan.shapes), {name: Reading(name, None) for name in NAMES}
     for index, (lo, count, amounts) in enumerate(steps):
         for name, when in zip(NAMES, track_at, strict=True):
             if when == index:
@@ -93,7 +93,7 @@ def test_finds_all_in_order(steps, amount):
 
 def test_an_empty_tree_has_no_room():
     """Nothing is found where there is nothing, nor behind the last."""
-    tree, reading = SegmentTrees([]), Reading("x", None)
+    tree, reading = NodeIndex([]), Reading("x", None)
     tree.track(reading)
     needs = [(reading.tree, 1)]
     assert tree.first(0, needs) == -1

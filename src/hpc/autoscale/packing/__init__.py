@@ -15,7 +15,7 @@ classes that integrators hold (`Node`, `NodeBucket`, limits) are handles over wh
 | `segment_tree` | indexes over the nodes of a candidate |
 | `feasibility`, `order` | which candidates are asked, and in which order |
 | `cursor` | what is remembered of the candidates for one expression |
-| `plan`, `search`, `gangs` | requests, plans and steps; how places are found |
+| `plan`, `search` | requests, plans and steps; where single units and gangs find room |
 | `planner` | makes plans, and applies them |
 | `layers` | switches for what is there for speed alone |
 | `leastcost` | plans of whole queues for the least price |

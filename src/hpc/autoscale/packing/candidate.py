@@ -13,7 +13,7 @@ from typing import NamedTuple
 from hpc.autoscale.packing.expr import VACANT, Expr, Fit, Minimum
 from hpc.autoscale.packing.limits import Limit, Reservation, charge_all
 from hpc.autoscale.packing.reject import Reject
-from hpc.autoscale.packing.segment_tree import Need, Reading, SegmentTrees
+from hpc.autoscale.packing.segment_tree import Need, NodeIndex, Reading
 from hpc.autoscale.packing.shape import OF_BUCKET, NodeShape
 
 
@@ -56,10 +56,8 @@ class Candidate:
         "_charged",
         "_fixed",
         "_in_want",
-        "_no_capacity",
-        "_nodes_full",
+        "_index",
         "_readings",
-        "_room",
         "_tight",
         "artificial",
         "bucket_shape",
@@ -94,12 +92,10 @@ class Candidate:
         # a new node, and the same in want of capacity
         self._in_want: tuple[NodeShape, NodeShape] | None = None
         self.shapes: list[NodeShape | None] = []
-        self._room = SegmentTrees(self.shapes)
+        self._index = NodeIndex(self.shapes)
         self._readings: dict[str, Reading] = {}
         # the limit that was short when they were last asked
         self._tight: Limit | None = None
-        self._no_capacity: tuple[object, Reject] | None = None
-        self._nodes_full: Reject | None = None
         self.journal = Journal()
         # properties that all nodes share
         self._fixed: dict[str, object] | None = None
@@ -153,22 +149,12 @@ class Candidate:
         return reservation.room(self.limits, self.cores) - self.reserved
 
     def nodes_full(self) -> Reject:
-        """That no node has room."""
-        found = self._nodes_full
-        if found is None or found.facts[0] != len(self.shapes):
-            found = self._nodes_full = Reject("NodesFull", len(self.shapes))
-        return found
+        """The refusal that says that no node of it has room."""
+        return Reject("NodesFull", len(self.shapes))
 
     def no_capacity(self, reservation: Reservation) -> Reject:
         """Why there is no room for a new node beside what is on the reservation."""
-        if reservation:
-            return Reject("NoCapacity", reservation.tightest(self.limits, self.cores))
-        state = [(limit.used_nodes, limit.used_cores) for limit in self.limits]
-        self.has_room_for(1)
-        if self._no_capacity is None or self._no_capacity[0] != state:
-            reject = Reject("NoCapacity", reservation.tightest(self.limits, self.cores))
-            self._no_capacity = (state, reject)
-        return self._no_capacity[1]
+        return Reject("NoCapacity", reservation.tightest(self.limits, self.cores))
 
     @property
     def is_in_use(self) -> bool:
@@ -192,24 +178,24 @@ class Candidate:
         it; -1 when none has."""
         size = len(self.shapes)
         if start < size and needs.trees:
-            start = self._room.first(start, needs.trees)
+            start = self._index.first(start, needs.trees)
         return start if start < size else -1
 
     def first_of_each(self, start: int) -> Iterator[tuple[NodeShape | None, int]]:
-        """Each shape that a node has from a position on, with the first such position; in no order."""
-        return self._room.alike().first_of_each(start)
+        """Each shape of nodes from a position on, with the first such position; in no order."""
+        return self._index.alike().first_of_each(start)
 
     def first_with(self, name: str, texts: Iterable[str], start: int) -> int:
         """The first position from `start` on of a node that has one of some texts for a resource;
         -1 when there is none."""
-        return self._room.texts(name).first(texts, start)
+        return self._index.texts(name).first(texts, start)
 
     def may_meet(self, expr: Expr) -> bool:
         """Whether, for all that is known of each resource alone, some node may have what an
         expression takes at least."""
         if not self.shapes:
             return False
-        self._room.catch_up()
+        self._index.catch_up()
         minima = self._minima(expr)
         for name, amount, sized in minima or ():
             reading = self._readings.get(name) or self._read(name)
@@ -240,15 +226,15 @@ class Candidate:
 
     def _read(self, name: str) -> Reading:
         reading = self._readings[name] = Reading(name, self.new_shape.units.get(name))
-        self._room.track(reading)
+        self._index.track(reading)
         return reading
 
     def append(self, shape: NodeShape | None, count: int = 1) -> None:
-        """Nodes more, at the end."""
+        """Add so many nodes that look alike, behind those that are there."""
         self.extend([shape] * count)
 
     def extend(self, shapes: Sequence[NodeShape | None]) -> None:
-        """`append` for nodes that differ."""
+        """Add nodes behind those that are there; each has a shape of its own."""
         self.shapes.extend(shapes)
         self.journal.plan = None
         self.journal.added.append(self)
@@ -256,19 +242,19 @@ class Candidate:
     def fill(self, lo: int, hi: int, shape: NodeShape) -> None:
         """Work was placed on nodes: they look like this now, and have less room than before."""
         self.shapes[lo:hi] = [shape] * (hi - lo)
-        self._room.changed(lo, hi)
+        self._index.changed(lo, hi)
 
     def fill_one(self, position: int, shape: NodeShape) -> None:
-        """`fill` for one node."""
+        """Work was placed on one node: it looks like this now, and has less room than before."""
         self.shapes[position] = shape
-        self._room.late.add(position)
+        self._index.late.add(position)
 
     def reshape(self, changed: Mapping[int, NodeShape | None]) -> None:
         """Give nodes, by position and at least one, other shapes for a reason other than placing
         work: refusals of before no longer count."""
         for position, shape in changed.items():
             self.shapes[position] = shape
-        self._room.late.update(changed)
+        self._index.late.update(changed)
         self.journal.plan = None
         self.journal.reshaped.append((self, min(changed)))
 
@@ -284,7 +270,7 @@ class Needs(NamedTuple):
     readings: list[tuple[Reading, float]]
 
     def are_met_by(self, shape: NodeShape) -> bool:
-        """Whether a node may have it."""
+        """Whether a node of a shape may have what is needed of every resource."""
         for reading, amount in self.readings:  # noqa: SIM110  a generator takes twice as long
             if reading(shape) < amount:
                 return False

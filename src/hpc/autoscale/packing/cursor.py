@@ -3,7 +3,7 @@
 Thousands of requests with the same expression ask the same candidates. A `Cursor` remembers from
 which node of each candidate on there may be room, how the expression fits the shapes it has met,
 and how it fits a new node of each, so that nothing is asked again before something changes. It
-reads candidates and never writes to them. Used by `planner`, `search` and `gangs`.
+reads candidates and never writes to them. Used by `planner` and `search`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ NEAR = 24
 """So many nodes are looked at one by one before the tree is asked: most often it is one of them."""
 
 _NEAR_WHILE_NEW = 2
-"""As `NEAR`, as long as most shapes are new."""
+"""So many nodes are looked at one by one before the tree is asked, as long as few shapes are known
+to refuse: to look at a shape for the first time takes longer than to ask the tree."""
 
 
 class NewNodes(NamedTuple):
@@ -38,6 +39,9 @@ ByNeed = Callable[["Cursor", int, int], Sequence[int]]
 so many units with at most so many on one node (`Cursor.needed`)."""
 
 _MOST_ORDERS = 1_000
+
+Found = tuple[int, NodeShape, Fit]
+"""A node that takes a unit: its position, what it looks like, and how the expression fits it."""
 
 
 class Cursor:
@@ -117,7 +121,7 @@ class Cursor:
         self._amounts: Sequence[tuple[str, int, bool]] | Literal[False] | None = False
 
     def catch_up(self) -> None:
-        """Take into limit what has happened to the candidates since the last time."""
+        """Take into account what has happened to the candidates since the last time."""
         added, reshaped = self._journal.added, self._journal.reshaped
         if self._read_reshaped != len(reshaped):
             for candidate, lo in reshaped[self._read_reshaped :]:
@@ -167,7 +171,7 @@ class Cursor:
         return bool(self._alive[index])
 
     def fit(self, shape: NodeShape) -> Fit | Reject:
-        """How the expression fits a shape."""
+        """How the expression fits nodes of a shape; worked out once for each shape."""
         found = self._fits.get(shape)
         if not found:
             found = self._fits[shape] = shape.fit(self.expr)
@@ -176,7 +180,12 @@ class Cursor:
     def after(self, shape: NodeShape, fit: Fit, times: int) -> NodeShape:
         """What a shape looks like once its fit was taken so many times."""
         if times != fit.count:
-            return shape.after(fit, times)
+            if times > 1:
+                return shape.after(fit, times)
+            one = self._after_one.get(shape)
+            if one is None:
+                one = self._after_one[shape] = shape.after(fit, 1)
+            return one
         found = self._full.get(shape)
         if found is None:
             found = self._full[shape] = shape.after(fit, times)
@@ -187,11 +196,9 @@ class Cursor:
         return found
 
     def slot(self) -> Step | None:
-        """One unit on the first node that takes it, in the first candidate that has one; None
-        where no node that is there has room."""
+        """One unit on the first node that takes it, in the first candidate that has one, or on a
+        new node; None where there is room for neither. Of a monotone expression only."""
         alive, known, refused = self._alive, self._after_one, self._refused
-        if not self.monotone:
-            return self._slot_by_shape()
         if self._read_reshaped != len(self._journal.reshaped):
             self.catch_up()
         index = alive.find(1)
@@ -211,18 +218,7 @@ class Cursor:
                 shape = candidate.shapes[position]
             if shape is not None:
                 return Step(candidate, position, position + 1, 1, shape, known[shape], False)
-        return None
-
-    def _slot_by_shape(self) -> Step | None:
-        """`slot` for an expression that may fit where it did not fit before."""
-        self.catch_up()
-        for index, candidate in self.in_use():
-            position, _ = self.find(index)
-            shape = candidate.shapes[position] if position >= 0 else None
-            after = self._after_one.get(shape) or self._one_more(shape)
-            if shape is not None and after is not None:
-                return Step(candidate, position, position + 1, 1, shape, after, False)
-        return None
+        return self._new_slot()
 
     def _next_slot(self, index: int, position: int) -> int:
         """The first position of a candidate behind one that refuses that takes a unit.
@@ -265,7 +261,7 @@ class Cursor:
             self._amounts = self.expr.whole_amounts()
         return self._amounts
 
-    def new_slot(self) -> Step | None:
+    def _new_slot(self) -> Step | None:
         """One unit on a new node of the first candidate that may have one."""
         for index in self.openings(1):
             candidate = self.candidates[index]
@@ -274,9 +270,7 @@ class Cursor:
             new = self.opening(index)
             if isinstance(new, Fit) and candidate.has_room_for(1):
                 shape = candidate.new_shape
-                after = self._after_one.get(shape)
-                if after is None:
-                    after = self._after_one[shape] = shape.after(new, 1)
+                after = self.after(shape, new, 1)
                 size = len(candidate.shapes)
                 return Step(candidate, size, size + 1, 1, shape, after, True)
         return None
@@ -286,25 +280,26 @@ class Cursor:
         self._alive[index] = 0
         self._first[index] = len(self.candidates[index].shapes)
 
-    def find(self, index: int) -> tuple[int, Reject | None]:
-        """The position of the first node of a candidate that fits, -1 when there is none; and why
-        the first of those that had room before it did not fit.
+    def find(self, index: int) -> tuple[Found | None, Reject | None]:
+        """The first node of a candidate that fits, None when there is none; and why the first of
+        those that had room before it did not fit.
 
         Nodes before it need not be asked again, if the expression is monotone.
         """
         if not self.monotone:
             return self.find_next(index, 0)
         if not self._alive[index]:
-            return -1, None
-        position, why = self.find_next(index, self._first[index])
-        if position >= 0:
-            self._first[index] = position
-        else:
+            return None, None
+        found, why = self.find_next(index, self._first[index])
+        if found is None:
             self.exhaust(index)
-        return position, why
+        else:
+            self._first[index] = found[0]
+        return found, why
 
-    def find_next(self, index: int, start: int) -> tuple[int, Reject | None]:
-        """`find`, from a position on."""
+    def find_next(self, index: int, start: int) -> tuple[Found | None, Reject | None]:
+        """The first node of a candidate that fits from a position on, and the first refusal of
+        those that had room before it; None for either when there is none."""
         if not self.monotone:
             return self._find_by_shape(index, start)
         shapes, fits = self.candidates[index].shapes, self._fits
@@ -316,27 +311,31 @@ class Cursor:
                 if fit is None:
                     fit = self._meet(index, shapes[position])
                 if fit is not False:
-                    if isinstance(fit, Fit):
-                        return position, why
-                    why = why or fit
+                    shape = shapes[position]
+                    if shape is not None and isinstance(fit, Fit):
+                        return (position, shape, fit), why
+                    if isinstance(fit, Reject):
+                        why = why or fit
             start = self._next_with_room(index, near)
-        return -1, why
+        return None, why
 
-    def _find_by_shape(self, index: int, start: int) -> tuple[int, Reject | None]:
-        """`find_next` where nothing is known of positions."""
-        found = refused = len(self.candidates[index].shapes)
-        why: Reject | None = None
+    def _find_by_shape(self, index: int, start: int) -> tuple[Found | None, Reject | None]:
+        """What `find_next` answers for an expression that is not monotone: every shape that nodes
+        from the position on have is asked."""
+        found: Found | None = None
+        why: tuple[int, Reject] | None = None
         for shape, position in self.candidates[index].first_of_each(start):
             fit = self._fits.get(shape)
             if fit is None:
                 fit = self._meet(index, shape)
-            if isinstance(fit, Fit):
-                found = min(found, position)
-            elif fit is not False and position < refused:
-                refused, why = position, fit
-        if found == len(self.candidates[index].shapes):
-            return -1, why
-        return found, why if refused < found else None
+            if shape is not None and isinstance(fit, Fit):
+                if found is None or position < found[0]:
+                    found = position, shape, fit
+            elif isinstance(fit, Reject) and (why is None or position < why[0]):
+                why = position, fit
+        if why is None or (found is not None and found[0] < why[0]):
+            return found, None
+        return found, why[1]
 
     def _meet(self, index: int, shape: NodeShape | None) -> Fit | Reject | Literal[False]:
         """How the expression fits the shape of a node of a candidate; False where it has not the
@@ -353,7 +352,7 @@ class Cursor:
         return fit
 
     def _next_with_room(self, index: int, start: int) -> int:
-        """The first position of a candidate from `start` on that may have room; -1 when none has."""
+        """The first position from `start` on of a node that may have room; -1 when none has."""
         candidate, needs = self.candidates[index], self._needs_of(index)
         if self._pin is False:
             self._pin = pinned_resource(self.expr)

@@ -107,14 +107,16 @@ class Limit:
         self.charge(fitting_nodes, fitting_cores)
 
     def release(self, nodes: int, cores: int) -> None:
-        """`nodes` with `cores` in all are gone: as much is free again as they took of the limit."""
+        """Give back what `nodes` with `cores` in all that are gone took of the limit; what was
+        beyond the limit goes first."""
         beyond_nodes, beyond_cores = min(nodes, self.beyond_nodes), min(cores, self.beyond_cores)
         self.beyond_nodes -= beyond_nodes
         self.beyond_cores -= beyond_cores
         self.charge(beyond_nodes - nodes, beyond_cores - cores)
 
     def cover(self, nodes: int, cores: int) -> None:
-        """So many are there by now, counted or not."""
+        """So many nodes and cores are there by now; those that are not counted as used are noted as
+        beyond the limit."""
         self.beyond_nodes = max(self.beyond_nodes, nodes - self.used_nodes)
         self.beyond_cores = max(self.beyond_cores, cores - self.used_cores)
 
@@ -155,7 +157,12 @@ def charge_all(limits: Sequence[Limit], nodes: int, cores: int) -> None:
 
 def room_under(limits: Iterable[Limit], cores: int) -> int:
     """How many more nodes of `cores` each all limits have room for."""
-    return min((limit.room(cores) for limit in limits), default=NO_LIMIT)
+    room = NO_LIMIT
+    for limit in limits:
+        each = limit.room(cores)
+        if each < room:
+            room = each
+    return room
 
 
 class Reservation:

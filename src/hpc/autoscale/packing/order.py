@@ -93,7 +93,7 @@ class Offering(NamedTuple):
 
 
 class OrderPolicy(Protocol):
-    """Any function of an `Offering`."""
+    """What an order policy is: a function from an `Offering` to the key that it is sorted by."""
 
     def __call__(self, offering: Offering, /) -> Key:
         """The key of a bucket; lower is asked earlier. It must be a number or a tuple of numbers,
@@ -102,7 +102,7 @@ class OrderPolicy(Protocol):
 
 
 def declared(offering: Offering) -> float:
-    """As the cluster declares them."""
+    """Buckets in the order in which the cluster declares them."""
     return 0
 
 
@@ -215,8 +215,8 @@ def arranged(policy: OrderPolicy, offerings: Sequence[Offering]) -> list[int]:
     for key, offering in zip(keys, offerings, strict=True):
         if len(key) != len(keys[0]):
             raise PolicyError(
-                f"{_name_of(policy)}: expected keys of one length, found {keys[0]} for {offerings[0]} and"
-                f" {key} for {offering}"
+                f"{_name_of(policy)}: expected keys of one length, found {keys[0]} for"
+                f" {offerings[0]} and {key} for {offering}"
             )
     return sorted(range(len(keys)), key=keys.__getitem__)
 
@@ -225,7 +225,8 @@ def _as_tuple(key: object, policy: OrderPolicy, offering: Offering) -> tuple[flo
     parts = key if isinstance(key, tuple) else (key,)
     if not all(isinstance(part, (int, float)) and part == part for part in parts):
         raise PolicyError(
-            f"{_name_of(policy)}: expected a number or a tuple of numbers for {offering}, found {key!r}"
+            f"{_name_of(policy)}: expected a number or a tuple of numbers for {offering},"
+            f" found {key!r}"
         )
     return parts
 

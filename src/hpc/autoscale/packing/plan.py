@@ -23,48 +23,94 @@ class Request(NamedTuple):
     whole: bool = False
 
 
-class Step(NamedTuple):
-    """Nodes lo … hi-1 of a candidate look like `before`, take `times` units each, and then look
-    like `after`. `opened`: they are new."""
+Refusals = Sequence[tuple[Candidate, Reject]]
+"""Candidates with the reason why they did not take more."""
 
-    candidate: Candidate
-    lo: int
-    hi: int
-    times: int
-    before: NodeShape
-    after: NodeShape
-    opened: bool
+
+class Plan:
+    """Everything that placing a request changes.
+
+    `units` are placed by it. `rejects` say what kept the rest out, where that was asked for.
+    `effects` are for the caller to carry out after the plan was applied: what custom constraints
+    and shared pools need. Plans and steps are not changed once they are made.
+    """
+
+    __slots__ = ("_steps", "effects", "rejects", "units")
+
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        units: int,
+        rejects: Refusals = (),
+        effects: Sequence[Callable[[], None]] = (),
+    ) -> None:
+        self._steps = steps
+        self.units = units
+        self.rejects = rejects
+        self.effects = effects
 
     @property
-    def units(self) -> int:
-        """Units placed here."""
-        return (self.hi - self.lo) * self.times
+    def steps(self) -> Sequence[Step]:
+        """What is placed where, in the order in which it was found."""
+        return self._steps
+
+    def __bool__(self) -> bool:
+        return self.units > 0
+
+
+class Step(Plan):
+    """Nodes lo … hi-1 of a candidate look like `before`, take `units` in all, as many each, and
+    then look like `after`. `opened`: they are new.
+
+    A step is also the plan that has no other step: most plans place one slot, and are one object.
+    """
+
+    __slots__ = ("after", "before", "candidate", "hi", "lo", "opened")
+
+    def __init__(
+        self,
+        candidate: Candidate,
+        lo: int,
+        hi: int,
+        units: int,
+        before: NodeShape,
+        after: NodeShape,
+        opened: bool,
+    ) -> None:
+        self.candidate = candidate
+        self.lo = lo
+        self.hi = hi
+        self.units = units
+        self.before = before
+        self.after = after
+        self.opened = opened
+        self.rejects = ()
+        self.effects = ()
+
+    @property
+    def steps(self) -> Sequence[Step]:
+        """The step, as the only one of the plan that it is."""
+        return (self,)
+
+    @property
+    def times(self) -> int:
+        """How many units each node takes."""
+        return self.units // (self.hi - self.lo)
 
     @property
     def is_charged(self) -> bool:
         """Whether its nodes take a place under the limits: they are new, or are started again."""
         return self.opened or self.before.dormant
 
+    def joined(self, behind: Step) -> Step | None:
+        """One step for this and the one on the nodes right behind; None where they differ."""
+        if self.hi != behind.lo or self._alike() != behind._alike():
+            return None
+        units = self.units + behind.units
+        return Step(self.candidate, self.lo, behind.hi, units, self.before, self.after, self.opened)
 
-Refusals = Sequence[tuple[Candidate, Reject]]
-"""Candidates with the reason why they did not take more."""
-
-
-class Plan(NamedTuple):
-    """Everything that placing a request changes.
-
-    `units` are placed by it. `rejects` say what kept the rest out, where that was asked for.
-    `effects` are for the caller to carry out after the plan was applied: what custom constraints
-    and shared pools need.
-    """
-
-    steps: Sequence[Step]
-    units: int
-    rejects: Refusals = ()
-    effects: Sequence[Callable[[], None]] = ()
-
-    def __bool__(self) -> bool:
-        return self.units > 0
+    def _alike(self) -> tuple[object, ...]:
+        return self.candidate, self.times, self.before, self.after, self.opened
 
 
 NOTHING = Plan((), 0)
@@ -72,7 +118,7 @@ NOTHING = Plan((), 0)
 
 
 class Trial(NamedTuple):
-    """What custom constraints made of one node: `units` fit, and it would then look like `after`."""
+    """What custom constraints made of a node: `units` fit, and it would then look like `after`."""
 
     units: int
     after: NodeShape

@@ -14,10 +14,9 @@ from hpc.autoscale.packing.candidate import Candidate, Journal
 from hpc.autoscale.packing.cursor import ByNeed, Cursor
 from hpc.autoscale.packing.expr import AnyNode, Expr
 from hpc.autoscale.packing.feasibility import Feasibility, Ranking
-from hpc.autoscale.packing.gangs import Groups, plan_whole
 from hpc.autoscale.packing.limits import LimitExceeded
 from hpc.autoscale.packing.plan import NOTHING, Plan, Probe, Request, Step
-from hpc.autoscale.packing.search import Search
+from hpc.autoscale.packing.search import Groups, Search, plan_whole
 from hpc.autoscale.packing.shape import ShapeTable
 
 
@@ -70,7 +69,7 @@ class Planner:
         self._has_groups = layers.is_on("groups")
 
     def add(self, candidate: Candidate) -> None:
-        """Another bucket, last in declared order."""
+        """Add the candidate of another bucket, last in declared order."""
         candidate.journal = self._journal
         self.candidates.append(candidate)
         self.forget_rankings()
@@ -151,8 +150,8 @@ class Planner:
         probe: Probe | None = None,
         as_given: bool = True,
     ) -> Plan:
-        """`plan` for an expression. `candidates`: asked in place of those of its ranking;
-        `as_given`: new nodes are opened in their order."""
+        """A plan for what some constraints ask for, as `plan` makes it. `candidates`: asked in
+        place of those of its ranking; `as_given`: new nodes are opened in their order."""
         if candidates is None:
             return self.plan(self.cursor(expr), request, probe)
         _, by_need, by_share = (candidates, None, False) if as_given else self._arranged()
@@ -166,26 +165,27 @@ class Planner:
         Only the newest plan can be applied. `explain`: say what keeps out what finds no place. A
         plan of no units is the answer when nothing fits.
         """
-        plan: Plan | None = None
-        units, _, whole = request
-        if units == 1 and self._has_fast_slots and probe is None and not whole:
-            step = cursor.slot() or cursor.new_slot()
-            if step is None:
-                plan = None if explain else NOTHING
-            elif step.opened or not step.before.dormant:
-                plan = Plan((step,), 1)
-        if plan is None:
-            cursor.catch_up()
-            if whole:
-                groups = self._groups_of(cursor) if probe is None else None
-                plan = plan_whole(request, cursor, self.existing_first, probe, groups, explain)
-            else:
-                plan = self._plan_spread(Search(request, cursor, probe, explain))
-        self._journal.plan = plan
+        journal = self._journal
+        is_slot = request.units == 1 and probe is None and not request.whole
+        if is_slot and cursor.monotone and self._has_fast_slots:
+            step = cursor.slot()
+            if step is not None and not step.before.dormant:
+                journal.plan = step
+                return step
+            if step is None and not explain:
+                journal.plan = NOTHING
+                return NOTHING
+        cursor.catch_up()
+        if request.whole:
+            groups = self._groups_of(cursor) if probe is None else None
+            plan = plan_whole(request, cursor, self.existing_first, probe, groups, explain)
+        else:
+            plan = self._plan_spread(Search(request, cursor, probe, explain))
+        journal.plan = plan
         return plan
 
     def _plan_spread(self, search: Search) -> Plan:
-        """A plan of what may lie on any candidates."""
+        """A plan for a request whose units may lie on several candidates."""
         cursor, request, existing_first = search.cursor, search.request, self.existing_first
         if existing_first:
             for index, _ in cursor.in_use():
@@ -221,8 +221,8 @@ class Planner:
         applied now."""
         self._journal.plan = plan
 
-    def apply(self, plan: Plan) -> None:
-        """Make a plan true: all of it, or StalePlan or LimitExceeded and nothing of it.
+    def apply(self, plan: Plan) -> Sequence[Step]:
+        """Make a plan true: all of it, or StalePlan or LimitExceeded and nothing of it. Its steps.
 
         Its `effects` are the caller's to carry out, once it has made its own part true.
         """
@@ -230,29 +230,33 @@ class Planner:
         if plan is not journal.plan:
             raise StalePlan("the plan was made before something else changed; ask again")
         journal.plan = None
-        steps = plan.steps
-        for step in steps:
-            if step.opened or step.before.dormant:
-                self._charge(steps)
-                break
-        for candidate, lo, hi, _, _, after, opened in steps:
-            if opened:
-                candidate.append(after, hi - lo)
-            elif hi - lo == 1:
-                candidate.fill_one(lo, after)
+        if plan.units == 1 and isinstance(plan, Step):
+            # most plans: one node, and nothing to take back
+            if plan.opened:
+                plan.candidate.charge(1)
+                plan.candidate.append(plan.after)
+                return (plan,)
+            if not plan.before.dormant:
+                plan.candidate.fill_one(plan.lo, plan.after)
+                return (plan,)
+        self._charge(plan.steps)
+        for step in plan.steps:
+            nodes = step.hi - step.lo
+            if step.opened:
+                step.candidate.append(step.after, nodes)
+            elif nodes == 1:
+                step.candidate.fill_one(step.lo, step.after)
             else:
-                candidate.fill(lo, hi, after)
+                step.candidate.fill(step.lo, step.hi, step.after)
+        return plan.steps
 
     @staticmethod
     def _charge(steps: Sequence[Step]) -> None:
         """Charge the limits for all new nodes, or LimitExceeded and for none."""
-        if len(steps) == 1:
-            steps[0].candidate.charge(steps[0].hi - steps[0].lo)
-            return
         nodes: dict[Candidate, int] = {}
-        for candidate, lo, hi, _, before, _, opened in steps:
-            if opened or before.dormant:
-                nodes[candidate] = nodes.get(candidate, 0) + hi - lo
+        for step in steps:
+            if step.opened or step.before.dormant:
+                nodes[step.candidate] = nodes.get(step.candidate, 0) + step.hi - step.lo
         charged: list[Candidate] = []
         for candidate, count in nodes.items():
             try:

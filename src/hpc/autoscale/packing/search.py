@@ -1,20 +1,37 @@
-"""Fills nodes that are there and opens new ones for one request, candidate by candidate.
+"""Where one request finds room: on nodes that are there, and on new ones.
 
-In which order candidates are tried is for `planner` and `gangs` to say. Each turn of every loop
-here either places at least one unit or is done with some nodes or a candidate, so all of them end.
+`Search` fills nodes and opens new ones, candidate by candidate. Each turn of every loop either
+places at least one unit or is done with some nodes or a candidate, so all of them end. In which
+order candidates of a request for single units are tried is for `planner` to say.
+
+A gang is all or nothing: `plan_whole` puts all of it in one candidate. Nodes that are there come
+first: the first candidate that takes everything on them gets it. Otherwise families are asked in
+order. A *family* is the placement groups of one nodearray and VM size: a node in one group of it is
+as good as in another. In a family, groups in use come before those that would have to be opened, so
+that as few as possible are: of groups in use, the one that needs the fewest new nodes, and of
+equals the first. Any other candidate is a family of its own, and simply gets what it can take
+whole. A gang that fits nowhere is told how close each candidate came, the closest first. Where
+candidates are filled bucket by bucket, the first that takes everything gets it, and they are told
+of in their order.
+
+With hundreds of groups, to try each for every gang takes longer than all else. `Groups` keeps an
+index of the room that each has for new nodes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hpc.autoscale.packing.candidate import Candidate
+from hpc.autoscale.packing.candidate import Candidate, Journal
 from hpc.autoscale.packing.cursor import Cursor
-from hpc.autoscale.packing.expr import Fit
-from hpc.autoscale.packing.limits import Reservation
-from hpc.autoscale.packing.plan import Plan, Probe, Refusals, Request, Step
+from hpc.autoscale.packing.expr import Expr, Fit
+from hpc.autoscale.packing.limits import NO_LIMIT, Limit, Reservation, room_under
+from hpc.autoscale.packing.plan import NOTHING, Plan, Probe, Refusals, Request, Step
 from hpc.autoscale.packing.reject import Reject
+from hpc.autoscale.packing.segment_tree import SegmentTree
 from hpc.autoscale.packing.shape import NodeShape
+
+_GROUP = "placement_group"
 
 
 class Search:
@@ -54,7 +71,7 @@ class Search:
         return Plan(self.steps, self.units, rejects, effects)
 
     def abandon(self) -> None:
-        """Give it up."""
+        """Give the search up: what custom constraints were tried with is undone."""
         if self.probe:
             self.probe.settle(keep=False)
 
@@ -81,7 +98,7 @@ class Search:
         return found
 
     def use(self, index: int) -> None:
-        """Fill nodes that are there, in order."""
+        """Place units on nodes of a candidate that are there, in order."""
         candidate, cursor = self.cursor.candidates[index], self.cursor
         shapes = candidate.shapes
         if not self.left or not shapes:
@@ -91,14 +108,9 @@ class Search:
             self._use_only(index, only)
             return
         size, per_node = len(shapes), self.request.per_node
-        position, why = cursor.find(index)
-        while position >= 0:
-            shape = shapes[position]
-            fit = cursor.fit(shape) if shape is not None else None
-            if shape is None or not isinstance(fit, Fit):
-                raise AssertionError(
-                    f"expected a node that fits at {position} of {candidate}, found {fit}"
-                )
+        found, why = cursor.find(index)
+        while found is not None:
+            position, shape, fit = found
             end = position + 1
             is_lone = end == size or shapes[end] is not shape
             if is_lone and self.probe is None and not shape.dormant:
@@ -111,13 +123,14 @@ class Search:
                 self._fill(index, position, end, shape, fit, False)
             if not self.left:
                 return
-            position, reject = cursor.find_next(index, end)
+            found, reject = cursor.find_next(index, end)
             why = why or reject
         if self.explain:
             self._say(index, False, why or candidate.nodes_full())
 
     def _use_only(self, index: int, positions: Sequence[int] | Reject) -> None:
-        """`use` for what only some nodes may take."""
+        """Place units on nodes at some positions, the only ones of the candidate that may take
+        any."""
         candidate, cursor = self.cursor.candidates[index], self.cursor
         if isinstance(positions, Reject):
             self._say(index, False, positions)
@@ -181,10 +194,12 @@ class Search:
         for start, nodes, times in ((lo, full, each), (lo + full, 1, rest)):
             if nodes > 0 and times > 0:
                 after = self.cursor.after(shape, fit, times)
-                self._place(Step(candidate, start, start + nodes, times, shape, after, opened))
+                units = nodes * times
+                self._place(Step(candidate, start, start + nodes, units, shape, after, opened))
 
     def _try(self, index: int, lo: int, hi: int, shape: NodeShape, each: int, opened: bool) -> None:
-        """`_fill` with custom constraints: one node at a time."""
+        """Place units on nodes in a row that are alike to the engine, and ask custom constraints
+        about each."""
         candidate, probe = self.cursor.candidates[index], self.probe
         why: Reject | None = None
         position = lo
@@ -206,8 +221,352 @@ class Search:
             self._say(index, opened, why)
 
     def _place(self, step: Step) -> None:
-        if step.is_charged:
+        if step.opened or step.before.dormant:
             nodes = step.hi - step.lo
             self.reservation.add(step.candidate.limits, nodes, step.candidate.cores)
         self.steps.append(step)
         self.left -= step.units
+
+
+def plan_whole(
+    request: Request,
+    cursor: Cursor,
+    existing_first: bool,
+    probe: Probe | None,
+    groups: Groups | None = None,
+    explain: bool = True,
+) -> Plan:
+    """Place all that is wanted in one candidate, or nothing and (`explain`) say of each how much of
+    it fits.
+
+    `groups`: an index of the cursor's candidates, where the expression asks the same of nodes in
+    any group; without it, that is found out by trying.
+    """
+    gang = _Gang(request, cursor, probe, groups if probe is None else None, explain)
+    if existing_first:
+        found = gang.fewest_opened()
+    else:
+        found = gang.first(cursor.openings(request.units, request.per_node))
+    if found is not None:
+        return found.plan()
+    return Plan((), 0, gang.misses(existing_first)) if explain else NOTHING
+
+
+class _Gang:
+    """A request that is all or nothing, while its candidate is looked for."""
+
+    def __init__(
+        self,
+        request: Request,
+        cursor: Cursor,
+        probe: Probe | None,
+        groups: Groups | None,
+        explain: bool,
+    ) -> None:
+        self.request = request
+        self.cursor = cursor
+        self.probe = probe
+        self.groups = groups
+        self.explain = explain
+        # by number of the candidate: searches that took as much as they could
+        self.tried: dict[int, Search] = {}
+        # by number of the family, and of the candidate: searches that placed a part on nodes that
+        # are there
+        self.partly: dict[int, dict[int, Search]] = {}
+
+    def fewest_opened(self) -> Search | None:
+        """On nodes that are there; else in a group in use; else in the first group."""
+        found = self._on_existing()
+        if found is not None:
+            return found
+        if self.groups is not None:
+            alike = [family.members for family in self.groups.families]
+        else:
+            alike = families(self.cursor.candidates)
+        for number in self._in_order(alike):
+            members = alike[number]
+            if len(members) == 1:
+                found = self.first(members)
+            elif self.groups is not None and self.groups.families[number].even:
+                found = self._by_room(self.groups.families[number], self.partly.get(number, {}))
+            else:
+                found = self._by_trying(members)
+            if found is not None:
+                return found
+        return None
+
+    def _on_existing(self) -> Search | None:
+        """The first candidate whose nodes that are there take all; of groups notes what theirs
+        take."""
+        units, per_node, groups = self.request.units, self.request.per_node, self.groups
+        for index, candidate in self.cursor.in_use():
+            is_grouped = groups is not None and groups.is_grouped(index)
+            if not is_grouped and len(candidate.shapes) * per_node < units:
+                continue
+            search = self._new_search()
+            search.use(index)
+            if not search.left:
+                return search
+            search.abandon()
+            if groups is not None and is_grouped and search.units:
+                self.partly.setdefault(groups.number[index], {})[index] = search
+        return None
+
+    def _in_order(self, members: Sequence[Sequence[int]]) -> Sequence[int]:
+        """The numbers of families in the order in which they are asked for new nodes."""
+        if not self.cursor.orders_by_need:
+            return range(len(members))
+        order = self.cursor.openings(self.request.units, self.request.per_node)
+        place = {index: i for i, index in enumerate(order)}
+        return sorted(range(len(members)), key=lambda number: place[members[number][0]])
+
+    def _each(self, index: int) -> int:
+        """How many units a new node of a candidate takes."""
+        fit = self.cursor.opening(index)
+        return min(fit.count, self.request.per_node) if isinstance(fit, Fit) else 0
+
+    def _new_search(self) -> Search:
+        return Search(self.request, self.cursor, self.probe, self.explain)
+
+    def first(self, indices: Sequence[int]) -> Search | None:
+        """The first of some candidates that takes all."""
+        for index in indices:
+            if self.probe is None and not self._may_hold(index):
+                continue
+            search = self._try(index)
+            if not search.left:
+                return search
+            search.abandon()
+        return None
+
+    def _may_hold(self, index: int) -> bool:
+        """Whether a candidate may hold all that is wanted, as far as numbers of nodes tell."""
+        candidate, each = self.cursor.candidates[index], self._each(index)
+        if each and candidate.has_room_for(-(-self.request.units // each)):
+            return True
+        if not self.cursor.may_use(index):
+            return False
+        room = max(0, room_under(candidate.limits, candidate.cores)) if each else 0
+        return self.request.units <= len(candidate.shapes) * self.request.per_node + room * each
+
+    def _try(self, index: int) -> Search:
+        """A search that placed as much as one candidate takes, on nodes that are there and new
+        ones."""
+        search = self.tried[index] = self._new_search()
+        search.use(index)
+        search.open(index)
+        return search
+
+    def _by_trying(self, members: Sequence[int]) -> Search | None:
+        """The group of a family to take, each of them tried."""
+        candidates = self.cursor.candidates
+        best: tuple[int, int] | None = None
+        for index in members:
+            if candidates[index].is_in_use:
+                search = self._try(index)
+                search.abandon()
+                if not search.left and (best is None or search.opened < best[0]):
+                    best = (search.opened, index)
+        if best is not None:
+            search = self._try(best[1])
+            if not search.left:
+                return search
+            search.abandon()  # a custom constraint changed its mind
+        return self.first([index for index in members if not candidates[index].is_in_use])
+
+    def _by_room(self, family: Family, partly: dict[int, Search]) -> Search | None:
+        """The group of a family to take, found in the index, but for those with nodes that have
+        room."""
+        each = self._each(family.members[0])
+        nodes = -(-self.request.units // each) if each else NO_LIMIT
+        best: tuple[int, int] | None = None
+        for index, search in partly.items():
+            search.open(index)
+            self.tried[index] = search
+            if not search.left and (best is None or (search.opened, index) < best):
+                best = (search.opened, index)
+        vacant = family.first_with_room(nodes, in_use=True)
+        if best is not None and (vacant is None or best <= (nodes, vacant)):
+            return partly[best[1]]
+        if vacant is None:
+            vacant = family.first_with_room(nodes, in_use=False)
+        if vacant is None:
+            return None
+        # nodes with room were looked for before, and the limits allow this
+        search = self._new_search()
+        search.open_so_many(vacant, nodes)
+        return search
+
+    # -- how close it came
+
+    def misses(self, existing_first: bool) -> Refusals:
+        """Every candidate with how much of the request fits, those that take most first, or (bucket
+        by bucket) in their order. The closest of each family says what kept the rest out."""
+        units: dict[int, int] = {}
+        why: dict[int, str] = {}
+        for members in families(self.cursor.candidates):
+            for index in members:
+                # what needed no trying to find a place is tried to say how close it came
+                if index not in self.tried:
+                    self._try(index).abandon()
+                units[index] = self.tried[index].units
+            closest = max(members, key=lambda index: (units[index], -index))
+            said = self.tried[closest].rejects(existing_first, (closest,))
+            why[closest] = f": {said[-1][1].explain()}" if said else ""
+        order = sorted(units, key=lambda index: (-units[index] if existing_first else 0, index))
+        most, unit = self.request.units, "nodes" if self.request.per_node == 1 else "slots"
+        return [
+            (
+                self.cursor.candidates[index],
+                Reject("GangTooLarge", most, units[index], unit, why.get(index, "")),
+            )
+            for index in order
+        ]
+
+
+def families(candidates: Sequence[Candidate]) -> list[tuple[int, ...]]:
+    """The numbers of candidates by family, families in the order of their first members. A
+    candidate that is in no placement group, or stands for machines that cannot be ordered, is
+    alone."""
+    found: dict[object, list[int]] = {}
+    for index, candidate in enumerate(candidates):
+        found.setdefault(_family_of(candidate), []).append(index)
+    return [tuple(members) for members in found.values()]
+
+
+def _family_of(candidate: Candidate) -> object:
+    properties = candidate.bucket_shape.template.properties
+    if candidate.artificial or not properties.get(_GROUP):
+        return candidate
+    return properties.get("nodearray"), properties.get("vm_size")
+
+
+class Family:
+    """Candidates that differ in placement group alone, with the room that each has under the limits
+    that are its own.
+
+    `members`: their numbers, in the order in which they are asked. `shared`, `own`: the limits of
+    all, and those of each that are not of all. `even`: a new node of one is like a new node of any
+    other, but for the group.
+    """
+
+    __slots__ = ("_candidates", "_unused", "_used", "even", "members", "own", "shared")
+
+    def __init__(self, members: tuple[int, ...], candidates: Sequence[Candidate]) -> None:
+        self.members = members
+        self._candidates = [candidates[index] for index in members]
+        common = set(self._candidates[0].limits).intersection(*(s.limits for s in self._candidates))
+        self.shared = tuple(a for a in self._candidates[0].limits if a in common)
+        self.own = [tuple(a for a in s.limits if a not in common) for s in self._candidates]
+        self.even = _are_alike(self._candidates)
+        self._used, self._unused = SegmentTree(len(members)), SegmentTree(len(members))
+        for place in range(len(members)):
+            self.look(place)
+
+    def look(self, place: int) -> None:
+        """A member, or one of its limits, has changed. Cost: its limits, and the logarithm of the
+        members."""
+        candidate = self._candidates[place]
+        room = room_under(self.own[place], candidate.cores)
+        in_use = candidate.is_in_use
+        self._used.set(place, room if in_use else -1)
+        self._unused.set(place, -1 if in_use else room)
+
+    def first_with_room(self, nodes: int, in_use: bool) -> int | None:
+        """The number of the first member, in use or not, whose limits allow so many more nodes."""
+        cores = self._candidates[0].cores
+        if room_under(self.shared, cores) < nodes:
+            return None
+        rooms = self._used if in_use else self._unused
+        place = rooms.first(nodes, 0)
+        # nodes promised elsewhere are not in the index
+        while place >= 0 and self._candidates[place].reserved:
+            if self._candidates[place].has_room_for(nodes):
+                break
+            place = rooms.first(nodes, place + 1)
+        return self.members[place] if place >= 0 else None
+
+
+def _are_alike(candidates: Sequence[Candidate]) -> bool:
+    first = candidates[0].new_shape
+    expected = {**first.template.properties, _GROUP: None}
+    return all(
+        (candidate.cores, candidate.since_failure)
+        == (candidates[0].cores, candidates[0].since_failure)
+        and candidate.new_shape.free == first.free
+        and candidate.new_shape.units == first.units
+        and (candidate.new_shape.vacant, candidate.new_shape.closed) == (first.vacant, first.closed)
+        and {**candidate.new_shape.template.properties, _GROUP: None} == expected
+        for candidate in candidates
+    )
+
+
+class Groups:
+    """The families of some candidates, kept up with what happens to them. Cost of `catch_up`: what
+    is new in the journal."""
+
+    __slots__ = (
+        "_even",
+        "_holders",
+        "_journal",
+        "_places",
+        "_read",
+        "candidates",
+        "families",
+        "number",
+    )
+
+    def __init__(self, candidates: Sequence[Candidate], journal: Journal) -> None:
+        self.candidates = candidates
+        self.families: list[Family] = []
+        # by number of a candidate: that of its family
+        self.number = [0] * len(candidates)
+        self._journal = journal
+        self._places: dict[Candidate, tuple[Family, int]] = {}
+        self._holders: dict[Limit, list[tuple[Family, int]]] = {}
+        self._even: dict[Expr, bool] = {}
+        for members in families(candidates):
+            family = Family(members, candidates)
+            for index in members:
+                self.number[index] = len(self.families)
+            # who is alone is tried, and needs no index
+            for place, index in enumerate(members if len(members) > 1 else ()):
+                self._places[candidates[index]] = (family, place)
+                for limit in family.own[place]:
+                    self._holders.setdefault(limit, []).append((family, place))
+                    limit.told = journal.charged
+            self.families.append(family)
+        self._read = (len(journal.added), len(journal.reshaped), len(journal.charged))
+
+    def catch_up(self) -> None:
+        """Take into account what has happened to the candidates since the last time."""
+        journal, (added, reshaped, charged) = self._journal, self._read
+        now = (len(journal.added), len(journal.reshaped), len(journal.charged))
+        if now == self._read:
+            return
+        self._read = now
+        changed: set[tuple[Family, int]] = set()
+        for limit in journal.charged[charged:]:
+            changed.update(self._holders.get(limit, ()))
+        written = [candidate for candidate, _ in journal.reshaped[reshaped:]]
+        for candidate in (*journal.added[added:], *written):
+            found = self._places.get(candidate)
+            if found is not None:
+                changed.add(found)
+        for family, place in changed:
+            family.look(place)
+
+    def is_grouped(self, index: int) -> bool:
+        """Whether a candidate, by its number, is one of several placement groups."""
+        return len(self.families[self.number[index]].members) > 1
+
+    def treats_alike(self, expr: Expr) -> bool:
+        """Whether an expression that the candidates meet asks the same of nodes in any placement
+        group."""
+        found = self._even.get(expr)
+        if found is None:
+            found = self._even[expr] = all(
+                part.settled or not part.reads_any((f"node.{_GROUP}",))
+                for part in expr.conditions()
+            )
+        return found

@@ -2,11 +2,11 @@
 
 Three indexes over the positions of a list. A segment tree holds at each point the greatest of the
 numbers below it: item i is the greater of items 2i and 2i + 1, and the numbers themselves are its
-second half, a power of two of them. `SegmentTrees` keeps one for each resource that some request
-asks a minimum of (a `Reading`), so that first fit skips whole subtrees that cannot hold the request; what is
-skipped cannot fit, what is returned may. `Row` is one for numbers that are set one by one.
-`Places` has the positions of each shape, or of each text of a resource, for expressions that a
-maximum does not help.
+second half, a power of two of them. `NodeIndex` keeps one for each resource that some request asks
+a minimum of (a `Reading`), so that first fit skips whole subtrees that cannot hold the request;
+what is skipped cannot fit, what is returned may. `SegmentTree` is one for numbers that are set one
+by one. `Places` has the positions of each shape, or of each text of a resource, for expressions
+that a maximum does not help.
 """
 
 from __future__ import annotations
@@ -69,19 +69,14 @@ def first_meeting(needs: Sequence[Need], start: int, capacity: int) -> int:
         node += 1
 
 
-class Row:
+class SegmentTree:
     """Numbers in places, -1 where nothing was set."""
 
-    __slots__ = ("_capacity", "_length", "_tree")
+    __slots__ = ("_capacity", "_tree")
 
     def __init__(self, length: int) -> None:
-        self._length = length
         self._capacity = 1 << max(0, length - 1).bit_length()
         self._tree = [-1] * (2 * self._capacity)
-
-    def all(self) -> list[int]:
-        """The numbers."""
-        return self._tree[self._capacity : self._capacity + self._length]
 
     def set(self, place: int, number: int) -> None:
         """Put a number in its place. O(log n)."""
@@ -113,7 +108,7 @@ class Places(Generic[Key]):
         self._where: dict[Key, list[int]] = {}
 
     def changed(self, positions: Iterable[int]) -> None:
-        """Nodes have other shapes now."""
+        """Enter the keys of nodes that have other shapes now."""
         entered = self._entered
         for position in positions:
             if position >= len(entered):
@@ -150,7 +145,7 @@ class Places(Generic[Key]):
 
 
 def by_shape(shape: NodeShape | None) -> NodeShape | None:
-    """The key of nodes that look alike."""
+    """The shape itself, as the key of nodes that look alike."""
     return shape
 
 
@@ -170,7 +165,7 @@ class Reading:
 
     -inf where a node cannot serve at all, +inf where only the node itself can tell. `known`: what
     was read, by shape; look there first. `tree`: the maxima over a candidate's positions, kept by
-    its `SegmentTrees`.
+    its `NodeIndex`.
     """
 
     __slots__ = ("_name", "factor", "known", "tree", "unit")
@@ -194,7 +189,7 @@ class Reading:
         return just_enough(amount if sized else amount * self.factor)
 
     def all(self, shapes: Sequence[NodeShape | None]) -> list[float]:
-        """How much each of some shapes has."""
+        """How much nodes of each of some shapes have."""
         found = list(map(self.known.get, shapes))
         return list(map(self, shapes)) if None in found else cast(list[float], found)
 
@@ -209,7 +204,7 @@ class Reading:
         return available if shape.units.get(self._name) == self.unit else math.inf
 
 
-class SegmentTrees:
+class NodeIndex:
     """Maxima over the positions of a list of shapes, which is the caller's: it grows at its end,
     and where it is changed the caller says so (`late`, `changed`). The trees are brought up to date
     when they are next asked, once however often a position was changed; O(log n) for one, O(1) each
@@ -247,7 +242,7 @@ class SegmentTrees:
         self._tell_places(range(lo, hi))
 
     def catch_up(self) -> None:
-        """Take in what has changed."""
+        """Bring the trees up to date with the list of shapes."""
         size = len(self._shapes)
         if self._entered < size:
             while size > self._capacity:
@@ -300,7 +295,7 @@ class SegmentTrees:
         self._capacity *= 2
 
     def _enter_all(self, readings: Sequence[Reading], lo: int, hi: int) -> None:
-        """Take in positions in a row."""
+        """Bring the trees up to date for positions in a row, level by level."""
         shapes = self._shapes[lo:hi]
         for reading in readings:
             tree = reading.tree
@@ -314,7 +309,7 @@ class SegmentTrees:
             climb(tree, start)
 
     def _enter(self, positions: Iterable[int]) -> None:
-        """Take in positions here and there."""
+        """Bring the trees up to date for positions that are not in a row, one by one."""
         shapes, capacity = self._shapes, self._capacity
         for reading in self._readings:
             tree, known = reading.tree, reading.known

@@ -380,7 +380,7 @@ def _carry_out(manager: NodeManager, layout: Layout, demands: Sequence[Demand]) 
     for placed, fresh in zip(layout.plan.steps, names, strict=True):
         if placed.opened:
             # the nodes are there now, with nobody on them yet
-            manager._bucket_of(placed.candidate)._took(placed._replace(hi=placed.lo), fresh, "")
+            manager._bucket_of(placed.candidate)._opened(fresh)
     for number, steps in layout.placed.items():
         for placed in steps:
             bucket = manager._bucket_of(placed.candidate)

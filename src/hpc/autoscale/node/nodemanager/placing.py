@@ -73,8 +73,7 @@ class EngineSide:
     def _carry_out(self, plan: Plan, assignment_id: str) -> None:
         """Make a plan of the engine true: all of it, or nothing when naming new nodes fails."""
         if self._inventory.names.hook is None:
-            self._planner.apply(plan)
-            for step in plan.steps:
+            for step in self._planner.apply(plan):
                 bucket = self._by_candidate[step.candidate]
                 if not step.opened:
                     bucket._took(step, (), assignment_id)

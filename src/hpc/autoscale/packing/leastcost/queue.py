@@ -289,12 +289,11 @@ class _LayingOut:
 
 def _extend(steps: list[Step], step: Step) -> None:
     """Add a step, as part of the last one where that is equal and on the node right before it."""
-    if steps:
-        last = steps[-1]
-        if last.hi == step.lo and last.candidate is step.candidate and last[3:] == step[3:]:
-            steps[-1] = last._replace(hi=step.hi)
-            return
-    steps.append(step)
+    joined = steps[-1].joined(step) if steps else None
+    if joined is None:
+        steps.append(step)
+    else:
+        steps[-1] = joined
 
 
 def opened_of(steps: Iterable[Step]) -> Counter[Candidate]:
