@@ -56,8 +56,7 @@ class Knapsacks:
         return found
 
     def patterns(self, wanted: Sequence[int]) -> Counts:
-        """The patterns behind the values that were asked last: a row for each bin, units by
-        item."""
+        """The patterns behind the values asked for last: a row for each bin, units by item."""
         found = np.zeros((len(wanted), len(self._problem.items)), dtype=np.int64)
         where = {number: row for row, number in enumerate(wanted)}
         for table in self._tables:
@@ -170,8 +169,8 @@ class _Table:
 
 
 class _Grain:
-    """How one resource is counted. `exact`: all amounts are multiples of `size`. A capacity a
-    little short of a whole grain counts as whole, as in the engine."""
+    """How one resource is counted. `exact`: all amounts are multiples of `size`. A capacity that is
+    a little short of a whole grain counts as whole, as in the engine."""
 
     def __init__(self, size: Fraction, exact: bool) -> None:
         self.size = size
