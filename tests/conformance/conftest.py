@@ -1,4 +1,5 @@
-"""Every test starts from a process in which nobody has changed anything yet, in a directory of its own."""
+"""Every test starts from a process in which nobody has changed anything yet, in a directory of its
+own."""
 
 import pytest
 

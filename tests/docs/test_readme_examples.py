@@ -1,4 +1,5 @@
-"""The README's examples, run: every constraint against docs/first-cluster.json, the program, the configuration pieces."""
+"""The README's examples, run: every constraint against docs/first-cluster.json, the program, the
+configuration pieces."""
 
 import json
 import os
@@ -122,7 +123,8 @@ def test_node_property_as_a_default_resource(name, config):
 
 
 def test_the_first_program(config, tmp_path):
-    """Ten lines; it prints the four nodes that are needed, and when it runs again, that none is missing."""
+    """Ten lines; it prints the four nodes that are needed, and when it runs again, that none is
+    missing."""
     program = block("first-program")
     assert len([line for line in program.splitlines() if line.strip()]) <= 10
     program = program.replace("http://127.0.0.1:8080", config["url"])

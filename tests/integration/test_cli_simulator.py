@@ -1,4 +1,5 @@
-"""`azscale` and the loop over HTTP: scaling up and down, limits, lost replies, lost listings, signals."""
+"""`azscale` and the loop over HTTP: scaling up and down, limits, lost replies, lost listings,
+signals."""
 
 import json
 import os
@@ -26,7 +27,8 @@ from hpc.autoscale.job.schedulernode import SchedulerNode
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 class Driver(GenericDriver):
-    '''Jobs are in jobs.json: the number of slots by name. While a file named slow is there, reading takes a while.'''
+    '''Jobs are in jobs.json: the number of slots by name. While a file named slow is there, reading
+    takes a while.'''
 
     def _read_jobs_and_nodes(self, config):
         with open(os.path.join(HERE, "jobs.json")) as stream:
@@ -81,7 +83,8 @@ class Site:
         (self.home / "jobs.json").write_text(json.dumps(slots))
 
     def __call__(self, command, *args, code=0):
-        """Run a command in this process; what it printed on stdout. `code` None: however it ends."""
+        """Run a command in this process; what it printed on stdout. `code` None: however it
+        ends."""
         ended = 0
         try:
             cli.main([command, "-c", str(self.path), *args])
@@ -128,7 +131,8 @@ def bare_site(tmp_path, monkeypatch, capsys):
 
 
 def test_the_cheapest_nodes_for_the_jobs(bare_site):
-    """`azscale demand` and the pass that follows choose by the price of what each job needs, by the packaged list."""
+    """`azscale demand` and the pass that follows choose by the price of what each job needs, by the
+    packaged list."""
     large, small = "Standard_HB120rs_v3", "Standard_F4s_v2"
     arrays = {"hpc": {"machine_types": [large]}, "htc": {"machine_types": [small]}}
     with serve({"clusters": {"demo": {"region": "southcentralus", "nodearrays": arrays}}}) as run:
@@ -163,7 +167,8 @@ TEN_SMALL, ONE_HUGE = {SIZE: 10}, {HUGE: 1}
     ],
 )
 def test_options_of_packing(bare_site, packing, sizes):
-    """Say the same to `azscale demand` and `azscale autoscale` as to a program: which nodes ten jobs of four cores get."""
+    """Say the same to `azscale demand` and `azscale autoscale` as to a program: which nodes ten
+    jobs of four cores get."""
     arrays = {
         "big": {"machine_types": [HUGE]},
         "htc": {"machine_types": [SIZE]},
@@ -214,7 +219,8 @@ def test_up_and_down(site, simulator):
 
 
 def test_exactly_as_many_as_the_quota_allows(site, simulator):
-    """Of 60 nodes 25, and never more in any later pass; the limit is named, and what of it is only planned."""
+    """Of 60 nodes 25, and never more in any later pass; the limit is named, and what of it is only
+    planned."""
     site.jobs(big=60)
     full = "has 100 of 100 cores in use"
     for said in (f"{full} or planned (100 cores planned)", full, full):
@@ -230,7 +236,8 @@ def test_exactly_as_many_as_the_quota_allows(site, simulator):
 
 
 def test_the_shipped_logging_says_once_why_jobs_wait(bare_site):
-    """One entry for all jobs that wait for the same, however many they are, and none for each of their results."""
+    """One entry for all jobs that wait for the same, however many they are, and none for each of
+    their results."""
     clusters = {"demo": {"region": "westus2", "nodearrays": {"htc": {"machine_types": [SIZE]}}}}
     regions = {"westus2": {"family_quotas": {"standardFSv2Family": 8}}}
     shipped = resources.files("hpc.autoscale") / "logging.conf"
@@ -251,7 +258,8 @@ def test_the_shipped_logging_says_once_why_jobs_wait(bare_site):
 
 
 def test_a_create_whose_reply_is_lost(site, simulator):
-    """Exactly the wanted number of nodes after the next pass, which is another process as far as it knows."""
+    """Exactly the wanted number of nodes after the next pass, which is another process as far as it
+    knows."""
     simulator.faults.add("lost_reply", endpoint="create_nodes", calls=[1])
     site.jobs(a=4)
     site("autoscale", code=None)
@@ -483,7 +491,8 @@ def site_config(site, *options):
 
 
 def test_a_configuration_to_start_with_works_as_it_is(site, monkeypatch, simulator):
-    """It names no file that is not there, unless one asks for that; commands with it have nothing to complain of."""
+    """It names no file that is not there, unless one asks for that; commands with it have nothing
+    to complain of."""
     known = simulator.connection("demo")
     options = ["--url", known["url"], "--username", known["username"]]
     shown = site_config(site, *options, "--password", known["password"])

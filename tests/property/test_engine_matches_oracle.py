@@ -1,4 +1,5 @@
-"""The engine places work where the naive packer does: same nodes, same slots, same order, same limits left."""
+"""The engine places work where the naive packer does: same nodes, same slots, same order, same
+limits left."""
 
 from builders.engine_world import World
 from builders.opaque_constraints import TWINS_OF, with_twins
@@ -34,8 +35,8 @@ def test_same_placements(scenario):
 
 
 def place_alike(scenario, level):
-    """Constraints that are written on a level of their own end on the same nodes as the built-in ones; what the manager knows
-    of declared ones by then."""
+    """Constraints that are written on a level of their own end on the same nodes as the built-in
+    ones; what the manager knows of declared ones by then."""
     share = 1 if scenario["look"] else 0.3
     known = World(scenario["cluster"])
     unknown = World(scenario["cluster"], with_twins(scenario["seed"], share, level))

@@ -1,4 +1,5 @@
-"""The harness of the benchmarks: what it measures with, and what it makes of it. Not how fast anything is."""
+"""The harness of the benchmarks: what it measures with, and what it makes of it. Not how fast
+anything is."""
 
 import json
 import sys
@@ -131,7 +132,8 @@ def test_exponent_needs_two_sizes():
 
 
 def test_calibration_loop_runs_each_time():
-    """Each time it is asked for, with as many turns as asked, and it is put in terms of all turns."""
+    """Each time it is asked for, with as many turns as asked, and it is put in terms of all
+    turns."""
     assert calibration.loop_seconds(1_000) > 0
     first = sys.modules["loop"]
     assert first.i == 999
@@ -148,7 +150,8 @@ def test_run_in_the_middle_counts():
 
 
 def test_a_run_beside_an_unsteady_loop_does_not_count():
-    """As long as another one does; the loop may be a tenth slower after the run than before it, or before than after."""
+    """As long as another one does; the loop may be a tenth slower after the run than before it, or
+    before than after."""
     found = measured(figures.Figure("f", "pass", {}, at_most_ms=1), 1.0, 9.0, loops=[0.5, 0.54])
     found.runs[0]["loops"] = [0.5, 0.56]
     found.runs.append({**found.runs[0], "loops": [0.56, 0.5]})
@@ -309,7 +312,8 @@ def test_wrong_arguments_are_refused(given, capsys):
 
 
 def test_a_layer_of_speed_can_be_left_out():
-    """Every figure is then measured without it; a name that is none is refused, and the names are said."""
+    """Every figure is then measured without it; a name that is none is refused, and the names are
+    said."""
     _, chosen = run.parse(["--quick", "--without", "one-slot, groups"])
     assert all(figure.task["without"] == ["one-slot", "groups"] for figure in chosen)
     with pytest.raises(SystemExit):

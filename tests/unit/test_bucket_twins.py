@@ -1,4 +1,5 @@
-"""Buckets that differ by their placement group alone share what is worked out of their new nodes, and nothing else."""
+"""Buckets that differ by their placement group alone share what is worked out of their new nodes,
+and nothing else."""
 
 import pytest
 
@@ -22,7 +23,8 @@ def a_site(**keys):
 
 
 def wrong(manager):
-    """The buckets that, or whose new nodes, the engine sees otherwise than each by itself would say."""
+    """The buckets that, or whose new nodes, the engine sees otherwise than each by itself would
+    say."""
     manager._sync()
     table = manager._planner.table
 

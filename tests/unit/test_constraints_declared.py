@@ -1,4 +1,5 @@
-"""Classes of integrations that say what they read: remembered while they keep to it, and found out when they do not."""
+"""Classes of integrations that say what they read: remembered while they keep to it, and found out
+when they do not."""
 
 import logging
 
@@ -60,7 +61,8 @@ def test_nodes_alike_are_asked_once():
 
 
 def test_nothing_is_made_of_what_cannot_be_remembered():
-    """Of a class that declares nothing, or what differs from node to node, or that must know whose it is."""
+    """Of a class that declares nothing, or what differs from node to node, or that must know whose
+    it is."""
     assert declared(of_class(reads=None)()) is None
     assert declared(of_class(reads=frozenset({"node.hostname"}))()) is None
     assert declared(of_class(reads=frozenset({"node.assignments"}))()) is None

@@ -1,4 +1,5 @@
-"""Where constraints that declare what they read are placed: as their methods say, node by node or not."""
+"""Where constraints that declare what they read are placed: as their methods say, node by node or
+not."""
 
 import pytest
 
@@ -17,7 +18,8 @@ from hpc.autoscale.results import SatisfiedResult
 
 
 def a_world(count=3, seats=4, most=10):
-    """A manager with running nodes that have seats, and new ones that have them too, up to `most` in all."""
+    """A manager with running nodes that have seats, and new ones that have them too, up to `most`
+    in all."""
     cluster = an_htc_cluster(most, resources={"seats": seats})
     for i in range(1, count + 1):
         cluster.add_node(f"htc-{i}", "htc", state="Ready", hostname=f"ip-{i}")
@@ -46,7 +48,8 @@ def test_it_is_placed_by_shape():
 
 @pytest.mark.parametrize("is_monotone", [False, True])
 def test_what_it_refused_is_asked_again_where_that_may_help(is_monotone):
-    """A node that was written to; and one from which was taken, unless the class says that this never helps."""
+    """A node that was written to; and one from which was taken, unless the class says that this
+    never helps."""
 
     class Even(Seats):
         monotone = is_monotone
@@ -135,7 +138,8 @@ def jobs_of(cls, count):
 
 
 def test_jobs_are_placed_in_few_steps(monkeypatch):
-    """On nodes that are there and new ones, without a plan for each, as with constraints of ours."""
+    """On nodes that are there and new ones, without a plan for each, as with constraints of
+    ours."""
     manager = a_world(count=1)
     monkeypatch.setattr(manager._planner, "ask", None)
     DemandCalculator({}, manager).add_jobs(jobs_of(of_class(), 6))

@@ -1,4 +1,5 @@
-"""The cache of the price service's answers: where it is, how long it holds, what breaks it (nothing)."""
+"""The cache of the price service's answers: where it is, how long it holds, what breaks it
+(nothing)."""
 
 import json
 import os

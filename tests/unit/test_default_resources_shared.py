@@ -101,7 +101,8 @@ def test_together_as_alone(nodes, definitions):
 
 @given(NODES, CHOICES, CHOICES)
 def test_of_a_class_as_alone(nodes, definitions, more):
-    """Also where what each is given is made when somebody looks, and when there are more definitions later."""
+    """Also where what each is given is made when somebody looks, and when there are more
+    definitions later."""
     first, all_of_them = defaults_of(definitions), defaults_of([*definitions, *more])
     together = [of_a_class(*node) for node in nodes]
     first.apply_to(together)

@@ -1,4 +1,5 @@
-"""Order policies from the configuration to the plan: which buckets of a mock cluster get the jobs."""
+"""Order policies from the configuration to the plan: which buckets of a mock cluster get the
+jobs."""
 
 from collections import Counter
 from copy import deepcopy
@@ -79,7 +80,8 @@ def own_prices():
     ],
 )
 def test_each_policy(policy, expected):
-    """F4 failed ten minutes ago and spot is scarce; F16 has the packaged price, above the other two. A job takes one node."""
+    """F4 failed ten minutes ago and spot is scarce; F16 has the packaged price, above the other
+    two. A job takes one node."""
     facts = {"F4": (600.0, None), "F2": (-1.0, "Medium")}
     assert sizes(cluster(**facts), policy=policy) == expected
 
@@ -126,7 +128,8 @@ def test_constraints_that_the_engine_does_not_know_follow_the_policy_too():
 
 
 def test_order_and_policy_are_two_things():
-    """`packing.order` says whether nodes with room come first, the policy in which order buckets come."""
+    """`packing.order` says whether nodes with room come first, the policy in which order buckets
+    come."""
     for order, expected in (("existing-first", "Standard_F8"), ("declared", "Standard_F4")):
         binding = cluster(spot_limit=0)
         binding.add_node("htc-1", "htc", "Standard_F8", state="Ready", hostname="ip-1")
@@ -139,7 +142,8 @@ HB, F2S = "Standard_HB120rs_v3", "Standard_F2s_v2"
 
 
 def small_and_large(**nodes):
-    """Large nodes of 120 cores, a third cheaper for each core, and small ones of two; `nodes` of theirs that are ready."""
+    """Large nodes of 120 cores, a third cheaper for each core, and small ones of two; `nodes` of
+    theirs that are ready."""
     binding = MockClusterBinding("mock")
     binding.max_core_count = 1_000_000
     for name, size in (("hpc", HB), ("htc", F2S)):
@@ -189,20 +193,23 @@ def new_sizes(binding, *jobs, policy="cheapest", prices=None, **packing):
 )
 @pytest.mark.parametrize("order", ["existing-first", "declared"])
 def test_the_cheapest_is_what_is_cheapest_for_the_job(order, job, expected):
-    """Nodes needed times price; a core of the large node costs a third less, which is no use to who needs two."""
+    """Nodes needed times price; a core of the large node costs a third less, which is no use to who
+    needs two."""
     job = deepcopy(job)  # a job counts what was placed
     assert new_sizes(small_and_large(), job, order=order) == expected
 
 
 def test_only_what_is_left_counts():
-    """Of 45 tasks four fit on nodes that are there; 41 would go to a large node, and 39 to small ones."""
+    """Of 45 tasks four fit on nodes that are there; 41 would go to a large node, and 39 to small
+    ones."""
     binding = small_and_large(htc=4)
     assert new_sizes(binding, Job("a", {"ncpus": 2}, iterations=45)) == {HB: 1}
     assert new_sizes(binding, Job("a", {"ncpus": 2}, iterations=43)) == {F2S: 39}
 
 
 def test_each_job_of_a_queue_for_itself():
-    """The first fills small nodes, the second takes a large one; what is planned already is used by who comes after."""
+    """The first fills small nodes, the second takes a large one; what is planned already is used by
+    who comes after."""
     counts = (3, 50, 10, 2)
     jobs = [Job(f"{n}", {"ncpus": 2}, iterations=n) for n in counts]
     assert new_sizes(small_and_large(), *jobs) == {F2S: 5, HB: 1}
@@ -269,7 +276,8 @@ def test_a_policy_that_does_not_look_is_asked_once():
 
 
 def test_gangs_in_placement_groups():
-    """The family of groups that is cheaper for the gang is asked first, and within it the group in use."""
+    """The family of groups that is cheaper for the gang is asked first, and within it the group in
+    use."""
     binding = MockClusterBinding("mock")
     for name, size in (("hpc", HB), ("htc", F2S)):
         binding.add_nodearray(name, {}, max_placement_group_size=50)
@@ -294,7 +302,8 @@ REQUESTS = st.lists(
 
 @given(REQUESTS)
 def test_who_listens_changes_nothing(requests):
-    """Demands go where they go by the long way, with reasons for whoever wants to hear them, or by the short one."""
+    """Demands go where they go by the long way, with reasons for whoever wants to hear them, or by
+    the short one."""
     found = []
     for handlers in ([], [lambda result: None]):
         results.HANDLERS[:] = handlers
@@ -360,7 +369,8 @@ ANY_BUCKET = st.tuples(
 
 @given(st.lists(ANY_BUCKET, max_size=5, unique_by=lambda b: b[0]), st.integers(1, 20), st.data())
 def test_a_policy_does_not_decide_what_can_be_had(described, cores, data):
-    """One slot finds a place under every policy or under none, alone on the cluster; so do all of many slots together."""
+    """One slot finds a place under every policy or under none, alone on the cluster; so do all of
+    many slots together."""
     found = []
     for policy in ("declared", "cheapest", "spot-first", "capacity-aware"):
         binding = MockClusterBinding("mock")
@@ -415,7 +425,8 @@ def wasteful(jobs, policy="least-waste", **packing):
 
 
 def test_least_waste_looks_at_what_a_slot_takes():
-    """Much memory goes where there is much for each core; equal parts to the cheaper node; all of it for whole nodes."""
+    """Much memory goes where there is much for each core; equal parts to the cheaper node; all of
+    it for whole nodes."""
     assert wasteful([Job("a", {"ncpus": 1, "memgb": "memory::30g"})]) == ["E8_v3"]
     assert wasteful([Job("a", {"ncpus": 1, "memgb": "memory::1g"})]) == ["F8"]
     assert wasteful([Job("a", {"ncpus": 1, "exclusive": True})]) == ["F4"]
@@ -437,7 +448,8 @@ def test_least_waste_looks_at_nodes_with_room_in_the_same_order():
 @pytest.mark.parametrize("order", ["existing-first", "declared"])
 @pytest.mark.parametrize("seed", range(25))
 def test_a_policy_of_ones_own_may_say_what_least_waste_says(seed, order):
-    """A function that reads the share and the price of an offering comes to the same nodes as the library's short way."""
+    """A function that reads the share and the price of an offering comes to the same nodes as the
+    library's short way."""
     draw = Random(seed)
 
     def jobs():

@@ -1,4 +1,5 @@
-"""Queues that the workloads of the benchmarks do not have: their work grows no faster than they do either."""
+"""Queues that the workloads of the benchmarks do not have: their work grows no faster than they do
+either."""
 
 import pytest
 
@@ -31,7 +32,8 @@ def pinned_to_nobody(count):
 
 
 def pinned_by_resource(count):
-    """Each to one of the machines on premises, by a resource that names it, the last machine first."""
+    """Each to one of the machines on premises, by a resource that names it, the last machine
+    first."""
     last = count // PER_NODE - 1
     return jobs(count, lambda i: {"host": f"prem-{last - i // PER_NODE}", "ncpus": 1})
 
@@ -62,7 +64,8 @@ def gangs_without_room(count):
 
 
 def one_of_two(count):
-    """A refusal is not final: what is too little for one of them may be what makes it exactly one."""
+    """A refusal is not final: what is too little for one of them may be what makes it exactly
+    one."""
     small = {"node.vm_size": "Standard_F4"}
     return jobs(count, lambda i: {"xor": [{"ncpus": 1 + i % 3}, small]})
 
@@ -87,7 +90,8 @@ QUEUES = [
 
 
 def one_pass(queue, size):
-    """What a pass over so many jobs takes, with a node running for every four of them, or as many machines on premises."""
+    """What a pass over so many jobs takes, with a node running for every four of them, or as many
+    machines on premises."""
     cluster = an_htc_cluster(10 * size)
     cluster.add_bucket("htc", "Standard_F8", 10, 10, placement_groups=["a", "b", "c"])
     for i in range(size // PER_NODE):

@@ -96,7 +96,8 @@ def test_settable_and_not():
 
 
 def test_hosts_are_added_to_the_job_that_runs_there():
-    """Whatever the list was made from, and without touching those of other jobs or of a dict made before."""
+    """Whatever the list was made from, and without touching those of other jobs or of a dict made
+    before."""
     first, second, told = Job("a"), Job("b"), Job("c", executing_hostnames=("ip-9",))
     before = first.to_dict()
     first.executing_hostnames.append("ip-1")

@@ -1,4 +1,5 @@
-"""What the import rules of pyproject.toml cannot say: no circle across packages, no reaching into another package's objects."""
+"""What the import rules of pyproject.toml cannot say: no circle across packages, no reaching into
+another package's objects."""
 
 import ast
 from collections import defaultdict
@@ -38,7 +39,8 @@ TREES = {path: ast.parse(path.read_text("utf-8")) for path in sorted(ROOT.rglob(
 
 
 def circles(imports: dict[str, set[str]]) -> list[set[str]]:
-    """Modules that import each other, directly or through others (Tarjan's strongly connected components)."""
+    """Modules that import each other, directly or through others (Tarjan's strongly connected
+    components)."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
@@ -118,7 +120,8 @@ def is_private(name: str) -> bool:
 
 
 def reaching(trees: dict[Path, ast.Module]) -> dict[str, set[str]]:
-    """By package, the private attributes that it uses on objects and that only other packages define."""
+    """By package, the private attributes that it uses on objects and that only other packages
+    define."""
     defined = defaultdict(set)
     for path, tree in trees.items():
         for name in written_in(tree) - OF_PYTHON:
@@ -153,7 +156,8 @@ def test_private_attributes_are_of_ones_own_package():
     ],
 )
 def test_reaching_into_another_package_is_found(line, used):
-    """Unless it is an attribute of one's own object, of the interpreter or of a published mangled name."""
+    """Unless it is an attribute of one's own object, of the interpreter or of a published mangled
+    name."""
     theirs = "class A:\n    def __init__(self): self._looks = self.__looks = 1; self._replace = 2"
     trees = {ROOT / "a" / "a.py": ast.parse(theirs), ROOT / "b" / "b.py": ast.parse(line)}
     assert reaching(trees).get("b", set()) == used

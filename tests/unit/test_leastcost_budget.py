@@ -1,4 +1,5 @@
-"""The time of the least-cost mode: the greedy plan is always finished, and more time is never dearer."""
+"""The time of the least-cost mode: the greedy plan is always finished, and more time is never
+dearer."""
 
 from random import Random
 
@@ -85,14 +86,16 @@ def prices_by_time(sizes, seed):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_more_time_is_never_dearer(seed):
-    """A search tries all that a shorter one has tried, and what is not finished counts for nothing."""
+    """A search tries all that a shorter one has tried, and what is not finished counts for
+    nothing."""
     pytest.importorskip("highspy")
     few_sizes = prices_by_time(lambda draw: draw.sample(range(1, 34), 14), seed)
     assert few_sizes == sorted(few_sizes, reverse=True)
 
 
 def test_more_time_is_never_dearer_for_many_sizes():
-    """Nodes that are filled one by one are better than the greedy plan, or not taken; and near the bound in the end."""
+    """Nodes that are filled one by one are better than the greedy plan, or not taken; and near the
+    bound in the end."""
     pytest.importorskip("highspy")
     many_sizes = prices_by_time(lambda draw: [n / 16 for n in range(16, 33 * 16)], 1)
     assert many_sizes == sorted(many_sizes, reverse=True)

@@ -176,7 +176,8 @@ def test_a_job_without_room_does_not_stop_others():
 
 
 def test_gangs_keep_their_place_in_the_queue():
-    """A job that is not planned is placed by itself, after those before it and before those after it."""
+    """A job that is not planned is placed by itself, after those before it and before those after
+    it."""
     calc = a_least_cost_calculator(a_market_cluster(sizes=(("Standard_F8s", 3),)))
     gang = Job("gang", {"ncpus": 8}, node_count=2, colocated=True)
     jobs = [job("before", 8), gang, job("after", 8)]
@@ -280,7 +281,8 @@ def test_effort_without_the_extra_says_what_to_install(packing, said):
         "from hpc.autoscale.job.demandcalculator import new_demand_calculator\n"
         "from hpc.autoscale.testing import a_cluster, a_config\n"
         f"packing = {{'objective': 'cost', **{packing!r}}}\n"
-        "config = a_config(a_cluster(), packing=packing, lock_file=None, nodehistorydb=sys.argv[1])\n"
+        "config = a_config(a_cluster(), packing=packing, lock_file=None,\n"
+        "    nodehistorydb=sys.argv[1])\n"
         "for _ in range(2): new_demand_calculator(config)\n"
     )
     done = subprocess.run(

@@ -120,7 +120,8 @@ ADDRESSES = limits.LimitKind(
 
 @pytest.fixture
 def addresses(monkeypatch):
-    """A kind of limit that there is not yet: addresses of a subnet, which buckets of a region share."""
+    """A kind of limit that there is not yet: addresses of a subnet, which buckets of a region
+    share."""
     for module in (limits, quotas):
         monkeypatch.setattr(module, "KINDS", (*limits.KINDS, ADDRESSES))
     for number in ("max_count", "available_count", "consumed_count"):
@@ -163,12 +164,14 @@ def test_a_kind_that_a_server_does_not_know_is_no_limit(addresses):
 def test_published_names():
     """The command line shows all of these."""
     expected = (
-        "active_core_count active_count available_core_count available_count max_core_count max_count "
-        "regional_consumed_core_count regional_quota_core_count regional_quota_count regional_available_count "
-        "cluster_consumed_core_count cluster_max_core_count cluster_max_count cluster_available_count "
-        "nodearray_consumed_core_count nodearray_max_core_count nodearray_max_count nodearray_available_count "
-        "family_consumed_core_count family_max_core_count family_max_count family_available_count "
-        "placement_group_max_count placement_group_available_count"
+        "active_core_count active_count available_core_count available_count max_core_count "
+        "max_count regional_consumed_core_count regional_quota_core_count "
+        "regional_quota_count regional_available_count cluster_consumed_core_count "
+        "cluster_max_core_count cluster_max_count cluster_available_count "
+        "nodearray_consumed_core_count nodearray_max_core_count nodearray_max_count "
+        "nodearray_available_count family_consumed_core_count family_max_core_count "
+        "family_max_count family_available_count placement_group_max_count "
+        "placement_group_available_count"
     )
     assert set(expected.split()) <= set(numbers(some_limits()))
 

@@ -49,7 +49,8 @@ def test_a_needed_node_is_not_idle(history):
 
 
 def test_minus_one_asks_for_all(history):
-    """A negative time gives every existing node (booting: each never ready), whatever the clock says."""
+    """A negative time gives every existing node (booting: each never ready), whatever the clock
+    says."""
     history.update([a_started_node("A"), a_started_node("B", state="Software")])
     history.at -= 100
     assert sorted(history.idle(-1)) == ["A", "B"]
@@ -98,7 +99,8 @@ def test_nodes_that_are_gone_are_not_returned(history):
 
 
 def test_a_node_that_comes_back_has_a_new_idle_time_only(history):
-    """One that was missing from a listing may have been at work: it is idle from now, and still was ready."""
+    """One that was missing from a listing may have been at work: it is idle from now, and still was
+    ready."""
     node = a_started_node()
     history.update([node])
     history.at += 1000
@@ -162,7 +164,8 @@ def test_a_node_listed_twice_is_needed_if_either_is(history):
 
 
 def test_a_clock_set_back_does_not_age_nodes(history):
-    """A node needed before the clock was set back is not idle for longer once the clock is right again."""
+    """A node needed before the clock was set back is not idle for longer once the clock is right
+    again."""
     node = a_started_node()
     node.required = True
     history.at = 5000.0
@@ -188,7 +191,8 @@ def test_a_clock_set_back_while_booting_keeps_ready_nodes(history):
 
 
 def test_times_from_a_wrong_clock_do_not_last(history):
-    """Times days ahead come from a wrong clock; the next update brings them back, so that idle nodes end some day."""
+    """Times days ahead come from a wrong clock; the next update brings them back, so that idle
+    nodes end some day."""
     node = a_started_node()
     history.at = 3000 * DAY
     history.update([node])
@@ -233,7 +237,8 @@ def test_decorate_writes_times_and_what_is_left(history):
 
 
 def test_decorate_defaults_and_clock(history):
-    """Without configuration the defaults hold, and a clock behind never gives more than the timeout."""
+    """Without configuration the defaults hold, and a clock behind never gives more than the
+    timeout."""
     ready, booting = a_started_node("A"), a_started_node("B", state="Software")
     history.update([ready, booting])
     history.at -= 500
@@ -243,11 +248,15 @@ def test_decorate_defaults_and_clock(history):
 
 
 def test_decorate_leaves_out_what_does_not_exist(history):
-    """Planned nodes and nodes without id are left alone; new ones have all of their idle time, and of those that are kept
-    or boot nothing is said before they are known."""
+    """Planned nodes and nodes without id are left alone; new ones have all of their idle time, and
+    of those that are kept or boot nothing is said before they are known."""
     planned, kept, new, nameless, booting = (
-        a_started_node("A", exists=False), a_started_node("B", keep_alive=True), a_started_node("C"), a_started_node(None), a_started_node("D", state="Preparing"),
-    )  # fmt: skip
+        a_started_node("A", exists=False),
+        a_started_node("B", keep_alive=True),
+        a_started_node("C"),
+        a_started_node(None),
+        a_started_node("D", state="Preparing"),
+    )
     history.decorate([planned, kept, new, nameless, booting])
     assert planned.create_time_unix == nameless.create_time_unix == 0
     assert (kept.idle_time_remaining, booting.idle_time_remaining) == (0.0, 0.0)

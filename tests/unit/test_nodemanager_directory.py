@@ -1,4 +1,5 @@
-"""Jobs that are meant for one host find it, whatever its name becomes, without asking all others."""
+"""Jobs that are meant for one host find it, whatever its name becomes, without asking all
+others."""
 
 from fnmatch import fnmatch
 
@@ -135,7 +136,8 @@ HOSTS = st.sampled_from(["a", "ab", "ab1", "b", "ba", "z"])
     st.integers(0, 6),
 )
 def test_finds_what_a_scan_finds(renames, wanted, count):
-    """After any changes of host names, of as many nodes as are asked for, whether spelt out or by patterns."""
+    """After any changes of host names, of as many nodes as are asked for, whether spelt out or by
+    patterns."""
     node_mgr = manager(running=6)
     (bucket,) = [bucket for bucket in node_mgr.get_buckets() if bucket.nodes]
     directory, nodes = Directory(bucket._handle), bucket.nodes

@@ -1,4 +1,5 @@
-"""Order policies by name, from the configuration and from installed distributions, and what they do to where jobs go."""
+"""Order policies by name, from the configuration and from installed distributions, and what they do
+to where jobs go."""
 
 import sys
 

@@ -111,7 +111,8 @@ def test_a_scattered_job_that_is_not_placed(told):
 
 @pytest.mark.parametrize(("machine", "buckets"), [(SchedulerNode, 2), (UnmanagedNode, 1)])
 def test_machines_that_do_not_serve(told, machine, buckets):
-    """Refuse as a bucket does: one of each that they are in, and one more result for each demand that asks again."""
+    """Refuse as a bucket does: one of each that they are in, and one more result for each demand
+    that asks again."""
     manager = a_manager(MockClusterBinding())
     alike = [machine(f"tux{i}", {"ncpus": 2}) for i in range(3)]
     manager.add_unmanaged_nodes([*alike, machine("big", {"ncpus": 4, "os": "x"})])

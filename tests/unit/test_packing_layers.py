@@ -27,7 +27,8 @@ GANGS = st.lists(st.tuples(EXPRS, WANTS), min_size=1, max_size=8)
 
 
 def site_of(groups, most):
-    """Groups of three sizes under limits of their own and of their sizes; some have nodes, or nodes promised elsewhere."""
+    """Groups of three sizes under limits of their own and of their sizes; some have nodes, or nodes
+    promised elsewhere."""
     site = Site(F4=most, F8=most)
     for number, (size, room, busy, idle, reserved) in enumerate(groups):
         ncpus = int(size[1:])

@@ -62,7 +62,8 @@ def needing(nodes, price, **facts):
 
 
 def test_cheapest_for_a_demand_is_by_what_it_needs():
-    """Nodes times price, whatever a core costs; equal ones stay in order, and unknown prices are last."""
+    """Nodes times price, whatever a core costs; equal ones stay in order, and unknown prices are
+    last."""
     large = needing(1, 3.96, vcpu_count=120)
     assert order(cheapest, large, needing(1, 0.1)) == "ba"
     assert order(cheapest, needing(1, None), large, needing(40, 0.1)) == "bca"
@@ -75,7 +76,8 @@ def taking(share, price, **facts):
 
 
 def test_least_waste_is_by_the_price_of_what_a_slot_takes():
-    """Whatever else is on the node; of equal ones the cheaper node is first, and unknown prices are last."""
+    """Whatever else is on the node; of equal ones the cheaper node is first, and unknown prices are
+    last."""
     assert order(least_waste, taking(0.5, 1.0), taking(0.25, 1.9), taking(1.0, 0.4)) == "cba"
     assert order(least_waste, taking(3 / 64, 3.072), taking(3 / 4, 0.192)) == "ba"
     assert order(least_waste, taking(0.0, None), taking(1.0, 9.0), taking(0.1, 1.0)) == "cba"
@@ -112,7 +114,8 @@ def test_spot_without_capacity_gives_way_to_regular():
 
 
 def test_the_longer_ago_the_better():
-    """A bucket that never failed first, then the one whose failure is longest ago; after an hour it is forgotten."""
+    """A bucket that never failed first, then the one whose failure is longest ago; after an hour it
+    is forgotten."""
     assert order(capacity_aware, failed(10), failed(600), offering(), failed(3000)) == "cdba"
     assert order(capacity_aware, failed(RECENT_SECONDS), offering()) == "ab"
 
@@ -232,7 +235,8 @@ OFFERINGS = st.lists(
 
 @given(OFFERINGS, st.sampled_from(sorted(BUILT_IN)), st.data())
 def test_laws_of_order(offerings, name, data):
-    """All buckets, each once; the same for the same; equal keys as declared; without one bucket the others stay in order."""
+    """All buckets, each once; the same for the same; equal keys as declared; without one bucket the
+    others stay in order."""
     policy = BUILT_IN[name]
     found = arranged(policy, offerings)
     assert sorted(found) == list(range(len(offerings)))

@@ -1,5 +1,6 @@
-"""Every way to place a queue comes to the same, whatever the configuration says of packing: the calculator's methods, the loop
-with and without a handler of results, and the command line's own calculation (over HTTP: integration/test_cli_simulator).
+"""Every way to place a queue comes to the same, whatever the configuration says of packing: the
+calculator's methods, the loop with and without a handler of results, and the command line's own
+calculation (over HTTP: integration/test_cli_simulator).
 """
 
 from collections import Counter
@@ -58,7 +59,8 @@ def ten_jobs():
 
 
 def mixed_jobs():
-    """Single slots, arrays, gangs, scattered jobs, jobs that fit nowhere, and constraints of somebody else's."""
+    """Single slots, arrays, gangs, scattered jobs, jobs that fit nowhere, and constraints of
+    somebody else's."""
     return [
         *(Job(f"one{number}", {"ncpus": number % 3 + 1}) for number in range(9)),
         Job("array", {"ncpus": 2}, iterations=7),
@@ -163,7 +165,8 @@ def told(demand):
 @pytest.mark.parametrize("way", [*WHOLE_QUEUES, *ONE_BY_ONE])
 @pytest.mark.parametrize("packing", OPTIONS, ids=str)
 def test_ten_jobs_by_every_way(packing, way):
-    """The same nodes, price and bound: ten small nodes where the price counts, one large one where it does not."""
+    """The same nodes, price and bound: ten small nodes where the price counts, one large one where
+    it does not."""
     nodes, cost = told(way(packing, ten_jobs()))
     cheap = packing.get("objective") == "cost" or packing.get("policy") in (
         "cheapest",
@@ -221,7 +224,8 @@ def test_every_way_places_a_job_by_the_same_method(monkeypatch):
 
 
 def test_reasons_are_made_when_they_are_read(monkeypatch):
-    """Nothing is worked out about jobs that fit nowhere before somebody asks, and then once for those that are alike."""
+    """Nothing is worked out about jobs that fit nowhere before somebody asks, and then once for
+    those that are alike."""
     asked = []
     why_not = Job._why_not
 
@@ -311,7 +315,8 @@ def test_nodes_are_not_searched_for_each_job(packing, monkeypatch):
 
 
 def gang_price(way, packing):
-    """What two exclusive nodes and three scattered slots cost where the large size is declared first."""
+    """What two exclusive nodes and three scattered slots cost where the large size is declared
+    first."""
     jobs = [
         Job("gang", [{"ncpus": 1}, {"exclusive": True}], node_count=2, colocated=True),
         Job("spread", {"ncpus": 1}, iterations=3, packing_strategy="scatter"),
@@ -321,14 +326,16 @@ def gang_price(way, packing):
 
 @pytest.mark.parametrize("way", WHOLE_QUEUES)
 def test_gangs_and_scattered_jobs_open_the_cheapest_nodes(way):
-    """In cost mode, however they are handed over; in declared order they open the first size that fits."""
+    """In cost mode, however they are handed over; in declared order they open the first size that
+    fits."""
     for packing in (COST, {**COST, "optimize_rounds": 0}, {"policy": "least-waste"}):
         assert set(gang_price(way, packing)) == {"Standard_F4s_v2"}
     assert set(gang_price(way, {})) == {"Standard_M128"}
 
 
 def test_a_bound_for_single_jobs_says_so():
-    """Jobs that are added one by one are planned one by one, and so is the bound; those that come together have one."""
+    """Jobs that are added one by one are planned one by one, and so is the bound; those that come
+    together have one."""
     one_by_one = by_add_job(COST, ten_jobs()).cost
     assert (one_by_one.queues, one_by_one.one_by_one) == (10, True)
     assert "at most 0.000% above the least of each of 10 jobs by itself" in str(one_by_one)

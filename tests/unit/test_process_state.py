@@ -1,4 +1,5 @@
-"""What the library keeps outside of objects is on one short list with its reasons, and one context manager puts it back."""
+"""What the library keeps outside of objects is on one short list with its reasons, and one context
+manager puts it back."""
 
 import ast
 import functools
@@ -158,7 +159,8 @@ def found_state() -> list[str]:
 
 
 def test_all_state_of_the_process_is_known():
-    """Anything new belongs to the manager or the calculator that uses it, or to the list with a reason."""
+    """Anything new belongs to the manager or the calculator that uses it, or to the list with a
+    reason."""
     # only other programs write to these, so that they look like constants here
     set_by_integrations = [
         "codeanalysis.TRACE_FUNCTIONS",

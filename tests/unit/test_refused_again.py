@@ -1,4 +1,5 @@
-"""Thousands of jobs that ask for the same and find nothing: it is worked out once, and each handler hears it for each job."""
+"""Thousands of jobs that ask for the same and find nothing: it is worked out once, and each handler
+hears it for each job."""
 
 import pytest
 

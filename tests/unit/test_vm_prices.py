@@ -30,7 +30,7 @@ def test_listed_prices(size, dollars):
 
 @pytest.mark.parametrize(
     ("size", "regions"),
-    [("Standard_F2s_v2", 57), ("Standard_HB120rs_v3", 9), ("Standard_ND96isr_H100_v5", 23), ("Standard_NC6", 0)],
+    [("Standard_F2s_v2", 57), ("Standard_HB120rs_v3", 9), ("Standard_ND96isr_H100_v5", 23), ("Standard_NC6", 0)],  # noqa: E501
 )  # fmt: skip
 def test_priced_regions(size, regions):
     """A size has a price in as many regions as the public list has one."""
@@ -40,7 +40,7 @@ def test_priced_regions(size, regions):
 
 @pytest.mark.parametrize(
     ("location", "size"),
-    [("eastus", "Standard_NC6"), ("eastus", "nothing"), ("nowhere", "Standard_F2s_v2"), ("usgoviowa", "Standard_F2s_v2"),
+    [("eastus", "Standard_NC6"), ("eastus", "nothing"), ("nowhere", "Standard_F2s_v2"), ("usgoviowa", "Standard_F2s_v2"),  # noqa: E501
      ("australiacentral", "Standard_HB120rs_v3")],
 )  # fmt: skip
 @pytest.mark.parametrize("spot", [False, True])
@@ -50,20 +50,23 @@ def test_missing_prices_are_unknown(location, size, spot):
 
 
 def test_spot_is_an_estimate_from_the_series():
-    """A spot price is the on-demand price times the ratio of its series; without a ratio it is unknown."""
+    """A spot price is the on-demand price times the ratio of its series; without a ratio it is
+    unknown."""
     assert price_per_hour("eastus", "Standard_F2s_v2", spot=True) == pytest.approx(0.0846 * 0.11)
     assert price_per_hour("westeurope", "Standard_F2s_v2", spot=True) is None
 
 
 def test_a_region_may_stand_in_for_comparisons():
-    """Prices of government regions are given only when asked for so, from the region that stands in."""
+    """Prices of government regions are given only when asked for so, from the region that stands
+    in."""
     own = price_per_hour("southcentralus", "Standard_F2s_v2")
     assert price_per_hour("usgovvirginia", "Standard_F2s_v2") is None
     assert price_per_hour("usgovvirginia", "Standard_F2s_v2", stand_in=True) == own
 
 
 def test_own_prices_win(tmp_path):
-    """A number is an on-demand price, an object gives both, and * is every location without one of its own."""
+    """A number is an on-demand price, an object gives both, and * is every location without one of
+    its own."""
     path = tmp_path / "prices.json"
     path.write_text(
         json.dumps(
@@ -102,7 +105,8 @@ def item(dollars=0.5, **changes):
 
 @pytest.mark.parametrize("wrap", [lambda items: items, lambda items: {"Items": items, "Count": 1}])
 def test_retail_items(wrap):
-    """Items of the Retail Prices API give Linux prices on demand and spot; the others are passed over."""
+    """Items of the Retail Prices API give Linux prices on demand and spot; the others are passed
+    over."""
     items = [
         item(0.9),
         item(0.2, skuName="NC6 Spot"),
@@ -121,12 +125,12 @@ def test_retail_items(wrap):
     [
         (3, "expected prices by location or a list of retail items, found 3"),
         ({"eastus": 3}, "eastus: expected prices by VM size, found 3"),
-        ({"eastus": {"A": 0}}, "eastus.A: expected dollars per hour above 0, found 0 (leave out what is unknown)"),
+        ({"eastus": {"A": 0}}, "eastus.A: expected dollars per hour above 0, found 0 (leave out what is unknown)"),  # noqa: E501
         ({"eastus": {"A": "1"}}, "eastus.A: expected dollars per hour above 0, found '1'"),
         ({"eastus": {"A": True}}, "found True"),
         ({"eastus": {"A": float("nan")}}, "found nan"),
         ({"eastus": {"A": {"sport": 1}}}, "eastus.A.sport: expected ondemand or spot"),
-        ({"eastus": {"A": {"spot": -1}}}, "eastus.A.spot: expected dollars per hour above 0, found -1"),
+        ({"eastus": {"A": {"spot": -1}}}, "eastus.A.spot: expected dollars per hour above 0, found -1"),  # noqa: E501
         ([3], "[0]: expected a retail item, found 3"),
         ([item(0)], "[0].retailPrice: expected dollars per hour above 0, found 0"),
     ],

@@ -1,4 +1,5 @@
-"""The catalogue of VM sizes: what it says of known sizes, and that it never fails on unknown ones."""
+"""The catalogue of VM sizes: what it says of known sizes, and that it never fails on unknown
+ones."""
 
 import json
 import subprocess
@@ -93,7 +94,8 @@ def test_unlisted_size_is_known_in_every_location():
 
 @pytest.mark.parametrize("location", PROXIED)
 def test_locations_without_public_data_borrow(location):
-    """The government regions have the sizes of southcentralus, but are no locations of the table."""
+    """The government regions have the sizes of southcentralus, but are no locations of the
+    table."""
     borrowed = vm_sizes.get_aux_vm_size_info(location, "Standard_HC44rs")
     own = vm_sizes.get_aux_vm_size_info("southcentralus", "Standard_HC44rs")
     assert borrowed.vcpu_count == own.vcpu_count == 44
@@ -216,7 +218,7 @@ def test_a_record_as_azure_writes_it_is_understood():
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("True", True), ("False", False), ("4", 4), ("3.5", 3.5), ("V1,V2", ["V1", "V2"]), ("x64", "x64"),
+    [("True", True), ("False", False), ("4", 4), ("3.5", 3.5), ("V1,V2", ["V1", "V2"]), ("x64", "x64"),  # noqa: E501
      ("1.2.3", "1.2.3"), ("-1", "-1"), (".", "."), (7, 7), (None, None), ("²", "²")],
 )  # fmt: skip
 def test_capability_values(text, value):

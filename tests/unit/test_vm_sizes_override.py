@@ -1,4 +1,5 @@
-"""A user's own facts on VM sizes: every form of file, what wins, and what is said about mistakes."""
+"""A user's own facts on VM sizes: every form of file, what wins, and what is said about
+mistakes."""
 
 import json
 
@@ -48,7 +49,8 @@ def test_an_override_takes_effect_after_answers_were_given():
 
 
 def test_short_form_adds_sizes_locations_and_aliases():
-    """New sizes are known in every location, new locations know every size, aliases may be added or moved."""
+    """New sizes are known in every location, new locations know every size, aliases may be added or
+    moved."""
     vm_sizes.use_override(
         {
             "_comment_": "ours",
@@ -87,7 +89,8 @@ def test_full_form_wins_where_it_speaks():
 
 
 def test_full_form_without_cores_corrects():
-    """A record of a few capabilities is laid over the catalogue's, also where sizes are borrowed."""
+    """A record of a few capabilities is laid over the catalogue's, also where sizes are
+    borrowed."""
     vm_sizes.use_override(
         {
             "eastus": {ND: {"capabilities": {"GPUs": 2}}},
@@ -115,7 +118,8 @@ def test_full_form_in_a_new_location():
     "wrap", [lambda skus: skus, lambda skus: {"value": skus, "nextLink": None}]
 )
 def test_az_output(wrap):
-    """The output of az (or of the API behind it) is understood; other resources in it are passed over."""
+    """The output of az (or of the API behind it) is understood; other resources in it are passed
+    over."""
     disk = {"resourceType": "disks", "name": "P10", "locations": ["eastus"], "capabilities": []}
     new = sku(
         vCPUs="16",
@@ -157,32 +161,32 @@ def test_a_file_of_the_package_is_an_override_too(tmp_path):
         ([3], "[0]: expected an object, found 3"),
         ([{"name": 3}], "[0].name: expected the name of a VM size, found 3"),
         ([{"name": "A", "locations": "eastus"}], "[0].locations: expected a list of names"),
-        ([{"name": "A", "locations": ["eastus"], "capabilities": [{"name": "vCPUs", "value": "x"}]}],
+        ([{"name": "A", "locations": ["eastus"], "capabilities": [{"name": "vCPUs", "value": "x"}]}],  # noqa: E501
          "[0].capabilities.vCPUs: expected a number of at least 0, found 'x'"),
-        ([{"name": "A", "locations": ["eastus"], "capabilities": [3]}], "[0].capabilities[0]: expected an object"),
+        ([{"name": "A", "locations": ["eastus"], "capabilities": [3]}], "[0].capabilities[0]: expected an object"),  # noqa: E501
         ([{"name": "A", "locations": ["eastus"], "capabilities": [{}]}],
          "[0].capabilities[0].name: expected the name of a capability, found nothing"),
         ({"sizes": []}, "sizes: expected an object, found a list"),
-        ({"sizes": {}, "locatoins": []}, "locatoins: expected one of sizes, locations, proxied-locations; did you mean 'locations'?"),
-        ({"sizes": {ND: {"gpu_count": 3}}}, "sizes.Standard_ND96isr_H100_v5.gpu_count: expected one of family"),
+        ({"sizes": {}, "locatoins": []}, "locatoins: expected one of sizes, locations, proxied-locations; did you mean 'locations'?"),  # noqa: E501
+        ({"sizes": {ND: {"gpu_count": 3}}}, "sizes.Standard_ND96isr_H100_v5.gpu_count: expected one of family"),  # noqa: E501
         ({"sizes": {ND: {"vcpu": 3}}}, "did you mean 'vcpus'?"),
         ({"sizes": {ND: {"vcpus": "3"}}}, "vcpus: expected a number of at least 0, found '3'"),
         ({"sizes": {ND: {"vcpus": True}}}, "vcpus: expected a number of at least 0, found true"),
         ({"sizes": {ND: {"vcpus": -3}}}, "vcpus: expected a number of at least 0, found -3"),
         ({"sizes": {ND: {"vcpus": 0}}}, "vcpus: expected a number above 0, found 0"),
         ({"sizes": {ND: {"vcpus": 2.5}}}, "vcpus: expected a whole number, found 2.5"),
-        ({"sizes": {ND: {"mem_gib": float("inf")}}}, "mem_gib: expected a number of at least 0, found inf"),
+        ({"sizes": {ND: {"mem_gib": float("inf")}}}, "mem_gib: expected a number of at least 0, found inf"),  # noqa: E501
         ({"sizes": {ND: {"rdma": "yes"}}}, "rdma: expected true or false, found 'yes'"),
         ({"sizes": {ND: {"family": None}}}, "family: expected a text, found nothing"),
-        ({"sizes": {"Standard_F2_v2s": {"vcpus": 3}}}, "expected mem_gib, because the catalogue has no such size; did you mean"),
+        ({"sizes": {"Standard_F2_v2s": {"vcpus": 3}}}, "expected mem_gib, because the catalogue has no such size; did you mean"),  # noqa: E501
         ({"locations": "eastus"}, "locations: expected a list of names, found 'eastus'"),
         ({"locations": [""]}, "locations[0]: expected a name, found ''"),
-        ({"proxied-locations": {"a": 3}}, "proxied-locations.a: expected the name of a location, found 3"),
+        ({"proxied-locations": {"a": 3}}, "proxied-locations.a: expected the name of a location, found 3"),  # noqa: E501
         ({"eastus": [3]}, "eastus: expected an object, found a list"),
-        ({"size": {ND: {"gpus": 3}}}, "size.Standard_ND96isr_H100_v5: expected a record with capabilities, found gpus"),
+        ({"size": {ND: {"gpus": 3}}}, "size.Standard_ND96isr_H100_v5: expected a record with capabilities, found gpus"),  # noqa: E501
         ({"eastus": {ND: {"capabilities": 3}}}, "capabilities: expected an object, found 3"),
-        ({"eastus": {ND: {"capabilities": {"MemoryGB": "a" * 99}}}}, "found a text of 99 characters"),
-        ({"eastus": {ND: {"capabilities": {"RdmaEnabled": "maybe"}}}}, "RdmaEnabled: expected true or false"),
+        ({"eastus": {ND: {"capabilities": {"MemoryGB": "a" * 99}}}}, "found a text of 99 characters"),  # noqa: E501
+        ({"eastus": {ND: {"capabilities": {"RdmaEnabled": "maybe"}}}}, "RdmaEnabled: expected true or false"),  # noqa: E501
         ({"eastus": {3: {}}}, "eastus: expected names as keys, found 3"),
     ],
 )  # fmt: skip
@@ -254,7 +258,8 @@ def test_configuration_leaves_alone_what_the_program_set():
 
 
 def test_configuration_mistakes():
-    """A section of the wrong kind and a file that is missing are configuration errors, each time."""
+    """A section of the wrong kind and a file that is missing are configuration errors, each
+    time."""
     with pytest.raises(ConfigurationException, match="vm_sizes: expected an object, found 'x'"):
         vm_sizes.configure({"vm_sizes": "x"})
     for _ in range(2):
