@@ -381,7 +381,7 @@ def test_something_that_is_no_cyclecloud(azscale, tmp_path):
 
 def test_commands_that_need_a_driver(azscale, tmp_path):
     """Say how to name one, and where."""
-    line = the_line(azscale("autoscale"))
+    line = the_line(azscale("jobs"))
     assert '"driver": "package.module:Class"' in line
     assert str(tmp_path / "autoscale.json") in line
 

@@ -25,6 +25,7 @@ from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.identity import Identities, short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
+from hpc.autoscale.requestsets.demand import requested_jobs
 from hpc.autoscale.results import muted
 from hpc.autoscale.util import SingletonLock, partition
 
@@ -45,7 +46,7 @@ def new_calculator(
     lock: SingletonLock | None = None,
 ) -> tuple[DemandCalculator, list[Job]]:
     """A demand calculator over CycleCloud's and the scheduler's nodes, and the jobs that it should
-    be given.
+    be given: those of the scheduler, and those of the request sets that stand.
 
     The lock is taken from the driver unless it is given.
     """
@@ -55,6 +56,7 @@ def new_calculator(
         driver.preprocess_node_mgr(config, node_mgr)
     # before they are joined: hosts that the driver takes out of the list get no work
     driver.validate_nodes(scheduler_nodes, node_mgr.get_nodes())
+    requested = requested_jobs(config, driver.autoscale_home, node_mgr)
     calculator = new_demand_calculator(
         config,
         existing_nodes=scheduler_nodes,
@@ -66,7 +68,7 @@ def new_calculator(
         singleton_lock=lock or driver.new_singleton_lock(config),
     )
     calculator.nodes_are_validated = True
-    return calculator, jobs
+    return calculator, [*jobs, *requested]
 
 
 def with_request_log(config: dict[str, Any], driver: SchedulerDriver) -> dict[str, Any]:

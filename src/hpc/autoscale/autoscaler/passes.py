@@ -24,6 +24,7 @@ from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.identity import Identities, claimed_ids, short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.requestsets.demand import RequestJob, give_attributes
 from hpc.autoscale.util import parse_boot_timeout, parse_idle_timeout
 
 _READY = frozenset({"Ready", "Started"})
@@ -117,12 +118,15 @@ class Pass:
             node.closed = True
         self._give_up(calculator, [*marked, *lost])
         unsatisfied, set_aside = learning.add_jobs(calculator, jobs, self._set_context)
-        if set_aside and len(set_aside) == len(jobs):
+        from_scheduler = sum(not isinstance(job, RequestJob) for job in jobs)
+        if set_aside and len(set_aside) >= from_scheduler:
             self._demand_is_known = False
             self.faults.add(
-                "looking at jobs", f"not one of {len(jobs)} could be used: {set_aside[0].reason}"
+                "looking at jobs",
+                f"not one of {from_scheduler or len(jobs)} could be used: {set_aside[0].reason}",
             )
         demand = calculator.finish()
+        give_attributes(jobs, demand.new_nodes)
         self.outcome.update(
             jobs=len(jobs),
             unsatisfied=tuple(unsatisfied),

@@ -1,4 +1,7 @@
-"""Which scheduler driver `azscale` works with: none, or the one that the configuration names."""
+"""Which scheduler driver `azscale` works with: none, or the one that the configuration names.
+
+`hpc.autoscale.jetpack` makes its passes with the same one.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,15 @@ import os
 import sys
 from typing import Any
 
-from hpc.autoscale.cli.base import Config
 from hpc.autoscale.errors import ConfigurationException, did_you_mean
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.requestsets.store import RequestStore, store_path
+
+Config = dict[str, Any]
+PROJECT_NAME = "scalelib"
 
 
 class GenericDriver(SchedulerDriver):
@@ -57,6 +63,65 @@ class GenericDriver(SchedulerDriver):
     def handle_post_delete(self, nodes: list[Node]) -> list[Node]:
         """All nodes given."""
         return nodes
+
+
+class RequestSetDriver(GenericDriver):
+    """A driver for passes that serve request sets and no scheduler.
+
+    Nodes may be deleted only in nodearrays that a request set has ever named: nobody knows what the
+    others are for.
+    """
+
+    def __init__(self, project_name: str) -> None:
+        super().__init__(project_name)
+        self._store: RequestStore | None = None
+
+    def preprocess_config(self, config: Config) -> Config:
+        """The configuration as it is, which says where the request sets are."""
+        self._store = RequestStore(store_path(config, self.autoscale_home))
+        return config
+
+    def handle_failed_nodes(self, nodes: list[Node]) -> list[Node]:
+        """Those in nodearrays of request sets."""
+        return self._ours(nodes)
+
+    def handle_boot_timeout(self, nodes: list[Node]) -> list[Node]:
+        """Those in nodearrays of request sets."""
+        return self._ours(nodes)
+
+    def handle_draining(self, nodes: list[Node]) -> list[Node]:
+        """Those in nodearrays of request sets."""
+        return self._ours(nodes)
+
+    def _ours(self, nodes: list[Node]) -> list[Node]:
+        if not nodes or self._store is None:
+            return []
+        named = self._store.nodearrays()
+        return [node for node in nodes if node.nodearray in named]
+
+
+def driver_for(config: Config, directory: str = "") -> SchedulerDriver:
+    """A new driver for a pass: the one that the configuration names, or one for request sets alone.
+
+    ConfigurationException when there is something wrong with the one that it names.
+    """
+    spec = config.get("driver")
+    if not spec:
+        return RequestSetDriver(PROJECT_NAME)
+    return load_driver(str(spec), PROJECT_NAME, config, directory)
+
+
+def keep_files_beside(config: Config, home: str, directory: str) -> str:
+    """Where files are kept: `home`, or the directory of the configuration while there is no home.
+
+    In the latter case the configuration is given a lock file and a node history there, unless it
+    names others.
+    """
+    if not directory or os.path.isdir(home):
+        return home
+    for key, name in (("lock_file", "lock.file"), ("nodehistorydb", "nodehistory.db")):
+        config.setdefault(key, os.path.join(directory, name))
+    return directory
 
 
 def load_driver(

@@ -1,7 +1,7 @@
 """`azscale`: the command line for those who have no integration of their own.
 
-Without a driver it looks at the cluster and acts on nodes. With the key `driver` in autoscale.json
-it does all that the command line of an integration does, and can repeat autoscale.
+Without a driver it looks at the cluster, acts on nodes and serves request sets. With the key
+`driver` in autoscale.json it does all that the command line of an integration does.
 """
 
 from __future__ import annotations
@@ -12,13 +12,19 @@ from argparse import SUPPRESS, ArgumentError, ArgumentParser, ArgumentTypeError
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from hpc.autoscale.autoscaler import PassSummary
+from hpc.autoscale.autoscaler import Autoscaler, PassSummary, Reporter
 from hpc.autoscale.cli.autoscaling import SummaryReporter, stop_on_signals
 from hpc.autoscale.cli.base import Config
 from hpc.autoscale.cli.common import CommonCLI
 from hpc.autoscale.cli.console import version_line
 from hpc.autoscale.cli.costs import CostCommands
-from hpc.autoscale.cli.drivers import GenericDriver, load_driver
+from hpc.autoscale.cli.drivers import (
+    PROJECT_NAME,
+    GenericDriver,
+    driver_for,
+    keep_files_beside,
+    load_driver,
+)
 from hpc.autoscale.cli.parsing import (
     debugging,
     default_config_path,
@@ -26,15 +32,16 @@ from hpc.autoscale.cli.parsing import (
     fail,
     run_command,
 )
+from hpc.autoscale.cli.requests import RequestCommands
 from hpc.autoscale.cli.unknown import unknown_vm_sizes
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandprinter import OutputFormat, print_demand
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.requestsets.store import store_path
 from hpc.autoscale.util import ShellDict, load_config
 
-PROJECT_NAME = "scalelib"
 _COLUMNS = [
     "name",
     "hostname",
@@ -48,7 +55,7 @@ _COLUMNS = [
 ]
 
 
-class _AzScaleCLI(CommonCLI, CostCommands):
+class _AzScaleCLI(CommonCLI, CostCommands, RequestCommands):
     """What `azscale` has with and without a driver.
 
     `directory` is that of the configuration. Files go there while the directory in which they
@@ -72,9 +79,8 @@ class _AzScaleCLI(CommonCLI, CostCommands):
         return self._directory if self._directory and not os.path.isdir(home) else home
 
     def _initialize(self, command: str, config: Config) -> None:
-        if self._directory and self._state_home(config) == self._directory:
-            for key, name in (("lock_file", "lock.file"), ("nodehistorydb", "nodehistory.db")):
-                config.setdefault(key, os.path.join(self._directory, name))
+        if self._directory:
+            keep_files_beside(config, super()._state_home(config), self._directory)
 
     def _place_of_nodes(self) -> str:
         return "the scheduler"
@@ -120,82 +126,6 @@ class _AzScaleCLI(CommonCLI, CostCommands):
                 self._warn_once(f"{unknown}; it selects nothing")
         return node_mgr
 
-    def _setup_shell_locals(self, config: Config) -> dict[str, Any]:
-        driver, config = self._prepared(config)
-        ctx = self._ctx_handler(config)
-        ctx.set_context("[interactive-readonly]")
-        demand_calc, jobs = self._demand_calc(config, driver)
-        nodes = demand_calc.node_mgr.get_nodes()
-        for node in nodes:
-            node.shellify()
-        by_name: dict[str, Any] = {node.name: node for node in nodes}
-        by_name.update({node.hostname: node for node in nodes if node.hostname})
-        return {
-            "config": config,
-            "cli": self,
-            "ctx": ctx,
-            "demand_calc": demand_calc,
-            "node_mgr": demand_calc.node_mgr,
-            "jobs": ShellDict({job.name: job for job in jobs}),
-            "nodes": ShellDict(by_name),
-        }
-
-
-class ScaleLibCLI(_AzScaleCLI):
-    """`azscale` without a driver: no jobs, and no scheduler that nodes could join."""
-
-    def _driver(self, config: Config) -> SchedulerDriver:
-        return GenericDriver(self.project_name)
-
-    def _place_of_nodes(self) -> str:
-        return ""
-
-    @disablecommand
-    def jobs(self, config: Config) -> None:
-        """Needs a driver."""
-        super().jobs(config)
-
-    @disablecommand
-    def autoscale(self, *args: Any, **kwargs: Any) -> DemandResult:
-        """Needs a driver."""
-        return super().autoscale(*args, **kwargs)
-
-    @disablecommand
-    def demand(self, *args: Any, **kwargs: Any) -> DemandResult:
-        """Needs a driver."""
-        return super().demand(*args, **kwargs)
-
-    @disablecommand
-    def join_nodes(self, *args: Any, **kwargs: Any) -> None:
-        """Needs a driver."""
-        super().join_nodes(*args, **kwargs)
-
-    @disablecommand
-    def remove_nodes(self, *args: Any, **kwargs: Any) -> None:
-        """Needs a driver."""
-        super().remove_nodes(*args, **kwargs)
-
-
-class DriverCLI(_AzScaleCLI):
-    """`azscale` with the scheduler driver that the configuration names."""
-
-    def __init__(self, project_name: str = PROJECT_NAME, directory: str = "") -> None:
-        super().__init__(project_name, directory)
-        self._loaded: SchedulerDriver | None = None
-        self._has_served = False
-
-    def _driver(self, config: Config) -> SchedulerDriver:
-        if self._loaded is None:
-            spec = str(config.get("driver", ""))
-            self._loaded = load_driver(spec, self.project_name, config, self._directory)
-        return self._loaded
-
-    def _fresh_driver(self, config: Config) -> SchedulerDriver:
-        if self._has_served:
-            self._loaded = None
-        self._has_served = True
-        return self._driver(config)
-
     def autoscale_parser(self, parser: ArgumentParser) -> None:
         """Options of autoscale."""
         super().autoscale_parser(parser)
@@ -235,13 +165,93 @@ class DriverCLI(_AzScaleCLI):
             self._autoscaler(config, dry_run, loop_reporter).run_forever(seconds, stop)
         return DemandResult([], [], [], [])
 
+    def _setup_shell_locals(self, config: Config) -> dict[str, Any]:
+        driver, config = self._prepared(config)
+        ctx = self._ctx_handler(config)
+        ctx.set_context("[interactive-readonly]")
+        demand_calc, jobs = self._demand_calc(config, driver)
+        nodes = demand_calc.node_mgr.get_nodes()
+        for node in nodes:
+            node.shellify()
+        by_name: dict[str, Any] = {node.name: node for node in nodes}
+        by_name.update({node.hostname: node for node in nodes if node.hostname})
+        return {
+            "config": config,
+            "cli": self,
+            "ctx": ctx,
+            "demand_calc": demand_calc,
+            "node_mgr": demand_calc.node_mgr,
+            "jobs": ShellDict({job.name: job for job in jobs}),
+            "nodes": ShellDict(by_name),
+        }
+
+
+class ScaleLibCLI(_AzScaleCLI):
+    """`azscale` without a driver: no jobs, and no scheduler that nodes could join.
+
+    Passes serve request sets alone.
+    """
+
+    def _driver(self, config: Config) -> SchedulerDriver:
+        return GenericDriver(self.project_name)
+
+    def _fresh_driver(self, config: Config) -> SchedulerDriver:
+        return driver_for({}, self._directory)
+
+    def _autoscaler(
+        self, config: Config, dry_run: bool, reporter: Reporter | None = None
+    ) -> Autoscaler:
+        path = store_path(config, self._state_home(config))
+        if not os.path.exists(path):
+            self._warn_once(f"no driver is configured, and nobody has reported a request to {path}")
+        return super()._autoscaler(config, dry_run, reporter)
+
+    def _place_of_nodes(self) -> str:
+        return ""
+
+    @disablecommand
+    def jobs(self, config: Config) -> None:
+        """Needs a driver."""
+        super().jobs(config)
+
+    @disablecommand
+    def join_nodes(self, *args: Any, **kwargs: Any) -> None:
+        """Needs a driver."""
+        super().join_nodes(*args, **kwargs)
+
+    @disablecommand
+    def remove_nodes(self, *args: Any, **kwargs: Any) -> None:
+        """Needs a driver."""
+        super().remove_nodes(*args, **kwargs)
+
+
+class DriverCLI(_AzScaleCLI):
+    """`azscale` with the scheduler driver that the configuration names."""
+
+    def __init__(self, project_name: str = PROJECT_NAME, directory: str = "") -> None:
+        super().__init__(project_name, directory)
+        self._loaded: SchedulerDriver | None = None
+        self._has_served = False
+
+    def _driver(self, config: Config) -> SchedulerDriver:
+        if self._loaded is None:
+            spec = str(config.get("driver", ""))
+            self._loaded = load_driver(spec, self.project_name, config, self._directory)
+        return self._loaded
+
+    def _fresh_driver(self, config: Config) -> SchedulerDriver:
+        if self._has_served:
+            self._loaded = None
+        self._has_served = True
+        return self._driver(config)
+
 
 class _LoopReporter(SummaryReporter):
     """Prints the demand of each pass on stdout and its summary on stderr."""
 
     def __init__(
         self,
-        cli: DriverCLI,
+        cli: _AzScaleCLI,
         config: Config,
         columns: Sequence[str],
         output_format: OutputFormat | None,

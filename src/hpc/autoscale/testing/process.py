@@ -43,6 +43,7 @@ KEPT: Mapping[str, str] = MappingProxyType(
         "hpclogging._lock": _ONE_LOG,
         "hpclogging.records._context": _ONE_LOG,
         "hpctypes._BYTES_PER": "units of sizes, published: add_magnitude_conversion",
+        "jetpack._configured": "the cluster that a script means, published: jetpack.configure",
         "job.job._default_names": "jobs without a name are numbered",
         "job.schedulernode.SchedulerNode.ignore_hostnames": "a published setting of the class",
         "node.constraints.parse.KEYWORDS": "filled while the package is imported",

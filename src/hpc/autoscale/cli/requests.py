@@ -1,0 +1,150 @@
+"""The command request: what a reporter wants from now on, and what all of them want.
+
+Only `azscale` has it. The wish is checked, recorded and served by the library; here it is made of
+options or of a file, and printed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from abc import abstractmethod
+from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from hpc.autoscale import clock
+from hpc.autoscale.autoscaler import Autoscaler, Reporter
+from hpc.autoscale.autoscaler.serving import report
+from hpc.autoscale.cli.argtypes import warn
+from hpc.autoscale.cli.autoscaling import PassIncomplete, SummaryReporter, stop_on_signals
+from hpc.autoscale.cli.base import CommandLine, Config
+from hpc.autoscale.errors import AutoscaleError, unreadable
+from hpc.autoscale.job.demandprinter import OutputFormat, print_rows
+from hpc.autoscale.requestsets.definitions import DEFAULT_NODEARRAY, read_arrays
+from hpc.autoscale.requestsets.recording import LEAST_SECONDS, STANDARD
+from hpc.autoscale.requestsets.store import RequestSet, RequestStore, store_path
+
+_COLUMNS = ["request_set", "nodearray", "instances", "cores", "machine_types", "state", "lapses_at"]
+
+
+class RequestCommands(CommandLine):
+    """The command request."""
+
+    @abstractmethod
+    def _autoscaler(
+        self, config: Config, dry_run: bool, reporter: Reporter | None = None
+    ) -> Autoscaler:
+        """What makes a pass."""
+
+    def request_parser(self, parser: ArgumentParser) -> None:
+        """Options of request."""
+        add = parser.add_argument
+        parser.set_defaults(read_only=False)
+        add("action", nargs="?", choices=["list"], help="list: print what all request sets want")
+        add("--name", help=f"the nodearray (default {DEFAULT_NODEARRAY})")
+        add("--corecount", type=_count, help="so many cores of it")
+        add("--instancecount", type=_count, help="so many instances of it")
+        add("--file", help="a file with a JSON list of nodearray definitions")
+        add(
+            "--request-set",
+            default=STANDARD,
+            help=f"who wants it; replaces what the same set wanted before (default {STANDARD})",
+        )
+        add(
+            "--expiration",
+            type=float,
+            default=LEAST_SECONDS,
+            metavar="SECONDS",
+            help=f"how long it is wanted if not said again (default and least: {LEAST_SECONDS})",
+        )
+        self._add_output_format(parser)
+
+    def request(
+        self,
+        config: Config,
+        action: str | None = None,
+        name: str | None = None,
+        corecount: int | None = None,
+        instancecount: int | None = None,
+        file: str | None = None,
+        request_set: str = STANDARD,
+        expiration: float = LEAST_SECONDS,
+        output_format: OutputFormat | None = None,
+    ) -> None:
+        """Wants cores or instances of nodearrays for the next minutes, and makes a pass; `request
+        list` prints what is wanted."""
+        store = RequestStore(store_path(config, self._state_home(config)))
+        if action == "list":
+            _print(store.sets(), output_format)
+            return
+        arrays = _arrays(name, corecount, instancecount, file)
+        reporter = SummaryReporter(errors=False)
+        with stop_on_signals():
+            summary = report(
+                config,
+                self._state_home(config),
+                lambda: self._autoscaler(config, False, reporter),
+                arrays,
+                request_set,
+                expiration,
+            )
+        _print([one for one in store.sets() if one.name == request_set], output_format)
+        if summary is None:
+            warn("request set %s is recorded; whoever holds the lock serves it", request_set)
+        elif not summary.ok:
+            raise PassIncomplete(summary)
+
+
+def _arrays(
+    name: str | None, corecount: int | None, instancecount: int | None, file: str | None
+) -> Any:
+    """The definitions that the options make, or those of the file."""
+    given = (corecount, instancecount)
+    if file is not None:
+        if name is not None or given != (None, None):
+            raise AutoscaleError("request: expected --file or options for one nodearray, not both")
+        return _read(file)
+    if given == (None, None):
+        raise AutoscaleError("request: expected --corecount, --instancecount or --file")
+    definition = {
+        "Name": name or DEFAULT_NODEARRAY,
+        "TargetCoreCount": corecount,
+        "TargetCount": instancecount,
+    }
+    return [{key: value for key, value in definition.items() if value is not None}]
+
+
+def _read(file: str) -> Any:
+    try:
+        with open(file, encoding="utf-8") as stream:
+            return json.load(stream)
+    except OSError as error:
+        raise AutoscaleError(f"{file}: {unreadable(error)}") from error
+    except ValueError as error:
+        raise AutoscaleError(f"{file}: expected a JSON list of definitions: {error}") from error
+
+
+def _print(sets: Iterable[RequestSet], output_format: OutputFormat | None) -> None:
+    """A row for each nodearray of each set; for a set that wants nothing, one without nodearray."""
+    now = clock.time()
+    rows = []
+    for one in sets:
+        state = "standing" if one.stands(now) else "lapsed"
+        until = datetime.fromtimestamp(one.lapses_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        requests = read_arrays(one.arrays)
+        if not requests:
+            rows.append([one.name, None, 0, None, None, state, until])
+        for each in requests:
+            amount = [None, each.cores] if each.cores else [each.nodes, None]
+            sizes = ",".join(each.machine_types) or None
+            rows.append([one.name, each.name, *amount, sizes, state, until])
+    print_rows(_COLUMNS, rows, sys.stdout, output_format or "table")
+
+
+def _count(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ArgumentTypeError(f"expected a whole number, found {text!r}") from None

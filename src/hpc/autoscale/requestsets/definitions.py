@@ -1,0 +1,166 @@
+"""Nodearray definitions as a reporter gives them: what they mean, and what is wrong with them.
+
+A definition is a dict with the keys that CycleCloud documents (`Name`, `TargetCount`, …); any other
+key is a node attribute. Whether the cluster has what a definition names is asked by `check_arrays`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hpc.autoscale.ccbindings.models import ClusterStatus
+from hpc.autoscale.errors import AutoscaleError, did_you_mean
+
+DEFAULT_NODEARRAY = "execute"
+
+_TARGETS = ("TargetCount", "TargetCoreCount")
+_NOT_SUPPORTED = (
+    "TargetGroupCount",
+    "GroupCoreCount",
+    "GroupInstanceCount",
+    "Dynamic",
+    "Extends",
+)
+_OWN_KEYS = ("Name", *_TARGETS, "MachineType", "ClusterName", *_NOT_SUPPORTED)
+# attributes that scripts often set, so that a key that is close to one is taken for a typo of it
+_COMMON = ("Configuration", "ImageName", "SubnetId", "Interruptible", "KeepAlive", "Azure", "Tags")
+# what CycleCloud says of a node and no request can set
+_FACTS = ("NodeId", "InstanceId", "Status", "State", "TargetState", "PlacementGroupId", "GroupId")
+
+
+class RequestError(AutoscaleError):
+    """A request that cannot be used. The request set that stood before stays in force."""
+
+
+@dataclass(frozen=True)
+class ArrayRequest:
+    """What one request set wants of one nodearray: `nodes`, or nodes with so many `cores` together.
+
+    `machine_types`: the only ones to start, in order of preference; empty for all that the
+    nodearray has. `attributes`: merged onto the definition of each node that is started for this.
+    """
+
+    name: str
+    nodes: int = 0
+    cores: int = 0
+    machine_types: tuple[str, ...] = ()
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    cluster_name: str | None = None
+
+
+def read_arrays(arrays: Any) -> tuple[ArrayRequest, ...]:
+    """What a list of nodearray definitions asks for.
+
+    RequestError, which names the definition and the key, when there is a mistake in one.
+    """
+    if not isinstance(arrays, list | tuple):
+        raise RequestError(f"expected a list of nodearray definitions, found {arrays!r}")
+    requests: dict[str, ArrayRequest] = {}
+    for index, definition in enumerate(arrays):
+        request = _read(definition, f"arrays[{index}]")
+        if request.name in requests:
+            raise RequestError(
+                f"arrays[{index}]: expected each Name once, found {request.name!r} again"
+            )
+        requests[request.name] = request
+    return tuple(requests.values())
+
+
+def check_arrays(requests: Iterable[ArrayRequest], cluster: str, status: ClusterStatus) -> None:
+    """RequestError when the cluster has no such nodearray, or that no such machine type."""
+    sizes = {
+        array.name: [b.definition.machine_type for b in array.buckets if b.definition]
+        for array in status.nodearrays
+    }
+    for request in requests:
+        where = f"nodearray {request.name}"
+        if request.cluster_name not in (None, cluster):
+            raise RequestError(
+                f"{where}: ClusterName: expected {cluster!r}, found {request.cluster_name!r}"
+            )
+        if request.name not in sizes:
+            names = ", ".join(sizes) or "none"
+            raise RequestError(
+                f"Name: expected a nodearray of cluster {cluster} ({names}),"
+                f" found {request.name!r}{did_you_mean(request.name, sizes)}"
+            )
+        known = [size for size in sizes[request.name] if size]
+        for size in request.machine_types:
+            if size.lower() not in map(str.lower, known):
+                raise RequestError(
+                    f"{where}: MachineType: expected one of {', '.join(known)},"
+                    f" found {size!r}{did_you_mean(size, known)}"
+                )
+
+
+def _read(definition: Any, where: str) -> ArrayRequest:
+    if not isinstance(definition, Mapping):
+        raise RequestError(f"{where}: expected a nodearray definition, found {definition!r}")
+    name = definition.get("Name")
+    _check_keys(definition, where)
+    if not isinstance(name, str) or not name.strip():
+        raise RequestError(f"{where}: Name: expected the name of a nodearray, found {name!r}")
+    where = f"{where} ({name})"
+    nodes, cores = (_count(definition, key, where) for key in _TARGETS)
+    if nodes is not None and cores is not None:
+        raise RequestError(f"{where}: expected TargetCount or TargetCoreCount, found both")
+    attributes = {key: value for key, value in definition.items() if key not in _OWN_KEYS}
+    try:
+        json.dumps(attributes, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise RequestError(f"{where}: expected attributes that are JSON: {error}") from None
+    cluster_name = definition.get("ClusterName")
+    if not (cluster_name is None or isinstance(cluster_name, str)):
+        raise RequestError(f"{where}: ClusterName: expected a text, found {cluster_name!r}")
+    machine_types = _machine_types(definition.get("MachineType"), where)
+    return ArrayRequest(name, nodes or 0, cores or 0, machine_types, attributes, cluster_name)
+
+
+def _check_keys(definition: Mapping[Any, Any], where: str) -> None:
+    """RequestError for keys that are not supported, cannot be set, or look like a typo."""
+    for key, value in definition.items():
+        if not isinstance(key, str) or not key:
+            raise RequestError(f"{where}: expected keys that are texts, found {key!r}")
+        if key in _NOT_SUPPORTED and value not in (None, False):
+            raise RequestError(f"{where}: {key} is not supported yet")
+        if key in _FACTS:
+            raise RequestError(f"{where}: {key} is set by CycleCloud and cannot be asked for")
+        if key not in (*_OWN_KEYS, *_COMMON):
+            hint = _typo(key)
+            if hint:
+                raise RequestError(f"{where}: unknown key {key!r}{hint}")
+
+
+def _typo(key: str) -> str:
+    """The known key that an unknown one is likely to stand for; empty when there is none."""
+    by_lower = {known.lower(): known for known in (*_OWN_KEYS, *_COMMON)}
+    said = did_you_mean(key.lower(), by_lower)
+    for lower, known in by_lower.items():
+        if f"{lower!r}" in said and abs(len(known) - len(key)) <= 2:
+            return said.replace(f"{lower!r}", f"{known!r}")
+    return ""
+
+
+def _count(definition: Mapping[str, Any], key: str, where: str) -> int | None:
+    value = definition.get(key)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise RequestError(f"{where}: {key}: expected a whole number of 0 or more, found {value!r}")
+    return value
+
+
+def _machine_types(value: Any, where: str) -> tuple[str, ...]:
+    """One name, names separated by commas, or a list of names."""
+    if value is None:
+        return ()
+    names = value.split(",") if isinstance(value, str) else value
+    fits = isinstance(names, Sequence) and all(isinstance(n, str) and n.strip() for n in names)
+    if not fits or not names:
+        raise RequestError(
+            f"{where}: MachineType: expected a machine type or a list of them, found {value!r}"
+        )
+    return tuple(dict.fromkeys(name.strip() for name in names))

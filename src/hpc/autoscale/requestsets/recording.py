@@ -1,0 +1,66 @@
+"""Checking a reporter's wish and recording it, for `hpc.autoscale.jetpack` and for `azscale`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from hpc.autoscale import clock
+from hpc.autoscale.ccbindings import new_cluster_bindings
+from hpc.autoscale.errors import AutoscaleError, CycleCloudError
+from hpc.autoscale.requestsets.definitions import RequestError, check_arrays, read_arrays
+from hpc.autoscale.requestsets.store import KEPT_SECONDS, RequestSet, RequestStore
+
+STANDARD = "standard"
+"""The request set of reporters that name none."""
+LEAST_SECONDS = 300
+"""How long a request set stands at least."""
+
+
+class NotServedError(AutoscaleError):
+    """The wish is recorded, but could not be served now; the next pass tries again."""
+
+    def __init__(self, request_set: str, problem: object) -> None:
+        super().__init__(
+            f"request set {request_set} is recorded, and is served by the next pass: {problem}"
+        )
+
+
+def record(
+    config: Mapping[str, Any],
+    store: RequestStore,
+    arrays: Any,
+    request_set: str = STANDARD,
+    expiration_interval: float = LEAST_SECONDS,
+) -> None:
+    """Put a wish in the place of what the request set wanted before.
+
+    RequestError when it cannot be used, RequestStoreError when it cannot be written: then the set
+    that stood before stays. NotServedError when the cluster cannot be asked whether it has what the
+    wish names; the wish is recorded then.
+    """
+    if not isinstance(request_set, str) or not request_set.strip():
+        raise RequestError(f"request_set: expected a name, found {request_set!r}")
+    seconds = _seconds(expiration_interval)
+    requests = read_arrays(arrays)
+    binding = new_cluster_bindings(dict(config))
+    unreachable: CycleCloudError | None = None
+    try:
+        check_arrays(requests, binding.cluster_name, binding.get_cluster_status())
+    except CycleCloudError as error:
+        unreachable = error
+    now = clock.time()
+    one = RequestSet(request_set, now, now + seconds, [dict(each) for each in arrays])
+    store.replace(one, [request.name for request in requests], now - KEPT_SECONDS)
+    if unreachable is not None:
+        raise NotServedError(request_set, unreachable) from unreachable
+
+
+def _seconds(interval: object) -> float:
+    is_number = isinstance(interval, int | float) and not isinstance(interval, bool)
+    if is_number and 0 <= (seconds := float(str(interval))) < math.inf:
+        return max(LEAST_SECONDS, seconds)
+    raise RequestError(
+        f"expiration_interval: expected a number of seconds of 0 or more, found {interval!r}"
+    )
