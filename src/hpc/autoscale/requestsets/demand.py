@@ -56,9 +56,14 @@ def jobs_of(sets: Iterable[RequestSet], now: float) -> list[RequestJob]:
     ]
 
 
+def standing_jobs(config: Mapping[str, Any], home: str) -> list[RequestJob]:
+    """The jobs of the request sets of a configuration, as of now."""
+    return jobs_of(RequestStore(store_path(config, home)).sets(), clock.time())
+
+
 def requested_jobs(config: Mapping[str, Any], home: str, node_mgr: NodeManager) -> list[RequestJob]:
-    """The jobs of the request sets of a configuration; nodes are given what these count by."""
-    jobs = jobs_of(RequestStore(store_path(config, home)).sets(), clock.time())
+    """`standing_jobs`, and nodes are given the resources that these count by."""
+    jobs = standing_jobs(config, home)
     if jobs:
         node_mgr.add_default_resource({}, _CORES, "node.vcpu_count")
         node_mgr.add_default_resource({}, _NODES, 1)

@@ -1,0 +1,573 @@
+"""The auto-scale plug-in API against a simulator over HTTP: from a wish to nodes, and back."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+
+import pytest
+
+import hpc.autoscale.jetpack as autoscale
+from hpc.autoscale import cli, clock
+from hpc.autoscale.jetpack.__main__ import run
+from hpc.autoscale.requestsets.store import RequestStore
+from hpc.autoscale.simulator import serve
+from hpc.autoscale.util import SingletonFileLock
+
+F4, F8, F16 = "Standard_F4s_v2", "Standard_F8s_v2", "Standard_F16s_v2"
+CLOUD = {
+    "clusters": {
+        "demo": {
+            "region": "westus2",
+            "nodearrays": {
+                "execute": {"machine_types": [F4]},
+                "gpu": {"machine_types": [F8]},
+                "mixed": {"machine_types": [F4, F8, F16], "throttle_capacity": True},
+                "few": {"machine_types": [F4], "max_count": 3},
+                "viz": {"machine_types": [F4]},
+            },
+        }
+    }
+}
+DRIVER = """
+from hpc.autoscale.cli import GenericDriver
+from hpc.autoscale.job.job import Job
+
+class Driver(GenericDriver):
+    '''Two jobs that want a node of execute each.'''
+
+    def _read_jobs_and_nodes(self, config):
+        alone = [{"node.nodearray": "execute"}, {"exclusive": True}]
+        return [Job(name, alone) for name in ("one", "two")], []
+"""
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch, capsys):
+    """A simulated cluster, and a directory with its configuration."""
+    monkeypatch.setattr("hpc.autoscale.hpclogging._initialized", True)
+    monkeypatch.setenv("AUTOSCALE_HOME", str(tmp_path))
+    monkeypatch.delenv("AUTOSCALE_CONFIG", raising=False)
+    with serve(CLOUD) as simulator:
+        yield Site(simulator, tmp_path, capsys)
+
+
+class Site:
+    """Where a reporter runs: on a clock that the test moves."""
+
+    def __init__(self, simulator, home, capsys):
+        self.simulator = simulator
+        self.cluster = simulator.cluster("demo")
+        self.home = home
+        self.path = home / "autoscale.json"
+        self.capsys = capsys
+        self.errors = ""
+        self.clock = clock.use_mock_clock()
+        self.configure()
+
+    def configure(self, **more):
+        """Write the configuration."""
+        config = {**self.simulator.connection("demo"), "retry": {"attempts": 1}, **more}
+        self.path.write_text(json.dumps(config))
+        self.path.chmod(0o600)
+
+    def later(self, seconds=0):
+        """Let time pass, here and in the cluster."""
+        self.clock.now += seconds
+        self.simulator.clock.advance(seconds)
+        self.simulator.clock.settle()
+
+    def nodes(self):
+        """How many nodes there are of each nodearray that run or will run."""
+        nodes = self.cluster.nodes()
+        return Counter(n["Template"] for n in nodes if n["TargetState"] == "Started")
+
+    def names(self):
+        """Their names."""
+        return {n["Name"] for n in self.cluster.nodes() if n["TargetState"] == "Started"}
+
+    def created(self):
+        """How many nodes the server has ever made."""
+        return len([e for e in self.simulator.journal.entries() if e["event"] == "created"])
+
+    def __call__(self, command, *args, code=0):
+        """Run azscale in this process; what it printed on stdout."""
+        ended = 0
+        try:
+            cli.main([command, "-c", str(self.path), *args])
+        except SystemExit as end:
+            ended = end.code
+        captured = self.capsys.readouterr()
+        self.errors = captured.err
+        assert ended == code, captured
+        return captured.out
+
+    def passes(self, seconds, step=60):
+        """Let a loop without a scheduler run for so long."""
+        for _ in range(seconds // step):
+            self.later(step)
+            self("autoscale")
+
+    def sets(self):
+        """What is recorded: the definitions of each request set."""
+        store = RequestStore(str(self.home / "requestsets.db"))
+        return {one.name: one.arrays for one in store.sets()}
+
+    def start(self, code):
+        """Run Python code in a process of its own."""
+        environment = {**os.environ, "AUTOSCALE_CONFIG": str(self.path)}
+        return subprocess.Popen(
+            [sys.executable, "-c", code],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+
+# -- what a wish comes to
+
+
+def test_cores(site):
+    """128 cores on a 4-core type are 32 nodes; saying it again changes nothing."""
+    autoscale.set("execute", corecount=128)
+    assert site.nodes() == {"execute": 32}
+    names = site.names()
+    for _ in range(3):
+        site.later(60)
+        autoscale.set("execute", corecount=128)
+    assert (site.names(), site.created()) == (names, 32)
+
+
+def test_the_default_nodearray(site):
+    """Is execute."""
+    autoscale.set(corecount=9)
+    assert site.nodes() == {"execute": 3}
+
+
+def test_instances(site):
+    """Are nodes, whatever their cores."""
+    autoscale.set("gpu", instancecount=5)
+    assert site.nodes() == {"gpu": 5}
+
+
+def test_a_list_of_definitions(site):
+    """Is the complete wish: what it leaves out is wanted no more, and goes when it was idle."""
+    autoscale.update([{"Name": "execute", "TargetCoreCount": 8}, {"Name": "gpu", "TargetCount": 2}])
+    assert site.nodes() == {"execute": 2, "gpu": 2}
+    for _ in range(7):
+        site.later(60)
+        autoscale.update([{"Name": "execute", "TargetCoreCount": 8}])
+    assert site.nodes() == {"execute": 2}
+
+
+def test_nothing(site):
+    """Is a wish as well."""
+    autoscale.set("gpu", instancecount=2)
+    for _ in range(7):
+        site.later(60)
+        autoscale.update([])
+    assert site.nodes() == {}
+
+
+def test_less(site):
+    """The surplus goes after the idle timeout, and not before."""
+    site.configure(idle_timeout=200)
+    autoscale.set("execute", instancecount=5)
+    site.later(60)
+    autoscale.set("execute", instancecount=5)
+    for seconds, left in ((100, 5), (99, 5), (2, 2)):
+        site.later(seconds)
+        autoscale.set("execute", instancecount=2)
+        assert site.nodes() == {"execute": left}
+
+
+def test_existing_nodes_count(site):
+    """Whoever has started them."""
+    site("create_nodes", "--nodearray", "execute", "-n", "3")
+    autoscale.set("execute", corecount=20)
+    assert site.nodes() == {"execute": 5}
+
+
+def test_machine_types_in_order(site):
+    """Only those of the definition are started, the first one as long as it is to be had."""
+    site.simulator.set_capacity("westus2", **{F16: 2})
+    definition = {"Name": "mixed", "TargetCoreCount": 50, "MachineType": [F16, F8]}
+    for _ in range(4):
+        autoscale.update([definition])
+        site.later(10)
+    sizes = Counter(n["MachineType"] for n in site.cluster.nodes() if n["State"] == "Started")
+    assert sizes == {F16: 2, F8: 3}
+
+
+def test_attributes(site):
+    """Are merged onto the definition of each node that is started."""
+    autoscale.update(
+        [{"Name": "gpu", "TargetCount": 1, "Configuration": {"run": {"only": "x"}}, "Owner": "me"}]
+    )
+    (node,) = site.cluster.nodes()
+    assert (node["Configuration"], node["Owner"]) == ({"run": {"only": "x"}}, "me")
+
+
+def test_jobs(site):
+    """Their cores add up by nodearray."""
+    jobs = [{"name": str(i), "nodearray": None, "request_cpus": 3} for i in range(5)]
+    autoscale.scale_by_jobs([*jobs, {"nodearray": "gpu", "request_cpus": 9}])
+    assert site.nodes() == {"execute": 4, "gpu": 2}
+
+
+def test_a_limit(site):
+    """As many as there may be come into being, and the limit is named."""
+    site("request", "--name=few", "--instancecount=5")
+    assert "request:standard/few lacks 2 slots" in site.errors
+    assert "few" in site.errors.partition("lacks")[2]
+    assert site.nodes() == {"few": 3}
+
+
+# -- request sets
+
+
+def test_sets_add_up_after_rounding(site):
+    """5 cores of one and 5 of another are two nodes each."""
+    autoscale.update([{"Name": "execute", "TargetCoreCount": 5}], request_set="a")
+    autoscale.update([{"Name": "execute", "TargetCoreCount": 5}], request_set="b")
+    assert site.nodes() == {"execute": 4}
+
+
+def test_sets_leave_each_other_alone(site):
+    """What one wants no more goes, and what the other wants stays."""
+    for _ in range(8):
+        autoscale.update([{"Name": "execute", "TargetCount": 3}], request_set="a")
+        autoscale.update([{"Name": "gpu", "TargetCount": 1}], request_set="b")
+        autoscale.update([], request_set="c")
+        site.later(60)
+    assert site.nodes() == {"execute": 3, "gpu": 1}
+    for _ in range(8):
+        autoscale.update([], request_set="b")
+        autoscale.update([{"Name": "execute", "TargetCount": 3}], request_set="a")
+        site.later(60)
+    assert site.nodes() == {"execute": 3}
+    assert site.created() == 4
+
+
+@pytest.mark.parametrize(("interval", "stands"), [(300, 300), (1, 300), (900, 900)])
+def test_silence(site, interval, stands):
+    """A wish stands for its interval, at least five minutes, and lapses then."""
+    site.configure(idle_timeout=1)
+    autoscale.update([{"Name": "gpu", "TargetCount": 2}], expiration_interval=interval)
+    site("autoscale")
+    site.later(stands - 2)
+    site("autoscale")
+    site.later(1)
+    site("autoscale")
+    assert site.nodes() == {"gpu": 2}
+    site.later(1)
+    site("autoscale")
+    site.later(2)
+    site("autoscale")
+    assert site.nodes() == {}
+
+
+def test_only_the_share_of_a_silent_reporter_goes(site):
+    """The other one of the same nodearray goes on reporting."""
+    autoscale.update([{"Name": "execute", "TargetCount": 4}], request_set="silent")
+    for _ in range(12):
+        autoscale.update([{"Name": "execute", "TargetCount": 2}], request_set="alive")
+        site.later(60)
+    assert site.nodes() == {"execute": 2}
+
+
+# -- what else is in the cluster
+
+
+def test_other_nodearrays(site):
+    """Without a scheduler nobody knows what they are for: their nodes are left alone."""
+    site("create_nodes", "--nodearray", "viz", "-n", "2")
+    site("create_nodes", "--nodearray", "gpu", "-n", "1")
+    autoscale.set("gpu", instancecount=0)
+    site.passes(900)
+    assert site.nodes() == {"viz": 2}
+
+
+def test_a_driver_beside_them(site, monkeypatch):
+    """What its jobs want and what request sets want adds up, in the pass of either."""
+    (site.home / "twojobs.py").write_text(DRIVER)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "twojobs", raising=False)
+    site.configure(driver="twojobs:Driver")
+    autoscale.set("execute", instancecount=3)
+    assert site.nodes() == {"execute": 5}
+    site.later(30)
+    site("autoscale")
+    assert site.created() == 5
+
+
+def test_a_dry_run(site):
+    """Shows what would be started for whom, and starts nothing."""
+    autoscale.set("gpu", instancecount=0)
+    with _held(site):
+        autoscale.set("gpu", instancecount=2)
+    planned = json.loads(site("demand", "-o", "name,job_ids", "-F", "json"))
+    assert [node["job_ids"] for node in planned] == [["request:standard/gpu"]] * 2
+    assert site.created() == 0
+
+
+class _held:
+    """The lock, as a running loop holds it."""
+
+    def __init__(self, site):
+        self._path = str(site.home / "lock.file")
+
+    def __enter__(self):
+        self._lock = SingletonFileLock(self._path)
+
+    def __exit__(self, *problem):
+        self._lock.unlock()
+
+
+def test_a_loop_serves_it(site):
+    """While one holds the lock, a wish is only recorded; its next pass does the rest."""
+    with _held(site):
+        autoscale.set("gpu", instancecount=2)
+        assert site.created() == 0
+    site("autoscale")
+    assert site.nodes() == {"gpu": 2}
+
+
+def test_a_loop_before_anybody_reported(site):
+    """Says that there is nothing to serve, and starts and deletes nothing."""
+    site("create_nodes", "--nodearray", "viz", "-n", "1")
+    site.passes(900)
+    assert "no driver is configured, and nobody has reported a request" in site.errors
+    assert site.nodes() == {"viz": 1}
+
+
+# -- mistakes and accidents
+
+
+@pytest.mark.parametrize(
+    ("arrays", "said"),
+    [
+        (
+            [{"Name": "exceute", "TargetCount": 1}],
+            "expected a nodearray of cluster demo (execute, gpu, mixed, few, viz), found 'exceute';"
+            " did you mean 'execute'?",
+        ),
+        (
+            [{"Name": "mixed", "TargetCount": 1, "MachineType": "Standard_F4_v2"}],
+            f"nodearray mixed: MachineType: expected one of {F4}, {F8}, {F16},"
+            f" found 'Standard_F4_v2'; did you mean '{F4}'?",
+        ),
+        (
+            [{"Name": "gpu", "TargetCount": 1, "ClusterName": "other"}],
+            "ClusterName: expected 'demo', found 'other'",
+        ),
+        ([{"Name": "gpu", "TargetCount": -1}], "expected a whole number of 0 or more, found -1"),
+        ([{"Name": "new", "Dynamic": True, "Extends": "gpu"}], "Dynamic is not supported yet"),
+    ],
+)
+def test_a_mistake_changes_nothing(site, arrays, said):
+    """It is one clear line, and what stood before stays in force."""
+    before = [{"Name": "gpu", "TargetCount": 2}]
+    autoscale.update(before)
+    with pytest.raises(autoscale.RequestError) as error:
+        autoscale.update(arrays)
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+    assert site.sets() == {"standard": before}
+    site.later(30)
+    site("autoscale")
+    assert site.nodes() == {"gpu": 2}
+
+
+@pytest.mark.parametrize("count", [{}, {"corecount": 1, "instancecount": 1}, {"corecount": "x"}])
+def test_set_wants_one_number(site, count):
+    """Neither of them, both, and something else are mistakes."""
+    with pytest.raises(autoscale.RequestError):
+        autoscale.set("gpu", **count)
+    assert site.sets() == {}
+
+
+def test_names_of_sets(site):
+    """Are texts."""
+    with pytest.raises(autoscale.RequestError, match="request_set"):
+        autoscale.update([], request_set="")
+
+
+def test_a_server_that_cannot_be_reached(site):
+    """Is an error, but the wish is kept: the next pass serves it."""
+    site.simulator.faults.add("status", endpoint="*", status=503)
+    with pytest.raises(autoscale.NotServedError, match="standard is recorded"):
+        autoscale.set("gpu", instancecount=2)
+    site.simulator.faults.clear()
+    site.later(30)
+    site("autoscale")
+    assert site.nodes() == {"gpu": 2}
+
+
+def test_a_create_that_fails(site):
+    """Is an error of the call, and the wish stands."""
+    site.simulator.faults.add("status", endpoint="create_nodes", status=500, times=1)
+    with pytest.raises(autoscale.NotServedError, match="starting nodes"):
+        autoscale.set("gpu", instancecount=2)
+    autoscale.set("gpu", instancecount=2)
+    assert site.nodes() == {"gpu": 2}
+
+
+def test_a_file_that_cannot_be_read(site):
+    """Ends the pass before it changes anything: nobody knows what is wanted."""
+    autoscale.set("gpu", instancecount=2)
+    (site.home / "requestsets.db").write_text("broken " * 1000)
+    site.later(4000)
+    site("autoscale", code=1)
+    assert "it is damaged" in site.errors
+    assert site.nodes() == {"gpu": 2}
+
+
+CODE = "import hpc.autoscale.jetpack as a; a.set('gpu', instancecount=4)"
+
+
+def until(condition):
+    """Wait for something that another process does."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("late", ["get_nodes", "create_nodes"])
+def test_killed_on_the_way(site, late):
+    """kill -9 between the wish and the create, or before its reply: nothing is lost, and nothing is
+    created twice."""
+    clock.use_clock(clock.Clock())
+    site.simulator.faults.add("latency", endpoint=late, seconds=3, times=1)
+    process = site.start(CODE)
+    try:
+        until(site.sets if late == "get_nodes" else lambda: site.created() == 4)
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate(timeout=60)
+    site.simulator.faults.clear()
+    assert site.sets() == {"standard": [{"Name": "gpu", "TargetCount": 4}]}
+    site("autoscale")
+    assert site.nodes() == {"gpu": 4}
+    assert site.created() == 4
+
+
+def test_reporters_at_the_same_time(site):
+    """Each of them is served at once, by itself or by the one that holds the lock."""
+    clock.use_clock(clock.Clock())
+    code = "import sys, hpc.autoscale.jetpack as a; a.update([{{'Name': 'gpu', 'TargetCount': 1}}], '{}')"
+    running = [site.start(code.format(name)) for name in "abcd"]
+    for process in running:
+        out, _ = process.communicate(timeout=120)
+        assert process.returncode == 0, out
+    assert site.nodes() == {"gpu": 4}
+    assert site.created() == 4
+
+
+# -- which cluster
+
+
+def test_where_the_configuration_is_found(site, monkeypatch, tmp_path):
+    """By `configure`, else $AUTOSCALE_CONFIG, else in $AUTOSCALE_HOME."""
+    monkeypatch.setenv("AUTOSCALE_HOME", str(tmp_path / "nowhere"))
+    with pytest.raises(RuntimeError, match=r"expected autoscale\.json at .*nowhere"):
+        autoscale.set("gpu", instancecount=1)
+    monkeypatch.setenv("AUTOSCALE_CONFIG", str(site.path))
+    autoscale.set("gpu", instancecount=1)
+    assert (site.home / "requestsets.db").exists()
+    monkeypatch.setenv("AUTOSCALE_CONFIG", "/no/such/file")
+    autoscale.configure(str(site.path))
+    autoscale.set("gpu", instancecount=2)
+    own = {**json.loads(site.path.read_text()), "nodehistorydb": str(tmp_path / "own" / "h.db")}
+    (tmp_path / "own").mkdir()
+    autoscale.configure({**own, "lock_file": None})
+    autoscale.set("gpu", instancecount=3)
+    assert (tmp_path / "own" / "requestsets.db").exists()
+    assert site.nodes() == {"gpu": 3}
+
+
+# -- the command line
+
+
+def test_the_command(site):
+    """Wants and prints; as a table, or as JSON."""
+    out = site("request", "--name=execute", "--corecount=128", "-F", "json")
+    (row,) = json.loads(out)
+    assert (row["nodearray"], row["cores"], row["state"]) == ("execute", 128, "standing")
+    assert site.nodes() == {"execute": 32}
+    site("request", "--name", "gpu", "--instancecount", "2", "--request-set", "other")
+    assert site.nodes() == {"execute": 32, "gpu": 2}
+
+
+def test_the_command_with_a_file(site):
+    """Which has a list of definitions."""
+    file = site.home / "arrays.json"
+    file.write_text(json.dumps([{"Name": "gpu", "TargetCount": 2}, {"Name": "viz"}]))
+    site("request", f"--file={file}", "--expiration", "900")
+    assert site.nodes() == {"gpu": 2}
+    site.later(899)
+    listed = json.loads(site("request", "list", "-F", "json"))
+    assert [(row["nodearray"], row["instances"], row["state"]) for row in listed] == [
+        ("gpu", 2, "standing"),
+        ("viz", 0, "standing"),
+    ]
+    site.later(1)
+    assert "lapsed" in site("request", "list")
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ([], "expected --corecount, --instancecount or --file"),
+        (["--corecount=1", "--instancecount=1"], "expected TargetCount or TargetCoreCount"),
+        (["--corecount=-1"], "expected a whole number of 0 or more, found -1"),
+        (["--corecount=1", "--file=x"], "not both"),
+        (["--file=/no/such"], "/no/such: there is no such file"),
+        (["--corecount=1", "--expiration=-3"], "expected a number of seconds of 0 or more"),
+    ],
+)
+def test_a_wrong_command(site, args, said):
+    """Is one line, with exit code 1."""
+    site("request", *args, code=1)
+    assert said in site.errors
+    assert len(site.errors.splitlines()) == 1
+    assert site.sets() == {}
+
+
+def test_a_file_that_is_no_json(site):
+    """Is named."""
+    (site.home / "x.json").write_text("[")
+    site("request", f"--file={site.home / 'x.json'}", code=1)
+    assert "expected a JSON list of definitions" in site.errors
+
+
+def test_the_command_while_a_loop_runs(site):
+    """Says who serves it."""
+    with _held(site):
+        site("request", "--name=gpu", "--instancecount=1")
+    assert "whoever holds the lock serves it" in site.errors
+
+
+def test_as_jetpack_has_it(site, monkeypatch):
+    """`python -m hpc.autoscale.jetpack autoscale`, with the same options."""
+    monkeypatch.setenv("AUTOSCALE_CONFIG", str(site.path))
+    run(["autoscale", "--corecount=100"])
+    run(["autoscale", "--instancecount", "5", "--name=gpu", "--request-set=gpus"])
+    assert site.nodes() == {"execute": 25, "gpu": 5}
+    with pytest.raises(SystemExit) as end:
+        run(["shutdown"])
+    assert end.value.code == 2
+    assert "usage" in site.capsys.readouterr().err
+
+
+def test_why(site):
+    """`azscale analyze` explains a wish as it explains a job."""
+    site("request", "--name=few", "--instancecount=5")
+    out = site("analyze", "-j", "request:standard/few")
+    assert "is assigned to the following nodes:" in out
+    assert "2 slots short" in out
