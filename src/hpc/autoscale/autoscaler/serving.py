@@ -39,7 +39,7 @@ def report(
     for _ in range(_MAX_PASSES):
         before = store.sets()
         try:
-            summary = autoscaler().run_once()
+            summary = _one_pass(autoscaler())
         except LockUnusableError as error:
             raise NotServedError(request_set, error) from error
         except MultipleInstancesError as error:
@@ -51,3 +51,11 @@ def report(
         if store.sets() == before:
             break
     return summary
+
+
+def _one_pass(autoscaler: Autoscaler) -> PassSummary:
+    """One pass; nothing stays open after it, however long the reporter lives."""
+    try:
+        return autoscaler.run_once()
+    finally:
+        autoscaler.driver.close_histories()
