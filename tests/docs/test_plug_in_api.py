@@ -82,7 +82,7 @@ def test_a_mistake(simulator):
 
 def test_there_are_examples():
     """Of both kinds."""
-    assert Counter(kind for kind, _, _ in EXAMPLES) == {"example": 5, "shell": 3}
+    assert Counter(kind for kind, _, _ in EXAMPLES) == {"example": 7, "shell": 3}
 
 
 def test_what_is_refused_is_on_the_page():

@@ -227,6 +227,129 @@ def test_a_limit(site):
     assert site.nodes() == {"few": 3}
 
 
+# -- groups
+
+
+def groups(site):
+    """How many nodes of which machine type there are in each group."""
+    nodes = [n for n in site.cluster.nodes() if n["TargetState"] == "Started"]
+    for node in nodes:
+        group = node["GroupId"]
+        assert group == node["PlacementGroupId"]
+        assert node["Configuration"]["cyclecloud"]["node"]["group_id"] == group
+    return Counter((node["GroupId"], node["MachineType"]) for node in nodes)
+
+
+def test_groups(site):
+    """4 groups of 64 cores are 4 placement groups of 16 nodes with 4 cores; saying it again changes
+    nothing."""
+    wish = [{"Name": "execute", "TargetGroupCount": 4, "GroupCoreCount": 64}]
+    for _ in range(3):
+        autoscale.update(wish)
+        assert groups(site) == {(f"group-execute-64-{i}-{F4}", F4): 16 for i in (1, 2, 3, 4)}
+        site.later(30)
+    assert site.created() == 64
+
+
+def test_groups_of_instances(site):
+    """May be counted in instances, and cores are rounded up."""
+    one = {"Name": "gpu", "TargetGroupCount": 2, "GroupInstanceCount": 3}
+    autoscale.update([one, {"Name": "mixed", "TargetGroupCount": 1, "GroupCoreCount": 9}])
+    assert sorted(groups(site).values()) == [3, 3, 3]
+
+
+def test_another_size(site):
+    """Is another group; those of the former size go as a whole."""
+    site.configure(idle_timeout=60)
+    autoscale.update([{"Name": "execute", "TargetGroupCount": 2, "GroupCoreCount": 64}])
+    for _ in range(4):
+        site.later(60)
+        autoscale.update([{"Name": "execute", "TargetGroupCount": 1, "GroupCoreCount": 128}])
+    assert groups(site) == {(f"group-execute-128-1-{F4}", F4): 32}
+
+
+def test_fewer_groups(site):
+    """Whole groups go, and the others stay as they are."""
+    site.configure(idle_timeout=60)
+    wish = {"Name": "execute", "TargetGroupCount": 4, "GroupCoreCount": 16}
+    autoscale.update([wish])
+    for _ in range(4):
+        site.later(60)
+        autoscale.update([{**wish, "TargetGroupCount": 2}])
+    assert list(groups(site).values()) == [4, 4]
+    assert site.created() == 16
+
+
+def test_a_machine_type_without_capacity(site):
+    """Groups are of the next one then; none is ever of two."""
+    site.configure(idle_timeout=60)
+    site.simulator.set_capacity("westus2", **{F16: 10})
+    wish = {
+        "Name": "mixed",
+        "TargetGroupCount": 4,
+        "GroupCoreCount": 64,
+        "MachineType": [F16, F8],
+    }
+    for _ in range(8):
+        autoscale.update([wish])
+        site.later(30)
+    found = groups(site)
+    assert sorted((size, count) for (_, size), count in found.items()) == [
+        (F16, 4),
+        (F16, 4),
+        (F8, 8),
+        (F8, 8),
+    ]
+    assert len({group for group, _ in found}) == 4
+
+
+def test_all_of_a_group_or_nothing(site):
+    """Of what does not fit as a whole nothing is started, and the reason is given."""
+    site("request", "--name=few", "--instancecount=1")
+    file = site.home / "groups.json"
+    wish = [{"Name": "few", "TargetGroupCount": 2, "GroupInstanceCount": 2}]
+    file.write_text(json.dumps(wish))
+    site("request", f"--file={file}", "--request-set=groups")
+    assert "request:groups/few:2i#1 lacks" not in site.errors
+    assert "request:groups/few:2i#2 lacks 2 slots" in site.errors
+    assert site.nodes() == {"few": 3}
+
+
+def test_groups_beside_others(site):
+    """Nodes of a group count for no other target, and two sets never share a group."""
+    wish = {"Name": "execute", "TargetGroupCount": 1, "GroupCoreCount": 8, "TargetCoreCount": 12}
+    for _ in range(3):
+        autoscale.update([wish])
+        autoscale.update([wish], request_set="other")
+        site.later(30)
+    in_groups = Counter(node.get("PlacementGroupId") for node in site.cluster.nodes())
+    assert sorted(in_groups.values()) == [2, 2, 6]
+    assert in_groups[None] == 6
+    assert site.created() == 10
+
+
+def test_grouped_jobs(site):
+    """Are a group each, with what is said of all groups."""
+    jobs = [{"name": str(i), "request_cpus": 8, "grouped": True} for i in range(2)]
+    definition = {"Name": "execute:grouped", "Configuration": {"gridengine": {"is_grouped": True}}}
+    autoscale.scale_by_jobs([*jobs, {"request_cpus": 4}], [definition])
+    nodes = site.cluster.nodes()
+    grouped = [node for node in nodes if node.get("GroupId")]
+    assert (len(grouped), len(nodes)) == (4, 5)
+    assert all(node["Configuration"]["gridengine"]["is_grouped"] for node in grouped)
+
+
+def test_a_group_that_is_too_large(site):
+    """Is a mistake, with what a placement group may have."""
+    with pytest.raises(autoscale.RequestError) as error:
+        autoscale.update([{"Name": "execute", "TargetGroupCount": 1, "GroupCoreCount": 164}])
+    assert str(error.value) == (
+        "nodearray execute: a group is too large: it has 41 of Standard_F4s_v2, where 40 may be in"
+        " a placement group"
+    )
+    assert site.sets() == {}
+
+
 # -- request sets
 
 

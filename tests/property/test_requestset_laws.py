@@ -19,13 +19,26 @@ CORES = {"small": 4, "large": 16}
 NAMES = sorted(CORES)
 SIZES = {"small": "Standard_F4s_v2", "large": "Standard_F16s_v2"}
 
-definitions = st.fixed_dictionaries(
-    {"Name": st.sampled_from(NAMES)},
-    optional={"TargetCount": st.integers(0, 9)},
-) | st.builds(
-    lambda name, cores: {"Name": name, "TargetCoreCount": cores},
-    st.sampled_from(NAMES),
-    st.integers(0, 70),
+definitions = (
+    st.fixed_dictionaries(
+        {"Name": st.sampled_from(NAMES)},
+        optional={"TargetCount": st.integers(0, 9)},
+    )
+    | st.builds(
+        lambda name, cores: {"Name": name, "TargetCoreCount": cores},
+        st.sampled_from(NAMES),
+        st.integers(0, 70),
+    )
+    | st.builds(
+        lambda name, groups, cores: {
+            "Name": name,
+            "TargetGroupCount": groups,
+            "GroupCoreCount": cores,
+        },
+        st.sampled_from(NAMES),
+        st.integers(0, 3),
+        st.integers(1, 40),
+    )
 )
 wishes = st.lists(definitions, max_size=2, unique_by=lambda d: d["Name"])
 # who reports, what, when, and for how long
@@ -40,7 +53,11 @@ reports = st.lists(
 def wanted_of(definition):
     """The nodes that one definition stands for, as CycleCloud counts them: rounded up by itself."""
     cores = definition.get("TargetCoreCount", 0)
-    return definition.get("TargetCount", 0) + -(-cores // CORES[definition["Name"]])
+    each = CORES[definition["Name"]]
+    in_groups = definition.get("TargetGroupCount", 0) * -(
+        -definition.get("GroupCoreCount", 0) // each
+    )
+    return definition.get("TargetCount", 0) + -(-cores // each) + in_groups
 
 
 @pytest.fixture(scope="module")

@@ -13,11 +13,13 @@ def test_what_definitions_ask_for():
         [
             {"Name": "a", "TargetCount": 3, "Dynamic": False},
             {"Name": "b", "TargetCoreCount": 128, "MachineType": ["F4", "F8", "F4"]},
+            {"Name": "b", "TargetGroupCount": 4, "GroupCoreCount": 64, "TargetCount": 1},
             {"Name": "c", "MachineType": "F4, F8", "Configuration": {"x": 1}, "ImageName": "i"},
         ]
     ) == (
         ArrayRequest("a", nodes=3),
         ArrayRequest("b", cores=128, machine_types=("F4", "F8")),
+        ArrayRequest("b", nodes=1, groups=4, group_cores=64),
         ArrayRequest(
             "c",
             machine_types=("F4", "F8"),
@@ -52,7 +54,10 @@ MISTAKES = [
         [{"Name": "a", "TargetCount": 1, "TargetCoreCount": 1}],
         "arrays[0] (a): expected TargetCount or TargetCoreCount, found both",
     ),
-    ([{"Name": "a"}, {"Name": "a"}], "arrays[1]: expected each Name once, found 'a' again"),
+    (
+        [{"Name": "a"}, {"Name": "a"}],
+        "arrays[1]: expected each Name once for each size of groups, found 'a' again",
+    ),
     (
         [{"Name": "a", "TargetCoreCont": 4}],
         "arrays[0]: unknown key 'TargetCoreCont'; did you mean 'TargetCoreCount'?",
@@ -74,6 +79,18 @@ MISTAKES = [
         [{"Name": "a", "InstanceId": "x"}],
         "arrays[0]: InstanceId is set by CycleCloud and cannot be asked for",
     ),
+    (
+        [{"Name": "a", "TargetGroupCount": 1}],
+        "arrays[0] (a): TargetGroupCount: expected GroupCoreCount of 1 or more too",
+    ),
+    (
+        [{"Name": "a", "GroupCoreCount": 64}],
+        "arrays[0] (a): expected TargetGroupCount beside the size of a group",
+    ),
+    (
+        [{"Name": "a", "TargetGroupCount": 1, "GroupCoreCount": 4, "GroupInstanceCount": 1}],
+        "arrays[0] (a): expected GroupCoreCount or GroupInstanceCount, found both",
+    ),
     ([{"Name": "a", 1: 2}], "arrays[0]: expected keys that are texts, found 1"),
 ]
 
@@ -93,9 +110,6 @@ def test_attributes_are_json():
 
 
 UNSUPPORTED = {
-    "TargetGroupCount": 4,
-    "GroupCoreCount": 64,
-    "GroupInstanceCount": 16,
     "Dynamic": True,
     "Extends": "execute",
 }
@@ -122,6 +136,27 @@ def test_jobs_add_up():
     ]
 
 
+def test_grouped_jobs():
+    """Are a group each, of their cores; definitions are for all sizes, or for one."""
+    jobs = [{"request_cpus": size, "grouped": True} for size in (64, 64, 128)]
+    definitions = [
+        {"Name": "execute:grouped", "Configuration": {"x": 1}},
+        {"Name": "execute:128", "MachineType": "F4"},
+        {"Name": "execute:grouped", "ImageName": "i"},
+    ]
+    both = {"Configuration": {"x": 1}, "ImageName": "i"}
+    assert arrays_of_jobs(jobs, definitions) == [
+        {"Name": "execute", "TargetGroupCount": 2, "GroupCoreCount": 64, **both},
+        {
+            "Name": "execute",
+            "TargetGroupCount": 1,
+            "GroupCoreCount": 128,
+            **both,
+            "MachineType": "F4",
+        },
+    ]
+
+
 @pytest.mark.parametrize(
     ("job", "said"),
     [
@@ -130,7 +165,7 @@ def test_jobs_add_up():
         ({"request_cpus": -1}, "request_cpus: expected a whole number of 0 or more, found -1"),
         ({"request_cpu": 1}, "unknown key 'request_cpu'; did you mean 'request_cpus'?"),
         ({"request_cpus": 1, "nodearray": 3}, "nodearray: expected a name, found 3"),
-        ({"request_cpus": 1, "grouped": True}, "jobs[0]: grouped is not supported yet"),
+        ({"request_cpus": 0, "grouped": True}, "expected 1 or more of a grouped job, found 0"),
     ],
 )
 def test_a_job_that_cannot_be_understood(job, said):

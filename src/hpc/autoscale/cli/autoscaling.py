@@ -32,7 +32,7 @@ from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.demandprinter import OutputFormat, print_demand, row_order
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
-from hpc.autoscale.requestsets.demand import standing_jobs
+from hpc.autoscale.requestsets.demand import requested_jobs
 from hpc.autoscale.results import Result
 from hpc.autoscale.util import json_dump
 
@@ -149,7 +149,7 @@ class AutoscalingCommands(CommandLine):
         finally:
             results.unregister_result_handler(handler)
         every = driver.read_jobs_and_nodes(config)[0]
-        every = [*every, *standing_jobs(config, driver.autoscale_home)]
+        every = [*every, *requested_jobs(config, driver.autoscale_home, calculator.node_mgr)]
         jobs = [j for j in every if _name_of(j) == job_id]
         if not jobs:
             raise AutoscaleError(f"the scheduler has no job {job_id!r}")

@@ -26,7 +26,16 @@ from hpc.autoscale.requestsets.definitions import DEFAULT_NODEARRAY, read_arrays
 from hpc.autoscale.requestsets.recording import LEAST_SECONDS, STANDARD
 from hpc.autoscale.requestsets.store import RequestSet, RequestStore, store_path
 
-_COLUMNS = ["request_set", "nodearray", "instances", "cores", "machine_types", "state", "lapses_at"]
+_COLUMNS = [
+    "request_set",
+    "nodearray",
+    "instances",
+    "cores",
+    "groups",
+    "machine_types",
+    "state",
+    "lapses_at",
+]
 
 
 class RequestCommands(CommandLine):
@@ -135,11 +144,14 @@ def _print(sets: Iterable[RequestSet], output_format: OutputFormat | None) -> No
         until = datetime.fromtimestamp(one.lapses_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         requests = read_arrays(one.arrays)
         if not requests:
-            rows.append([one.name, None, 0, None, None, state, until])
+            rows.append([one.name, None, 0, None, None, None, state, until])
         for each in requests:
             amount = [None, each.cores] if each.cores else [each.nodes, None]
+            unit = "cores" if each.group_cores else "instances"
+            size = each.group_cores or each.group_nodes
+            groups = f"{each.groups} of {size} {unit}" if each.groups else None
             sizes = ",".join(each.machine_types) or None
-            rows.append([one.name, each.name, *amount, sizes, state, until])
+            rows.append([one.name, each.name, *amount, groups, sizes, state, until])
     print_rows(_COLUMNS, rows, sys.stdout, output_format or "table")
 
 

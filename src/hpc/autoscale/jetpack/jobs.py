@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -16,26 +17,53 @@ def arrays_of_jobs(
 ) -> list[dict[str, Any]]:
     """A definition for each nodearray that jobs are for, with the given ones merged onto it.
 
-    RequestError for a job that cannot be understood. Definitions of nodearrays without a job are
-    left out: callers hand over the same ones each time.
+    A grouped job is one group of its cores; definitions of `<nodearray>:grouped` are merged onto
+    the groups of all sizes, those of `<nodearray>:<size>` onto the groups of that size.
+    Definitions that no job is for are left out: callers hand over the same ones each time.
+    RequestError for a job that cannot be understood.
     """
-    cores: dict[str, int] = {}
+    cores: Counter[str] = Counter()
+    groups: Counter[tuple[str, int]] = Counter()
     for index, job in enumerate(jobs):
-        nodearray, cpus = _read(job, f"jobs[{index}]")
-        cores[nodearray] = cores.get(nodearray, 0) + cpus
-    made = {name: {"Name": name, "TargetCoreCount": count} for name, count in cores.items()}
-    for index, definition in enumerate(array_definitions):
+        nodearray, cpus, is_grouped = _read(job, f"jobs[{index}]")
+        if is_grouped:
+            groups[nodearray, cpus] += 1
+        else:
+            cores[nodearray] += cpus
+    given = _by_name(array_definitions)
+    plain = [
+        {"TargetCoreCount": count, **given.get(name, {}), "Name": name}
+        for name, count in cores.items()
+    ]
+    grouped = [
+        {
+            "TargetGroupCount": count,
+            "GroupCoreCount": size,
+            **given.get(f"{name}:grouped", {}),
+            **given.get(f"{name}:{size}", {}),
+            "Name": name,
+        }
+        for (name, size), count in groups.items()
+    ]
+    return [*plain, *grouped]
+
+
+def _by_name(definitions: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Definitions by their Name; those of one name are merged."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for index, definition in enumerate(definitions):
         if not isinstance(definition, Mapping) or not isinstance(definition.get("Name"), str):
             raise RequestError(
                 f"array_definitions[{index}]: expected a nodearray definition with a Name,"
                 f" found {definition!r}"
             )
-        if definition["Name"] in made:
-            made[definition["Name"]].update(definition)
-    return list(made.values())
+        name = definition["Name"]
+        found[name] = {**found.get(name, {}), **definition}
+    return found
 
 
-def _read(job: object, where: str) -> tuple[str, int]:
+def _read(job: object, where: str) -> tuple[str, int, bool]:
+    """The nodearray and the cores of a job, and whether it is grouped."""
     if not isinstance(job, Mapping):
         raise RequestError(f"{where}: expected a job as a dict, found {job!r}")
     where = f"{where} ({job['name']})" if job.get("name") else where
@@ -48,9 +76,10 @@ def _read(job: object, where: str) -> tuple[str, int]:
         raise RequestError(
             f"{where}: request_cpus: expected a whole number of 0 or more, found {cpus!r}"
         )
-    if job.get("grouped"):
-        raise RequestError(f"{where}: grouped is not supported yet")
+    is_grouped = bool(job.get("grouped"))
+    if is_grouped and not cpus:
+        raise RequestError(f"{where}: request_cpus: expected 1 or more of a grouped job, found 0")
     nodearray = job.get("nodearray") or DEFAULT_NODEARRAY
     if not isinstance(nodearray, str):
         raise RequestError(f"{where}: nodearray: expected a name, found {nodearray!r}")
-    return nodearray, cpus
+    return nodearray, cpus, is_grouped

@@ -11,20 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hpc.autoscale.ccbindings.models import ClusterStatus
+from hpc.autoscale.ccbindings.models import ClusterStatus, NodearrayBucketStatus
 from hpc.autoscale.errors import AutoscaleError, did_you_mean
 
 DEFAULT_NODEARRAY = "execute"
 
 _TARGETS = ("TargetCount", "TargetCoreCount")
-_NOT_SUPPORTED = (
-    "TargetGroupCount",
-    "GroupCoreCount",
-    "GroupInstanceCount",
-    "Dynamic",
-    "Extends",
-)
-_OWN_KEYS = ("Name", *_TARGETS, "MachineType", "ClusterName", *_NOT_SUPPORTED)
+_GROUPS = ("TargetGroupCount", "GroupInstanceCount", "GroupCoreCount")
+_NOT_SUPPORTED = ("Dynamic", "Extends")
+_OWN_KEYS = ("Name", *_TARGETS, *_GROUPS, "MachineType", "ClusterName", *_NOT_SUPPORTED)
 # attributes that scripts often set, so that a key that is close to one is taken for a typo of it
 _COMMON = ("Configuration", "ImageName", "SubnetId", "Interruptible", "KeepAlive", "Azure", "Tags")
 # what CycleCloud says of a node and no request can set
@@ -39,6 +34,7 @@ class RequestError(AutoscaleError):
 class ArrayRequest:
     """What one request set wants of one nodearray: `nodes`, or nodes with so many `cores` together.
 
+    Beside that it wants `groups` of `group_nodes` nodes, or of nodes with `group_cores` together.
     `machine_types`: the only ones to start, in order of preference; empty for all that the
     nodearray has. `attributes`: merged onto the definition of each node that is started for this.
     """
@@ -46,6 +42,9 @@ class ArrayRequest:
     name: str
     nodes: int = 0
     cores: int = 0
+    groups: int = 0
+    group_nodes: int = 0
+    group_cores: int = 0
     machine_types: tuple[str, ...] = ()
     attributes: Mapping[str, Any] = field(default_factory=dict)
     cluster_name: str | None = None
@@ -58,22 +57,26 @@ def read_arrays(arrays: Any) -> tuple[ArrayRequest, ...]:
     """
     if not isinstance(arrays, list | tuple):
         raise RequestError(f"expected a list of nodearray definitions, found {arrays!r}")
-    requests: dict[str, ArrayRequest] = {}
+    requests: dict[object, ArrayRequest] = {}
     for index, definition in enumerate(arrays):
         request = _read(definition, f"arrays[{index}]")
-        if request.name in requests:
+        key = (request.name, request.group_nodes, request.group_cores)
+        if key in requests:
             raise RequestError(
-                f"arrays[{index}]: expected each Name once, found {request.name!r} again"
+                f"arrays[{index}]: expected each Name once for each size of groups,"
+                f" found {request.name!r} again"
             )
-        requests[request.name] = request
+        requests[key] = request
     return tuple(requests.values())
 
 
 def check_arrays(requests: Iterable[ArrayRequest], cluster: str, status: ClusterStatus) -> None:
-    """RequestError when the cluster has no such nodearray, or that no such machine type."""
+    """RequestError when the cluster has no such nodearray, that no such machine type, or a group is
+    larger than a placement group may be."""
+    buckets = {array.name: list(array.buckets) for array in status.nodearrays}
     sizes = {
-        array.name: [b.definition.machine_type for b in array.buckets if b.definition]
-        for array in status.nodearrays
+        name: [b.definition.machine_type for b in held if b.definition]
+        for name, held in buckets.items()
     }
     for request in requests:
         where = f"nodearray {request.name}"
@@ -94,6 +97,28 @@ def check_arrays(requests: Iterable[ArrayRequest], cluster: str, status: Cluster
                     f"{where}: MachineType: expected one of {', '.join(known)},"
                     f" found {size!r}{did_you_mean(size, known)}"
                 )
+        if request.groups:
+            _check_group(request, where, buckets[request.name])
+
+
+def _check_group(
+    request: ArrayRequest, where: str, buckets: Iterable[NodearrayBucketStatus]
+) -> None:
+    """RequestError when there is no machine type of which a placement group can be large enough."""
+    said: dict[str, None] = {}
+    wanted = [size.lower() for size in request.machine_types]
+    for bucket in buckets:
+        size = (bucket.definition and bucket.definition.machine_type) or ""
+        cores = bucket.virtual_machine.vcpu_count if bucket.virtual_machine else 0
+        most = bucket.max_placement_group_size
+        if not cores or most is None or (wanted and size.lower() not in wanted):
+            continue
+        needed = request.group_nodes or -(-request.group_cores // cores)
+        if needed <= most:
+            return
+        said[f"{needed} of {size}, where {most} may be in a placement group"] = None
+    if said:
+        raise RequestError(f"{where}: a group is too large: it has {'; '.join(said)}")
 
 
 def _read(definition: Any, where: str) -> ArrayRequest:
@@ -107,6 +132,13 @@ def _read(definition: Any, where: str) -> ArrayRequest:
     nodes, cores = (_count(definition, key, where) for key in _TARGETS)
     if nodes is not None and cores is not None:
         raise RequestError(f"{where}: expected TargetCount or TargetCoreCount, found both")
+    groups, group_nodes, group_cores = (_count(definition, key, where) or 0 for key in _GROUPS)
+    if group_nodes and group_cores:
+        raise RequestError(f"{where}: expected GroupCoreCount or GroupInstanceCount, found both")
+    if groups and not (group_nodes or group_cores):
+        raise RequestError(f"{where}: TargetGroupCount: expected GroupCoreCount of 1 or more too")
+    if (group_nodes or group_cores) and definition.get("TargetGroupCount") is None:
+        raise RequestError(f"{where}: expected TargetGroupCount beside the size of a group")
     attributes = {key: value for key, value in definition.items() if key not in _OWN_KEYS}
     try:
         json.dumps(attributes, allow_nan=False)
@@ -116,7 +148,17 @@ def _read(definition: Any, where: str) -> ArrayRequest:
     if not (cluster_name is None or isinstance(cluster_name, str)):
         raise RequestError(f"{where}: ClusterName: expected a text, found {cluster_name!r}")
     machine_types = _machine_types(definition.get("MachineType"), where)
-    return ArrayRequest(name, nodes or 0, cores or 0, machine_types, attributes, cluster_name)
+    return ArrayRequest(
+        name,
+        nodes or 0,
+        cores or 0,
+        groups,
+        group_nodes,
+        group_cores,
+        machine_types,
+        attributes,
+        cluster_name,
+    )
 
 
 def _check_keys(definition: Mapping[Any, Any], where: str) -> None:

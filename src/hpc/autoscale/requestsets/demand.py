@@ -7,78 +7,193 @@ was rounded up. Nodes that a scheduler's work is on are not among them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
 from hpc.autoscale import clock
+from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.job.job import Job
+from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.node.node import escaped_placement_group
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.requestsets.definitions import ArrayRequest, read_arrays
-from hpc.autoscale.requestsets.store import RequestSet, RequestStore, store_path
+from hpc.autoscale.requestsets.store import RequestStore, store_path
+from hpc.autoscale.util import partition
+
+Wanted = Sequence[tuple[str, ArrayRequest]]
+"""What is wanted, with the name of the set that wants it."""
 
 # Resources that nodes have only while request sets are served, by which targets are counted:
 # a scheduler may have made something else of ncpus.
 _CORES = "request_set_cores"
 _NODES = "request_set_nodes"
+# How the names of placement groups begin that are made here.
+_GROUP_PREFIX = "group-"
 
 
 class RequestJob(Job):
-    """The nodes that one request set wants of one nodearray, as many as there are to be had."""
+    """Nodes that a request set wants of a nodearray, each taken whole.
 
-    def __init__(self, request_set: str, request: ArrayRequest) -> None:
-        resource = _CORES if request.cores else _NODES
-        constraints: list[dict[str, Any]] = [
+    `node_attributes` are merged onto the definitions of the nodes that are started for it. A group
+    is placed as a whole or not at all; of others, as much as there is room for.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        request: ArrayRequest,
+        nodes: int,
+        cores: int,
+        where: list[dict[str, Any]],
+        is_group: bool = False,
+    ) -> None:
+        constraints = [
             {"node.nodearray": request.name},
             {"exclusive": True},
-            {resource: 1},
+            {_CORES if cores else _NODES: 1},
+            *where,
         ]
-        sizes = [{"node.vm_size": size} for size in request.machine_types]
-        if sizes:
-            constraints.append({"or": sizes} if len(sizes) > 1 else sizes[0])
-        super().__init__(
-            f"request:{request_set}/{request.name}",
-            constraints,
-            iterations=request.cores or request.nodes,
-        )
+        super().__init__(name, constraints, iterations=cores or nodes, colocated=is_group)
+        self.is_group = is_group
         self.node_attributes = request.attributes
 
 
-def jobs_of(sets: Iterable[RequestSet], now: float) -> list[RequestJob]:
-    """A job for each nodearray of which a set that stands wants nodes."""
-    return [
-        RequestJob(one.name, request)
-        for one in sets
+def requested_jobs(config: Mapping[str, Any], home: str, node_mgr: NodeManager) -> list[RequestJob]:
+    """The jobs of the request sets of a configuration that stand now, groups first.
+
+    The node manager is given what they need: resources to count by, and placement groups.
+    """
+    now = clock.time()
+    wanted = [
+        (one.name, request)
+        for one in RequestStore(store_path(config, home)).sets()
         if one.stands(now)
         for request in read_arrays(one.arrays)
-        if request.nodes or request.cores
     ]
-
-
-def standing_jobs(config: Mapping[str, Any], home: str) -> list[RequestJob]:
-    """The jobs of the request sets of a configuration, as of now."""
-    return jobs_of(RequestStore(store_path(config, home)).sets(), clock.time())
-
-
-def requested_jobs(config: Mapping[str, Any], home: str, node_mgr: NodeManager) -> list[RequestJob]:
-    """`standing_jobs`, and nodes are given the resources that these count by."""
-    jobs = standing_jobs(config, home)
-    if jobs:
+    if not wanted:
+        return []
+    if any(request.cores or request.group_cores for _, request in wanted):
         node_mgr.add_default_resource({}, _CORES, "node.vcpu_count")
+    if any(request.nodes or request.group_nodes for _, request in wanted):
         node_mgr.add_default_resource({}, _NODES, 1)
-    return jobs
+    groups = list(_of_groups(wanted, _by_nodearray(node_mgr), node_mgr))
+    return [*groups, *_of_targets(wanted, _by_nodearray(node_mgr))]
+
+
+def _by_nodearray(node_mgr: NodeManager) -> dict[ht.NodeArrayName, list[NodeBucket]]:
+    return partition(node_mgr.get_buckets(), lambda bucket: bucket.nodearray)
+
+
+def _of_targets(
+    wanted: Wanted, buckets: Mapping[ht.NodeArrayName, Sequence[NodeBucket]]
+) -> Iterator[RequestJob]:
+    """A job for the nodes that each set wants of a nodearray outside of groups."""
+    for request_set, request in wanted:
+        if not (request.nodes or request.cores):
+            continue
+        where = _any_of("node.vm_size", request.machine_types)
+        held = buckets.get(ht.NodeArrayName(request.name), ())
+        groups = {b.placement_group for b in held if _is_group(b.placement_group)}
+        if groups:
+            where.append({"not": {"node.placement_group": sorted(map(str, groups))}})
+        name = f"request:{request_set}/{request.name}"
+        yield RequestJob(name, request, request.nodes, request.cores, where)
+
+
+def _of_groups(
+    wanted: Wanted,
+    buckets: Mapping[ht.NodeArrayName, Sequence[NodeBucket]],
+    node_mgr: NodeManager,
+) -> Iterator[RequestJob]:
+    """A job for each group, which has placement groups of its own: one for each machine type.
+
+    Groups of one size in a nodearray are numbered over all sets: what stands in which number makes
+    no difference, and the last ones go when fewer are wanted.
+    """
+    numbers: Counter[str] = Counter()
+    for request_set, request in wanted:
+        size = f"{request.group_cores}" if request.group_cores else f"{request.group_nodes}i"
+        held = buckets.get(ht.NodeArrayName(request.name), ())
+        plain = _plain_buckets(request, held)
+        known = {b.placement_group: b for b in held if b.placement_group}
+        for index in range(1, request.groups + 1):
+            numbers[f"{request.name}:{size}"] += 1
+            number = numbers[f"{request.name}:{size}"]
+            by_name = {
+                escaped_placement_group(
+                    f"{_GROUP_PREFIX}{request.name}-{size}-{number}-{bucket.vm_size}"
+                ): bucket
+                for bucket in plain
+            }
+            # a group that is complete stays where it is, whatever else could be had
+            there = [n for n in by_name if n in known and _is_complete(request, known[n])]
+            names = there[:1] or list(by_name)
+            for name in names:
+                if name not in known:
+                    node_mgr.add_placement_group(name, by_name[name])
+            yield RequestJob(
+                f"request:{request_set}/{request.name}:{size}#{index}",
+                request,
+                request.group_nodes,
+                request.group_cores,
+                # without a machine type nothing fits
+                _any_of("node.placement_group", names or [_GROUP_PREFIX]),
+                is_group=True,
+            )
+
+
+def _plain_buckets(request: ArrayRequest, buckets: Sequence[NodeBucket]) -> list[NodeBucket]:
+    """The buckets outside of placement groups that a request may use, in order of preference."""
+    plain = [bucket for bucket in buckets if not bucket.placement_group]
+    if not request.machine_types:
+        return plain
+    order = [size.lower() for size in request.machine_types]
+    allowed = [bucket for bucket in plain if bucket.vm_size.lower() in order]
+    return sorted(allowed, key=lambda bucket: order.index(bucket.vm_size.lower()))
+
+
+def _is_complete(request: ArrayRequest, bucket: NodeBucket) -> bool:
+    """Whether a placement group has all nodes of a group already."""
+    nodes = sum(node.exists and node.state != "Failed" for node in bucket.nodes)
+    if request.group_nodes:
+        return nodes >= request.group_nodes
+    return nodes * bucket.vcpu_count >= request.group_cores
+
+
+def _is_group(placement_group: str | None) -> bool:
+    return bool(placement_group) and str(placement_group).startswith(_GROUP_PREFIX)
+
+
+def _any_of(attribute: str, values: Sequence[str]) -> list[dict[str, Any]]:
+    """The constraint that a node has one of the values, the first ones preferred; none without
+    values."""
+    each = [{attribute: value} for value in values]
+    return [{"or": each}] if len(each) > 1 else each
 
 
 def give_attributes(jobs: Iterable[Job], new_nodes: Iterable[Node]) -> None:
-    """Let planned nodes have the attributes that the definitions ask for by which they came."""
-    by_name = {
-        job.name: job.node_attributes
-        for job in jobs
-        if isinstance(job, RequestJob) and job.node_attributes
-    }
+    """Let planned nodes have the attributes that the definitions ask for by which they came; those
+    of groups the id of their group, too."""
+    asked = {job.name: job for job in jobs if isinstance(job, RequestJob)}
+    by_name = {name: job for name, job in asked.items() if job.is_group or job.node_attributes}
     if not by_name:
         return
     for node in new_nodes:
         for name in by_name.keys() & node.assignments:
-            node.node_attribute_overrides.update(deepcopy(dict(by_name[name])))
+            attributes = deepcopy(dict(by_name[name].node_attributes))
+            if by_name[name].is_group:
+                attributes = _with_group_id(attributes, str(node.placement_group))
+            node.node_attribute_overrides.update(attributes)
+
+
+def _with_group_id(attributes: dict[str, Any], group_id: str) -> dict[str, Any]:
+    """The attributes with GroupId, and with `cyclecloud.node.group_id` in the configuration."""
+    section: dict[str, Any] = attributes
+    for key in ("Configuration", "cyclecloud", "node"):
+        below = section.get(key)
+        section[key] = section = dict(below) if isinstance(below, Mapping) else {}
+    section["group_id"] = group_id
+    return {**attributes, "GroupId": group_id}
