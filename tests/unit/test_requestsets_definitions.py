@@ -13,13 +13,13 @@ def test_what_definitions_ask_for():
         [
             {"Name": "a", "TargetCount": 3, "Dynamic": False},
             {"Name": "b", "TargetCoreCount": 128, "MachineType": ["F4", "F8", "F4"]},
-            {"Name": "b", "TargetGroupCount": 4, "GroupCoreCount": 64, "TargetCount": 1},
+            {"Name": "b", "TargetGroupCount": 4, "GroupCoreCount": 64},
             {"Name": "c", "MachineType": "F4, F8", "Configuration": {"x": 1}, "ImageName": "i"},
         ]
     ) == (
         ArrayRequest("a", nodes=3),
         ArrayRequest("b", cores=128, machine_types=("F4", "F8")),
-        ArrayRequest("b", nodes=1, groups=4, group_cores=64),
+        ArrayRequest("b", groups=4, group_cores=64),
         ArrayRequest(
             "c",
             machine_types=("F4", "F8"),
@@ -90,6 +90,14 @@ MISTAKES = [
     (
         [{"Name": "a", "TargetGroupCount": 1, "GroupCoreCount": 4, "GroupInstanceCount": 1}],
         "arrays[0] (a): expected GroupCoreCount or GroupInstanceCount, found both",
+    ),
+    (
+        [
+            {"Name": "a", "TargetCount": 1},
+            {"Name": "a", "TargetCount": 1, "TargetGroupCount": 1, "GroupCoreCount": 4},
+        ],
+        "arrays[1]: expected TargetCount or TargetCoreCount once for each Name,"
+        " found another one of 'a'",
     ),
     ([{"Name": "a", 1: 2}], "arrays[0]: expected keys that are texts, found 1"),
 ]

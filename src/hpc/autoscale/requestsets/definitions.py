@@ -58,6 +58,7 @@ def read_arrays(arrays: Any) -> tuple[ArrayRequest, ...]:
     if not isinstance(arrays, list | tuple):
         raise RequestError(f"expected a list of nodearray definitions, found {arrays!r}")
     requests: dict[object, ArrayRequest] = {}
+    with_target: set[str] = set()
     for index, definition in enumerate(arrays):
         request = _read(definition, f"arrays[{index}]")
         key = (request.name, request.group_nodes, request.group_cores)
@@ -66,6 +67,14 @@ def read_arrays(arrays: Any) -> tuple[ArrayRequest, ...]:
                 f"arrays[{index}]: expected each Name once for each size of groups,"
                 f" found {request.name!r} again"
             )
+        has_target = any(definition.get(target) for target in _TARGETS)
+        if has_target and request.name in with_target:
+            raise RequestError(
+                f"arrays[{index}]: expected TargetCount or TargetCoreCount once for each Name,"
+                f" found another one of {request.name!r}"
+            )
+        if has_target:
+            with_target.add(request.name)
         requests[key] = request
     return tuple(requests.values())
 
