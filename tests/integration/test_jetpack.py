@@ -583,7 +583,8 @@ def test_killed_on_the_way(site, late):
 def test_reporters_at_the_same_time(site):
     """Each of them is served at once, by itself or by the one that holds the lock."""
     clock.use_clock(clock.Clock())
-    code = "import sys, hpc.autoscale.jetpack as a; a.update([{{'Name': 'gpu', 'TargetCount': 1}}], '{}')"
+    wish = "[{{'Name': 'gpu', 'TargetCount': 1}}]"
+    code = f"import hpc.autoscale.jetpack as a; a.update({wish}, '{{}}')"
     running = [site.start(code.format(name)) for name in "abcd"]
     for process in running:
         out, _ = process.communicate(timeout=120)

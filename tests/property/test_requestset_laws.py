@@ -1,4 +1,4 @@
-"""Laws of request sets: what stands adds up per nodearray in nodes, and a set moves only its own share."""
+"""Laws of request sets: what stands adds up in nodes, and a set moves only its own share."""
 
 from collections import Counter
 

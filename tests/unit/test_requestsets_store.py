@@ -1,4 +1,4 @@
-"""The file of request sets: one transaction for each, other processes, and files that are broken."""
+"""The file of request sets: one transaction for each, other processes, and broken files."""
 
 import sqlite3
 import sys
