@@ -52,7 +52,7 @@ def place_alike(scenario, level):
             assert answers[0] == answers[1]
             assert known.picture() == unknown.picture()
     assert known.left_in_pools() == unknown.left_in_pools()
-    return unknown.manager._declarations
+    return unknown.manager._placer.declarations
 
 
 @for_scenarios(times=4)

@@ -156,7 +156,7 @@ def occupied(shape):
 
 def states_of(manager):
     """Each node with its shape."""
-    manager._sync()
+    manager._placer.sync()
     for bucket in manager.get_buckets():
         for position in range(bucket._size):
             if position not in bucket._nodes.gone:
@@ -169,7 +169,7 @@ def test_the_state_is_what_the_nodes_say(steps):
     manager = a_manager(a_cluster())
     for number, step in enumerate(steps):
         carry_out(manager, step, number)
-        table = manager._planner.table
+        table = manager._placer.planner.table
         for bucket, node, shape in states_of(manager):
             deferred = bucket._nodes.deferred
             assert shape is shape_of(node, table, QUERYABLE_PROPERTIES, deferred)
@@ -211,6 +211,6 @@ def test_a_manager_that_is_built_anew_knows_the_same(steps):
         anew = NodeBucket(bucket._definition, limits, 0, copies)
         anew._nodes.deferred = bucket._nodes.deferred
         other = NodeManager(manager.cluster_bindings, [anew])
-        manager._sync()
+        manager._placer.sync()
         shapes = [seen(s) for b, _, s in states_of(manager) if b is bucket]
         assert [seen(s) for _, _, s in states_of(other)] == shapes

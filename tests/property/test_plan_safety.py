@@ -190,8 +190,8 @@ def asked(world, event):
         return None
     each, whole = REQUEST[event["how"]]
     wanted = Request(event["units"], 1 if each == 1 else UNBOUNDED, whole)
-    world.manager._sync()
-    plan = world.manager._planner.ask(expr, wanted)
+    world.manager._placer.sync()
+    plan = world.manager._placer.planner.ask(expr, wanted)
     return [(p.candidate.name, p.lo, p.hi, p.times) for p in plan.steps]
 
 

@@ -25,8 +25,8 @@ def a_site(**keys):
 def wrong(manager):
     """The buckets that, or whose new nodes, the engine sees otherwise than each by itself would
     say."""
-    manager._sync()
-    table = manager._planner.table
+    manager._placer.sync()
+    table = manager._placer.planner.table
 
     def shape(bucket, node):
         return shape_of(node, table, QUERYABLE_PROPERTIES, bucket._nodes.deferred)
@@ -41,7 +41,7 @@ def wrong(manager):
 
 def seen(manager, resource):
     """What new nodes have of a resource in the engine's eyes, by size and group."""
-    manager._sync()
+    manager._placer.sync()
     return {
         (b.vm_size[9:], b.placement_group): b._candidate.new_shape.free.get(resource)
         for b in manager.get_buckets()

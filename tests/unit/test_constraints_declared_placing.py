@@ -141,7 +141,7 @@ def test_jobs_are_placed_in_few_steps(monkeypatch):
     """On nodes that are there and new ones, without a plan for each, as with constraints of
     ours."""
     manager = a_world(count=1)
-    monkeypatch.setattr(manager._planner, "ask", None)
+    monkeypatch.setattr(manager._placer.planner, "ask", None)
     DemandCalculator({}, manager).add_jobs(jobs_of(of_class(), 6))
     assert list(seats_left(manager).values()) == [0, 2]
 
@@ -153,7 +153,7 @@ def test_who_is_found_out_between_jobs_is_placed_all_the_same():
     )
     manager = a_world()
     DemandCalculator({}, manager).add_jobs(jobs_of(sly, 6))
-    assert manager._declarations.expression(sly(1)) is None
+    assert manager._placer.declarations.expression(sly(1)) is None
     assert seats_left(manager) == {"htc-1": 0, "htc-2": 2, "htc-3": 4}
 
 
@@ -172,7 +172,7 @@ def test_who_is_found_out_elsewhere_is_believed_here():
     jobs = jobs_of(sly, 6)
     DemandCalculator({}, manager).add_jobs(jobs[:5])
     DemandCalculator({}, elsewhere).add_jobs(jobs_of(sly, 1))
-    assert elsewhere._declarations.expression(sly(1)) is None
+    assert elsewhere._placer.declarations.expression(sly(1)) is None
     asked.clear()
     DemandCalculator({}, manager).add_jobs(jobs[5:])
     assert not asked

@@ -18,7 +18,7 @@ LEFT = {
     "autoscaler": 3,
     "cli": 1,
     "example": 2,
-    "job": 7,
+    "job": 4,
     "node": 1,
     "node.bucket": 3,
     "node.constraints": 1,

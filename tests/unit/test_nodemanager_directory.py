@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from builders.nodes import a_manager, an_htc_cluster
 from hpc.autoscale.job.job import Job
-from hpc.autoscale.node.node.directory import Directory, Pin, pin_of
+from hpc.autoscale.node.node.state import Directory, Pin, pin_of
 from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.expr import MinResource, OneOf, PropertyIs, ResourceIs
 

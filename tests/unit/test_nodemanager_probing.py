@@ -104,7 +104,7 @@ def test_the_node_id():
     manager = running(3)
     ids = [node.delayed_node_id.node_id for node in manager.get_nodes()]
     assert by_request(manager, {"ccnodeid": ids[1]}) == ["htc-2"]
-    assert len(manager._planner.table) < 8
+    assert len(manager._placer.planner.table) < 8
 
 
 def test_exclusive_tasks_know_whose_they_are():

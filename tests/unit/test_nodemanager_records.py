@@ -187,7 +187,7 @@ def test_the_engine_is_told_once_for_each_shape(manager, monkeypatch):
     monkeypatch.setattr(
         Candidate, "extend", lambda self, found: shapes.extend(found) or extend(self, found)
     )
-    manager._sync()
+    manager._placer.sync()
     assert len(shapes) == 3
     assert len(set(shapes)) == 1
     assert all(type(node) is Node for node in manager.get_nodes())

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from hpc.autoscale.errors import AutoscaleError
-from hpc.autoscale.node.requests import RequestLog, RequestLogError
+from hpc.autoscale.node.operations import RequestLog, RequestLogError
 
 
 def ids(*given):

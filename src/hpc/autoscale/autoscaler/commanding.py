@@ -19,7 +19,7 @@ from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.nodemanager.creation import look_again
+from hpc.autoscale.node.nodemanager.manager import look_again
 
 Names = tuple[str, ...]
 

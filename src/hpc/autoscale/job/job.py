@@ -31,7 +31,6 @@ from hpc.autoscale.node.constraints import (
 )
 from hpc.autoscale.node.constraints.compiled import Source
 from hpc.autoscale.node.constraints.parse import CUSTOM_PARSERS
-from hpc.autoscale.node.nodemanager.placing import place_job, why_job_lacks
 from hpc.autoscale.packing.expr import UNBOUNDED
 from hpc.autoscale.packing.plan import Request
 from hpc.autoscale.packing.shape import freeze
@@ -241,8 +240,8 @@ class Job:
         if not allow_existing:
             new_only = get_constraints([{"node.exists": False}])
             compiled = compile_constraints([*new_only, *self._constraints])
-        units, result = place_job(
-            node_mgr, compiled, request, self.__name, failed_as, explain, self._compile_own
+        units, result = node_mgr._placer.place_job(
+            compiled, request, self.__name, failed_as, explain, self._compile_own
         )
         if self.__node_count <= 0:
             self.iterations_remaining -= units
@@ -266,7 +265,7 @@ class Job:
     def _why_not(self, node_mgr: NodeManager) -> list[str]:
         """Why what remains of the job cannot be placed, as things are now."""
         request = self._request(self.colocated or self.packing_strategy == PackingStrategy.SCATTER)
-        return why_job_lacks(node_mgr, self._compile(), request, self.name, self._compile_own)
+        return node_mgr._placer.why_not(self._compile(), request, self.name, self._compile_own)
 
     def to_dict(self) -> dict[str, Any]:
         """The published JSON form."""

@@ -45,7 +45,7 @@ class _QueuedJob:
         scatters = job.packing_strategy == PackingStrategy.SCATTER
         self.request = job._request(job.colocated or scatters)
         compiled = job._compile()
-        demand = manager._sorted(compiled)
+        demand = manager._placer.sorting_of(compiled)
         self.expr = demand.common
         self.can_be_tried = least_cost.can_try(demand) and self.request.units > 0
         self.is_plain = (
@@ -157,10 +157,10 @@ class LeastCostQueue:
                 best, way = copy.score, name
         if not way:
             target.plans = tried_on.plans
-            with manager._asked_in_order_of(cheapest):
+            with manager._placer.asked_in_order_of(cheapest):
                 _PlannedWay(target, part, others_first).run()
             return
-        with manager._asked_in_order_of(policies[way]):
+        with manager._placer.asked_in_order_of(policies[way]):
             for queued in part:
                 target.place(queued)
         if first is not None and first.stopped_at is None:

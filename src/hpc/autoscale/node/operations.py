@@ -4,13 +4,19 @@ A command has a request id that was written down before it was sent, and it neve
 CycleCloud does not manage. Its result is taken from the server's own records and never assumed.
 After a create, planned nodes become the nodes that the server made: their names are the server's,
 and nodes that it did not make are given up with its reason.
+
+A create whose reply is lost may or may not have happened. Its id is written down before the request
+is sent (`RequestLog`), so that a later pass, also of another process, can ask the server about it.
+When it never happened the id is used again: the server carries out one id once.
 """
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
@@ -19,11 +25,14 @@ from hpc.autoscale.ccbindings.errors import MutationUnconfirmed, OperationNotFou
 from hpc.autoscale.ccbindings.evidence import answers, check_answers
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 from hpc.autoscale.ccbindings.models import NodeList
-from hpc.autoscale.errors import CycleCloudError
+from hpc.autoscale.errors import AutoscaleError, CycleCloudError, unreadable
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.requests import RequestLog
 from hpc.autoscale.util import random_uuid
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NewId = Callable[[], str]
 Record = Mapping[str, Any]
 
 
@@ -328,3 +337,108 @@ def set_of_record(record: Record) -> tuple[Any, Any, Any]:
         record.get("MachineType"),
         record.get("PlacementGroupId") or None,
     )
+
+
+# -- request ids that outlive the process
+
+
+class RequestLogError(AutoscaleError):
+    """The file that keeps request ids cannot be read or written; nothing was sent."""
+
+
+class RequestLog:
+    """Ids of creates that are not settled yet, in the order in which they were begun.
+
+    The file holds a JSON list of texts and is replaced as a whole, so that a reader never sees half
+    of it. Without a path the ids are kept as long as the object.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str] | None = None, new_id: NewId | None = None
+    ) -> None:
+        self._path: Path | None = None
+        if path:
+            from pathlib import Path
+
+            self._path = Path(path)
+        self._new_id = new_id or random_uuid
+        self._unsettled = self._read()
+        self._reusable: list[str] = []
+
+    @property
+    def unsettled(self) -> list[str]:
+        """The ids of requests whose outcome is unknown."""
+        return list(self._unsettled)
+
+    def begin(self, request_id: str | None = None) -> str:
+        """An id for a create that is about to be sent; it is on disk when this returns.
+
+        It is the given id, else one that is known never to have happened, else a new one.
+        """
+        chosen = request_id or (self._reusable[0] if self._reusable else self._new_id())
+        if chosen in self._reusable:
+            self._reusable.remove(chosen)
+        if chosen not in self._unsettled:
+            self._write([*self._unsettled, chosen])
+        return chosen
+
+    def settle(self, request_id: str) -> None:
+        """Note that the server has answered the request with this id."""
+        if request_id in self._unsettled:
+            self._write([known for known in self._unsettled if known != request_id])
+
+    def never_happened(self, request_id: str) -> None:
+        """Note that the server does not know this id: the next create uses it again."""
+        if request_id in self._unsettled and request_id not in self._reusable:
+            self._reusable.append(request_id)
+
+    def _read(self) -> list[str]:
+        if self._path is None:
+            return []
+        import json
+
+        try:
+            found = json.loads(self._path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return []
+        except OSError as e:
+            raise RequestLogError(f"request ids {self._path}: {unreadable(e)}") from e
+        except (ValueError, RecursionError) as e:
+            raise RequestLogError(
+                f"request ids {self._path}: expected a JSON list of ids, found: {e}"
+            ) from e
+        if not isinstance(found, list) or not all(isinstance(i, str) for i in found):
+            raise RequestLogError(
+                f"request ids {self._path}: expected a JSON list of ids, found {found!r}"
+            )
+        return found
+
+    def _write(self, unsettled: list[str]) -> None:
+        if self._path is not None:
+            import json
+
+            temporary = self._path.with_name(f"{self._path.name}.{os.getpid()}")
+            try:
+                with open(temporary, "w", encoding="utf-8") as f:
+                    json.dump(unsettled, f)
+                    f.flush()
+                    os.fsync(f.fileno())
+                os.replace(temporary, self._path)
+                _sync_directory(self._path.parent)
+            except OSError as e:
+                with suppress(OSError):
+                    temporary.unlink()
+                raise RequestLogError(
+                    f"request ids {self._path}: cannot be written: {e.strerror or e}"
+                ) from e
+        self._unsettled = unsettled
+
+
+def _sync_directory(directory: Path) -> None:
+    """Make a rename last through a power failure, where the file system can do that."""
+    with suppress(OSError):
+        handle = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

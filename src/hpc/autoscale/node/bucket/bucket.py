@@ -19,10 +19,9 @@ from hpc.autoscale.node.bucket.definition import Finish, FinishNode, NodeDefinit
 from hpc.autoscale.node.limits import BucketLimits, _SharedLimit
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.decrementing import copy_of
-from hpc.autoscale.node.node.directory import Directory
 from hpc.autoscale.node.node.node_class import NodeClass
 from hpc.autoscale.node.node.shaping import in_group
-from hpc.autoscale.node.node.state import BucketNodes
+from hpc.autoscale.node.node.state import BucketNodes, Directory
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit, LimitExceeded
 from hpc.autoscale.packing.plan import Step
@@ -427,22 +426,17 @@ class NodeBucket:
 
     def _took(self, step: Step, names: Sequence[str], assignment_id: str) -> None:
         """The engine has placed something here; `names` are those of newly opened nodes."""
-        if names:
-            # the step may have none of them, when nobody is there so far
-            self._opened(names, assignment_id if step.lo < step.hi else None)
-            return
         nodes = self._nodes
+        if names:
+            self._opened(names, assignment_id)
+            return
         if step.before.dormant:
             nodes.uncounted.difference_update(range(step.lo, step.hi))
         for position in range(step.lo, step.hi):
             nodes.placed(position, assignment_id)
 
-    def _opened_one(self, name: str, assignment_id: str) -> None:
-        """The engine has placed something on one new node, which has this name."""
-        self._nodes.open_one(self._planned or self._plan_class(), name, assignment_id)
-
     def _opened(self, names: Sequence[str], assignment_id: str | None = None) -> None:
-        """`_opened_one` for several, on which there may be nobody yet."""
+        """The engine has opened nodes, which have these names; there may be nobody on them yet."""
         self._nodes.open(self._planned or self._plan_class(), names, assignment_id)
 
     def _plan_class(self) -> NodeClass:

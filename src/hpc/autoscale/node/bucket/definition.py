@@ -16,11 +16,9 @@ from hpc.autoscale import hpctypes as ht
 from hpc.autoscale import util
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES, Node
-from hpc.autoscale.node.node.decrementing import same
 from hpc.autoscale.node.node.node_class import NodeClass
-from hpc.autoscale.node.node.record import copied
 from hpc.autoscale.node.node.shaping import shape_of
-from hpc.autoscale.node.node.tracked import TrackedDict
+from hpc.autoscale.node.node.tracked import TrackedDict, copied, same
 from hpc.autoscale.packing.shape import NodeShape, ShapeTable
 
 if TYPE_CHECKING:

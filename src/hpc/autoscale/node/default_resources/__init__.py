@@ -2,17 +2,17 @@
 by an integration.
 
 A definition has a selection, a name, a value and perhaps one arithmetic step. `values`: where
-values come from. `definition`: one definition, and all of them in order. `config`: their form in a
-configuration, and the standard ones. Called by the node manager.
+values come from. `definition`: one definition, all of them in order, their form in a configuration,
+and the standard ones. Called by the node manager.
 """
 
-from hpc.autoscale.node.default_resources.config import SYSTEM_DEFAULTS as SYSTEM_DEFAULTS
-from hpc.autoscale.node.default_resources.config import (
-    definitions_from_config as definitions_from_config,
-)
+from hpc.autoscale.node.default_resources.definition import SYSTEM_DEFAULTS as SYSTEM_DEFAULTS
 from hpc.autoscale.node.default_resources.definition import DefaultResource as DefaultResource
 from hpc.autoscale.node.default_resources.definition import Defaults as Defaults
 from hpc.autoscale.node.default_resources.definition import definition_from as definition_from
+from hpc.autoscale.node.default_resources.definition import (
+    definitions_from_config as definitions_from_config,
+)
 from hpc.autoscale.node.default_resources.values import NODE_ID as NODE_ID
 from hpc.autoscale.node.default_resources.values import (
     DefaultResourceError as DefaultResourceError,

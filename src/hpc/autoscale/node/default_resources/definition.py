@@ -1,7 +1,9 @@
-"""One definition of a default resource, and the ordered list of all definitions.
+"""One definition of a default resource, the ordered list of all definitions, their form in a
+configuration, and the standard ones.
 
 Definitions apply in order. The first that gives a node a resource of some name wins; only a value
-of None can be replaced by a later one.
+of None can be replaced by a later one. What is wrong with one in a configuration is said with its
+entry and key.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from typing import Any
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale import results
-from hpc.autoscale.errors import did_you_mean
+from hpc.autoscale.errors import ConstraintError, did_you_mean
 from hpc.autoscale.node.constraints import NodeConstraint, get_constraints
 from hpc.autoscale.node.default_resources.values import (
     MISSING,
@@ -21,14 +23,16 @@ from hpc.autoscale.node.default_resources.values import (
     Called,
     DefaultResourceError,
     FromResource,
+    MemoryDefault,
+    NodeIdDefault,
     Value,
     value_from,
 )
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.node.decrementing import lowered, same
+from hpc.autoscale.node.node.decrementing import lowered
 from hpc.autoscale.node.node.node_class import NodeClass, by_class, given_node_id
-from hpc.autoscale.node.node.record import can_be_shared
 from hpc.autoscale.node.node.shaping import NodeView
+from hpc.autoscale.node.node.tracked import can_be_shared, same
 from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.expr import IDENTITY_NAMES, Fit
 
@@ -429,3 +433,77 @@ def definition_from(
     return DefaultResource(
         constraints, resource_name, value, modifier, modifier_magnitude, allow_none
     )
+
+
+# -- as a configuration has them, and those that every node has
+
+
+def definitions_from_config(entries: Any) -> list[DefaultResource]:
+    """The definitions in `default_resources` of a configuration.
+
+    DefaultResourceError names the entry and the key that is wrong.
+    """
+    if not isinstance(entries, (list, tuple)):
+        raise DefaultResourceError(f"default_resources: Expected a list, found {entries!r}")
+    return [_from_entry(entry, f"default_resources[{i}]") for i, entry in enumerate(entries)]
+
+
+def _from_entry(entry: Any, where: str) -> DefaultResource:
+    if not isinstance(entry, Mapping):
+        raise DefaultResourceError(f"{where}: Expected select, name and value, found {entry!r}")
+    for key, kinds, said in (
+        ("select", (Mapping,), "a mapping"),
+        ("name", (str,), "a text"),
+        ("value", (str, int, float, bool), "a text, number or boolean"),
+    ):
+        if not isinstance(entry.get(key), kinds):
+            found = repr(entry[key]) if key in entry else "nothing"
+            raise DefaultResourceError(
+                f"default_resources: Expected {said} at {where}.{key}, found {found}"
+            )
+    steps = [key for key in MODIFIERS if key in entry]
+    if len(steps) > 1:
+        raise DefaultResourceError(
+            f"default_resources: Expected at most one of {', '.join(MODIFIERS)} at {where}, found"
+            f" {', '.join(steps)}"
+        )
+    unknown = [key for key in entry if key not in ("select", "name", "value", *MODIFIERS)]
+    if unknown:
+        hint = did_you_mean(unknown[0], ["select", "name", "value", *MODIFIERS])
+        raise DefaultResourceError(
+            f"default_resources: unknown key {unknown[0]!r} at {where}{hint}"
+        )
+    step = steps[0] if steps else None
+    if step and not entry[step]:
+        raise DefaultResourceError(
+            f"default_resources: Expected a number or a size other than 0 at {where}.{step}, found"
+            f" {entry[step]!r}"
+        )
+    try:
+        return definition_from(
+            dict(entry["select"]),
+            entry["name"],
+            entry["value"],
+            step,
+            entry[step] if step else None,
+        )
+    except ConstraintError as e:
+        raise DefaultResourceError(f"{where}.select: {e}") from e
+    except DefaultResourceError as e:
+        raise DefaultResourceError(f"{where}: {e}") from e
+
+
+SYSTEM_DEFAULTS: Sequence[tuple[str, Any]] = (
+    ("ncpus", "node.vcpu_count"),
+    ("pcpus", "node.pcpu_count"),
+    ("ngpus", "node.gpu_count"),
+    ("memb", MemoryDefault("b")),
+    ("memkb", MemoryDefault("k")),
+    ("memmb", MemoryDefault("m")),
+    ("memgb", MemoryDefault("g")),
+    ("memtb", MemoryDefault("t")),
+    ("nodearray", "node.nodearray"),
+    (NODE_ID, NodeIdDefault()),
+)
+"""Name and value of what every node has unless `disable_default_resources` is set; order is the
+published one."""

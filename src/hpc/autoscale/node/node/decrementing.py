@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.errors import AutoscaleError
-from hpc.autoscale.node.node.record import copied
 from hpc.autoscale.node.node.shaping import restore, split_sizes
-from hpc.autoscale.node.node.tracked import Amounts, TrackedDict, TrackedSet
+from hpc.autoscale.node.node.tracked import Amounts, TrackedDict, TrackedSet, copied, same
 from hpc.autoscale.packing.amounts import left
 from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.expr import UNBOUNDED, Expr, Fit
@@ -188,7 +187,12 @@ def merge(node: Node, snode: Node) -> None:
                 before,
             )
         available[name] = value
-    node._resources.update(copied(snode.resources))
+    totals = node._resources
+    differing = {
+        n: v for n, v in snode.resources.items() if not (n in totals and same(totals[n], v))
+    }
+    if differing:
+        totals.update(copied(differing))
     if snode.metadata:
         node.metadata.update(deepcopy(snode.metadata))
     if assigned:
@@ -253,11 +257,6 @@ def _change(
     for name, value in copied(after).items():
         if name not in before or not same(before[name], value):
             target[name] = value
-
-
-def same(one: object, other: object) -> bool:
-    """Equal and of one class: 1, 1.0 and True are told apart."""
-    return one.__class__ is other.__class__ and one == other
 
 
 def copy_of(node: Node) -> Node:

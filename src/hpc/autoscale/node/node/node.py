@@ -35,6 +35,7 @@ from hpc.autoscale.node.node.tracked import (
     TrackedDict,
     TrackedSet,
     TrackedShellDict,
+    copied,
 )
 from hpc.autoscale.packing.shape import NodeShape
 from hpc.autoscale.results import MatchResult
@@ -242,13 +243,13 @@ class Node(ABC):
             managed=managed,
             metadata={},
             # totals are copied: nodes of one bucket must not share them
-            _resources=TrackedDict(record.copied(resources), self),
+            _resources=TrackedDict(copied(resources), self),
             _Node__nodearray=nodearray,
             _Node__private_ip=private_ip,
             _Node__power_state=power_state,
             _Node__placement_group=placement_group or None,
             _Node__keep_alive=keep_alive,
-            _Node__available=Amounts(record.copied(resources), self),
+            _Node__available=Amounts(copied(resources), self),
             _Node__assignments=TrackedSet((), self),
             _Node__software_configuration=software_configuration,
             _Node__node_attribute_overrides={},
@@ -730,13 +731,13 @@ class Node(ABC):
     def clone(self) -> Node:
         """An independent copy of what it is and offers; assignments and the closed flag are not
         copied."""
-        copied = Node(**record.arguments_of(self, self.__software_configuration))
-        TrackedDict.replace(copied.__available, record.copied(self.__available))
-        copied.metadata = deepcopy(self.metadata)
-        copied._has_bucket_id = self._has_bucket_id
+        made = Node(**record.arguments_of(self, self.__software_configuration))
+        TrackedDict.replace(made.__available, copied(self.__available))
+        made.metadata = deepcopy(self.metadata)
+        made._has_bucket_id = self._has_bucket_id
         if not self.exists:
-            copied.__node_attribute_overrides = deepcopy(self.__node_attribute_overrides)
-        return copied
+            made.__node_attribute_overrides = deepcopy(self.__node_attribute_overrides)
+        return made
 
     def update(self, snode: Node) -> None:
         """Merge what the scheduler says of this node: its amounts win, its assignments are

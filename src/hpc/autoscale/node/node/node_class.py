@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpctypes as ht
-from hpc.autoscale.node.node.record import can_be_shared, copied
-from hpc.autoscale.node.node.tracked import Amounts, TrackedDict
+from hpc.autoscale.node.node.tracked import Amounts, TrackedDict, can_be_shared, copied
 
 if TYPE_CHECKING:
     from hpc.autoscale.node.node.node import Node

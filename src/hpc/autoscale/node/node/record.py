@@ -14,6 +14,7 @@ from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
+from hpc.autoscale.node.node.tracked import copied
 
 if TYPE_CHECKING:
     from hpc.autoscale.node.node.node import Node
@@ -136,22 +137,6 @@ def arguments_of(node: Node, software_configuration: Mapping[str, Any]) -> dict[
         "keep_alive": node.keep_alive,
         "gpu_count": node._gpu_count,
     }
-
-
-_UNCHANGING = (str, int, float, ht.Size, type(None))
-
-
-def copied(values: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy that shares nothing that can be changed."""
-    return {
-        name: value if isinstance(value, _UNCHANGING) else deepcopy(value)
-        for name, value in values.items()
-    }
-
-
-def can_be_shared(values: Mapping[str, Any]) -> bool:
-    """Whether a plain copy of the mapping shares nothing that can be changed."""
-    return all(isinstance(value, _UNCHANGING) for value in values.values())
 
 
 def _memory(value: Any) -> ht.Memory:

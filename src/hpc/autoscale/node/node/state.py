@@ -5,25 +5,131 @@ A node that nobody has looked at is a few entries in lists here; a `Node` is mad
 somebody asks, and reads and writes them from then on. The shapes are the list that the engine
 decides by. While no engine knows the bucket, or default resources are being given out, the state is
 not bound: each node keeps what is its own, until `bind`.
+
+A `Directory` says where nodes are, by what tells them apart: jobs that are meant for one host need
+not be held against all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.hpctypes import Size
-from hpc.autoscale.node.node.directory import Directory
 from hpc.autoscale.node.node.node import QUERYABLE_PROPERTIES, Node
 from hpc.autoscale.node.node.node_class import NodeClass
 from hpc.autoscale.node.node.shaping import shape_of
 from hpc.autoscale.node.node.tracked import Change, TrackedSet
 from hpc.autoscale.packing.candidate import Candidate
+from hpc.autoscale.packing.expr import Expr, OneOf, TextPattern, text_pattern
 from hpc.autoscale.packing.shape import NodeShape, ShapeTable
 
 _MOST_REWRITTEN = 10_000
 _SIMPLE = frozenset((int, float, bool, str, type(None)))
+
+
+# Properties that change by writes to the node alone, which are reported.
+_KEPT = frozenset(
+    f"node.{name}" for name in ("name", "hostname", "fqdn", "hostname_or_uuid", "instance_id")
+)
+
+
+class Pin(NamedTuple):
+    """What tells a node apart, a property or a resource, must be one of some texts; `expr` says
+    so."""
+
+    one_of: OneOf
+    expr: Expr
+
+
+def pin_of(expr: Expr) -> Pin | None:
+    """What an expression says of something that is kept here; None where it says nothing."""
+    for each in expr.conditions():
+        one_of = each.one_of
+        if one_of is not None and (one_of.name in _KEPT or one_of.name[:5] != "node."):
+            return Pin(one_of, each)
+    return None
+
+
+class _Index:
+    """Positions by text. `texts`: by position."""
+
+    def __init__(self) -> None:
+        self.texts: list[str | None] = []
+        self._where: dict[str, set[int]] = {}
+        # all texts, sorted; None: to be made
+        self._sorted: list[str] | None = None
+
+    def put(self, position: int, text: str | None) -> None:
+        """The text of a position is this now."""
+        was = self.texts[position]
+        if was == text:
+            return
+        if was is not None:
+            self._where[was].discard(position)
+        if text is not None:
+            if text not in self._where:
+                self._where[text] = set()
+                self._sorted = None
+            self._where[text].add(position)
+        self.texts[position] = text
+
+    def positions(self, one_of: OneOf) -> Sequence[int]:
+        """The positions that have one of some texts, in order. Cost: that of those, and of the
+        texts that begin as a pattern does."""
+        found: set[int] = set()
+        for text in one_of.texts:
+            pattern = text_pattern(text)
+            for each in (text,) if pattern is None else self._matching(pattern):
+                found |= self._where.get(each, set())
+        return sorted(found)
+
+    def _matching(self, pattern: TextPattern) -> Iterator[str]:
+        if self._sorted is None:
+            self._sorted = sorted(self._where)
+        prefix = pattern.prefix
+        start = bisect_left(self._sorted, prefix)
+        end = bisect_right(self._sorted, prefix, start, key=lambda text: text[: len(prefix)])
+        return filter(pattern.matches, self._sorted[start:end])
+
+
+class Directory:
+    """The nodes of one bucket by each key that was asked for. Cost: each node once for a key, and
+    once more when it was written to."""
+
+    def __init__(self, node_at: Callable[[int], Node]) -> None:
+        self._node_at = node_at
+        self._kept: dict[str, _Index] = {}
+
+    def positions(self, pin: Pin, count: int) -> Sequence[int]:
+        """Which of the first `count` positions a pin names, in order."""
+        index = self._kept.get(pin.one_of.name)
+        if index is None:
+            index = self._kept[pin.one_of.name] = _Index()
+        known = len(index.texts)
+        if known < count:
+            index.texts += [None] * (count - known)
+            self._enter(pin.one_of.name, range(known, count))
+        return index.positions(pin.one_of)
+
+    def renew(self, positions: Collection[int]) -> None:
+        """Nodes at these positions were written to."""
+        for name, index in self._kept.items():
+            self._enter(name, [position for position in positions if position < len(index.texts)])
+
+    def _enter(self, name: str, positions: Iterable[int]) -> None:
+        index = self._kept[name]
+        for position in positions:
+            index.put(position, _text(self._node_at(position), name))
+
+
+def _text(node: Node, name: str) -> str | None:
+    """The text that a node has for a resource, or a property (`node.X`), if it is one."""
+    is_property = name[:5] == "node."
+    found = getattr(node, name[5:]) if is_property else node.available.get(name)
+    return found if isinstance(found, str) else None
 
 
 class BucketNodes:
@@ -165,17 +271,6 @@ class BucketNodes:
             self.assigned.update(dict.fromkeys(positions, (assignment_id,)))
         if node_class.finish is not None:
             self._finish(positions)
-
-    def open_one(self, node_class: NodeClass, name: str, assignment_id: str) -> None:
-        """One planned node that the engine has opened."""
-        position = len(self.handles)
-        self.handles.append(None)
-        self.classes.append(node_class)
-        self.sources.append(name)
-        self.used.add(position)
-        self.assigned[position] = [assignment_id]
-        if node_class.finish is not None:
-            self._finish((position,))
 
     def _finish(self, positions: Iterable[int]) -> None:
         """Make planned nodes that have something which only the node itself can tell."""

@@ -1,4 +1,4 @@
-"""Containers of a node that report when they are written to.
+"""What a node keeps its values in: containers that report when they are written to.
 
 Integrators write into a node's `available`, `_resources` and `assignments` directly, and the engine
 must hear of each such write. What is available is also changed by the engine: `Amounts` reads that
@@ -9,12 +9,33 @@ copying or pickling them gives plain ones.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
 from enum import Enum
 from typing import Any, Protocol
 
 from hpc.autoscale.hpctypes import Size
 from hpc.autoscale.packing.shape import NodeShape
 from hpc.autoscale.util import ShellDict
+
+_UNCHANGING = (str, int, float, Size, type(None))
+
+
+def copied(values: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy that shares nothing that can be changed."""
+    return {
+        name: value if isinstance(value, _UNCHANGING) else deepcopy(value)
+        for name, value in values.items()
+    }
+
+
+def can_be_shared(values: Mapping[str, Any]) -> bool:
+    """Whether a plain copy of the mapping shares nothing that can be changed."""
+    return all(isinstance(value, _UNCHANGING) for value in values.values())
+
+
+def same(one: object, other: object) -> bool:
+    """Equal and of one class: 1, 1.0 and True are told apart."""
+    return one.__class__ is other.__class__ and one == other
 
 
 class Change(Enum):

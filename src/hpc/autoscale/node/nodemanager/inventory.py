@@ -16,26 +16,97 @@ preferred. Whether a machine is a candidate at all is asked of what it is when n
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
+from itertools import chain
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale import results
+from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket, NodeDefinition
 from hpc.autoscale.node.constraints import NodeConstraint
 from hpc.autoscale.node.default_resources import NODE_ID, DefaultResource, Defaults
 from hpc.autoscale.node.limits import BucketLimits, cover, null_bucket_limits
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.nodemanager.naming import Names
 from hpc.autoscale.packing.shape import freeze
 from hpc.autoscale.results import SatisfiedResult
 from hpc.autoscale.util import uuid
 
+NameHook = Callable[[NodeBucket, int], str]
+"""Names the new node of a bucket that has this index."""
+
 _UNKNOWN = "unknown"
+_MOST_TRIES = 100_000
 
 Sizes = Mapping[NodeBucket, int]
 """How many nodes each bucket has had so far."""
 
 _NOBODY: frozenset[str] = frozenset()
+
+
+class Names:
+    """All names in use. A name that is in use stays so, which is why the indices below it need not
+    be tried again. New names have the lowest free index of the nodearray, or are what an
+    integration's hook says."""
+
+    def __init__(self) -> None:
+        self._used: set[str] = set()
+        self._hook: NameHook | None = None
+        # where to go on
+        self._next: dict[str, int] = {}
+        self._next_of_hook: dict[NodeBucket, int] = {}
+
+    def reserve(self, names: Iterable[str]) -> None:
+        """These names are taken."""
+        self._used.update(names)
+
+    def set_hook(self, hook: NameHook) -> None:
+        """From now on names are what the hook says. It is asked with index 1 and, when its answer
+        is taken, with the next index that was not tried before."""
+        self._hook = hook
+        self._next_of_hook.clear()
+
+    def take(self, wanted: Iterable[tuple[NodeBucket, int]]) -> list[list[str]]:
+        """So many free names for new nodes of each bucket; they are in use from now on. What a hook
+        raises goes to the caller, and then none of them is. Cost: linear over all calls, however
+        many names are in use."""
+        hook = self._hook
+        if hook is None:
+            return [self._lowest(bucket.nodearray, count) for bucket, count in wanted]
+        taken: list[str] = []
+        before = dict(self._next_of_hook)
+        try:
+            return [
+                [self._hooked(hook, bucket, taken) for _ in range(count)]
+                for bucket, count in wanted
+            ]
+        except BaseException:
+            self._used.difference_update(taken)
+            self._next_of_hook = before
+            raise
+
+    def _lowest(self, nodearray: str, count: int) -> list[str]:
+        found: list[str] = []
+        index, used = self._next.get(nodearray, 1), self._used
+        while missing := count - len(found):
+            names = [f"{nodearray}-{i}" for i in range(index, index + missing)]
+            found += [name for name in names if name not in used]
+            index += missing
+        self._next[nodearray] = index
+        used.update(found)
+        return found
+
+    def _hooked(self, hook: NameHook, bucket: NodeBucket, taken: list[str]) -> str:
+        start = self._next_of_hook.get(bucket, 2)
+        for index in chain((1,), range(start, start + _MOST_TRIES)):
+            if (name := hook(bucket, index)) not in self._used:
+                if index > 1:
+                    self._next_of_hook[bucket] = index
+                self._used.add(name)
+                taken.append(name)
+                return name
+        raise AutoscaleError(
+            f"the node name hook gave no free name for {bucket} in {_MOST_TRIES} tries"
+        )
 
 
 class Apart:
@@ -66,7 +137,7 @@ class Inventory:
     `on_join` is called for each new bucket that work can be placed in.
     """
 
-    def __init__(self, on_join: Callable[[NodeBucket], None]) -> None:
+    def __init__(self) -> None:
         self.buckets: list[NodeBucket] = []
         self.names = Names()
         self.defaults = Defaults()
@@ -74,7 +145,7 @@ class Inventory:
         self.idle_machines = IdleMachines()
         # ids and host names of nodes that are going, and are in no bucket
         self.leaving: frozenset[str] = frozenset()
-        self._on_join = on_join
+        self.on_join: Callable[[NodeBucket], None] = lambda bucket: None
         self._unmanaged: dict[object, NodeBucket] = {}
         self._unmanaged_hosts: set[str] = set()
         # buckets that were written to since default resources were applied
@@ -119,7 +190,7 @@ class Inventory:
         if self.defaults.definitions:
             bucket._apply_defaults(self.defaults, self.defaults.deferred)
         if bucket.valid:
-            self._on_join(bucket)
+            self.on_join(bucket)
 
     def _cover_limits(self) -> None:
         """Hold the limits against the nodes there are: what a server does not count must not be

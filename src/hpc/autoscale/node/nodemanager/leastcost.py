@@ -192,7 +192,7 @@ class LeastCost:
 
     def takes_part(self, manager: NodeManager, compiled: Compiled) -> bool:
         """Whether a job can also be planned with others: nodes that look alike are alike to it."""
-        demand = manager._sorted(compiled)
+        demand = manager._placer.sorting_of(compiled)
         if not self.can_try(demand):
             return False
         plain = self._plain.get(demand.common)
@@ -202,11 +202,13 @@ class LeastCost:
 
     def copy(self, manager: NodeManager, policy: OrderPolicy) -> EngineCopy:
         """A copy of the engine's state, whose buckets are asked in the order of a policy."""
-        manager._sync()
-        copy = EngineCopy(manager._planner, self._price_of(manager))
+        manager._placer.sync()
+        copy = EngineCopy(manager._placer.planner, self._price_of(manager))
 
         def arrange(candidates: Sequence[Candidate]) -> Arrangement:
-            known = {s: offering_of(manager._bucket_of(copy.original_of[s])) for s in candidates}
+            known = {
+                s: offering_of(manager._placer.bucket_of(copy.original_of[s])) for s in candidates
+            }
             return arrangement(policy, known)
 
         if policy is not declared:
@@ -217,12 +219,14 @@ class LeastCost:
     def policies(manager: NodeManager) -> dict[str, OrderPolicy]:
         """First fit under each of these is tried: all of the library and the one that is set, but
         for those that come to the declared order."""
-        manager._sync()
+        manager._placer.sync()
         found: dict[str, OrderPolicy] = dict(BUILT_IN)
         of_manager = manager.order_policy
         name = of_manager if isinstance(of_manager, str) else repr(of_manager)
         found[name] = policy_named(of_manager) if isinstance(of_manager, str) else of_manager
-        known = {s: offering_of(manager._bucket_of(s)) for s in manager._planner.candidates}
+        known = {
+            s: offering_of(manager._placer.bucket_of(s)) for s in manager._placer.planner.candidates
+        }
 
         def is_declared(policy: OrderPolicy) -> bool:
             candidates, by_need, _ = arrangement(policy, known)
@@ -240,12 +244,12 @@ class LeastCost:
 
     def plan_for(self, manager: NodeManager, queue: Sequence[Wanted]) -> QueuePlan:
         """`plan` for the manager's own state."""
-        manager._sync()
-        return self.plan(manager._planner, queue, self._price_of(manager))
+        manager._placer.sync()
+        return self.plan(manager._placer.planner, queue, self._price_of(manager))
 
     def place(self, manager: NodeManager, demands: Sequence[Demand], plan: QueuePlan) -> Placement:
         """Carry out a plan for demands. Naming a node may raise, and then nothing has changed."""
-        manager._sync()
+        manager._placer.sync()
         layout = plan.layout()
         _carry_out(manager, layout, demands)
         if layout.plan:
@@ -258,9 +262,11 @@ class LeastCost:
         """A new queue of so many jobs: all the time is there again."""
         self._is_noted = False
         self._is_one_by_one = self._is_one_by_one and jobs == 1
-        manager._sync()
+        manager._placer.sync()
         self._left = self.seconds
-        self._before = {candidate: _running(candidate) for candidate in manager._planner.candidates}
+        self._before = {
+            candidate: _running(candidate) for candidate in manager._placer.planner.candidates
+        }
         self._opened.clear()
 
     def _opened_besides(self) -> dict[Candidate, int]:
@@ -294,12 +300,12 @@ class LeastCost:
     ) -> bool:
         """Whether all demands find room on new nodes even after `others` nodes of any kind were
         opened, so that it does not matter who goes first. False says nothing."""
-        manager._sync()
+        manager._placer.sync()
         wanted: dict[Expr, int] = {}
         for demand in demands:
-            expr = manager._sorted(demand.compiled).common
+            expr = manager._placer.sorting_of(demand.compiled).common
             wanted[expr] = wanted.get(expr, 0) + demand.units
-        planner = manager._planner
+        planner = manager._placer.planner
         return room_for_all(
             wanted, lambda e: planner.ranking(e).candidates, planner.candidates, others
         )
@@ -310,7 +316,7 @@ class LeastCost:
 
         def price(candidate: Candidate) -> float | None:
             if candidate not in known:
-                bucket = manager._bucket_of(candidate)
+                bucket = manager._placer.bucket_of(candidate)
                 known[candidate] = price_per_hour(bucket.location, bucket.vm_size, bucket.spot)
             return known[candidate]
 
@@ -369,21 +375,16 @@ def _carry_out(manager: NodeManager, layout: Layout, demands: Sequence[Demand]) 
     """Make a plan true: all of it, or, when naming the new nodes fails, nothing."""
     if not layout.plan:
         return
-    proposal = manager._inventory.names.propose()
-    names = [
-        proposal.names(manager._bucket_of(p.candidate), p.hi - p.lo) if p.opened else ()
-        for p in layout.plan.steps
-    ]
-    manager._planner.adopt(layout.plan)
-    manager._planner.apply(layout.plan)
-    proposal.accept()
-    for placed, fresh in zip(layout.plan.steps, names, strict=True):
-        if placed.opened:
-            # the nodes are there now, with nobody on them yet
-            manager._bucket_of(placed.candidate)._opened(fresh)
+    opened = [step for step in layout.plan.steps if step.opened]
+    names = manager._placer.names_of(opened)
+    manager._placer.planner.adopt(layout.plan)
+    manager._placer.planner.apply(layout.plan)
+    for step, fresh in zip(opened, names, strict=True):
+        # the nodes are there now, with nobody on them yet
+        manager._placer.bucket_of(step.candidate)._opened(fresh)
     for number, steps in layout.placed.items():
         for placed in steps:
-            bucket = manager._bucket_of(placed.candidate)
+            bucket = manager._placer.bucket_of(placed.candidate)
             bucket._took(placed, (), demands[number].assignment_id)
 
 
@@ -398,17 +399,19 @@ def _tell(
         demand = demands[number]
         begins(number)
         units = sum(placed.units for placed in steps)
-        ranking = manager._planner.ranking(manager._sorted(demand.compiled).common)
+        ranking = manager._placer.planner.ranking(
+            manager._placer.sorting_of(demand.compiled).common
+        )
         plan = Plan(steps, units)
         verdict = Verdict("success", ranking, [], plan, list)
-        report(manager, demand.compiled, Request(units), verdict)
+        report(manager._placer, demand.compiled, Request(units), verdict)
         AllocationResult("success", _nodes(manager, steps), units)
 
 
 def _nodes(manager: NodeManager, steps: Sequence[Step]) -> list[Node]:
     found: dict[int, Node] = {}
     for placed in steps:
-        bucket = manager._bucket_of(placed.candidate)
+        bucket = manager._placer.bucket_of(placed.candidate)
         for position in range(placed.lo, placed.hi):
             node = bucket._handle(position)
             found[id(node)] = node

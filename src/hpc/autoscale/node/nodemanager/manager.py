@@ -1,41 +1,44 @@
 """The published `NodeManager`: the nodes of a cluster, existing and possible, and what can be done
-with them.
+with them; and how one is made from a configuration: connect, look, build, define default resources.
 
-What there is is kept by its `Inventory`; work is placed through the engine (`placing`); the cluster
-is asked to change by its `Provisioner`.
+What there is is kept by its `Inventory`, work is placed by its `Placer`, and the cluster is asked
+to change by its `Provisioner`.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from hpc.autoscale import ccbindings
+from hpc.autoscale import config as configuration
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
+from hpc.autoscale.ccbindings.models import ClusterStatus, NodeList
+from hpc.autoscale.config.naming import unknown_nodearrays
 from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.node import operations, vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket
-from hpc.autoscale.node.constraints import Compiled, compile_constraints, get_constraints
-from hpc.autoscale.node.constraints.declared import Declarations
+from hpc.autoscale.node.constraints import compile_constraints, get_constraints
 from hpc.autoscale.node.default_resources import (
     SYSTEM_DEFAULTS,
     DefaultResource,
     definition_from,
+    definitions_from_config,
 )
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.node import checked_placement_group
-from hpc.autoscale.node.nodemanager.inventory import Inventory, artificial_bucket
-from hpc.autoscale.node.nodemanager.naming import NameHook
-from hpc.autoscale.node.nodemanager.placing import Ask, EngineSide, place
-from hpc.autoscale.node.nodemanager.policies import DEFAULT, Ordered
-from hpc.autoscale.node.nodemanager.probing import Sorted
+from hpc.autoscale.node.nodemanager.building import Built, build
+from hpc.autoscale.node.nodemanager.inventory import Inventory, NameHook, artificial_bucket
+from hpc.autoscale.node.nodemanager.placing import Ask, Placer
+from hpc.autoscale.node.nodemanager.policies import DEFAULT, configured_policy
 from hpc.autoscale.node.nodemanager.provisioner import Provisioner
-from hpc.autoscale.node.requests import RequestLog
-from hpc.autoscale.packing.candidate import Candidate
+from hpc.autoscale.node.operations import RequestLog
 from hpc.autoscale.packing.expr import UNBOUNDED
 from hpc.autoscale.packing.order import OrderPolicy
 from hpc.autoscale.packing.plan import Request
-from hpc.autoscale.packing.planner import Planner
 from hpc.autoscale.results import (
     AllocationResult,
     BootupResult,
@@ -51,7 +54,7 @@ from hpc.autoscale.results import (
 from hpc.autoscale.util import uuid
 
 
-class NodeManager(EngineSide, Ordered):
+class NodeManager:
     """Buckets and their nodes.
 
     `problems` says, a sentence each, what of the cluster could not be used when it was read, and
@@ -70,18 +73,10 @@ class NodeManager(EngineSide, Ordered):
     ) -> None:
         self.problems = list(problems)
         self.doubts: list[str] = []
-        self._planner = Planner(existing_first)
-        table = self._planner.table
-        self._blank = table.shape(table.template({}, {}), {})
-        self._inventory = Inventory(self._join)
+        self._inventory = Inventory()
+        self._placer = Placer(self._inventory, existing_first, policy)
         self._provisioner = Provisioner(cluster_bindings, self._inventory)
-        self._sortings: dict[int, tuple[Compiled, Sorted]] = {}
-        self._declarations = Declarations()
-        self._by_candidate: dict[Candidate, NodeBucket] = {}
-        # where `_sync` must work something out
-        self._stale: dict[NodeBucket, None] = {}
         self._inventory.add(node_buckets)
-        self.set_order_policy(policy)
 
     @property
     def cluster_bindings(self) -> ClusterBindingInterface:
@@ -92,14 +87,6 @@ class NodeManager(EngineSide, Ordered):
     def requests(self) -> RequestLog:
         """The ids of creates whose outcome is not known."""
         return self._provisioner.requests
-
-    def _join(self, bucket: NodeBucket) -> None:
-        inventory = self._inventory
-        candidate = bucket._join(
-            self._blank, inventory.defaults, inventory.written, self._bucket_stale
-        )
-        self._by_candidate[candidate] = bucket
-        self._planner.add(candidate)
 
     # -- buckets, and cores in all by cluster and by region
 
@@ -171,7 +158,7 @@ class NodeManager(EngineSide, Ordered):
     @property
     def _is_as_declared(self) -> bool:
         """Whether work goes bucket by bucket."""
-        return not self._planner.existing_first
+        return not self._placer.planner.existing_first
 
     def get_non_failed_nodes(self) -> list[Node]:
         """All other nodes."""
@@ -222,7 +209,20 @@ class NodeManager(EngineSide, Ordered):
         per_node = UNBOUNDED if slot_count and slot_count > 0 else 1
         request = Request(units, per_node, all_or_nothing)
         compiled = compile_constraints(parsed)
-        return place(self, Ask(compiled, request, assignment_id or uuid("assignment")))
+        ask = Ask(compiled, request, assignment_id or uuid("assignment"))
+        return self._placer.place(ask)
+
+    @property
+    def order_policy(self) -> str | OrderPolicy:
+        """The policy that decides in which order buckets are asked, as it was given: a name, or a
+        policy."""
+        return self._placer.order_policy
+
+    def set_order_policy(self, policy: str | OrderPolicy) -> None:
+        """Ask buckets in this order from now on; what is placed stays. A name of `packing.policy`,
+        or any function of an `Offering`. ConfigurationException for a name that nobody knows,
+        PolicyError for what is no policy."""
+        self._placer.set_order_policy(policy)
 
     def allocate_at_least(self, *args: Any, **kwargs: Any) -> AllocationResult[Node]:
         """Published, and never implemented upstream either."""
@@ -264,9 +264,7 @@ class NodeManager(EngineSide, Ordered):
 
     def _define(self, definitions: Iterable[DefaultResource]) -> None:
         if self._inventory.define(definitions):
-            # what differs from node to node may be another now
-            self._sortings.clear()
-            self._planner.forget_demands()
+            self._placer.forget_defaults()
 
     def example_node(self, location: ht.Location, vm_size: ht.VMSize) -> Node:
         """What a node of a size would look like, whether there is a bucket for it or not."""
@@ -387,3 +385,82 @@ class NodeManager(EngineSide, Ordered):
         return f"NodeManager({self.cluster_bindings}, {len(self._inventory.buckets)} buckets)"
 
     __repr__ = __str__
+
+
+def new_node_manager(
+    config: dict[str, Any],
+    existing_nodes: object = None,
+    disable_default_resources: bool = True,
+) -> NodeManager:
+    """The nodes of the cluster that `config` names, as they are now.
+
+    System default resources are defined unless the configuration's `disable_default_resources` says
+    otherwise; passing False defines them whatever it says. `existing_nodes` is accepted and not
+    used: see `add_unmanaged_nodes`. CycleCloudError when the cluster cannot be read, or when what
+    it says contradicts itself; ConfigurationException, before anything is read, when the `packing`
+    section cannot be understood.
+    """
+    if logging.is_configured(config):
+        logging.initialize_logging(config)
+    if config.get("packing"):
+        # a whole configuration is checked where it is read from a file; a mistake here would cost
+        # money unnoticed
+        configuration.check_config({"packing": config["packing"]})
+    definitions = definitions_from_config(config.get("default_resources") or [])
+    policy = configured_policy(config)
+    vm_sizes.configure(config)
+    binding = ccbindings.new_cluster_bindings(config)
+    requests = RequestLog(config.get("requests_file"))
+    operations.settle_lost_creates(binding, requests)
+    built = read_cluster(config, binding)
+    existing_first = (config.get("packing") or {}).get("order", "existing-first") != "declared"
+    manager = NodeManager(binding, built.buckets, existing_first, built.problems, policy)
+    provisioner, inventory = manager._provisioner, manager._inventory
+    provisioner.requests = requests
+    provisioner.assume_hostnames = bool(config.get("assume_standalone_hostnames"))
+    inventory.names.reserve(built.names)
+    inventory.leaving = built.leaving
+    manager.doubts = unknown_nodearrays(config, built.nodearrays)
+    for doubt in manager.doubts:
+        _warn_once(doubt)
+    if not disable_default_resources or not config.get("disable_default_resources", False):
+        manager.set_system_default_resources()
+    manager._define(definitions)
+    # so that the first demand finds the engine ready
+    manager._placer.sync()
+    return manager
+
+
+@functools.cache
+def _warn_once(doubt: str) -> None:
+    """Log it, the first time in this process: a loop makes a manager for every pass."""
+    logging.warning("%s", doubt)
+
+
+def read_cluster(config: Mapping[str, Any], binding: ClusterBindingInterface) -> Built:
+    """Status and nodes of the cluster, held against each other before anything is made of them.
+
+    The status is asked for without its nodes, which would be most of them once more.
+    """
+    # a binding written for another client answers in that client's objects
+    status = ClusterStatus.adopt(binding.get_cluster_status(nodes=False))
+    listing = NodeList.adopt(binding.get_nodes())
+    _check(binding, status, listing)
+    return build(config, status, listing.nodes or [])
+
+
+def look_again(binding: ClusterBindingInterface) -> Sequence[Mapping[str, Any]]:
+    """The nodes in use as the status lists them now: to be read before nodes are deleted.
+
+    This is another reply than the listing that a manager is made of. CycleCloudError when it cannot
+    be read, or when it contradicts itself.
+    """
+    status = ClusterStatus.adopt(binding.get_cluster_status(nodes=True))
+    _check(binding, status)
+    return status.nodes or []
+
+
+def _check(binding: ClusterBindingInterface, *replies: Any) -> None:
+    check = getattr(binding, "check_listing", None)
+    if check is not None:
+        check(*replies)

@@ -7,17 +7,23 @@ through `reporting`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from hpc.autoscale import results
 from hpc.autoscale.node.bucket import NodeBucket, sift
 from hpc.autoscale.node.constraints import Compiled, NotAsDeclared, SharedConstraint, pool_room
 from hpc.autoscale.node.constraints.declared import Declarations
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.node.directory import Directory
 from hpc.autoscale.node.nodemanager.inventory import Inventory
+from hpc.autoscale.node.nodemanager.policies import (
+    DEFAULT,
+    arrangement,
+    offering_of,
+    policy_named,
+)
 from hpc.autoscale.node.nodemanager.probing import HandleProbe, Sorted, sort_out
 from hpc.autoscale.node.nodemanager.reporting import (
     PlacementReport,
@@ -32,138 +38,13 @@ from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.compound import any_reads
 from hpc.autoscale.packing.cursor import Cursor
 from hpc.autoscale.packing.feasibility import Ranking
-from hpc.autoscale.packing.plan import Plan, Request
-from hpc.autoscale.packing.planner import Planner
+from hpc.autoscale.packing.order import OrderPolicy, checked, declared
+from hpc.autoscale.packing.plan import Plan, Request, Step
+from hpc.autoscale.packing.planner import Arrangement, Planner
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.results import AllocationResult, Result, SatisfiedResult
 
 _MOST_SORTINGS = 10_000
-
-if TYPE_CHECKING:
-    from hpc.autoscale.node.nodemanager.manager import NodeManager
-
-
-class EngineSide:
-    """The side of a `NodeManager` that faces the engine: what was written through handles is told
-    to it, and what it plans is made true on them."""
-
-    _planner: Planner
-    _inventory: Inventory
-    _declarations: Declarations
-    _by_candidate: dict[Candidate, NodeBucket]
-    _stale: dict[NodeBucket, None]
-    _sortings: dict[int, tuple[Compiled, Sorted]]
-
-    def _bucket_stale(self, bucket: NodeBucket) -> None:
-        self._stale[bucket] = None
-
-    def _bucket_of(self, candidate: Candidate) -> NodeBucket:
-        return self._by_candidate[candidate]
-
-    def _directory_of(self, candidate: Candidate) -> Directory:
-        return self._by_candidate[candidate]._directory()
-
-    def _sync(self) -> None:
-        """Let the engine know what new nodes are made from, where that was written to since."""
-        while self._stale:
-            bucket, _ = self._stale.popitem()
-            if bucket._sync(self._planner.table):
-                self._planner.forget_rankings()
-
-    def _carry_out(self, plan: Plan, assignment_id: str) -> None:
-        """Make a plan of the engine true: all of it, or nothing when naming new nodes fails."""
-        if self._inventory.names.hook is None:
-            for step in self._planner.apply(plan):
-                bucket = self._by_candidate[step.candidate]
-                if not step.opened:
-                    bucket._took(step, (), assignment_id)
-                elif (nodes := step.hi - step.lo) == 1:
-                    bucket._opened_one(self._inventory.names.take_one(bucket), assignment_id)
-                else:
-                    bucket._opened(self._inventory.names.take(bucket, nodes), assignment_id)
-        else:
-            self._carry_out_by_hook(plan, assignment_id)
-        for effect in plan.effects:
-            effect()
-
-    def _carry_out_by_hook(self, plan: Plan, assignment_id: str) -> None:
-        """`_carry_out` where new nodes are named by a hook. It may raise, and must be asked before
-        anything is done."""
-        proposal = self._inventory.names.propose()
-        buckets = [self._by_candidate[step.candidate] for step in plan.steps]
-        names = [
-            proposal.names(bucket, step.hi - step.lo) if step.opened else ()
-            for bucket, step in zip(buckets, plan.steps, strict=True)
-        ]
-        self._planner.apply(plan)
-        proposal.accept()
-        for bucket, step, fresh in zip(buckets, plan.steps, names, strict=True):
-            bucket._took(step, fresh, assignment_id)
-
-    def _sorted(self, compiled: Compiled) -> Sorted:
-        """The constraints by who can answer for them. Worked out once for each list, while that is
-        in use."""
-        known = self._sortings.get(id(compiled))
-        if known is None or known[0] is not compiled or not known[1].may_be_believed():
-            if len(self._sortings) > _MOST_SORTINGS:
-                self._sortings.clear()
-            known = (compiled, sort_out(compiled, self._inventory.defaults, self._declarations))
-            self._sortings[id(compiled)] = known
-        return known[1]
-
-    # -- by the engine alone
-
-    def _cursor(self, compiled: Compiled) -> Cursor | None:
-        """What is remembered of some constraints, up to date with what was written; None where the
-        engine alone cannot answer for them."""
-        if self._stale:
-            self._sync()
-        planner = self._planner
-        if compiled.opaque:
-            demand = self._sorted(compiled)
-            return planner.cursor(demand.common) if demand.by_shape else None
-        found = planner.by_demand.get(compiled)
-        if found is None and compiled not in planner.by_demand:
-            if not (
-                compiled.pooled or any_reads(compiled.parts, self._inventory.defaults.personal)
-            ):
-                meeting = planner.who_serves(compiled.parts)
-                found = planner.cursor(compiled.expr, meeting) if meeting else planner.nowhere
-            planner.by_demand[compiled] = found
-        return found
-
-    def _place_at_once(
-        self, compiled: Compiled, request: Request, assignment_id: str, partly: bool = True
-    ) -> Plan | None:
-        """Place a request where that takes the engine alone and nobody must be told why not; what
-        was done. None: nothing was done, and `place` must be asked.
-
-        `partly`: nobody wants to know now what keeps the rest out.
-        """
-        try:
-            cursor = self._cursor(compiled)
-            if cursor is None:
-                return None
-            plan = self._planner.plan(cursor, request, explain=False)
-        except NotAsDeclared:
-            return None
-        if plan.units < request.units:
-            is_refused = not (plan.units or request.whole)
-            if not partly or (results.HANDLERS and not is_refused):
-                return None
-        if plan.units:
-            self._carry_out(plan, assignment_id)
-            if results.HANDLERS:
-                results.tell(PlacementReport(self, cursor, plan))
-        return plan
-
-    def _nodes_of(self, plan: Plan) -> list[Node]:
-        """The nodes that a plan placed something on, in its order."""
-        return [
-            self._by_candidate[step.candidate]._handle(position)
-            for step in plan.steps
-            for position in range(step.lo, step.hi)
-        ]
 
 
 class Ask(NamedTuple):
@@ -196,150 +77,354 @@ class Verdict(NamedTuple):
     pooled: Sequence[SharedConstraint] = ()
 
 
-def place(manager: NodeManager, ask: Ask) -> AllocationResult[Node]:
-    """Place a demand, or say why not. Nothing is changed on failure."""
-    plan = manager._place_at_once(ask.compiled, ask.request, ask.assignment_id, partly=False)
-    if plan is not None:
-        _note_apart(manager, ask, plan)
-        results.settle()
-        with results.muted():  # the handlers have heard it
-            return AllocationResult("success", partial(manager._nodes_of, plan), plan.units)
-    manager._sync()
-    verdict = _decide(manager, ask)
-    if verdict.plan:
-        manager._carry_out(verdict.plan, ask.assignment_id)
-        for each in verdict.pooled:
-            each.pay(verdict.plan.units)
-        _note_apart(manager, ask, verdict.plan)
-    if results.HANDLERS:
-        report(manager, ask.compiled, ask.request, verdict)
-    if verdict.plan:
-        nodes, units = partial(manager._nodes_of, verdict.plan), verdict.plan.units
-        return AllocationResult("success", nodes, units, reasons=verdict.reasons)
-    slots = ask.request.units if ask.failed_as else None
-    status = ask.failed_as or verdict.status
-    return AllocationResult(status, slots_allocated=slots, reasons=verdict.reasons)
+class Placer:
+    """Places demands on the buckets of an inventory.
 
-
-def place_job(
-    manager: NodeManager,
-    compiled: Compiled,
-    request: Request,
-    job_name: str,
-    failed_as: str | None,
-    explain: bool,
-    own: Callable[[], Compiled],
-) -> tuple[int, AllocationResult[Node] | None]:
-    """Place what a job asks for: the units placed, and the result.
-
-    Without `explain` there is no result where the engine alone could answer and nobody must be told
-    why not. `own` makes the constraints anew, which then know the job's name.
+    `planner` has the engine's state of the buckets; what was written to them is told to it before
+    it is asked, and what it plans is made true on them. `existing_first`: nodes with room are used
+    before new ones are opened, across all buckets. `policy`: see `set_order_policy`.
     """
-    plan = None if explain else manager._place_at_once(compiled, request, job_name)
-    if plan is not None:
-        if results.HANDLERS and not plan:
-            tell_refused(manager, compiled, request)
-        return plan.units, None
-    known = _told_whose(manager, compiled, own)
-    result = place(manager, Ask(known, request, job_name, failed_as))
-    return (result.total_slots if result else 0), result
 
+    def __init__(
+        self,
+        inventory: Inventory,
+        existing_first: bool = True,
+        policy: str | OrderPolicy = DEFAULT,
+    ) -> None:
+        self.inventory = inventory
+        self.planner = Planner(existing_first)
+        self.declarations = Declarations()
+        self.order_policy: str | OrderPolicy = policy
+        table = self.planner.table
+        self._blank = table.shape(table.template({}, {}), {})
+        self._by_candidate: dict[Candidate, NodeBucket] = {}
+        # buckets for which `sync` must work something out
+        self._stale: dict[NodeBucket, None] = {}
+        self._sortings: dict[int, tuple[Compiled, Sorted]] = {}
+        inventory.on_join = self._join
+        self.set_order_policy(policy)
 
-def why_job_lacks(
-    manager: NodeManager,
-    compiled: Compiled,
-    request: Request,
-    job_name: str,
-    own: Callable[[], Compiled],
-) -> list[str]:
-    """Why what a job asks for cannot be placed, or not all of it, as things are now; nothing is
-    changed, and nobody is told."""
-    ask = Ask(_told_whose(manager, compiled, own), request, job_name)
-    manager._sync()
-    with results.muted():
-        verdict = _decide(manager, ask)
-        if verdict.plan and verdict.plan.units >= request.units:
-            return ["there is room for it by now"]
-        return verdict.reasons()
+    # -- the buckets, as the engine knows them
 
+    def _join(self, bucket: NodeBucket) -> None:
+        inventory = self.inventory
+        candidate = bucket._join(self._blank, inventory.defaults, inventory.written, self._outdated)
+        self._by_candidate[candidate] = bucket
+        self.planner.add(candidate)
 
-def _told_whose(manager: NodeManager, compiled: Compiled, own: Callable[[], Compiled]) -> Compiled:
-    """The constraints, or the job's own where jobs share them and nodes are asked one by one."""
-    shared = compiled.source is not None
-    return own() if shared and manager._sorted(compiled).needs_probe else compiled
+    def _outdated(self, bucket: NodeBucket) -> None:
+        self._stale[bucket] = None
 
+    def bucket_of(self, candidate: Candidate) -> NodeBucket:
+        """The bucket that the engine knows as this candidate."""
+        return self._by_candidate[candidate]
 
-def _note_apart(manager: NodeManager, ask: Ask, plan: Plan) -> None:
-    """Remember what was placed beside all calculators."""
-    for step in plan.steps if ask.failed_as is None else ():
-        bucket = manager._bucket_of(step.candidate)
-        manager._inventory.apart.note(bucket, step.lo, step.hi, {ask.assignment_id})
+    def nodes_of(self, plan: Plan) -> list[Node]:
+        """The nodes that a plan placed something on, in its order."""
+        return [
+            self._by_candidate[step.candidate]._handle(position)
+            for step in plan.steps
+            for position in range(step.lo, step.hi)
+        ]
 
+    def forget_defaults(self) -> None:
+        """Default resources were defined: what differs from node to node may be another now."""
+        self._sortings.clear()
+        self.planner.forget_demands()
 
-def tell_refused(manager: NodeManager, compiled: Compiled, request: Request) -> None:
-    """Tell handlers of a request for which the engine found nothing. Those that ask for the same
-    share what is said."""
-    key = compiled, request
-    refusal = manager._planner.refused.get(key)
-    if not isinstance(refusal, Refusal):
-        ask = Ask(compiled, request, "", "Failed", is_heard=True)
+    # -- the order in which buckets are asked
 
-        def decide() -> Verdict:
-            manager._sync()
-            return _decide(manager, ask)
+    def set_order_policy(self, policy: str | OrderPolicy) -> None:
+        """Ask buckets in this order from now on; what is placed stays. ConfigurationException for a
+        name that nobody knows, PolicyError for what is no policy."""
+        found = policy_named(policy) if isinstance(policy, str) else checked(policy, repr(policy))
+        self.order_policy = policy
+        self._arrange_by(found)
 
-        refusal = manager._planner.refused[key] = Refusal(decide, manager, compiled, request)
-    results.tell(RefusalReport(refusal))
+    @contextmanager
+    def asked_in_order_of(self, policy: OrderPolicy) -> Iterator[None]:
+        """Ask buckets in the order of a policy for a while; `order_policy` stays what it is."""
+        before = self.planner.arrange
+        self._arrange_by(policy)
+        try:
+            yield
+        finally:
+            self.planner.arrange = before
+            self.planner.forget_rankings()
 
+    def _arrange_by(self, policy: OrderPolicy) -> None:
+        def arrange(candidates: Sequence[Candidate]) -> Arrangement:
+            return arrangement(policy, {s: offering_of(self._by_candidate[s]) for s in candidates})
 
-def _decide(manager: NodeManager, ask: Ask) -> Verdict:
-    """What is to become of a demand; nothing has changed yet."""
-    try:
-        return _decide_now(manager, ask)
-    except NotAsDeclared:
-        # once more, with one class less that is believed
-        return _decide(manager, ask)
+        self.planner.arrange = None if policy is declared else arrange
+        self.planner.forget_rankings()
 
+    # -- making plans true
 
-def _decide_now(manager: NodeManager, ask: Ask) -> Verdict:
-    request = ask.request
-    demand = manager._sorted(ask.compiled)
-    # with an opaque constraint the probe asks all of them together, pooled ones included
-    pooled = () if demand.opaque else demand.pooled
-    room = pool_room(pooled) if pooled else request.units
-    empty = [each for each in pooled if each.cap(1) < 1]
-    if empty:
-        # no node is a candidate for what not one iteration can be paid for
-        asked = manager._planner.ranking(demand.common)
-        return _nowhere(Ranking((), lambda: asked.rejects), _unpaid(manager, empty, asked))
-    if room < 1 or (request.whole and room < request.units):
-        nobody = Ranking((), ())
-        return Verdict(
-            "NoAllocationSelected", nobody, [], None, lambda: unpayable(demand, request, pooled)
-        )
-    ranking, refusals = _ranking(manager, demand, request)
-    if not ranking.candidates:
-        return _nowhere(ranking, refusals)
-    payable = request._replace(units=min(room, request.units))
-    plan = _ask(manager, demand, payable, ranking, ask.assignment_id)
-    if not plan:
-        if ask.failed_as is None or ask.is_heard or results.HANDLERS:
-            said = _no_candidate(manager, ask.compiled, demand, ranking)
-            if said is not None:
-                return _nowhere(Ranking((), lambda: ranking.rejects), [*refusals, *said])
+    def sync(self) -> None:
+        """Let the engine know what new nodes are made from, where that was written to since."""
+        while self._stale:
+            bucket, _ = self._stale.popitem()
+            if bucket._sync(self.planner.table):
+                self.planner.forget_rankings()
 
-        def why() -> list[str]:
-            rejects = (*ranking.rejects, *plan.rejects)
-            return [criteria(demand, request), *sentences(rejects)]
+    def _carry_out(self, plan: Plan, assignment_id: str) -> None:
+        """Make a plan of the engine true: all of it, or nothing when naming new nodes fails."""
+        opened = [step for step in plan.steps if step.opened]
+        names = iter(self.names_of(opened) if opened else ())
+        for step in self.planner.apply(plan):
+            bucket = self._by_candidate[step.candidate]
+            bucket._took(step, next(names) if step.opened else (), assignment_id)
+        for effect in plan.effects:
+            effect()
 
-        return Verdict("NoAllocationSelected", ranking, refusals, plan, why)
-    short = room < request.units
+    def names_of(self, opened: Iterable[Step]) -> list[list[str]]:
+        """Names for the new nodes of some steps of a plan. They are in use from now on; an error of
+        a hook that names them changes nothing."""
+        wanted = ((self._by_candidate[step.candidate], step.hi - step.lo) for step in opened)
+        return self.inventory.names.take(wanted)
 
-    def why_not_all() -> list[str]:
-        rest = unpayable(demand, request, pooled)[1:] if short else []
-        return [*sentences(plan.rejects), *rest]
+    def sorting_of(self, compiled: Compiled) -> Sorted:
+        """The constraints by who can answer for them. Worked out once for each list, while that is
+        in use."""
+        known = self._sortings.get(id(compiled))
+        if known is None or known[0] is not compiled or not known[1].may_be_believed():
+            if len(self._sortings) > _MOST_SORTINGS:
+                self._sortings.clear()
+            known = (compiled, sort_out(compiled, self.inventory.defaults, self.declarations))
+            self._sortings[id(compiled)] = known
+        return known[1]
 
-    return Verdict("success", ranking, refusals, plan, why_not_all, pooled)
+    # -- by the engine alone
+
+    def _cursor(self, compiled: Compiled) -> Cursor | None:
+        """What is remembered of some constraints, up to date with what was written; None where the
+        engine alone cannot answer for them."""
+        if self._stale:
+            self.sync()
+        planner = self.planner
+        if compiled.opaque:
+            demand = self.sorting_of(compiled)
+            return planner.cursor(demand.common) if demand.by_shape else None
+        found = planner.by_demand.get(compiled)
+        if found is None and compiled not in planner.by_demand:
+            if not (compiled.pooled or any_reads(compiled.parts, self.inventory.defaults.personal)):
+                meeting = planner.who_serves(compiled.parts)
+                found = planner.cursor(compiled.expr, meeting) if meeting else planner.nowhere
+            planner.by_demand[compiled] = found
+        return found
+
+    def _place_at_once(
+        self, compiled: Compiled, request: Request, assignment_id: str, partly: bool = True
+    ) -> Plan | None:
+        """Place a request where that takes the engine alone and nobody must be told why not; what
+        was done. None: nothing was done, and `place` must be asked.
+
+        `partly`: nobody wants to know now what keeps the rest out.
+        """
+        try:
+            cursor = self._cursor(compiled)
+            if cursor is None:
+                return None
+            plan = self.planner.plan(cursor, request, explain=False)
+        except NotAsDeclared:
+            return None
+        if plan.units < request.units:
+            is_refused = not (plan.units or request.whole)
+            if not partly or (results.HANDLERS and not is_refused):
+                return None
+        if plan.units:
+            self._carry_out(plan, assignment_id)
+            if results.HANDLERS:
+                results.tell(PlacementReport(self, cursor, plan))
+        return plan
+
+    # -- one demand
+
+    def place(self, ask: Ask) -> AllocationResult[Node]:
+        """Place a demand, or say why not. Nothing is changed on failure."""
+        plan = self._place_at_once(ask.compiled, ask.request, ask.assignment_id, partly=False)
+        if plan is not None:
+            self._note_apart(ask, plan)
+            results.settle()
+            with results.muted():  # the handlers have heard it
+                return AllocationResult("success", partial(self.nodes_of, plan), plan.units)
+        self.sync()
+        verdict = self._decide(ask)
+        if verdict.plan:
+            self._carry_out(verdict.plan, ask.assignment_id)
+            for each in verdict.pooled:
+                each.pay(verdict.plan.units)
+            self._note_apart(ask, verdict.plan)
+        if results.HANDLERS:
+            report(self, ask.compiled, ask.request, verdict)
+        if verdict.plan:
+            nodes, units = partial(self.nodes_of, verdict.plan), verdict.plan.units
+            return AllocationResult("success", nodes, units, reasons=verdict.reasons)
+        slots = ask.request.units if ask.failed_as else None
+        status = ask.failed_as or verdict.status
+        return AllocationResult(status, slots_allocated=slots, reasons=verdict.reasons)
+
+    def _note_apart(self, ask: Ask, plan: Plan) -> None:
+        """Remember what was placed beside all calculators."""
+        for step in plan.steps if ask.failed_as is None else ():
+            bucket = self.bucket_of(step.candidate)
+            self.inventory.apart.note(bucket, step.lo, step.hi, {ask.assignment_id})
+
+    def place_job(
+        self,
+        compiled: Compiled,
+        request: Request,
+        assignment_id: str,
+        failed_as: str | None,
+        explain: bool,
+        own: Callable[[], Compiled],
+    ) -> tuple[int, AllocationResult[Node] | None]:
+        """Place a job's demand: the units placed, and the result. Without `explain` there is none
+        where the engine alone could answer and nobody must be told why not. `own` makes the
+        constraints anew, which then know the job's name."""
+        plan = None if explain else self._place_at_once(compiled, request, assignment_id)
+        if plan is not None:
+            if results.HANDLERS and not plan:
+                self._tell_refused(compiled, request)
+            return plan.units, None
+        known = self._told_whose(compiled, own)
+        result = self.place(Ask(known, request, assignment_id, failed_as))
+        return (result.total_slots if result else 0), result
+
+    def why_not(
+        self,
+        compiled: Compiled,
+        request: Request,
+        assignment_id: str,
+        own: Callable[[], Compiled],
+    ) -> list[str]:
+        """Why a job's demand cannot be placed, or not all of it, as things are now; nothing is
+        changed, and nobody is told. `own`: see `place_job`."""
+        ask = Ask(self._told_whose(compiled, own), request, assignment_id)
+        self.sync()
+        with results.muted():
+            verdict = self._decide(ask)
+            plan = verdict.plan
+            if plan and plan.units >= request.units:
+                return ["there is room for it by now"]
+            return verdict.reasons()
+
+    def _told_whose(self, compiled: Compiled, own: Callable[[], Compiled]) -> Compiled:
+        """The constraints, or the job's own where jobs share them and nodes are asked one by
+        one."""
+        shared = compiled.source is not None
+        return own() if shared and self.sorting_of(compiled).needs_probe else compiled
+
+    def _tell_refused(self, compiled: Compiled, request: Request) -> None:
+        """Tell handlers of a request for which the engine found nothing. Those that ask for the
+        same share what is said."""
+        key = compiled, request
+        refusal = self.planner.refused.get(key)
+        if not isinstance(refusal, Refusal):
+            ask = Ask(compiled, request, "", "Failed", is_heard=True)
+
+            def decide() -> Verdict:
+                self.sync()
+                return self._decide(ask)
+
+            refusal = self.planner.refused[key] = Refusal(decide, self, compiled, request)
+        results.tell(RefusalReport(refusal))
+
+    def _decide(self, ask: Ask) -> Verdict:
+        """What is to become of a demand; nothing has changed yet."""
+        try:
+            return self._decide_now(ask)
+        except NotAsDeclared:
+            # once more, with one class less that is believed
+            return self._decide(ask)
+
+    def _decide_now(self, ask: Ask) -> Verdict:
+        request = ask.request
+        demand = self.sorting_of(ask.compiled)
+        # with an opaque constraint the probe asks all of them together, pooled ones included
+        pooled = () if demand.opaque else demand.pooled
+        room = pool_room(pooled) if pooled else request.units
+        empty = [each for each in pooled if each.cap(1) < 1]
+        if empty:
+            # no node is a candidate for what not one iteration can be paid for
+            asked = self.planner.ranking(demand.common)
+            return _nowhere(Ranking((), lambda: asked.rejects), self._unpaid(empty, asked))
+        if room < 1 or (request.whole and room < request.units):
+            nobody = Ranking((), ())
+            return Verdict(
+                "NoAllocationSelected", nobody, [], None, lambda: unpayable(demand, request, pooled)
+            )
+        ranking, refusals = self._ranking(demand, request)
+        if not ranking.candidates:
+            return _nowhere(ranking, refusals)
+        payable = request._replace(units=min(room, request.units))
+        plan = self._ask(demand, payable, ranking, ask.assignment_id)
+        if not plan:
+            if ask.failed_as is None or ask.is_heard or results.HANDLERS:
+                said = self._no_candidate(ask.compiled, demand, ranking)
+                if said is not None:
+                    return _nowhere(Ranking((), lambda: ranking.rejects), [*refusals, *said])
+
+            def why() -> list[str]:
+                rejects = (*ranking.rejects, *plan.rejects)
+                return [criteria(demand, request), *sentences(rejects)]
+
+            return Verdict("NoAllocationSelected", ranking, refusals, plan, why)
+        short = room < request.units
+
+        def why_not_all() -> list[str]:
+            rest = unpayable(demand, request, pooled)[1:] if short else []
+            return [*sentences(plan.rejects), *rest]
+
+        return Verdict("success", ranking, refusals, plan, why_not_all, pooled)
+
+    def _unpaid(self, short: Sequence[SharedConstraint], ranking: Ranking) -> list[Result]:
+        """What the pools say, where a bucket is left that nothing else speaks against."""
+        with results.muted():
+            examples = [
+                self.bucket_of(candidate).example_node for candidate in ranking.candidates[:1]
+            ]
+            return [each.satisfied_by_node(example) for example in examples for each in short]
+
+    def _no_candidate(
+        self, compiled: Compiled, demand: Sorted, ranking: Ranking
+    ) -> list[SatisfiedResult] | None:
+        """What machines that cannot be ordered refuse, where nothing else is left; None where
+        something would serve if nothing ran there and no limit were reached."""
+        if not all(candidate.artificial for candidate in ranking.candidates):
+            return None
+        machines = map(self.bucket_of, ranking.candidates)
+        key = None if demand.needs_probe or demand.pooled else demand.common
+        return self.inventory.idle_machines.refusals(machines, compiled.constraints, key)
+
+    def _ask(self, demand: Sorted, request: Request, ranking: Ranking, assignment_id: str) -> Plan:
+        if not demand.needs_probe:
+            return self.planner.ask(
+                demand.common, request, ranking.candidates if demand.ranks else None
+            )
+        probe = HandleProbe(self.bucket_of, demand, assignment_id)
+        plan: Plan | None = None
+        try:
+            plan = self.planner.ask(demand.common, request, ranking.candidates, probe, demand.ranks)
+        finally:
+            if plan is None:  # a constraint raised: shared pools must not keep what was tried
+                probe.settle(keep=False)
+        return plan
+
+    def _ranking(self, demand: Sorted, request: Request) -> tuple[Ranking, list[Result]]:
+        """The candidates to ask, in order; through the constraints' own methods where the engine
+        does not know them all. A personal constraint has no say in it: it may hold for some nodes
+        of a bucket and not for others."""
+        if not demand.ranks:
+            return _awake(self.planner.ranking(demand.common), demand), []
+        with results.muted():
+            ordered = self.planner.arranged(demand.common, request)
+            candidate_of = {self._by_candidate[candidate]: candidate for candidate in ordered}
+            valid = [bucket for bucket in candidate_of if bucket.valid]
+            buckets, refusals = sift(valid, demand.general, ask_artificial=False)
+        candidates = tuple(candidate_of[bucket] for bucket in buckets)
+        return _awake(Ranking(candidates, ()), demand), refusals
 
 
 def _nowhere(ranking: Ranking, refusals: list[Result]) -> Verdict:
@@ -358,66 +443,6 @@ def _in_words(refusal: Result) -> str:
     it already."""
     said = "; ".join(refusal.reasons) or refusal.message
     return said if said.startswith(refusal.status) else f"{refusal.status}: {said}"
-
-
-def _unpaid(
-    manager: NodeManager, short: Sequence[SharedConstraint], ranking: Ranking
-) -> list[Result]:
-    """What the pools say, where a bucket is left that nothing else speaks against."""
-    with results.muted():
-        examples = [
-            manager._bucket_of(candidate).example_node for candidate in ranking.candidates[:1]
-        ]
-        return [each.satisfied_by_node(example) for example in examples for each in short]
-
-
-def _no_candidate(
-    manager: NodeManager, compiled: Compiled, demand: Sorted, ranking: Ranking
-) -> list[SatisfiedResult] | None:
-    """What machines that cannot be ordered refuse, where nothing else is left; None where something
-    would serve if nothing ran there and no limit were reached."""
-    if not all(candidate.artificial for candidate in ranking.candidates):
-        return None
-    machines = map(manager._bucket_of, ranking.candidates)
-    key = None if demand.needs_probe or demand.pooled else demand.common
-    return manager._inventory.idle_machines.refusals(machines, compiled.constraints, key)
-
-
-def _ask(
-    manager: NodeManager, demand: Sorted, request: Request, ranking: Ranking, assignment_id: str
-) -> Plan:
-    if not demand.needs_probe:
-        return manager._planner.ask(
-            demand.common, request, ranking.candidates if demand.ranks else None
-        )
-    probe = HandleProbe(
-        manager._bucket_of,
-        manager._directory_of,
-        demand,
-        assignment_id,
-    )
-    plan: Plan | None = None
-    try:
-        plan = manager._planner.ask(demand.common, request, ranking.candidates, probe, demand.ranks)
-    finally:
-        if plan is None:  # a constraint raised: shared pools must not keep what was tried
-            probe.settle(keep=False)
-    return plan
-
-
-def _ranking(
-    manager: NodeManager, demand: Sorted, request: Request
-) -> tuple[Ranking, list[Result]]:
-    """The candidates to ask, in order; through the constraints' own methods where the engine does
-    not know them all. A personal constraint has no say in it: it may hold for some nodes of a
-    bucket and not for others."""
-    if not demand.ranks:
-        return _awake(manager._planner.ranking(demand.common), demand), []
-    with results.muted():
-        ordered = manager._ordered_buckets(demand.common, request)
-        buckets, refusals = sift(ordered, demand.general, ask_artificial=False)
-    candidates = tuple(bucket._candidate for bucket in buckets if bucket._candidate is not None)
-    return _awake(Ranking(candidates, ()), demand), refusals
 
 
 def _awake(ranking: Ranking, demand: Sorted) -> Ranking:

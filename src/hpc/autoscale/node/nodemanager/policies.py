@@ -3,13 +3,12 @@
 Names are those of the library, those registered with `register_policy`, and those of the entry
 point group `hpc.autoscale.packing`, which installed distributions offer; these are looked at only
 when a name is none of the others. What a policy is, and what comes of it, is `packing.order`'s.
-Called by `NodeManager` and by who makes one."""
+Called by `placing` and by who makes a manager."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,7 @@ from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.cursor import Cursor, NewNodes
-from hpc.autoscale.packing.expr import UNBOUNDED, Expr
+from hpc.autoscale.packing.expr import UNBOUNDED
 from hpc.autoscale.packing.order import (
     COST_DIGITS,
     Offering,
@@ -27,13 +26,11 @@ from hpc.autoscale.packing.order import (
     PolicyError,
     arranged,
     checked,
-    declared,
     known_policies,
     least_waste,
     waste,
 )
-from hpc.autoscale.packing.plan import Request
-from hpc.autoscale.packing.planner import Arrangement, Planner
+from hpc.autoscale.packing.planner import Arrangement
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -195,50 +192,3 @@ def arrangement(policy: OrderPolicy, known: Mapping[Candidate, Offering]) -> Arr
     if policy is least_waste:
         return Arrangement(in_order, _ByWaste(known), True)
     return Arrangement(in_order, by_need if asked else None, "share" in asked)
-
-
-class Ordered:
-    """The side of a `NodeManager` that knows in which order buckets are asked."""
-
-    _planner: Planner
-    _by_candidate: dict[Candidate, NodeBucket]
-    _order_policy: str | OrderPolicy = DEFAULT
-
-    @property
-    def order_policy(self) -> str | OrderPolicy:
-        """The policy that decides in which order buckets are asked, as it was given: a name, or a
-        policy."""
-        return self._order_policy
-
-    def set_order_policy(self, policy: str | OrderPolicy) -> None:
-        """Ask buckets in this order from now on; what is placed stays. A name of `packing.policy`,
-        or any function of an `Offering`. ConfigurationException for a name that nobody knows,
-        PolicyError for what is no policy."""
-        found = policy_named(policy) if isinstance(policy, str) else checked(policy, repr(policy))
-        self._order_policy = policy
-        self._planner.arrange = None if found is declared else lambda s: self._arranged(found, s)
-        self._planner.forget_rankings()
-
-    def _arranged(self, policy: OrderPolicy, candidates: Sequence[Candidate]) -> Arrangement:
-        return arrangement(policy, {s: offering_of(self._by_candidate[s]) for s in candidates})
-
-    @contextmanager
-    def _asked_in_order_of(self, policy: OrderPolicy) -> Iterator[None]:
-        """Ask buckets in the order of a policy for a while; `order_policy` stays what it is."""
-        planner = self._planner
-        before = planner.arrange
-        planner.arrange = None if policy is declared else lambda s: self._arranged(policy, s)
-        planner.forget_rankings()
-        try:
-            yield
-        finally:
-            planner.arrange = before
-            planner.forget_rankings()
-
-    def _ordered_buckets(self, expr: Expr, request: Request) -> list[NodeBucket]:
-        """The valid buckets, in the order in which they are asked before what a job prefers that
-        needs so much."""
-        buckets = (
-            self._by_candidate[candidate] for candidate in self._planner.arranged(expr, request)
-        )
-        return [bucket for bucket in buckets if bucket.valid]

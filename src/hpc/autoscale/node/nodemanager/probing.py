@@ -17,8 +17,8 @@ from hpc.autoscale.node.constraints import And, Compiled, NodeConstraint, Shared
 from hpc.autoscale.node.constraints.declared import Declarations, DeclaredExpr
 from hpc.autoscale.node.default_resources import Defaults
 from hpc.autoscale.node.node.decrementing import Memento, carry_over, saved, shared
-from hpc.autoscale.node.node.directory import Directory, pin_of
 from hpc.autoscale.node.node.shaping import NodeView
+from hpc.autoscale.node.node.state import pin_of
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.expr import Expr
@@ -141,12 +141,10 @@ class HandleProbe:
     def __init__(
         self,
         bucket_of: Callable[[Candidate], NodeBucket],
-        directory_of: Callable[[Candidate], Directory],
         demand: Sorted,
         assignment_id: str,
     ) -> None:
         self._bucket_of = bucket_of
-        self._directory_of = directory_of
         self._pin = pin_of(demand.personal) if demand.personal is not None else None
         self._demand = demand
         self._assignment_id = assignment_id
@@ -180,7 +178,7 @@ class HandleProbe:
         pin = self._pin
         if pin is None:
             return None
-        found = self._directory_of(candidate).positions(pin, len(candidate.shapes))
+        found = self._bucket_of(candidate)._directory().positions(pin, len(candidate.shapes))
         return found or Reject("NoSuchNode", str(pin.expr))
 
     def _refusal(self, bucket: NodeBucket, position: int) -> Reject | None:

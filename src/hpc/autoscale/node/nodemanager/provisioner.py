@@ -17,8 +17,7 @@ from hpc.autoscale.hpctypes import NodeStatus, OperationId
 from hpc.autoscale.node import operations
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager.records import refresh
-from hpc.autoscale.node.operations import Created, Managed, Record
-from hpc.autoscale.node.requests import RequestLog
+from hpc.autoscale.node.operations import Created, Managed, Record, RequestLog
 from hpc.autoscale.results import (
     BootupResult,
     NodeOperationResult,

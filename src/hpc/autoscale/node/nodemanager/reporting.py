@@ -33,8 +33,7 @@ from hpc.autoscale.results import (
 )
 
 if TYPE_CHECKING:
-    from hpc.autoscale.node.nodemanager.manager import NodeManager
-    from hpc.autoscale.node.nodemanager.placing import EngineSide, Verdict
+    from hpc.autoscale.node.nodemanager.placing import Placer, Verdict
 
 Rejects = Sequence[tuple[Candidate, Reject]]
 
@@ -46,12 +45,12 @@ class Refusal:
     def __init__(
         self,
         decide: Callable[[], Verdict],
-        manager: NodeManager,
+        placer: Placer,
         compiled: Compiled,
         request: Request,
     ) -> None:
         self._decide = decide
-        self._manager = manager
+        self._placer = placer
         self._compiled = compiled
         self._request = request
 
@@ -61,7 +60,7 @@ class Refusal:
 
     @cached_property
     def _shared(self) -> Sequence[Result]:
-        return _results(self._manager, self._compiled, self._request, self._verdict)
+        return _results(self._placer, self._compiled, self._request, self._verdict)
 
     @cached_property
     def _reasons(self) -> Sequence[str]:
@@ -95,10 +94,10 @@ class PlanReport(Report):
     __slots__ = ("_arguments",)
 
     def __init__(
-        self, manager: NodeManager, compiled: Compiled, request: Request, verdict: Verdict
+        self, placer: Placer, compiled: Compiled, request: Request, verdict: Verdict
     ) -> None:
         super().__init__()
-        self._arguments = (manager, compiled, request, verdict)
+        self._arguments = (placer, compiled, request, verdict)
 
     def _make(self) -> Sequence[Result]:
         return _results(*self._arguments)
@@ -107,77 +106,81 @@ class PlanReport(Report):
 class PlacementReport(Report):
     """What handlers are told of a request that was placed as a whole."""
 
-    __slots__ = ("_cursor", "_manager", "_plan")
+    __slots__ = ("_cursor", "_placer", "_plan")
 
-    def __init__(self, manager: EngineSide, cursor: Cursor, plan: Plan) -> None:
+    def __init__(self, placer: Placer, cursor: Cursor, plan: Plan) -> None:
         super().__init__()
-        self._manager = manager
+        self._placer = placer
         self._cursor = cursor
         self._plan = plan
 
     def nodes(self) -> list[Node]:
         """The nodes that took it."""
-        return self._manager._nodes_of(self._plan)
+        return self._placer.nodes_of(self._plan)
 
     def __bool__(self) -> bool:
         return True
 
     def _make(self) -> Sequence[Result]:
-        manager, cursor, plan = self._manager, self._cursor, self._plan
-        told = manager._planner.told
+        placer, cursor, plan = self._placer, self._cursor, self._plan
+        told = placer.planner.told
         candidates = told.get(cursor)
         if not isinstance(candidates, list):
-            candidates = told[cursor] = [manager._bucket_of(each) for each in cursor.candidates]
+            candidates = told[cursor] = [placer.bucket_of(each) for each in cursor.candidates]
         return [
             CandidatesResult("success", candidates=candidates[:]),
-            *_matches(manager, plan),
+            *_matches(placer, plan),
             AllocationResult("success", self.nodes, plan.units),
         ]
 
 
-def report(manager: NodeManager, compiled: Compiled, request: Request, verdict: Verdict) -> None:
+def report(placer: Placer, compiled: Compiled, request: Request, verdict: Verdict) -> None:
     """Tell the handlers what became of a demand, but for the result of the demand itself."""
-    tell(PlanReport(manager, compiled, request, verdict))
+    tell(PlanReport(placer, compiled, request, verdict))
 
 
 def _results(
-    manager: NodeManager, compiled: Compiled, request: Request, verdict: Verdict
+    placer: Placer, compiled: Compiled, request: Request, verdict: Verdict
 ) -> Sequence[Result]:
     plan = verdict.plan
-    candidates = [manager._bucket_of(candidate) for candidate in verdict.ranking.candidates]
+    candidates = [placer.bucket_of(candidate) for candidate in verdict.ranking.candidates]
     made: list[Result] = []
     if candidates:
         made.append(CandidatesResult("success", candidates=candidates))
     if plan is None or plan.units < request.units:
-        refusals = _refusals(manager, compiled, verdict)
+        refusals = _refusals(placer, compiled, verdict)
         made += refusals
         if not candidates:
-            status = "CompoundFailure" if manager.get_buckets() else "NoBucketsDefined"
+            status = (
+                "CompoundFailure"
+                if any(bucket.valid for bucket in placer.inventory.buckets)
+                else "NoBucketsDefined"
+            )
             made.append(CandidatesResult(status, child_results=refusals))
     if plan is not None:
-        made += _matches(manager, plan)
+        made += _matches(placer, plan)
     return made
 
 
-def _matches(manager: EngineSide, plan: Plan) -> list[Result]:
+def _matches(placer: Placer, plan: Plan) -> list[Result]:
     """A result for each node that a plan uses."""
     return [
         MatchResult(
-            "success", partial(manager._bucket_of(step.candidate)._handle, position), step.times
+            "success", partial(placer.bucket_of(step.candidate)._handle, position), step.times
         )
         for step in plan.steps
         for position in range(step.lo, step.hi)
     ]
 
 
-def _refusals(manager: NodeManager, compiled: Compiled, verdict: Verdict) -> list[Result]:
+def _refusals(placer: Placer, compiled: Compiled, verdict: Verdict) -> list[Result]:
     told: list[Result] = list(verdict.refusals)
     rejects = (
         *verdict.ranking.rejects,
         *(verdict.plan.rejects if verdict.plan is not None else ()),
     )
     for candidate, reject in rejects:
-        refused = _refused(compiled, manager._bucket_of(candidate), reject)
+        refused = _refused(compiled, placer.bucket_of(candidate), reject)
         if refused is not None:
             told.append(refused)
     return told
