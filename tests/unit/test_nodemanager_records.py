@@ -13,7 +13,6 @@ from hpc.autoscale.node.default_resources.values import NodeIdDefault
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.node_class import NodeClass
 from hpc.autoscale.node.nodemanager.records import NodeRecords, listed, node_from
-from hpc.autoscale.packing.candidate import Candidate
 
 CONFIGURATIONS = st.sampled_from(
     [
@@ -180,14 +179,9 @@ def test_a_definition_that_must_ask_each_node_reaches_all(manager):
     ]
 
 
-def test_the_engine_is_told_once_for_each_shape(manager, monkeypatch):
-    """Nodes of a kind have one shape, though there is no node to ask."""
-    shapes = []
-    extend = Candidate.extend
-    monkeypatch.setattr(
-        Candidate, "extend", lambda self, found: shapes.extend(found) or extend(self, found)
-    )
-    manager._placer.sync()
-    assert len(shapes) == 3
-    assert len(set(shapes)) == 1
+def test_the_engine_is_told_once_for_each_shape(manager):
+    """Nodes of a class have one shape, though there is no node to ask."""
+    (candidate,) = (c for c in manager._placer.planner.candidates if c.shapes)
+    assert len(candidate.shapes) == 3
+    assert len(set(candidate.shapes)) == 1
     assert all(type(node) is Node for node in manager.get_nodes())

@@ -270,11 +270,11 @@ def unmanaged_key(node: Node) -> object:
     if node._has_bucket_id:
         return (node.placement_group, node.bucket_id)
     names = {str(n).lower() for n in (node.name, node.hostname, node.fqdn) if n}
-    kinds = frozenset((r, _kind(r, value, names)) for r, value in node.resources.items())
-    return (node.placement_group, node.vm_size, kinds)
+    likeness = frozenset((r, _likeness(r, value, names)) for r, value in node.resources.items())
+    return (node.placement_group, node.vm_size, likeness)
 
 
-def _kind(resource: str, value: object, names: set[str]) -> object:
+def _likeness(resource: str, value: object, names: set[str]) -> object:
     if resource == NODE_ID or (isinstance(value, str) and value.lower() in names):
         return "its name"
     if isinstance(value, (int, float, ht.Size)) and not isinstance(value, bool):
@@ -348,11 +348,11 @@ class IdleMachines:
     def _idle(self, bucket: NodeBucket) -> list[Node]:
         found = self._of.get(bucket)
         if found is None:
-            kinds = {
+            alike = {
                 (node.placement_group, node.vm_size, freeze(node.resources)): node
                 for node in bucket.nodes
             }
-            found = self._of[bucket] = [_idle(node) for node in kinds.values()]
+            found = self._of[bucket] = [_idle(node) for node in alike.values()]
         return found
 
 
