@@ -87,10 +87,11 @@ class Names:
     def _lowest(self, nodearray: str, count: int) -> list[str]:
         found: list[str] = []
         index, used = self._next.get(nodearray, 1), self._used
-        while missing := count - len(found):
-            names = [f"{nodearray}-{i}" for i in range(index, index + missing)]
-            found += [name for name in names if name not in used]
-            index += missing
+        while len(found) < count:
+            name = f"{nodearray}-{index}"
+            if name not in used:
+                found.append(name)
+            index += 1
         self._next[nodearray] = index
         used.update(found)
         return found

@@ -170,19 +170,23 @@ class Placer:
 
     def _carry_out(self, plan: Plan, assignment_id: str) -> None:
         """Make a plan of the engine true: all of it, or nothing when naming new nodes fails."""
-        opened = [step for step in plan.steps if step.opened]
-        names = iter(self.names_of(opened) if opened else ())
+        if isinstance(plan, Step):  # as most are
+            names = self.names_of((plan,))[0] if plan.opened else ()
+            self.planner.apply(plan)
+            self._by_candidate[plan.candidate]._took(plan, names, assignment_id)
+            return
+        of_opened = iter(self.names_of([step for step in plan.steps if step.opened]))
         for step in self.planner.apply(plan):
             bucket = self._by_candidate[step.candidate]
-            bucket._took(step, next(names) if step.opened else (), assignment_id)
+            bucket._took(step, next(of_opened) if step.opened else (), assignment_id)
         for effect in plan.effects:
             effect()
 
-    def names_of(self, opened: Iterable[Step]) -> list[list[str]]:
+    def names_of(self, opened: Sequence[Step]) -> Sequence[Sequence[str]]:
         """Names for the new nodes of some steps of a plan. They are in use from now on; an error of
         a hook that names them changes nothing."""
-        wanted = ((self._by_candidate[step.candidate], step.hi - step.lo) for step in opened)
-        return self.inventory.names.take(wanted)
+        wanted = [(self._by_candidate[step.candidate], step.hi - step.lo) for step in opened]
+        return self.inventory.names.take(wanted) if wanted else ()
 
     def sorting_of(self, compiled: Compiled) -> Sorted:
         """The constraints by who can answer for them. Worked out once for each list, while that is
