@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from functools import cached_property
 from types import MappingProxyType
@@ -148,9 +147,6 @@ class Node(ABC):
     _closed = False
     _used = False
     _counted = True
-
-    # it is being written to, and will be told of when that is done
-    _is_quiet = False
 
     # the scheduler wants rid of it
     marked_for_deletion = False
@@ -341,25 +337,12 @@ class Node(ABC):
 
     def _changed(self, what: Change = Change.ALL) -> None:
         """Tell the bucket, if any, that something was written that may change a decision."""
-        if self._home is not None and not self._is_quiet:
+        if self._home is not None:
             self._home.written(self, what)
 
     def _amount_changed(self, name: str, value: object) -> None:
-        if self._home is not None and not self._is_quiet:
+        if self._home is not None:
             self._home.written_amount(self, name, value)
-
-    @contextmanager
-    def _written_at_once(self) -> Iterator[None]:
-        """Several writes that the bucket is told of as one, when all are done."""
-        if self._is_quiet:
-            yield
-            return
-        self._is_quiet = True
-        try:
-            yield
-        finally:
-            self._is_quiet = False
-            self._changed()
 
     @property
     def _shape(self) -> NodeShape | None:

@@ -56,12 +56,7 @@ class Provisioner:
         request_id_start: str | None = None,
         request_id_create: str | None = None,
     ) -> BootupResult[Node]:
-        """Start deallocated nodes and create planned ones (`new_nodes` when none are given).
-
-        Nodes that exist already are left alone, so calling it twice creates nothing twice. What the
-        server does not make is dropped from the plan, and the reasons say why. The nodes of the
-        result are those that now exist.
-        """
+        """What `NodeManager.bootup` promises."""
         outcome = _Outcome(operations.where(self.cluster_bindings))
         with self._warning_of("bootup"):
             self._settle_doubts(outcome)
