@@ -6,36 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders.nodes import a_planned_node
 from hpc.autoscale.ccbindings.creation_sets import creation_set, partition_by_set
 from hpc.autoscale.ccbindings.errors import InvalidModel
-from hpc.autoscale.hpctypes import Memory
-from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.node import Node
 
 
 def planned(name: str, nodearray: str = "htc", vm_size: str = "Standard_F4", **more: Any) -> Node:
-    node = Node(
-        node_id=DelayedNodeId(name),
+    node = a_planned_node(
         name=name,
         nodearray=nodearray,
         bucket_id="b",
-        hostname=None,
-        private_ip=None,
-        instance_id=None,
         vm_size=vm_size,
-        location="westus2",
-        spot=False,
-        vcpu_count=4,
-        memory=Memory(8, "g"),
-        infiniband=False,
-        state="Off",
-        target_state="Off",
-        power_state="Off",
-        exists=False,
-        placement_group=more.pop("placement_group", None),
-        managed=True,
         resources={},
-        software_configuration={},
+        placement_group=more.pop("placement_group", None),
         keep_alive=more.pop("keep_alive", False),
     )
     node.node_attribute_overrides.update(more.pop("overrides", {}))

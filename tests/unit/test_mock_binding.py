@@ -4,11 +4,10 @@ from typing import Any
 
 import pytest
 
+from builders.nodes import a_planned_node
 from hpc.autoscale.ccbindings.errors import Conflict, OperationNotFound
 from hpc.autoscale.ccbindings.mock import MockClusterBinding, MockNodeManagementResult
 from hpc.autoscale.ccbindings.node_record import record_of
-from hpc.autoscale.hpctypes import Memory
-from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import new_node_manager
 from hpc.autoscale.node.vm_sizes import all_possible_vm_sizes
@@ -27,30 +26,8 @@ def mock() -> MockClusterBinding:
 
 def planned(mock: MockClusterBinding, name: str, **more: Any) -> Node:
     bucket = mock.nodearrays["htc"].buckets[0]
-    node = Node(
-        node_id=DelayedNodeId(name),
-        name=name,
-        nodearray="htc",
-        bucket_id=more.pop("bucket_id", bucket.bucket_id),
-        hostname=None,
-        private_ip=None,
-        instance_id=None,
-        vm_size="Standard_F4",
-        location="westus2",
-        spot=False,
-        vcpu_count=4,
-        memory=Memory(8, "g"),
-        infiniband=False,
-        state="Off",
-        target_state="Off",
-        power_state="Off",
-        exists=False,
-        placement_group=None,
-        managed=True,
-        resources={},
-        software_configuration={},
-        keep_alive=False,
-    )
+    bucket_id = more.pop("bucket_id", bucket.bucket_id)
+    node = a_planned_node(name=name, bucket_id=bucket_id, vm_size="Standard_F4", resources={})
     node.node_attribute_overrides.update(more)
     return node
 
