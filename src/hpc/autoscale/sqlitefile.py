@@ -1,0 +1,98 @@
+"""An SQLite file that any number of processes share, opened for each question and closed after it.
+
+What is in the file is the business of the class that derives from `SqliteFile`. A file that cannot
+be used is an error and never an empty answer.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from hpc.autoscale.errors import AutoscaleError
+
+BUSY_SECONDS = 30.0
+"""How long to wait for another process that is writing."""
+
+
+class SqliteFile:
+    """The file at `path`, which is made when it is first written.
+
+    A class that derives from this one says what the file is called in messages, the version and the
+    tables of it, the error that is raised, and what to do with a file that is damaged.
+    """
+
+    NAME: str
+    VERSION: int
+    TABLES: Sequence[str]
+    ERROR: type[AutoscaleError]
+    REMEDY: str
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a file."""
+        return os.path.exists(self.path)
+
+    def error(self, problem: str) -> AutoscaleError:
+        """What to raise when something is wrong with the file."""
+        return self.ERROR(f"{self.NAME} {self.path}: {problem}")
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that nobody else writes beside, in a file that has its tables.
+
+        It is committed when the block ends, and undone when the block raises.
+        """
+        with self._opened("rwc") as db:
+            db.execute("BEGIN IMMEDIATE")
+            if self._version(db) == 0:
+                for statement in self.TABLES:
+                    db.execute(statement)
+                db.execute(f"PRAGMA user_version = {self.VERSION}")
+            yield db
+            db.execute("COMMIT")
+
+    def rows(self, query: str, arguments: Sequence[Any] = ()) -> list[Any]:
+        """The rows that a query finds; none where there is no file."""
+        if not self.exists:
+            return []
+        with self._opened("ro") as db:
+            db.execute("BEGIN")
+            return db.execute(query, arguments).fetchall() if self._version(db) else []
+
+    def _version(self, db: sqlite3.Connection) -> int:
+        """0 for a file that is new; an error for one of another form."""
+        found = int(db.execute("PRAGMA user_version").fetchone()[0])
+        tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        if found == self.VERSION or (found == 0 and not tables):
+            return found
+        raise self.error(f"expected a file of {self.NAME} of version {self.VERSION}, found another")
+
+    @contextmanager
+    def _opened(self, mode: str) -> Iterator[sqlite3.Connection]:
+        uri = f"{Path(self.path).absolute().as_uri()}?mode={mode}"
+        try:
+            connection = sqlite3.connect(uri, timeout=BUSY_SECONDS, uri=True, isolation_level=None)
+            with closing(connection) as db:
+                yield db
+        except sqlite3.Error as error:
+            raise self.error(self._in_words(error)) from error
+
+    def _in_words(self, error: sqlite3.Error) -> str:
+        """What went wrong, and what to do where only somebody else can put it right."""
+        code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            return f"it is damaged ({error}): {self.REMEDY}"
+        folder = os.path.dirname(os.path.abspath(self.path))
+        if not os.path.isdir(folder):
+            return f"there is no directory {folder}"
+        if os.path.isdir(self.path):
+            return "it is a directory"
+        return str(error)
