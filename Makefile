@@ -51,6 +51,7 @@ lint: $(STAMP)
 
 types: $(STAMP)
 	$(BIN)/mypy
+	$(BIN)/mypy examples/cron-autoscale/cron_autoscale.py examples/job-files/jobfiles.py
 
 unit: $(STAMP)
 	$(BIN)/python -m pytest $(COVERAGE_ARGS) $(PYTEST_ARGS)

@@ -15,7 +15,7 @@ from hpc.autoscale.requestsets.definitions import _NOT_SUPPORTED
 from hpc.autoscale.simulator import serve
 
 PAGE = (Path(__file__).parents[2] / "docs" / "plug-in-api.md").read_text(encoding="utf-8")
-EXAMPLES = re.findall(r"<!-- (example|shell): (.*?) -->\n```\w+\n(.*?)```", PAGE, re.DOTALL)
+EXAMPLES = re.findall(r"<!-- (example|shell|plug-in): (.*?) -->\n```\w+\n(.*?)```", PAGE, re.DOTALL)
 ERROR = re.findall(r"<!-- error -->\n```\w+\n(.*?)```\n\n```text\n(.*?)\n```", PAGE, re.DOTALL)
 ARRAYS = {
     "execute": {"machine_types": ["Standard_F4s_v2"]},
@@ -61,7 +61,12 @@ def run_line(line):
 def test_an_example(simulator, capsys, kind, ends, code):
     """Comes to these nodes; a second time it changes nothing."""
     for _ in range(2):
-        if kind == "shell":
+        if kind == "plug-in":
+            Path("myqueue.py").write_text(code)
+            config = json.loads(Path("autoscale.json").read_text())
+            Path("autoscale.json").write_text(json.dumps({**config, "driver": "myqueue:driver"}))
+            cli.main(["autoscale", "-c", "autoscale.json"])
+        elif kind == "shell":
             for line in code.splitlines():
                 capsys.readouterr()
                 run_line(line)
@@ -81,8 +86,8 @@ def test_a_mistake(simulator):
 
 
 def test_there_are_examples():
-    """Of both kinds."""
-    assert Counter(kind for kind, _, _ in EXAMPLES) == {"example": 7, "shell": 3}
+    """Of all kinds."""
+    assert Counter(kind for kind, _, _ in EXAMPLES) == {"example": 7, "shell": 3, "plug-in": 1}
 
 
 def test_what_is_refused_is_on_the_page():

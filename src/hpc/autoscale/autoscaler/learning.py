@@ -46,7 +46,8 @@ def new_calculator(
     lock: SingletonLock | None = None,
 ) -> tuple[DemandCalculator, list[Job]]:
     """A demand calculator over CycleCloud's and the scheduler's nodes, and the jobs that it should
-    be given: those of the scheduler, and those of the request sets that stand.
+    be given: those of the scheduler, and those for what the driver and the request sets that stand
+    want of nodearrays.
 
     The lock is taken from the driver unless it is given.
     """
@@ -56,7 +57,8 @@ def new_calculator(
         driver.preprocess_node_mgr(config, node_mgr)
     # before they are joined: hosts that the driver takes out of the list get no work
     driver.validate_nodes(scheduler_nodes, node_mgr.get_nodes())
-    requested = requested_jobs(config, driver.autoscale_home, node_mgr)
+    arrays = driver.wanted_arrays(config)
+    requested = requested_jobs(config, driver.autoscale_home, node_mgr, {driver.name: arrays})
     calculator = new_demand_calculator(
         config,
         existing_nodes=scheduler_nodes,

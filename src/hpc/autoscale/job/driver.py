@@ -135,6 +135,11 @@ class SchedulerDriver(ABC):
         add_ccnodeid_default_resource(node_mgr)
         add_default_placement_groups(config, node_mgr)
 
+    def wanted_arrays(self, config: dict[str, Any]) -> Sequence[Mapping[str, Any]]:
+        """Nodes that are wanted beside those for jobs, as nodearray definitions in the form of
+        `hpc.autoscale.jetpack.update`. Called after the jobs were read, also in dry runs."""
+        return ()
+
     def new_node_queue(self, config: dict[str, Any]) -> NodeQueue:
         """The order in which existing nodes are filled."""
         return NodeQueue()

@@ -61,18 +61,22 @@ class RequestJob(Job):
         self.node_attributes = request.attributes
 
 
-def requested_jobs(config: Mapping[str, Any], home: str, node_mgr: NodeManager) -> list[RequestJob]:
+def requested_jobs(
+    config: Mapping[str, Any],
+    home: str,
+    node_mgr: NodeManager,
+    more: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
+) -> list[RequestJob]:
     """The jobs of the request sets of a configuration that stand now, groups first.
 
-    The node manager is given what they need: resources to count by, and placement groups.
+    `more`: definitions, by the name of who wants them, that count like those of request sets. The
+    node manager is given what is needed: resources to count by, and placement groups. RequestError
+    when there is a mistake in a definition.
     """
     now = clock.time()
-    wanted = [
-        (one.name, request)
-        for one in RequestStore(store_path(config, home)).sets()
-        if one.stands(now)
-        for request in read_arrays(one.arrays)
-    ]
+    stored = RequestStore(store_path(config, home)).sets()
+    sets = [*((one.name, one.arrays) for one in stored if one.stands(now)), *(more or {}).items()]
+    wanted = [(name, request) for name, arrays in sets for request in read_arrays(arrays)]
     if not wanted:
         return []
     if any(request.cores or request.group_cores for _, request in wanted):

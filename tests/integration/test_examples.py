@@ -1,0 +1,243 @@
+"""examples/: each is run as its README says, against a simulator over HTTP."""
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from hpc.autoscale.requestsets.store import RequestStore
+from hpc.autoscale.simulator import serve
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+F4, F8 = "Standard_F4s_v2", "Standard_F8s_v2"
+CLOUD = {
+    "clusters": {
+        "demo": {
+            "region": "westus2",
+            "nodearrays": {"execute": {"machine_types": [F4]}, "gpu": {"machine_types": [F8]}},
+        }
+    }
+}
+
+
+@pytest.fixture
+def site(tmp_path):
+    """A simulated cluster, and what a machine has that runs an example."""
+    with serve(CLOUD) as simulator:
+        yield Site(simulator, tmp_path)
+
+
+class Site:
+    """`home` stands for /opt/autoscale, and `jobs` for /shared/jobs."""
+
+    def __init__(self, simulator, directory):
+        self.simulator = simulator
+        self.home, self.jobs = directory / "autoscale", directory / "jobs"
+        for one in (self.home / "venv" / "bin", self.jobs / "waiting", self.jobs / "running"):
+            one.mkdir(parents=True)
+        python = self.home / "venv" / "bin" / "python3"
+        python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+        python.chmod(0o755)
+
+    def configure(self, **more):
+        """Write autoscale.json."""
+        path = self.home / "autoscale.json"
+        path.write_text(json.dumps({**self.simulator.connection("demo"), **more}))
+        path.chmod(0o600)
+
+    def nodes(self):
+        """How many there are of each nodearray that run or will run."""
+        nodes = self.simulator.cluster("demo").nodes()
+        return Counter(n["Template"] for n in nodes if n["TargetState"] == "Started")
+
+    def settle(self, seconds=600):
+        """Let what was started come up."""
+        self.simulator.clock.advance(seconds)
+        self.simulator.clock.settle()
+
+    def hostname(self):
+        """The host name of a node that is up."""
+        return next(
+            n["Hostname"] for n in self.simulator.cluster("demo").nodes() if n.get("Hostname")
+        )
+
+    def run(self, *command, **environment):
+        """Run a command with nothing but this environment; the exit code and what it printed."""
+        done = subprocess.run(
+            command,
+            cwd=self.home,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        return done.returncode, done.stdout
+
+
+# -- cron-autoscale
+
+
+def cron(site):
+    """Run the lines of the crontab as cron does: with its own small environment, by /bin/sh."""
+    lines = (EXAMPLES / "cron-autoscale" / "crontab").read_text(encoding="utf-8")
+    lines = lines.replace("/opt/autoscale", str(site.home)).replace("/shared/jobs", str(site.jobs))
+    environment = {"HOME": str(site.home), "LOGNAME": "autoscale", "PATH": "/usr/bin:/bin"}
+    commands = []
+    for line in lines.splitlines():
+        if line.startswith("*"):
+            commands.append(line.split(maxsplit=5)[5])
+        else:
+            name, value = line.split("=", 1)
+            environment[name] = value
+    assert len(commands) == 1 and "%" not in commands[0]  # a percent sign ends the command in cron
+    code, said = site.run("/bin/sh", "-c", commands[0], **environment)
+    assert said == ""
+    log = site.home / "cron.log"
+    return code, log.read_text() if log.exists() else ""
+
+
+@pytest.fixture
+def crontab(site):
+    """The site, installed as the README says."""
+    script = EXAMPLES / "cron-autoscale" / "cron_autoscale.py"
+    (site.home / script.name).write_bytes(script.read_bytes())
+    site.configure()
+    for directory in (site.jobs / "waiting", site.jobs / "running"):
+        directory.rmdir()
+    return site
+
+
+def test_cron(crontab):
+    """The nodes for all jobs are started once, and their number follows the queue."""
+    (crontab.jobs / "a").write_text("cores=10\n#!/bin/sh\n")
+    (crontab.jobs / "b").write_text("cores=8 nodearray=gpu\n")
+    for _ in range(2):
+        assert cron(crontab)[0] == 0
+        assert crontab.nodes() == {"execute": 3, "gpu": 1}
+    (crontab.jobs / "c").write_text("cores=4\n")
+    assert cron(crontab)[0] == 0
+    assert crontab.nodes() == {"execute": 4, "gpu": 1}
+
+
+def test_cron_with_a_queue_that_cannot_be_read(crontab):
+    """What was said last stands, and the log says why."""
+    (crontab.jobs / "a").write_text("cores=10\n")
+    cron(crontab)
+    store = RequestStore(str(crontab.home / "requestsets.db"))
+    before = store.sets()
+    (crontab.jobs / "b").write_text("core=8\n")
+    code, said = cron(crontab)
+    assert code == 1
+    assert "b: expected a first line like cores=4, found 'core=8'" in said
+    assert store.sets() == before != []
+
+
+def test_cron_with_a_server_that_is_away(crontab):
+    """The wish is kept, and the log has one line about it."""
+    (crontab.jobs / "a").write_text("cores=10\n")
+    crontab.configure(url="https://127.0.0.1:9", retry={"attempts": 1})
+    code, said = cron(crontab)
+    assert code == 1
+    assert "request set cron is recorded" in said and "Traceback" not in said
+    assert [one.name for one in RequestStore(str(crontab.home / "requestsets.db")).sets()] == [
+        "cron"
+    ]
+
+
+# -- job-files
+
+
+def azscale(site, *arguments):
+    """Run azscale as a command, where autoscale.json and jobfiles.py are."""
+    command = "from hpc.autoscale.cli import main; import sys; main(sys.argv[1:])"
+    return site.run(sys.executable, "-c", command, *arguments, "-c", "autoscale.json", PATH="/bin")
+
+
+@pytest.fixture
+def job_files(site):
+    """The site, with the plug-ins as the driver."""
+    source = EXAMPLES / "job-files"
+    (site.home / "jobfiles.py").write_bytes((source / "jobfiles.py").read_bytes())
+    shown = json.loads((source / "autoscale.json").read_text(encoding="utf-8"))
+    section = {**shown["job_files"], "directory": str(site.jobs), "keep_for": 0}
+    shown = {key: shown[key] for key in ("driver", "logging")}
+    site.configure(**shown, job_files=section, idle_timeout=0)
+    return site
+
+
+def job(site, name, host=None, **keys):
+    """Put a job file where it belongs."""
+    if host is None:
+        path = site.jobs / "waiting" / f"{name}.json"
+    else:
+        path = site.jobs / "running" / host / f"{name}.json"
+        path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(keys))
+    return path
+
+
+def test_job_files(job_files):
+    """Nodes come for the jobs that wait, stay while something runs there, and go after that."""
+    waiting = job(job_files, "17", request_cpus=3)
+    code, said = azscale(job_files, "demand")
+    assert code == 0 and "execute-1" in said
+    assert job_files.nodes() == {} and not (job_files.jobs / "states.db").exists()
+    assert azscale(job_files, "autoscale")[0] == 0
+    assert job_files.nodes() == {"execute": 1}
+    job_files.settle()
+    os.remove(waiting)
+    running = job(job_files, "17", job_files.hostname())
+    running.write_text("this is no JSON")  # busy, although nothing more is known
+    for _ in range(3):
+        assert azscale(job_files, "autoscale")[0] == 0
+        job_files.settle()
+    assert job_files.nodes() == {"execute": 1}
+    os.remove(running)
+    for _ in range(3):
+        azscale(job_files, "autoscale")
+        job_files.settle()
+    assert job_files.nodes() == {}
+
+
+def test_job_files_that_are_none(job_files):
+    """Are set aside; the others are served."""
+    job(job_files, "17", request_cpus=3)
+    (job_files.jobs / "waiting" / "18.json").write_text('{"request_cpus": ')
+    job(job_files, "19", request_cpus=-3)
+    code, said = azscale(job_files, "autoscale")
+    assert code == 0
+    assert "18.json is set aside" in said and "19.json is set aside" in said
+    assert job_files.nodes() == {"execute": 1}
+
+
+def test_a_directory_of_job_files_that_is_away(job_files):
+    """Ends the pass before anything is changed, in one line."""
+    job(job_files, "17", request_cpus=3)
+    assert azscale(job_files, "autoscale")[0] == 0
+    job_files.settle()
+    (job_files.jobs / "running").rmdir()
+    os.remove(job_files.jobs / "waiting" / "17.json")
+    code, said = azscale(job_files, "autoscale")
+    assert code == 1
+    assert "No such file or directory" in said and "Traceback" not in said
+    assert job_files.nodes() == {"execute": 1}
+
+
+def test_past_states_of_job_files(job_files):
+    """Keep cores wanted for `keep_for` seconds after the job has gone."""
+    config = json.loads((job_files.home / "autoscale.json").read_text())
+    config["job_files"]["keep_for"] = 3600
+    (job_files.home / "autoscale.json").write_text(json.dumps(config))
+    path = job(job_files, "17", request_cpus=12)
+    azscale(job_files, "autoscale")
+    job_files.settle()
+    os.remove(path)
+    for _ in range(2):
+        azscale(job_files, "autoscale")
+    assert job_files.nodes() == {"execute": 3}

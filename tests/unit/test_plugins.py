@@ -1,0 +1,158 @@
+"""Monitoring and autoscale plug-ins: states, their file, and the driver that is made of the two."""
+
+import pytest
+
+from hpc.autoscale import clock
+from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.plugins import (
+    ClusterState,
+    PluginDriver,
+    ScaleByJobs,
+    StateLog,
+    StateLogError,
+)
+
+
+class Queue:
+    """A monitoring plug-in whose state a test says."""
+
+    def __init__(self, *jobs):
+        self.jobs = jobs
+        self.stored = []
+
+    def collect(self):
+        return ClusterState(clock.time(), self.jobs)
+
+    def store(self, state):
+        self.stored.append(state)
+
+    def states(self, since):
+        return [state for state in self.stored if state.taken_at >= since]
+
+
+class LookingBack:
+    """An autoscale plug-in that keeps what it was given."""
+
+    past_seconds = 100.0
+
+    def decide(self, now, past):
+        self.given = (now, list(past))
+        return []
+
+
+@pytest.fixture
+def now():
+    """The clock that a test moves."""
+    return clock.use_mock_clock()
+
+
+def test_what_runs_and_what_is_wanted():
+    """Jobs that run become jobs on their hosts; the cores of all of them are wanted."""
+    driver = PluginDriver(
+        Queue(
+            {"name": "a", "request_cpus": 4, "hostnames": ["one", "two"]},
+            {"name": "b", "request_cpus": 3, "hostnames": []},
+        )
+    )
+    (job,), hosts = driver.read_jobs_and_nodes({})
+    assert (job.name, job.executing_hostnames, hosts) == ("a", ["one", "two"], [])
+    assert job.metadata["job_state"] == "running"
+    assert driver.wanted_arrays({}) == [{"Name": "execute", "TargetCoreCount": 7}]
+
+
+def test_definitions_are_merged():
+    """As in jetpack.scale_by_jobs."""
+    state = ClusterState(0.0, [{"name": "a", "request_cpus": 4}])
+    (array,) = ScaleByJobs([{"Name": "execute", "MachineType": "F4"}]).decide(state, ())
+    assert array == {"Name": "execute", "TargetCoreCount": 4, "MachineType": "F4"}
+
+
+def test_past_states(now):
+    """The autoscale plug-in gets those that it wants to look back on, and not the present one."""
+    now.now = 1000.0
+    queue, decider = Queue(), LookingBack()
+    driver = PluginDriver(queue, decider)
+    for _ in range(4):
+        driver.read_jobs_and_nodes({}, force=True)
+        now.now += 40
+    driver.wanted_arrays({})
+    present, past = decider.given
+    assert (present.taken_at, [state.taken_at for state in past]) == (1120, [1040, 1080])
+
+
+def test_a_dry_run_stores_nothing():
+    """It looks, and that is all."""
+    queue = Queue()
+    driver = PluginDriver(queue)
+    driver.read_jobs_and_nodes({"read_only": True})
+    driver.wanted_arrays({"read_only": True})
+    assert queue.stored == []
+
+
+@pytest.mark.parametrize(
+    ("state", "problem"),
+    [
+        (None, "Queue.collect: expected a ClusterState, found None"),
+        (ClusterState(699.0), "found one that was taken 301 seconds ago"),
+    ],
+)
+def test_a_state_that_is_none_or_old(now, state, problem):
+    """Is an error that names the plug-in, and not an empty system."""
+    now.now = 1000.0
+    queue = Queue()
+    queue.collect = lambda: state
+    driver = PluginDriver(queue)
+    with pytest.raises(AutoscaleError, match=problem):
+        driver.read_jobs_and_nodes({})
+    assert queue.stored == []
+
+
+# -- the file of states
+
+
+def state(taken_at, **facts):
+    return ClusterState(taken_at, [{"name": "a", "request_cpus": 1}], facts)
+
+
+def test_states_come_back(tmp_path):
+    """As they were, oldest first, from another process as well."""
+    path = str(tmp_path / "states.db")
+    given = [state(10.0, load=0.5), state(20.0)]
+    for one in given:
+        StateLog(path).store(one)
+    assert list(StateLog(path).states(0)) == given
+    assert list(StateLog(path).states(20)) == given[1:]
+
+
+def test_no_file_has_no_states(tmp_path):
+    """And is not made by looking."""
+    path = tmp_path / "states.db"
+    assert StateLog(str(path)).states(0) == []
+    assert not path.exists()
+
+
+def test_old_states_are_forgotten(tmp_path):
+    """After `keep` seconds; so are states of the future, once the clock was put back."""
+    log = StateLog(str(tmp_path / "states.db"), keep=100)
+    for at in (0.0, 100.0, 101.0):
+        log.store(state(at))
+    assert [one.taken_at for one in log.states(0)] == [100, 101]
+    log.store(state(50.0))
+    assert [one.taken_at for one in log.states(0)] == [50]
+
+
+def test_a_state_that_is_no_json(tmp_path):
+    """Is refused, and what is in the file stays."""
+    log = StateLog(str(tmp_path / "states.db"))
+    log.store(state(1.0))
+    with pytest.raises(TypeError):
+        log.store(state(2.0, load=object()))
+    assert len(log.states(0)) == 1
+
+
+def test_a_damaged_file(tmp_path):
+    """Is an error that says what to do."""
+    path = tmp_path / "states.db"
+    path.write_bytes(b"this is no database" * 100)
+    with pytest.raises(StateLogError, match=r"it is damaged .*: move it away"):
+        StateLog(str(path)).states(0)
