@@ -6,7 +6,7 @@ children are expressions of the engine, so is the composite.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from hpc.autoscale.node.bucket import NodeBucket
@@ -14,6 +14,7 @@ from hpc.autoscale.node.constraints.base import (
     AmbiguousChoice,
     BaseNodeConstraint,
     BucketWeights,
+    Compiled,
     MalformedConstraint,
     NodeConstraint,
     bucket_view,
@@ -22,9 +23,8 @@ from hpc.autoscale.node.constraints.base import (
     subject,
     view_of,
 )
-from hpc.autoscale.node.constraints.compiled import Compiled, conjunction
 from hpc.autoscale.node.constraints.conditions import is_alias
-from hpc.autoscale.node.constraints.parse import KEYWORDS, Keyword, Reading, read_children
+from hpc.autoscale.node.constraints.parse import KEYWORDS, Keyword, ParsePosition, read_children
 from hpc.autoscale.node.constraints.shared import pool_room
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.decrementing import take
@@ -52,15 +52,16 @@ class _Subject:
         return child.satisfied_by_bucket(self.bucket)
 
 
-class _Composite(BaseNodeConstraint):
-    """Children, given as constraints or as JSON; at least `at_least` of them."""
+class _CompositeConstraint(BaseNodeConstraint):
+    """Children, given as constraints or as JSON; at least `at_least` of them. `_made`: what their
+    expressions come to."""
 
     keyword: str
     at_least = 0
-    made: type[AllOf] | type[AnyOf] | type[ExactlyOne]
+    _made: Callable[[Sequence[Expr]], Expr]
 
     def __init__(self, *constraints: NodeConstraint | dict[Any, Any]) -> None:
-        self.constraints = read_children(constraints, Reading(self.keyword))
+        self.constraints = read_children(constraints, ParsePosition(self.keyword))
         if len(self.constraints) < self.at_least:
             expected = f"at least {self.at_least} alternatives to {self.keyword!r}"
             raise MalformedConstraint(expected, list(constraints))
@@ -71,7 +72,7 @@ class _Composite(BaseNodeConstraint):
     def lower(self) -> Expr | None:
         """The children's expressions, combined; None when one of them is opaque or shared."""
         exprs = [expr for child in self.constraints if (expr := child.lower()) is not None]
-        return self.made(exprs) if len(exprs) == len(self.constraints) else None
+        return self._made(exprs) if len(exprs) == len(self.constraints) else None
 
     def _answer(self, asked: _Subject) -> SatisfiedResult:
         raise NotImplementedError
@@ -89,36 +90,35 @@ class _Composite(BaseNodeConstraint):
         return "(" + f" {self.keyword} ".join(str(child) for child in self.constraints) + ")"
 
 
-class And(_Composite):
+class And(_CompositeConstraint):
     """Every child at once, so that together they must fit: two that each take a core need two
     cores."""
 
     keyword = "and"
-    made = AllOf
+    _made = AllOf
 
     def join(self, compiled: Compiled) -> None:
         """Let each child take part, as if it stood in the list itself."""
         for child in self.constraints:
             child.join(compiled)
 
+    def _refusal(self, ask: Callable[[NodeConstraint], SatisfiedResult]) -> SatisfiedResult | None:
+        return next((answer for child in self.constraints if not (answer := ask(child))), None)
+
     def satisfied_by_bucket(self, bucket: NodeBucket) -> SatisfiedResult:
         """The first child's refusal. Whether all of them fit together is a question for each node:
         one that is there may meet another alternative of a child than a new one would."""
-        for child in self.constraints:
-            answer = child.satisfied_by_bucket(bucket)
-            if not answer:
-                return answer
-        return SatisfiedResult("success", self, bucket.example_node)
+        refusal = self._refusal(lambda child: child.satisfied_by_bucket(bucket))
+        return SatisfiedResult("success", self, bucket.example_node) if refusal is None else refusal
 
     def _answer(self, asked: _Subject) -> SatisfiedResult:
         """The first child's refusal, else whether there is room for all of them together."""
         node = asked.node
-        for child in self.constraints:
-            answer = asked.ask(child)
-            if not answer:
-                return answer
+        refusal = self._refusal(asked.ask)
+        if refusal is not None:
+            return refusal
         if len(self.constraints) > 1:
-            parts = conjunction(self.constraints)
+            parts = Compiled((), self.constraints)
             reject = parts.expr.fit(asked.view)
             if isinstance(reject, Reject):
                 return self._not_together(reject.code, lambda: sentence(reject, node), node)
@@ -128,27 +128,23 @@ class And(_Composite):
         return SatisfiedResult("success", self, node)
 
     def _not_together(self, code: str, said: Callable[[], str], node: Node) -> SatisfiedResult:
-        return SatisfiedResult(
-            code,
-            self,
-            node,
-            lambda: [f"{said()}; enough for each, but not for all of {self} together"],
-        )
+        together = f"enough for each, but not for all of {self} together"
+        return SatisfiedResult(code, self, node, lambda: [f"{said()}; {together}"])
 
     def minimum_space(self, node: Node) -> int:
         """How often all children fit together; -1 when none of them cares."""
-        parts = conjunction(self.constraints)
-        fit = parts.expr.fit(view_of(node))
+        compiled = Compiled((), self.constraints)
+        fit = compiled.expr.fit(view_of(node))
         if isinstance(fit, Reject):
             return 0
-        spaces = [published_space(count) for count in (fit.count, pool_room(parts.pooled))]
-        spaces += [child.minimum_space(node) for child in parts.opaque]
+        spaces = [published_space(count) for count in (fit.count, pool_room(compiled.pooled))]
+        spaces += [child.minimum_space(node) for child in compiled.opaque]
         return min((space for space in spaces if space >= 0), default=-1)
 
     def do_decrement(self, node: Node) -> bool:
         """Take what all children need; False when that is not there. Nothing is taken then, unless
         children of somebody else's have taken theirs first."""
-        parts = conjunction(self.constraints)
+        parts = Compiled((), self.constraints)
         if isinstance(parts.expr.fit(view_of(node)), Reject) or pool_room(parts.pooled) < 1:
             return False
         if not all(child.do_decrement(node) for child in parts.opaque):
@@ -199,16 +195,17 @@ class _Asked(Expr):
         return str(self.constraint)
 
 
-class _Choice(_Composite):
-    """One of several children is what counts, as `made` says. At least two (AssertionError)."""
+class _Choice(_CompositeConstraint):
+    """One of several children is what counts, as `_made` says. At least two (AssertionError)."""
 
     at_least = 2
-    lower = _Composite.lower  # stands beside the answers: see `NodeConstraint.__init_subclass__`
+    # stands beside the answers: see `NodeConstraint.__init_subclass__`
+    lower = _CompositeConstraint.lower
 
     def _decided(self, asked: _Subject) -> tuple[Fit | Reject, list[_Asked]]:
         """What the children's answers come to, and the children with their answers."""
         children = [_Asked(child, asked) for child in self.constraints]
-        return self.made(children).fit(asked.view), children
+        return self._made(children).fit(asked.view), children
 
     def _answer(self, asked: _Subject) -> SatisfiedResult:
         fit, children = self._decided(asked)
@@ -264,7 +261,7 @@ class _Choice(_Composite):
         for bucket, weight in bucket_weights:
             asked = _Subject(bucket.example_node, bucket)
             children = [_Asked(child, asked) for child in self.constraints]
-            weighed.append((bucket, self.made(children).weigh(asked.view, weight)))
+            weighed.append((bucket, self._made(children).weigh(asked.view, weight)))
         return weighed
 
 
@@ -272,33 +269,33 @@ class Or(_Choice):
     """The first child that is satisfied; earlier ones are preferred."""
 
     keyword = "or"
-    made = AnyOf
+    _made = AnyOf
 
 
 class XOr(_Choice):
     """Exactly one child is satisfied."""
 
     keyword = "xor"
-    made = ExactlyOne
+    _made = ExactlyOne
 
     def _success(self, node: Node, fit: Fit, children: list[_Asked]) -> SatisfiedResult:
         """The answer of the one child that is satisfied."""
         return next(child.answer for child in children if child.answer)
 
 
-class Not(_Composite):
+class Not(_CompositeConstraint):
     """The child is not satisfied. Uses up nothing."""
 
     def __init__(self, condition: NodeConstraint | dict[Any, Any]) -> None:
-        self.condition = Reading("not").one(condition)
+        self.condition = ParsePosition("not").one(condition)
+        self.constraints = [self.condition]
 
-    def lower(self) -> Expr | None:
-        """The negation of the child; None when that is opaque or shared."""
-        expr = self.condition.lower()
-        return None if expr is None else Negation(expr)
+    @staticmethod
+    def _made(exprs: Sequence[Expr]) -> Expr:
+        return Negation(*exprs)
 
-    def get_children(self) -> Iterable[NodeConstraint]:
-        return [self.condition]
+    # stands beside the answers: see `NodeConstraint.__init_subclass__`
+    lower = _CompositeConstraint.lower
 
     def _answer(self, asked: _Subject) -> SatisfiedResult:
         fit = Negation(_Asked(self.condition, asked)).fit(asked.view)
@@ -312,16 +309,18 @@ class Not(_Composite):
         return f"not {self.condition}"
 
 
-def _read_composite(attr: str, value: Any, reading: Reading) -> NodeConstraint:
-    if not isinstance(value, (list, tuple)):
-        raise MalformedConstraint("a list of constraints", value, reading.path)
-    kinds: dict[str, type[And | Or | XOr]] = {"and": And, "or": Or, "xor": XOr}
-    return kinds[attr](*read_children(value, reading))
+def _reader(cls: type[And | Or | XOr]) -> Callable[[str, Any, ParsePosition], NodeConstraint]:
+    def read(attr: str, value: Any, at: ParsePosition) -> NodeConstraint:
+        if not isinstance(value, (list, tuple)):
+            raise MalformedConstraint("a list of constraints", value, at.path)
+        return cls(*read_children(value, at))
+
+    return read
 
 
-KEYWORDS["and"] = Keyword(_read_composite, "a list: all of these at once")
-KEYWORDS["or"] = Keyword(_read_composite, "a list: any of these, earlier ones preferred")
-KEYWORDS["xor"] = Keyword(_read_composite, "a list: exactly one of these")
+KEYWORDS["and"] = Keyword(_reader(And), "a list: all of these at once")
+KEYWORDS["or"] = Keyword(_reader(Or), "a list: any of these, earlier ones preferred")
+KEYWORDS["xor"] = Keyword(_reader(XOr), "a list: exactly one of these")
 KEYWORDS["not"] = Keyword(
-    lambda attr, value, reading: Not(reading.one(value)), "an object: anything but this"
+    lambda attr, value, at: Not(at.one(value)), "an object: anything but this"
 )

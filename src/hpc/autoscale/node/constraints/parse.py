@@ -14,16 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple
 
 from hpc.autoscale.errors import AutoscaleError, ConstraintError, did_you_mean
 from hpc.autoscale.hpctypes import Size, SizeError
 from hpc.autoscale.node.constraints.base import (
+    Compiled,
     MalformedConstraint,
     NodeConstraint,
+    Source,
     located,
 )
-from hpc.autoscale.node.constraints.compiled import Compiled, Source
 from hpc.autoscale.node.constraints.conditions import (
     CapacityFailureBackoffConstraint,
     ExclusiveNode,
@@ -49,29 +50,26 @@ MAX_DEPTH = 50
 """How many constraints may stand in one another. Nobody writes more; a generated expression gets a
 clear error."""
 
-_JSON = frozenset((dict, list, str, int, float, bool, type(None)))
-
 Parser = Callable[[dict[str, Any]], NodeConstraint]
 
 CUSTOM_PARSERS: dict[str, Parser] = {}
 """What `register_parser` was given, by name."""
 
 
-class Reading(NamedTuple):
-    """Where the parser is, and how it reads."""
+class ParsePosition(NamedTuple):
+    """Where the parser is, and how it reads. `key` and `item` are where a value of a mapping and a
+    member of a list stand."""
 
     path: str = ""
     depth: int = 0
     case_insensitive: bool = False
 
-    def key(self, name: object) -> Reading:
-        """Where the value of a key stands."""
+    def key(self, name: object) -> ParsePosition:
         path = f"{self.path}.{name}" if self.path else str(name)
-        return Reading(path, self.depth + 1, self.case_insensitive)
+        return ParsePosition(path, self.depth + 1, self.case_insensitive)
 
-    def item(self, index: int) -> Reading:
-        """Where a member of a list stands."""
-        return Reading(f"{self.path}[{index}]", self.depth, self.case_insensitive)
+    def item(self, index: int) -> ParsePosition:
+        return ParsePosition(f"{self.path}[{index}]", self.depth, self.case_insensitive)
 
     def one(self, expr: Any) -> NodeConstraint:
         """The one constraint that an expression stands for."""
@@ -85,7 +83,7 @@ class Keyword(NamedTuple):
     """A name with a meaning of its own. `read` makes a constraint of (name, value, where it
     stands); `meaning` is for the table in the README, and names the value first."""
 
-    read: Callable[[str, Any, Reading], NodeConstraint]
+    read: Callable[[str, Any, ParsePosition], NodeConstraint]
     meaning: str
 
 
@@ -112,117 +110,110 @@ def get_constraints(
         if not isinstance(exprs, Mapping):
             raise MalformedConstraint("a list of constraints or one dict", exprs)
         exprs = [exprs]
-    reading = Reading(case_insensitive=case_insensitive)
+    at = ParsePosition(case_insensitive=case_insensitive)
     if len(exprs) == 1:
-        found = _element(exprs[0], reading)
+        found = _element(exprs[0], at)
         return [] if found is None else [found]
-    return read_children(exprs, reading)
+    return read_children(exprs, at)
 
 
 def get_constraint(expr: Any, case_insensitive: bool = False) -> NodeConstraint:
     """The one constraint that an expression stands for; as `get_constraints`, and AssertionError
     when it is empty."""
-    return Reading(case_insensitive=case_insensitive).one(expr)
+    return ParsePosition(case_insensitive=case_insensitive).one(expr)
 
 
 def new_job_constraint(
     attr: str, value: Any, in_alias: bool = False, case_insensitive: bool = False
 ) -> NodeConstraint:
     """The constraint that `{attr: value}` stands for. `in_alias` is not used."""
-    return _constraint(attr, value, Reading(case_insensitive=case_insensitive).key(attr))
+    return _constraint(attr, value, ParsePosition(case_insensitive=case_insensitive).key(attr))
 
 
-def read_children(exprs: Iterable[Any], reading: Reading) -> list[NodeConstraint]:
+def read_children(exprs: Iterable[Any], at: ParsePosition) -> list[NodeConstraint]:
     """The constraints in a list; empty mappings stand for none."""
-    found = (_element(expr, reading.item(index)) for index, expr in enumerate(exprs))
+    found = (_element(expr, at.item(index)) for index, expr in enumerate(exprs))
     return [constraint for constraint in found if constraint is not None]
 
 
-def _is_constraint(value: object) -> TypeGuard[NodeConstraint]:
-    # to tell for the first time that a class is none takes long
-    return value.__class__ not in _JSON and isinstance(value, NodeConstraint)
-
-
-def _element(expr: Any, reading: Reading) -> NodeConstraint | None:
+def _element(expr: Any, at: ParsePosition) -> NodeConstraint | None:
     """A member of a list of constraints."""
-    if _is_constraint(expr):
+    if isinstance(expr, NodeConstraint):
         return expr
     if not isinstance(expr, Mapping):
         hint = ". A list was unexpected" if isinstance(expr, (list, tuple)) else ""
-        raise ConstraintError("a dict or a constraint", expr, reading.path, hint)
+        raise ConstraintError("a dict or a constraint", expr, at.path, hint)
     if is_alias(expr):
         return ReadOnlyAlias(str(expr["alias"]), str(expr["resource-name"]))
-    found = [_constraint(attr, value, reading.key(attr)) for attr, value in expr.items()]
+    found = [_constraint(attr, value, at.key(attr)) for attr, value in expr.items()]
     if len(found) > 1:
-        return KEYWORDS["and"].read("and", found, reading)
+        return KEYWORDS["and"].read("and", found, at)
     return found[0] if found else None
 
 
-def _constraint(attr: str, value: Any, reading: Reading) -> NodeConstraint:
+def _constraint(attr: str, value: Any, at: ParsePosition) -> NodeConstraint:
     """The first rule that knows the name, else the one for the type of the value."""
-    if reading.depth > MAX_DEPTH:
-        raise ConstraintError(
-            f"at most {MAX_DEPTH} constraints in one another", value, reading.path
-        )
+    if at.depth > MAX_DEPTH:
+        raise ConstraintError(f"at most {MAX_DEPTH} constraints in one another", value, at.path)
     if not isinstance(attr, str):
-        raise ConstraintError("the name of a resource or a keyword", attr, reading.path)
+        raise ConstraintError("the name of a resource or a keyword", attr, at.path)
     if attr in CUSTOM_PARSERS:
         made: object = CUSTOM_PARSERS[attr]({attr: value})
         if not isinstance(made, NodeConstraint):
-            raise ConstraintError("a constraint from the custom parser", made, reading.path)
+            raise ConstraintError("a constraint from the custom parser", made, at.path)
         return made
-    if _is_constraint(value):
+    if isinstance(value, NodeConstraint):
         return value
-    with located(reading.path):
+    with located(at.path):
         if attr in KEYWORDS:
-            return KEYWORDS[attr].read(attr, value, reading)
+            return KEYWORDS[attr].read(attr, value, at)
         if attr.startswith("node."):
-            return _property(attr, value, reading)
-        return read_resource(attr, value, reading)
+            return _property(attr, value, at)
+        return read_resource(attr, value, at)
 
 
-def _property(attr: str, value: Any, reading: Reading) -> NodeConstraint:
+def _property(attr: str, value: Any, at: ParsePosition) -> NodeConstraint:
     if value is not None and not isinstance(value, (str, int, float, list, tuple)):
-        raise MalformedConstraint("a text, a number, a list of these, or null", value, reading.path)
-    values = _scalars(value, reading) if isinstance(value, (list, tuple)) else [value]
+        raise MalformedConstraint("a text, a number, a list of these, or null", value, at.path)
+    values = _scalars(value, at) if isinstance(value, (list, tuple)) else [value]
     return NodePropertyConstraint(attr.removeprefix("node."), values)
 
 
-def read_resource(attr: str, value: Any, reading: Reading) -> NodeConstraint:
+def read_resource(attr: str, value: Any, at: ParsePosition) -> NodeConstraint:
     """What `{attr: value}` stands for when `attr` is the name of a resource."""
     if isinstance(value, str) and (cls := size_class(value)) is not None:
-        return MinResourcePerNode(attr, _size(cls, value, reading))
+        return MinResourcePerNode(attr, _size(cls, value, at))
     if value is None or isinstance(value, (str, bool)):
-        return NodeResourceConstraint(attr, value, case_insensitive=reading.case_insensitive)
+        return NodeResourceConstraint(attr, value, case_insensitive=at.case_insensitive)
     if isinstance(value, (list, tuple)):
-        values = _scalars(value, reading)
-        return NodeResourceConstraint(attr, *values, case_insensitive=reading.case_insensitive)
+        values = _scalars(value, at)
+        return NodeResourceConstraint(attr, *values, case_insensitive=at.case_insensitive)
     if isinstance(value, (int, float, Size)):
         return MinResourcePerNode(attr, value)
     known = [*KEYWORDS, *CUSTOM_PARSERS]
     raise ConstraintError(
         "a number, a size, a text, true, false, null or a list of these",
         value,
-        reading.path,
+        at.path,
         f"{did_you_mean(attr, known)} (Unsupported constraint value type)",
     )
 
 
-def _size(cls: type[Size], text: str, reading: Reading) -> Size:
+def _size(cls: type[Size], text: str, at: ParsePosition) -> Size:
     try:
         return cls.value_of(text)
     except SizeError as e:
-        raise ConstraintError("a size such as 'memory::4g'", text, reading.path, f": {e}") from None
+        raise ConstraintError("a size such as 'memory::4g'", text, at.path, f": {e}") from None
 
 
-def _scalars(values: Sequence[Any], reading: Reading) -> list[Any]:
+def _scalars(values: Sequence[Any], at: ParsePosition) -> list[Any]:
     for index, value in enumerate(values):
         if value is not None and not isinstance(value, (str, int, float, Size)):
-            raise ConstraintError("a text, a number or null", value, reading.item(index).path)
+            raise ConstraintError("a text, a number or null", value, at.item(index).path)
     return list(values)
 
 
-def _flag(value: Any, reading: Reading) -> bool:
+def _flag(value: Any, at: ParsePosition) -> bool:
     """A yes or no; digits and the words in any case will do."""
     if isinstance(value, int):
         return bool(value)
@@ -231,50 +222,39 @@ def _flag(value: Any, reading: Reading) -> bool:
         return text == "true"
     if text.isdecimal():
         return bool(text.strip("0"))
-    raise ConstraintError("true or false", value, reading.path)
+    raise ConstraintError("true or false", value, at.path)
 
 
-def _read_exclusive(attr: str, value: Any, reading: Reading) -> NodeConstraint:
-    return ExclusiveNode(_flag(value, reading), job_exclusive=attr == "exclusive")
+def _read_exclusive(attr: str, value: Any, at: ParsePosition) -> NodeConstraint:
+    return ExclusiveNode(_flag(value, at), job_exclusive=attr == "exclusive")
 
 
-def _read_never(attr: str, value: Any, reading: Reading) -> NodeConstraint:
+def _read_never(attr: str, value: Any, at: ParsePosition) -> NodeConstraint:
     if value is not None and not isinstance(value, (str, int, float)):
-        raise ConstraintError("the reason as a text", value, reading.path)
+        raise ConstraintError("the reason as a text", value, at.path)
     return Never(str(value))
 
 
-def _read_backoff(attr: str, value: Any, reading: Reading) -> NodeConstraint:
+def _read_backoff(attr: str, value: Any, at: ParsePosition) -> NodeConstraint:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ConstraintError("a number of seconds", value, reading.path)
+        raise ConstraintError("a number of seconds", value, at.path)
     return CapacityFailureBackoffConstraint(value)
 
 
-def _read_not_allocated(attr: str, value: Any, reading: Reading) -> NodeConstraint:
-    if not _flag(value, reading):
-        raise ConstraintError("true", value, reading.path)
+def _read_not_allocated(attr: str, value: Any, at: ParsePosition) -> NodeConstraint:
+    if not _flag(value, at):
+        raise ConstraintError("true", value, at.path)
     return NotAllocated()
 
 
-def _read_shared(attr: str, value: Any, reading: Reading) -> NodeConstraint:
-    is_consumable = attr == SharedConsumableConstraint.JSON_NAME
-    cls = SharedConsumableConstraint if is_consumable else SharedNonConsumableConstraint
-    try:
-        return cls.from_dict({attr: value})
-    except ConstraintError as e:
-        path = reading.path.removesuffix(attr) + e.path
-        raise type(e)(e.expected, e.found, path, e.hint) from None
-
-
-_SHARED = Keyword(_read_shared, "an object: what all nodes share, and what a task needs of it")
-
+_OF_SHARED = "an object: what all nodes share, and what a task needs of it"
 KEYWORDS: dict[str, Keyword] = {
     "exclusive": Keyword(_read_exclusive, "true: a node that no other job is placed on"),
     "exclusive-task": Keyword(_read_exclusive, "true: the same, for each task array"),
     "exclusive_task": Keyword(_read_exclusive, "as `exclusive-task`"),
     "never": Keyword(_read_never, "a text: no node does, for this reason"),
     "in-a-placement-group": Keyword(
-        lambda attr, value, reading: InAPlacementGroup(_flag(value, reading)),
+        lambda attr, value, at: InAPlacementGroup(_flag(value, at)),
         "true: in any placement group; false: in none",
     ),
     "capacity-failure-backoff": Keyword(
@@ -283,13 +263,16 @@ KEYWORDS: dict[str, Keyword] = {
     "not-allocated": Keyword(
         _read_not_allocated, "true: a node that nothing was allocated to (deprecated)"
     ),
-    SharedConsumableConstraint.JSON_NAME: _SHARED,
-    SharedNonConsumableConstraint.JSON_NAME: _SHARED,
+    SharedConsumableConstraint.JSON_NAME: Keyword(
+        lambda attr, value, at: SharedConsumableConstraint.read(value), _OF_SHARED
+    ),
+    SharedNonConsumableConstraint.JSON_NAME: Keyword(
+        lambda attr, value, at: SharedNonConsumableConstraint.read(value), _OF_SHARED
+    ),
 }
 
 
 _MOST_KNOWN = 10_000
-_MOST_WHOLE = 2**53
 
 
 def compile_expressions(constraints: list[Any], source: Source) -> Compiled | None:
@@ -297,63 +280,55 @@ def compile_expressions(constraints: list[Any], source: Source) -> Compiled | No
     such dicts; None for any other list. `source` is the same to keep."""
     if not layers.is_on("quick"):
         return None
-    exprs: list[Expr] = []
-    for constraint in constraints:
-        if constraint.__class__ is not dict or not CUSTOM_PARSERS.keys().isdisjoint(constraint):
-            return None
-        for name, value in constraint.items():
-            try:
-                if value.__class__ is not list:
-                    expr = _expr_of(name, value)
-                else:
-                    expr = _any_of(value) if name == "or" else _expr_of(name, tuple(value))
-            except TypeError:  # a value that cannot be looked up
-                return None
-            if expr is None:
-                return None
-            exprs.append(expr)
+    try:
+        exprs = [expr for each in constraints for expr in _exprs_of(each)]
+    except (_NotQuick, TypeError):  # the latter for a value that cannot be looked up
+        return None
     return Compiled(tuple(exprs), source=source) if exprs else None
 
 
-def _any_of(alternatives: list[Any]) -> Expr | None:
-    found = []
-    for each in alternatives:
-        if each.__class__ is not dict or "or" in each:
-            return None
-        if not CUSTOM_PARSERS.keys().isdisjoint(each):
-            return None
-        values: Iterable[Any] = each.values()
-        if list in map(type, values):
-            values = [tuple(value) if value.__class__ is list else value for value in values]
-        expr = _all_of(tuple(each), *values)
-        if expr is None:
-            return None
-        found.append(expr)
-    return AnyOf(found) if len(found) > 1 else None
+class _NotQuick(Exception):
+    """The parser must be asked."""
 
 
-@lru_cache(_MOST_KNOWN, typed=True)
-def _all_of(names: tuple[Any, ...], *values: Any) -> Expr | None:
+def _exprs_of(constraint: Any, in_or: bool = False) -> list[Expr]:
+    if constraint.__class__ is not dict or not CUSTOM_PARSERS.keys().isdisjoint(constraint):
+        raise _NotQuick
+    exprs = []
+    for name, value in constraint.items():
+        if value.__class__ is not list:
+            exprs.append(_expr_of(name, value))
+        elif name != "or":
+            exprs.append(_expr_of(name, tuple(value)))
+        elif in_or or len(value) < 2:
+            raise _NotQuick
+        else:
+            exprs.append(AnyOf([_all_of(*_exprs_of(each, in_or=True)) for each in value]))
+    return exprs
+
+
+@lru_cache(_MOST_KNOWN)
+def _all_of(*exprs: Expr) -> Expr:
     """The expression of one alternative."""
-    exprs = [_expr_of(name, value) for name, value in zip(names, values, strict=True)]
-    found = [expr for expr in exprs if expr is not None]
-    if not found or len(found) < len(exprs):
-        return None
-    return found[0] if len(found) == 1 else AllOf(found)
+    if not exprs:
+        raise _NotQuick
+    return exprs[0] if len(exprs) == 1 else AllOf(exprs)
 
 
 @lru_cache(_MOST_KNOWN, typed=True)
-def _expr_of(name: Any, value: Any) -> Expr | None:
-    """The expression of `{name: value}`, where a tuple of texts stands for a list of them; None
-    where the parser must be asked."""
+def _expr_of(name: Any, value: Any) -> Expr:
+    """The expression of `{name: value}`, where a tuple of texts stands for a list of them."""
     if not isinstance(name, str) or name == "class":
-        return None
+        raise _NotQuick
     if isinstance(value, tuple) and not all(isinstance(each, str) for each in value):
-        return None
+        raise _NotQuick
     try:
-        return _quick_resource(name, value) or new_job_constraint(name, value).lower()
+        expr = _quick_resource(name, value) or new_job_constraint(name, value).lower()
     except AutoscaleError:
-        return None
+        raise _NotQuick from None
+    if expr is None:
+        raise _NotQuick
+    return expr
 
 
 def _quick_resource(name: str, value: Any) -> Expr | None:
@@ -364,5 +339,5 @@ def _quick_resource(name: str, value: Any) -> Expr | None:
     if value.__class__ is str and not sized:
         return ResourceIs(name, (value,))
     amount = Size.value_of(value).bytes if sized else value
-    is_whole = amount.__class__ is int and 0 <= amount < _MOST_WHOLE
+    is_whole = amount.__class__ is int and 0 <= amount < 2**53
     return MinResource(name, amount, sized) if is_whole else None
