@@ -41,7 +41,7 @@ def check_config(config: Mapping[str, Any]) -> None:
     import fastjsonschema
 
     try:
-        _validator()(dict(config))
+        _validator(frozenset(config))(dict(config))
     except fastjsonschema.JsonSchemaValueException as e:
         where = (e.name or "").removeprefix("data").removeprefix(".")
         raise ConfigurationException(_explain(where, e)) from None
@@ -75,11 +75,15 @@ def config_schema() -> dict[str, Any]:
 
 
 @functools.cache
-def _validator() -> Callable[[Mapping[str, Any]], Any]:
+def _validator(keys: frozenset[str]) -> Callable[[Mapping[str, Any]], Any]:
+    """Checks a configuration with these keys. To compile the rules of all that there are takes ten
+    times as long as those of one section."""
     import fastjsonschema
 
+    schema = config_schema()
+    given = {key: rule for key, rule in schema["properties"].items() if key in keys}
     validate: Callable[[Mapping[str, Any]], Any] = fastjsonschema.compile(
-        config_schema(), use_default=False
+        {**schema, "properties": given}, use_default=False
     )
     return validate
 

@@ -93,7 +93,7 @@ class Cursor:
         self._openings: dict[tuple[int, int], Sequence[int]] = {}
         if by_share and by_need is not None:
             order = self._by_need_of(by_need, 1, UNBOUNDED)
-            self.candidates = tuple(self.candidates[index] for index in order)
+            self.candidates = tuple([self.candidates[index] for index in order])
             self._new = [self._new[index] for index in order]
             self._openings[1, UNBOUNDED] = range(len(order))
         self.monotone = expr.monotone
@@ -228,7 +228,10 @@ class Cursor:
         shapes, known, refused = self.candidates[index].shapes, self._after_one, self._refused
         size, start = len(shapes), position + 1
         # most often it is one of the next few, and then the tree need not be brought up to date
-        few = NEAR if len(refused) > NEAR else _NEAR_WHILE_NEW
+        few = NEAR
+        if len(refused) <= NEAR:
+            few = _NEAR_WHILE_NEW
+            start = self._next_with_room(index, start)
         while 0 <= start < size:
             near = min(size, start + few)
             for position in range(start, near):

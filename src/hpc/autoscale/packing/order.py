@@ -115,24 +115,28 @@ def cheapest(offering: Offering) -> tuple[float, float]:
     return (0, price / max(1, offering.vcpu_count) if nodes is None else price * nodes)
 
 
-def least_waste(offering: Offering) -> tuple[float, float]:
+def least_waste(offering: Offering) -> tuple[float, float, float]:
     """By the price of what one slot of the demand takes of a node: the price per hour times the
-    dominant share. Of equal ones the node of the lower price first, as less of it is left over when
-    nobody else comes; unknown prices last. Where it is about no demand, by the price of a node."""
-    share, price = offering.share_of_node, offering.price_per_hour
+    dominant share. Of equal ones that where all that is left of the demand costs least, as less is
+    left over when nobody else comes, and of these the fewest nodes; unknown prices last. Where it
+    is about no demand, by the price of a node."""
+    share, nodes, price = offering.share_of_node, offering.nodes_needed, offering.price_per_hour
     if price is None:
         price = math.inf
-    return (0.0 if share is None else waste(price, share), price)
+    return waste(price, 0.0 if share is None else share, 1 if nodes is None else nodes)
 
 
-COST_DIGITS = 9
-"""Costs are rounded to so many decimal places, so that equal ones are equal numbers."""
+def waste(price: float, share: float, nodes: int) -> tuple[float, float, float]:
+    """The key of `least_waste` for `nodes` nodes of a price, of which a slot takes a share. The
+    price is infinite where it is unknown."""
+    if price == math.inf:
+        return (price, price, nodes)
+    return (_rounded(price * share), _rounded(price * nodes), nodes)
 
 
-def waste(price: float, share: float) -> float:
-    """What a share of a node costs; infinite for a node of unknown price, which is given as
-    infinite."""
-    return round(price * share, COST_DIGITS) if price < math.inf else math.inf
+def _rounded(cost: float) -> float:
+    """A cost in nine digits, so that equal ones are equal numbers."""
+    return float(f"{cost:.9g}")
 
 
 def spot_first(offering: Offering) -> float:

@@ -53,11 +53,16 @@ def first_meeting(needs: Sequence[Need], start: int, capacity: int) -> int:
     node = capacity + start
     while node & 1 == 0:
         node >>= 1
+    # most have one or two needs, and those are looked at without a loop
+    one, of_one = needs[0]
+    other, of_other = needs[-1]
+    rest = needs[1:-1]
     while True:
-        for tree, amount in needs:
-            if tree[node] < amount:
-                break
-        else:
+        if (
+            one[node] >= of_one
+            and other[node] >= of_other
+            and (not rest or all(tree[node] >= amount for tree, amount in rest))
+        ):
             if node >= capacity:
                 return node - capacity
             node <<= 1

@@ -8,9 +8,10 @@ Called by `placing` and by who makes a manager."""
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, partial
-from itertools import repeat
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale.errors import ConfigurationException, did_you_mean
@@ -20,7 +21,6 @@ from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.cursor import Cursor, NewNodes
 from hpc.autoscale.packing.expr import UNBOUNDED
 from hpc.autoscale.packing.order import (
-    COST_DIGITS,
     Offering,
     OrderPolicy,
     PolicyError,
@@ -96,14 +96,20 @@ def offering_of(bucket: NodeBucket) -> Offering:
     )
 
 
+_Resource = tuple[str, bool]
+"""A resource, and whether amounts of it are in bytes."""
+
+
 def _of(needed: NewNodes | None, what: str) -> Any:
     return getattr(needed, what)
 
 
 class _ByWaste:
     """`least_waste` for all candidates of a cursor at once, with what `arrangement` would find.
-    Most demands ask for amounts and nothing else, and then no node need be asked how much it
-    takes."""
+
+    Most demands are for one slot and ask for amounts alone. Their order depends on how the amounts
+    are to each other: one candidate takes over from another only where two resources cost the same,
+    one on each. So it is worked out once for all demands between two such points."""
 
     def __init__(self, offerings: Mapping[Candidate, Offering]) -> None:
         self._prices = {
@@ -113,39 +119,65 @@ class _ByWaste:
         ordered = arranged(least_waste, list(offerings.values()))
         candidates = list(offerings)
         self._place = {candidates[index]: place for place, index in enumerate(ordered)}
-        # by resource and whether amounts of it are in bytes: what the part of a node costs that one
-        # is
-        self._rates: dict[tuple[str, bool], dict[Candidate, float]] = {}
+        self._turns: dict[tuple[_Resource, _Resource], Sequence[float]] = {}
+        self._orders: dict[object, Sequence[int]] = {}
 
     def __call__(self, cursor: Cursor, units: int, per_node: int) -> Sequence[int]:
         """See `ByNeed`."""
-        candidates = cursor.candidates
-        amounts = cursor.expr.whole_amounts() if per_node == UNBOUNDED else None
+        amounts = cursor.expr.whole_amounts() if units == 1 and per_node == UNBOUNDED else None
         if amounts is None:
-            needed = [cursor.needed(i, units, per_node) for i in range(len(candidates))]
+            return self._order(cursor, units, per_node)
+        key = (cursor.candidates, self._class_of(amounts))
+        found = self._orders.get(key)
+        if found is None:
             keys = [
-                waste(self._prices[candidate], 0.0 if new is None else new.share)
-                for candidate, new in zip(candidates, needed, strict=True)
+                (0.0,) if each.artificial else waste(self._prices[each], _share(each, amounts), 1)
+                for each in cursor.candidates
             ]
-        else:
-            costs: Iterable[float] = repeat(0.0, len(candidates))
-            for name, amount, sized in amounts:
-                rates = self._rates_of(name, sized)
-                if amount > 0:
-                    costs = map(max, costs, [amount * rates[each] for each in candidates])
-            keys = [round(cost, COST_DIGITS) for cost in costs]
+            found = self._orders[key] = sorted(range(len(keys)), key=keys.__getitem__)
+        return found
+
+    def _order(self, cursor: Cursor, units: int, per_node: int) -> Sequence[int]:
+        candidates = cursor.candidates
+        needed = [cursor.needed(i, units, per_node) for i in range(len(candidates))]
+        keys = [
+            (0.0,) if new is None else waste(self._prices[candidate], new.share, new.nodes)
+            for candidate, new in zip(candidates, needed, strict=True)
+        ]
         places: Iterable[int] = range(len(keys))
         if cursor.expr.weighs:
             # equals are in the order for no demand, as they are where the job prefers nothing
             places = sorted(places, key=lambda place: self._place[candidates[place]])
         return sorted(places, key=keys.__getitem__)
 
-    def _rates_of(self, name: str, sized: bool) -> Mapping[Candidate, float]:
-        found = self._rates.get((name, sized))
-        if found is None:
-            found = {s: price * _part(s, name, sized) for s, price in self._prices.items()}
-            self._rates[name, sized] = found
-        return found
+    def _class_of(self, amounts: Sequence[tuple[str, int, bool]]) -> object:
+        """What all demands for one slot share that have the same order: which resources they ask
+        for, and where the ratio of each two of them lies among the points where the order turns."""
+        asked = [((name, sized), amount) for name, amount, sized in amounts if amount > 0]
+        found: list[object] = [resource for resource, _ in asked]
+        for (one, much), (other, more) in combinations(asked, 2):
+            turns = self._turns.get((one, other))
+            if turns is None:
+                turns = self._turns[one, other] = self._turns_of(one, other)
+            ratio = much / more
+            found += bisect_left(turns, ratio * (1 - 1e-9)), bisect_right(turns, ratio * (1 + 1e-9))
+        return tuple(found)
+
+    def _turns_of(self, one: _Resource, other: _Resource) -> Sequence[float]:
+        """The ratios of amounts of two resources at which one costs in some candidate what the
+        other costs in some."""
+        ones, others = (
+            {price * _part(candidate, *each) for candidate, price in self._prices.items()}
+            for each in (one, other)
+        )
+        found = {b / a for a in ones if 0 < a < math.inf for b in others if b < math.inf}
+        return sorted(found)
+
+
+def _share(candidate: Candidate, amounts: Sequence[tuple[str, int, bool]]) -> float:
+    """The dominant share of a new node that amounts take."""
+    parts = [amount * _part(candidate, name, sized) for name, amount, sized in amounts if amount]
+    return max(parts, default=0.0)
 
 
 def _part(candidate: Candidate, name: str, sized: bool) -> float:
