@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hpc.autoscale.autostop.decision import (
@@ -24,16 +22,10 @@ from hpc.autoscale.autostop.decision import (
     decide,
 )
 from hpc.autoscale.errors import AutoscaleError
-from hpc.autoscale.requestsets.store import BUSY_SECONDS, store_path
+from hpc.autoscale.requestsets.store import store_path
+from hpc.autoscale.sqlitefile import SqliteFile
 
 FILE = "autostop.db"
-
-_VERSION = 1
-_TABLES = (
-    "CREATE TABLE stops (node_id TEXT PRIMARY KEY, instance_id TEXT, name TEXT NOT NULL,"
-    " lapses_at REAL NOT NULL)",
-    "CREATE TABLE asks (node_id TEXT PRIMARY KEY, lapses_at REAL NOT NULL)",
-)
 
 
 class LedgerError(AutoscaleError):
@@ -48,20 +40,22 @@ def ledger_path(config: Mapping[str, Any], home: str) -> str:
     return os.path.join(os.path.dirname(os.path.abspath(store_path(config, home))), FILE)
 
 
-class Ledger:
-    """The stops in the file at `path`. Any number of threads and processes may use it."""
+class Ledger(SqliteFile):
+    """The stops in a file. Any number of threads and processes may use it."""
 
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    @property
-    def exists(self) -> bool:
-        """Whether there is a file, which is to say that somebody answers nodes."""
-        return os.path.exists(self.path)
+    NAME = "stops"
+    VERSION = 1
+    TABLES = (
+        "CREATE TABLE stops (node_id TEXT PRIMARY KEY, instance_id TEXT, name TEXT NOT NULL,"
+        " lapses_at REAL NOT NULL)",
+        "CREATE TABLE asks (node_id TEXT PRIMARY KEY, lapses_at REAL NOT NULL)",
+    )
+    ERROR = LedgerError
+    REMEDY = "move it away; what was reserved in it is forgotten then"
 
     def prepare(self) -> None:
         """Make the file where there is none. LedgerError when it cannot be used."""
-        with self._transaction():
+        with self.writing():
             pass
 
     def decide(self, surplus: Surplus, node_ids: Sequence[str], now: float) -> dict[str, Answer]:
@@ -69,7 +63,7 @@ class Ledger:
 
         LedgerError when it cannot be.
         """
-        with self._transaction() as db:
+        with self.writing() as db:
             _forget(db, now)
             _remember_asks(db, surplus, node_ids, now)
             asked = [each for (each,) in db.execute("SELECT node_id FROM asks")]
@@ -80,19 +74,19 @@ class Ledger:
         who has been told yes. No other node takes the place of one of a group, so those may.
         LedgerError as in `decide`."""
         alone = [each for each in node_ids if surplus.by_id[each].group is None]
-        with self._transaction() as db:
+        with self.writing() as db:
             _forget(db, now)
             answers = _decide(db, surplus, alone, (), now)
         return {each for each in node_ids if each not in answers or answers[each].accepted}
 
     def release(self, node_ids: Iterable[str]) -> None:
         """Take back a yes that was not told to anybody."""
-        with self._transaction() as db:
+        with self.writing() as db:
             db.executemany("DELETE FROM stops WHERE node_id = ?", [(each,) for each in node_ids])
 
     def told_yes(self, instance: str, now: float) -> Answer | None:
         """The yes that stands for a node of this InstanceId or NodeId, listed or not."""
-        with self._transaction() as db:
+        with self.writing() as db:
             _forget(db, now)
             row = db.execute(
                 "SELECT name FROM stops WHERE instance_id = ? OR node_id = ?", (instance, instance)
@@ -101,43 +95,9 @@ class Ledger:
 
     def reserved(self, now: float) -> set[str]:
         """The NodeIds for which a yes stands."""
-        with self._transaction() as db:
+        with self.writing() as db:
             _forget(db, now)
             return {each for (each,) in db.execute("SELECT node_id FROM stops")}
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that nobody else writes beside, in a file that has its tables."""
-        uri = f"{Path(self.path).absolute().as_uri()}?mode=rwc"
-        try:
-            connection = sqlite3.connect(uri, timeout=BUSY_SECONDS, uri=True, isolation_level=None)
-            with closing(connection) as db:
-                db.execute("BEGIN IMMEDIATE")
-                self._set_up(db)
-                yield db
-                db.execute("COMMIT")
-        except sqlite3.Error as error:
-            raise LedgerError(f"autostop {self.path}: {self._in_words(error)}") from error
-
-    def _set_up(self, db: sqlite3.Connection) -> None:
-        found = int(db.execute("PRAGMA user_version").fetchone()[0])
-        if found == _VERSION:
-            return
-        if found or db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            raise LedgerError(
-                f"autostop {self.path}: expected a file of stops of version {_VERSION}, found"
-                " another"
-            )
-        for statement in _TABLES:
-            db.execute(statement)
-        db.execute(f"PRAGMA user_version = {_VERSION}")
-
-    def _in_words(self, error: sqlite3.Error) -> str:
-        code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
-        folder = os.path.dirname(os.path.abspath(self.path))
-        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-            return f"it is damaged ({error}): move it away; what was reserved in it is forgotten"
-        return str(error) if os.path.isdir(folder) else f"there is no directory {folder}"
 
 
 def _forget(db: sqlite3.Connection, now: float) -> None:
