@@ -26,7 +26,7 @@ def surplus_of(
     failed = set(map(id, demand.failed_nodes))
     found = []
     for node in demand.compute_nodes:
-        node_id = node._server_id
+        node_id = node.delayed_node_id.node_id
         if not (node.managed and node.exists and node_id):
             continue
         found.append(
