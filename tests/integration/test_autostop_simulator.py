@@ -64,11 +64,14 @@ def test_sets_add_up_and_lapse(site, callback, report):
 
 
 def test_sizes_are_mixed(site, callback, report):
-    """So many may stop that any of them would do: what is left has the cores."""
+    """As many may stop as leave the cores that are wanted, whichever ask first."""
     site.start("mixed", 4)
     instances = site.start("mixed", 2, definition={"machineType": "Standard_F8s_v2"})
     report({"Name": "mixed", "TargetCoreCount": 16})
-    assert statuses(callback.ask_all(sorted(instances))) == {200: 2, 409: 4}
+    callback.ask_all(instances)
+    cores = {"Standard_F4s_v2": 4, "Standard_F8s_v2": 8}
+    left = sorted(cores[node["MachineType"]] for node in site.running())
+    assert 16 <= sum(left) < 16 + left[-1]
 
 
 def test_asking_again(site, callback, report):
