@@ -7,7 +7,7 @@ import pytest
 
 from hpc.autoscale.node.nodemanager import new_node_manager
 from hpc.autoscale.simulator import serve
-from hpc.autoscale.simulator.connections import OpenConnections
+from hpc.autoscale.wsgi.connections import OpenConnections
 
 SIZE = "Standard_F4s_v2"
 CLUSTERS = {"c": {"region": "westus2", "nodearrays": {"htc": {"machine_types": [SIZE]}}}}

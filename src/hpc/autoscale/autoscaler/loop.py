@@ -91,27 +91,25 @@ class Autoscaler:
         """
         started_at = self._clock.time()
         self._reporter.pass_started(self.dry_run)
-        if not self._driver_is_fresh:
-            self._take_another_driver()
-        self._driver_is_fresh = False
-        driver, config = self._prepared(self.driver)
+        driver, config = self._next_driver()
         lock = driver.new_singleton_lock(config)
         try:
-            one = Pass(
-                self._config_under_lock(config),
-                driver,
-                self._readings,
-                self._another_driver,
-                self._new_calculator,
-                self._set_context,
-                self.dry_run,
-            )
+            one = self._pass(driver, config)
             self._listen(one.run)
         finally:
             lock.unlock()
         summary = one.summary(started_at, self._clock.time())
         self._reporter.pass_finished(summary)
         return summary
+
+    def look(self) -> Pass:
+        """A pass that has calculated demand and changed nothing, for callers that act on it.
+
+        It is for those made with `dry_run`. Raises what `run_once` raises.
+        """
+        one = self._pass(*self._next_driver())
+        self._listen(one.run)
+        return one
 
     def run_forever(
         self,
@@ -154,6 +152,25 @@ class Autoscaler:
             piece = min(seconds, NOTICE_WITHIN)
             self._clock.sleep(piece)
             seconds -= piece
+
+    def _next_driver(self) -> Prepared:
+        """The driver for the next pass, and its configuration."""
+        if not self._driver_is_fresh:
+            self._take_another_driver()
+        self._driver_is_fresh = False
+        return self._prepared(self.driver)
+
+    def _pass(self, driver: SchedulerDriver, config: dict[str, Any]) -> Pass:
+        """A pass that has not begun."""
+        return Pass(
+            self._config_under_lock(config),
+            driver,
+            self._readings,
+            self._another_driver,
+            self._new_calculator,
+            self._set_context,
+            self.dry_run,
+        )
 
     def _prepared(self, driver: SchedulerDriver) -> Prepared:
         """A driver that is ready for a pass, and its configuration."""

@@ -7,15 +7,19 @@ things, errors are kept and it goes on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler import commanding, learning
 from hpc.autoscale.autoscaler.faults import Faults, try_each
 from hpc.autoscale.autoscaler.learning import NewCalculator, SetContext, key_of, node_names
 from hpc.autoscale.autoscaler.reading import Prepared, Reading, Readings
 from hpc.autoscale.autoscaler.summary import PassSummary
+from hpc.autoscale.autostop.decision import Surplus
+from hpc.autoscale.autostop.ledger import Ledger, ledger_path
+from hpc.autoscale.autostop.surplus import surplus_of
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandcalculator import DemandCalculator
@@ -61,6 +65,8 @@ class Pass:
         self._marked: list[Node] = []
         self._late: list[Node] = []
         self._demand_is_known = True
+        self._requests: list[str] = []
+        self._calculator: DemandCalculator | None = None
         self._new_calculator = new_calculator
         self._set_context = set_context
         self._max_new = commanding.cap_of(config, "max_new_nodes_per_pass")
@@ -108,6 +114,8 @@ class Pass:
 
     def _calculate(self, marked: list[Node]) -> tuple[DemandCalculator, DemandResult]:
         calculator, jobs = self._new_calculator(self.config, self.driver)
+        self._calculator = calculator
+        self._requests = [job.name for job in jobs if isinstance(job, RequestJob)]
         self._check(calculator.node_mgr)
         lost = self._validate(calculator)
         self._late = self._overdue(calculator)
@@ -201,16 +209,55 @@ class Pass:
         idle = self._idle(calculator)
         self.outcome.update(overdue=node_names(self._late), idle=node_names(idle))
         leaving, drained = commanding.vacate(
-            self.driver, failed, self._late, idle, self._max_deletes, self.faults
+            self.driver, failed, self._late, self._claim(idle), self._max_deletes, self.faults
         )
         self.outcome["drained"] = drained
-        if not leaving:
-            return
+        if leaving:
+            self._delete(calculator, leaving)
+
+    def _claim(self, idle: list[Node]) -> list[Node]:
+        """Those of the nodes that may go, given which others were told that they may stop."""
+        ledger = Ledger(ledger_path(self.config, self.driver.autoscale_home))
+        if not idle or not ledger.exists:
+            return idle
+        surplus = self.surplus()
+        wanted = idle[: self._max_deletes]
+        asked = [str(key_of(node)) for node in wanted if key_of(node) in surplus.by_id]
+        may_go = self.faults.guard(
+            "asking who was told to stop", ledger.claim, surplus, asked, clock.time()
+        )
+        if may_go is None:
+            return []
+        stay = {each for each in asked if each not in may_go}
+        return [node for node in wanted if key_of(node) not in stay]
+
+    def _delete(self, calculator: DemandCalculator, leaving: list[Node]) -> None:
+        """Delete nodes that were drained, unless they are needed after all."""
         nodes = calculator.node_mgr.get_nodes()
         free, needed = commanding.spare_the_needed(self._look_again, nodes, leaving, self.faults)
         free, kept = commanding.still_there(calculator, free, self.faults)
         self.outcome["spared"] = (*needed, *kept)
         self.outcome["deleted"] = commanding.delete(calculator, self.driver, free, self.faults)
+
+    def surplus(self, reported: Collection[str] | None = None) -> Surplus:
+        """What demand leaves of the nodes; `reported` as in `surplus_of`."""
+        demand: DemandResult = self.outcome["demand"]
+        busy = learning.busy_nodes(demand.compute_nodes, *self._reading)
+        return surplus_of(demand, self._requests, busy, reported)
+
+    def stop(self, node_ids: Collection[str]) -> None:
+        """Drain and delete nodes of the demand that was calculated, unless they are needed after
+        all. `outcome` and `faults` have what became of them, as after a pass."""
+        if self._calculator is None:
+            return
+        nodes = [node for node in self.outcome["demand"].compute_nodes if key_of(node) in node_ids]
+        for node in nodes:
+            # another node takes the place of one that a request set was placed on
+            node.assignments.difference_update(self._requests)
+        leaving, drained = commanding.vacate(self.driver, [], [], nodes, None, self.faults)
+        self.outcome["drained"] = drained
+        if leaving:
+            self._delete(self._calculator, leaving)
 
     def _look_again(self) -> Reading:
         return self._readings.read_for_deletion(self.driver, self.config, self._another_driver)

@@ -14,6 +14,7 @@ from typing import Any
 
 from hpc.autoscale.autoscaler import Autoscaler, PassSummary, Reporter
 from hpc.autoscale.cli.autoscaling import SummaryReporter, stop_on_signals
+from hpc.autoscale.cli.autostop import AutostopCommands
 from hpc.autoscale.cli.base import Config
 from hpc.autoscale.cli.common import CommonCLI
 from hpc.autoscale.cli.console import version_line
@@ -55,7 +56,7 @@ _COLUMNS = [
 ]
 
 
-class _AzScaleCLI(CommonCLI, CostCommands, RequestCommands):
+class _AzScaleCLI(CommonCLI, AutostopCommands, CostCommands, RequestCommands):
     """What `azscale` has with and without a driver.
 
     `directory` is that of the configuration. Files go there while the directory in which they
@@ -305,6 +306,8 @@ def main(argv: Iterable[str] | None = None, default_config: str | None = None) -
     args = list(sys.argv[1:] if argv is None else argv)
     if args and os.path.isfile(args[0]):  # how some launchers pass their own name
         args = args[1:]
+    if args and not args[0].startswith("-"):  # serve-autostop is serve_autostop
+        args[0] = args[0].replace("-", "_")
     debug = "--debug" in args or debugging()
     args = [arg for arg in args if arg != "--debug"]
     try:

@@ -63,8 +63,15 @@ def exposed_passwords(path: str | os.PathLike[str]) -> list[str]:
         f" 600 {file}, or keep"
         " the password in CYCLECLOUD_PASSWORD or in the file that credentials_file names"
         for file, config in files_of(path)
-        if config.get("password") and (mode := stat.S_IMODE(os.stat(file).st_mode)) & stat.S_IROTH
+        if _has_password(config) and (mode := stat.S_IMODE(os.stat(file).st_mode)) & stat.S_IROTH
     ]
+
+
+def _has_password(config: Mapping[str, Any]) -> bool:
+    section = config.get("autostop")
+    return bool(
+        config.get("password") or (isinstance(section, Mapping) and section.get("password"))
+    )
 
 
 def _variable(name: str) -> str:

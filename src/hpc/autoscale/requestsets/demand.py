@@ -171,6 +171,12 @@ def _is_group(placement_group: str | None) -> bool:
     return bool(placement_group) and str(placement_group).startswith(_GROUP_PREFIX)
 
 
+def group_of(node: Node) -> str | None:
+    """The group of a request set that a node belongs to; None for other nodes."""
+    group = node.placement_group
+    return str(group) if _is_group(group) else None
+
+
 def _any_of(attribute: str, values: Sequence[str]) -> list[dict[str, Any]]:
     """The constraint that a node has one of the values, the first ones preferred; none without
     values."""

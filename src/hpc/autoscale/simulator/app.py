@@ -18,14 +18,17 @@ from werkzeug.exceptions import HTTPException
 from werkzeug.routing import Map, Rule
 from werkzeug.wrappers import Request, Response
 
+from hpc.autoscale.autostop.web import body_of
 from hpc.autoscale.ccbindings import models
+from hpc.autoscale.requestsets.recording import STANDARD
 from hpc.autoscale.simulator import control
-from hpc.autoscale.simulator.errors import RequestRefused
+from hpc.autoscale.simulator.errors import BadRequest, RequestRefused
 from hpc.autoscale.simulator.exchange import (
     LARGEST_BODY,
     boolean,
     http_error,
     json_body,
+    json_value,
     message,
     reply,
     text,
@@ -150,9 +153,24 @@ def _answer(
         said = text(request, "category"), text(request, "description")
         runtime.call(lambda c: c.cluster(name).report_health(arguments["node"], *said))
         return Response(status=202)
+    if endpoint in ("ask_to_stop", "ask_to_stop_by_get"):
+        return _ask_to_stop(runtime, name, text(request, "instance"))
+    if endpoint == "report_demand":
+        arrays = json_value(request)
+        request_set = text(request, "request_set") or STANDARD
+        seconds = float(whole(request, "expiration_interval") or 0)
+        report = (arrays, request_set, seconds)
+        return reply({"added": runtime.call(lambda c: c.cluster(name).demand.report(*report))})
     if endpoint == "retry_failed_nodes":
         return reply({"retried": runtime.call(lambda c: c.cluster(name).retry_failed())})
     return _change(runtime, request, endpoint, arguments)
+
+
+def _ask_to_stop(runtime: Runtime, name: str, instance: str | None) -> Response:
+    if instance is None:
+        raise BadRequest("instance: expected an id, found none")
+    answer = runtime.call(lambda cloud: cloud.cluster(name).demand.ask(instance))
+    return reply(body_of(answer, instance), answer.code.status)
 
 
 def _usage_query(request: Request) -> UsageQuery:

@@ -21,14 +21,19 @@ def json_body(request: Request) -> dict[str, Any]:
 
     Raises BadRequest.
     """
-    data = request.get_data(cache=False)
-    try:
-        value = parse_json(data)
-    except ValueError as error:
-        raise BadRequest(f"the body: expected a JSON object: {error}") from None
+    value = json_value(request, "a JSON object")
     if not isinstance(value, dict):
         raise BadRequest(f"the body: expected a JSON object, found {shown(value)}")
     return value
+
+
+def json_value(request: Request, expected: str = "JSON") -> Any:
+    """What is in the body of a request. Raises BadRequest."""
+    data = request.get_data(cache=False)
+    try:
+        return parse_json(data)
+    except ValueError as error:
+        raise BadRequest(f"the body: expected {expected}: {error}") from None
 
 
 def text(request: Request, name: str) -> str | None:

@@ -38,6 +38,9 @@ ENDPOINTS: Mapping[str, tuple[str, str]] = {
     "terminate_nodes": ("POST", "/clusters/<cluster>/nodes/terminate"),
     "scale": ("POST", "/clusters/<cluster>/scale/<nodearray>"),
     "retry_failed_nodes": ("POST", "/cloud/actions/retry/<cluster>"),
+    "ask_to_stop": ("POST", "/cloud/actions/autoscale/<cluster>/stop"),
+    "ask_to_stop_by_get": ("GET", "/cloud/actions/autoscale/<cluster>/stop"),
+    "report_demand": ("POST", "/cloud/actions/autoscale/<cluster>"),  # ours
     "submit_ghr": ("POST", "/clusters/<cluster>/nodes/<node>/ghr"),
     "get_ghr": ("GET", "/clusters/<cluster>/nodes/<node>/ghr"),
     "get_cluster_usage": ("GET", "/clusters/<cluster>/usage"),

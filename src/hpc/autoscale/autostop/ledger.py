@@ -1,0 +1,136 @@
+"""The SQLite file of stops: which nodes were told yes, and which nodes of groups have asked.
+
+All that decide on one cluster share it: service processes, and the loop before it deletes nodes. A
+decision and its entry are one transaction, so that two of them never give away the same surplus. A
+yes stands for ten minutes. That a node is gone ends it sooner without an entry: whoever no longer
+finds the node in the cluster counts it neither as surplus nor as somebody who was told yes.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from hpc.autoscale.autostop.decision import (
+    ASKED_SECONDS,
+    RESERVED_SECONDS,
+    Answer,
+    Code,
+    Surplus,
+    decide,
+)
+from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.requestsets.store import store_path
+from hpc.autoscale.sqlitefile import SqliteFile
+
+FILE = "autostop.db"
+
+
+class LedgerError(AutoscaleError):
+    """The file of stops cannot be read or written; nobody was told yes."""
+
+
+def ledger_path(config: Mapping[str, Any], home: str) -> str:
+    """The file: `database` of the section `autostop`, else beside the request sets."""
+    configured = (config.get("autostop") or {}).get("database")
+    if configured:
+        return str(configured)
+    return os.path.join(os.path.dirname(os.path.abspath(store_path(config, home))), FILE)
+
+
+class Ledger(SqliteFile):
+    """The stops in a file. Any number of threads and processes may use it."""
+
+    NAME = "stops"
+    VERSION = 1
+    TABLES = (
+        "CREATE TABLE stops (node_id TEXT PRIMARY KEY, instance_id TEXT, name TEXT NOT NULL,"
+        " lapses_at REAL NOT NULL)",
+        "CREATE TABLE asks (node_id TEXT PRIMARY KEY, lapses_at REAL NOT NULL)",
+    )
+    ERROR = LedgerError
+    REMEDY = "move it away; what was reserved in it is forgotten then"
+
+    def prepare(self) -> None:
+        """Make the file where there is none. LedgerError when it cannot be used."""
+        with self.writing():
+            pass
+
+    def decide(self, surplus: Surplus, node_ids: Sequence[str], now: float) -> dict[str, Answer]:
+        """The answer for each node that asks; every yes is written down before this returns.
+
+        LedgerError when it cannot be.
+        """
+        with self.writing() as db:
+            _forget(db, now)
+            _remember_asks(db, surplus, node_ids, now)
+            asked = [each for (each,) in db.execute("SELECT node_id FROM asks")]
+            return _decide(db, surplus, node_ids, asked, now)
+
+    def claim(self, surplus: Surplus, node_ids: Sequence[str], now: float) -> set[str]:
+        """Of nodes that somebody is about to delete on his own account, those that may go, given
+        who has been told yes. No other node takes the place of one of a group, so those may.
+        LedgerError as in `decide`."""
+        alone = [each for each in node_ids if surplus.by_id[each].group is None]
+        with self.writing() as db:
+            _forget(db, now)
+            answers = _decide(db, surplus, alone, (), now)
+        return {each for each in node_ids if each not in answers or answers[each].accepted}
+
+    def release(self, node_ids: Iterable[str]) -> None:
+        """Take back a yes that was not told to anybody."""
+        with self.writing() as db:
+            db.executemany("DELETE FROM stops WHERE node_id = ?", [(each,) for each in node_ids])
+
+    def told_yes(self, instance: str, now: float) -> Answer | None:
+        """The yes that stands for a node of this InstanceId or NodeId, listed or not."""
+        with self.writing() as db:
+            _forget(db, now)
+            row = db.execute(
+                "SELECT name FROM stops WHERE instance_id = ? OR node_id = ?", (instance, instance)
+            ).fetchone()
+        return None if row is None else Answer(Code.MAY_STOP, f"{row[0]} is stopping", row[0])
+
+    def reserved(self, now: float) -> set[str]:
+        """The NodeIds for which a yes stands."""
+        with self.writing() as db:
+            _forget(db, now)
+            return {each for (each,) in db.execute("SELECT node_id FROM stops")}
+
+
+def _forget(db: sqlite3.Connection, now: float) -> None:
+    """Let lapse what has lapsed. After a clock that went back, nothing stands for longer than if
+    it were new."""
+    for table, longest in (("stops", RESERVED_SECONDS), ("asks", ASKED_SECONDS)):
+        db.execute(f"DELETE FROM {table} WHERE lapses_at <= ?", (now,))
+        db.execute(
+            f"UPDATE {table} SET lapses_at = ? WHERE lapses_at > ?", (now + longest, now + longest)
+        )
+
+
+def _remember_asks(
+    db: sqlite3.Connection, surplus: Surplus, node_ids: Iterable[str], now: float
+) -> None:
+    rows = [(each, now + ASKED_SECONDS) for each in node_ids if surplus.by_id[each].group]
+    db.executemany("INSERT OR REPLACE INTO asks VALUES (?, ?)", rows)
+
+
+def _decide(
+    db: sqlite3.Connection,
+    surplus: Surplus,
+    node_ids: Sequence[str],
+    asked: Iterable[str],
+    now: float,
+) -> dict[str, Answer]:
+    before = {each for (each,) in db.execute("SELECT node_id FROM stops")}
+    reserved = set(before)
+    answers = decide(surplus, node_ids, reserved, asked)
+    new = [surplus.by_id[each] for each in reserved - before]
+    until = now + RESERVED_SECONDS
+    db.executemany(
+        "INSERT INTO stops VALUES (?, ?, ?, ?)",
+        [(one.node_id, one.instance_id, one.name, until) for one in new],
+    )
+    return answers

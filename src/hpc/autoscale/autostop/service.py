@@ -1,0 +1,172 @@
+"""Answers nodes that ask whether they may stop, and stops those that are told yes.
+
+Demand is looked at anew for every answer, as a dry run looks at it: the request sets in force, and
+the jobs of the scheduler where there is a driver. Nodes that ask while others are being answered
+are answered together with one look. `web` calls this for requests over HTTP.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from hpc.autoscale import clock
+from hpc.autoscale import hpclogging as logging
+from hpc.autoscale.autoscaler import learning
+from hpc.autoscale.autoscaler.faults import one_line
+from hpc.autoscale.autoscaler.loop import Autoscaler, NewDriver
+from hpc.autoscale.autoscaler.passes import Pass
+from hpc.autoscale.autostop.decision import Answer, Candidate, Code, Surplus
+from hpc.autoscale.autostop.ledger import Ledger
+from hpc.autoscale.errors import AutoscaleError, ReadOnlyModeException
+from hpc.autoscale.job.demandcalculator import DemandCalculator
+from hpc.autoscale.job.driver import SchedulerDriver
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.node.nodemanager import new_node_manager
+
+Reported = Callable[[], Collection[str]]
+"""The nodearrays of which anybody has ever said what is wanted."""
+
+
+class StopService:
+    """Answers for the cluster of a configuration. Any number of threads may ask.
+
+    `new_driver` makes the driver for one look. `ledger` is the file that all who decide on this
+    cluster share; it is made when there is none. `reported`: where only request sets say what is
+    wanted, the nodearrays that they have named; None where a scheduler knows all of them.
+    `autostop.terminate` of the configuration says whether nodes are deleted here, or stop by
+    themselves.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        new_driver: NewDriver,
+        ledger: Ledger,
+        reported: Reported | None = None,
+    ) -> None:
+        if config.get("read_only"):
+            raise ReadOnlyModeException("nodes cannot be stopped: the configuration is read-only")
+        self._terminates = (config.get("autostop") or {}).get("terminate", True)
+        self._ledger = ledger
+        self._reported = reported
+        self._autoscaler = Autoscaler(
+            config, new_driver, dry_run=True, new_calculator=_calculator_that_commands
+        )
+        self.cluster_name = str(config.get("cluster_name") or "")
+        ledger.prepare()
+        # one thread, because drivers may keep what belongs to the thread that made it
+        self._worker = ThreadPoolExecutor(1, "autostop")
+        self._queue = threading.Lock()
+        self._questions: list[_Question] = []
+
+    def ask(self, instance: str, reason: str = "") -> Answer:
+        """Whether the node with this InstanceId, or NodeId, may stop.
+
+        It never raises: what cannot be found out is an answer, too. `reason` is for the log.
+        """
+        question = _Question(instance)
+        with self._queue:
+            self._questions.append(question)
+        self._worker.submit(self._answer_waiting).result()
+        answer = question.answer or _unknown("it was not answered")
+        said = f" ({reason})" if reason else ""
+        logging.info("%s asks to stop%s: %s", answer.node or instance, said, answer.text)
+        return answer
+
+    def _answer_waiting(self) -> None:
+        """Answer all who wait; nobody may, where the one before was answered with others."""
+        with self._queue:
+            questions, self._questions = self._questions, []
+        if not questions:
+            return
+        try:
+            self._decide(questions)
+        except Exception as error:  # noqa: BLE001  drivers are not ours: each node gets an answer
+            logging.error("autostop: %s", one_line(error))
+            logging.debug("stack trace", exc_info=error)
+            for question in questions:
+                question.answer = question.answer or _unknown(one_line(error))
+        finally:
+            self._autoscaler.driver.close_histories()
+
+    def _decide(self, questions: Sequence[_Question]) -> None:
+        one = self._autoscaler.look()
+        if one.faults.found:
+            raise AutoscaleError("; ".join(map(str, one.faults.found)))
+        surplus = one.surplus(None if self._reported is None else self._reported())
+        known: dict[str, list[_Question]] = {}
+        now = clock.time()
+        for question in questions:
+            found = surplus.find(question.instance)
+            if len(found) == 1:
+                known.setdefault(found[0].node_id, []).append(question)
+            else:
+                question.answer = self._not_found(question.instance, found, now)
+        if not known:
+            return
+        answers = self._ledger.decide(surplus, list(known), now)
+        yes = [each for each in known if answers[each].accepted]
+        if yes and self._terminates:
+            answers.update(self._stop(one, surplus, yes))
+        for node_id, asking in known.items():
+            for question in asking:
+                question.answer = answers[node_id]
+
+    def _not_found(self, instance: str, found: Sequence[Candidate], now: float) -> Answer:
+        if found:
+            names = ", ".join(one.name for one in found)
+            return Answer(Code.AMBIGUOUS, f"instance {instance} stands for several nodes: {names}")
+        return self._ledger.told_yes(instance, now) or Answer(
+            Code.UNKNOWN_INSTANCE,
+            f"cluster {self.cluster_name} has no node with instance {instance} that runs",
+        )
+
+    def _stop(self, one: Pass, surplus: Surplus, node_ids: Sequence[str]) -> dict[str, Answer]:
+        """Delete nodes that may go; another answer for those of which nothing came."""
+        one.stop(node_ids)
+        deleted = set(one.outcome.get("deleted", ()))
+        spared = set(one.outcome.get("spared", ()))
+        drained = set(one.outcome.get("drained", ()))
+        answers: dict[str, Answer] = {}
+        for node_id in node_ids:
+            name = surplus.by_id[node_id].name
+            if name in deleted:
+                continue
+            if one.faults.found:
+                problem = "; ".join(map(str, one.faults.found))
+                text = f"{name} may stop, and could not be stopped yet: {problem}"
+                answers[node_id] = Answer(Code.STOP_FAILED, text, name)
+            elif name in spared:
+                answers[node_id] = Answer(Code.HAS_WORK, f"{name} is needed after all", name)
+            elif name not in drained:
+                text = f"{name} may stop when the scheduler has drained it"
+                answers[node_id] = Answer(Code.DRAINING, text, name)
+        released = [each for each, no in answers.items() if no.code is Code.HAS_WORK]
+        if released:
+            self._ledger.release(released)
+        return answers
+
+
+class _Question:
+    """One node that asks, and what it is told."""
+
+    def __init__(self, instance: str) -> None:
+        self.instance = instance
+        self.answer: Answer | None = None
+
+
+def _unknown(why: str) -> Answer:
+    return Answer(Code.DEMAND_UNKNOWN, f"what is wanted is unknown now: {why}")
+
+
+def _calculator_that_commands(
+    config: dict[str, Any], driver: SchedulerDriver
+) -> tuple[DemandCalculator, Sequence[Job]]:
+    """A calculator for a dry run whose nodes can be deleted afterwards. The driver is told that
+    nothing may be changed, and creates of the loop are left for the loop to settle."""
+    node_mgr = new_node_manager({**config, "read_only": False, "requests_file": None})
+    driver.preprocess_node_mgr(config, node_mgr)
+    return learning.new_calculator(config, driver, node_mgr)
