@@ -13,7 +13,7 @@ from typing import Any
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler import commanding, learning
 from hpc.autoscale.autoscaler.faults import Faults, try_each
-from hpc.autoscale.autoscaler.learning import NewCalculator, SetContext, key_of, node_names
+from hpc.autoscale.autoscaler.learning import NewCalculator, SetContext, node_names
 from hpc.autoscale.autoscaler.reading import Prepared, Reading, Readings
 from hpc.autoscale.autoscaler.summary import PassSummary
 from hpc.autoscale.errors import AutoscaleError
@@ -21,6 +21,7 @@ from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.node.guards import Gate
 from hpc.autoscale.node.identity import Identities, claimed_ids, short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
@@ -63,8 +64,8 @@ class Pass:
         self._demand_is_known = True
         self._new_calculator = new_calculator
         self._set_context = set_context
-        self._max_new = commanding.cap_of(config, "max_new_nodes_per_pass")
-        self._max_deletes = commanding.cap_of(config, "max_deletes_per_pass")
+        self._facts = commanding.facts_of_the_loop(config)
+        self._gate: Gate | None = None
 
     def run(self) -> None:
         """Look, then change. Raises whatever keeps it from looking."""
@@ -86,6 +87,7 @@ class Pass:
             duration=max(0.0, ended_at - started_at),
             dry_run=self.dry_run,
             notes=tuple(self.notes),
+            refused=tuple(self._gate.refused.values()) if self._gate else (),
             errors=tuple(self.faults.found),
             **self.outcome,
         )
@@ -109,6 +111,7 @@ class Pass:
     def _calculate(self, marked: list[Node]) -> tuple[DemandCalculator, DemandResult]:
         calculator, jobs = self._new_calculator(self.config, self.driver)
         self._check(calculator.node_mgr)
+        self._take_gate(calculator.node_mgr)
         lost = self._validate(calculator)
         self._late = self._overdue(calculator)
         # work that is planned on a node that is to go would keep it there, and wait for it for ever
@@ -135,6 +138,14 @@ class Pass:
             demand=demand,
         )
         return calculator, demand
+
+    def _take_gate(self, node_mgr: NodeManager) -> None:
+        """From now on the gate of the cluster is asked on behalf of the loop."""
+        nodes = [node for node in node_mgr.get_nodes() if node.managed and node.exists]
+        self._facts.cluster_target = node_mgr.gate.facts.cluster_target
+        self._facts.existing = len(nodes)
+        node_mgr.gate.facts = self._facts
+        self._gate = node_mgr.gate
 
     def _validate(self, calculator: DemandCalculator) -> list[SchedulerNode]:
         """Let the driver compare the scheduler's nodes with CycleCloud's, unless that was done when
@@ -183,7 +194,7 @@ class Pass:
         self._set_context("[joining]")
         self.outcome["joined"] = commanding.join(self.driver, existing, self.faults)
         self._set_context("[scaling]")
-        booted, shortage = commanding.boot(calculator, planned, self._max_new, self.faults)
+        booted, shortage = commanding.boot(calculator, planned, self.faults)
         self.outcome.update(booted)
         self.notes += shortage
         self.outcome["booting"] = node_names(
@@ -198,18 +209,19 @@ class Pass:
         return len(self.faults.found) == known
 
     def _shrink(self, calculator: DemandCalculator, failed: list[Node]) -> None:
+        gate = calculator.node_mgr.gate
         idle = self._idle(calculator)
         self.outcome.update(overdue=node_names(self._late), idle=node_names(idle))
         leaving, drained = commanding.vacate(
-            self.driver, failed, self._late, idle, self._max_deletes, self.faults
+            self.driver, gate, failed, self._late, idle, self.faults
         )
         self.outcome["drained"] = drained
         if not leaving:
             return
-        nodes = calculator.node_mgr.get_nodes()
-        free, needed = commanding.spare_the_needed(self._look_again, nodes, leaving, self.faults)
-        free, kept = commanding.still_there(calculator, free, self.faults)
-        self.outcome["spared"] = (*needed, *kept)
+        free, spared = commanding.look_twice(
+            gate, calculator, self._look_again, leaving, self.faults
+        )
+        self.outcome["spared"] = spared
         self.outcome["deleted"] = commanding.delete(calculator, self.driver, free, self.faults)
 
     def _look_again(self) -> Reading:
@@ -223,12 +235,12 @@ class Pass:
             return parse_idle_timeout(self.config, node)
 
         def find() -> list[Node]:
-            nodes = [n for n in calculator.find_unmatched_for(timeout) if not n.keep_alive]
+            nodes = calculator.find_unmatched_for(timeout)
             if not nodes:
                 return []
             # that something runs may be known only by the name of a host
             busy = learning.busy_nodes(calculator.node_mgr.get_nodes(), *self._reading)
-            return [node for node in nodes if key_of(node) not in busy]
+            return commanding.idle_enough(calculator.node_mgr.gate, nodes, busy)
 
         return self.faults.guard("looking for idle nodes", find) or []
 
