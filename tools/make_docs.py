@@ -19,6 +19,7 @@ DOCUMENTS = (
     "README.md",
     "docs/configuration.md",
     "docs/commands.md",
+    "docs/guards.md",
     "docs/lifecycle.md",
     "docs/writing-an-integration.md",
     "docs/compatibility.md",
@@ -137,6 +138,23 @@ def commands() -> str:
         for name, function in commands_of(DriverCLI())
     ]
     return table(("command", "needs a driver", "what it does"), rows)
+
+
+def guards() -> str:
+    """What must hold before a command is sent, in the order in which it is asked."""
+    from hpc.autoscale.node.guards import GUARDS
+
+    rows = [
+        (
+            f"`{guard.name}`",
+            f"`{guard.code}`",
+            ", ".join(guard.commands),
+            ", ".join(asker.value for asker in guard.askers),
+            guard.meaning,
+        )
+        for guard in sorted(GUARDS.values(), key=lambda guard: guard.is_ration)
+    ]
+    return table(("guard", "code", "commands", "asked on behalf of", "what must hold"), rows)
 
 
 def lifecycle() -> str:
@@ -264,6 +282,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "lifecycle": lifecycle,
     "promises": promises,
     "differences": differences,
+    "guards": guards,
     "kept": kept_behaviour,
     "figures": figures,
 }

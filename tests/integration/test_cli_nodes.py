@@ -434,6 +434,24 @@ def test_nodes_to_keep_alive_are_not_deleted(grid):
     assert "kept alive" in grid.errors
 
 
+@pytest.mark.parametrize("command", ["delete_nodes", "restart_nodes", "reimage_nodes"])
+def test_refusals_have_their_code(two_nodes, command):
+    """Work that runs, and work that is only planned, count alike for all of them."""
+    two_nodes.scheduler.queue("waiting", slots=8)
+    two_nodes(command, "-N", "htc-2", code=1)
+    assert "htc-2 is about to get jobs: waiting (--force" in two_nodes.errors
+    assert "[HasJobs]" in two_nodes.errors
+    assert "htc-2" in two_nodes(command, "-N", "htc-2", "--force")
+
+
+def test_a_terminated_cluster_gets_no_node_by_hand(grid):
+    """The line has the code."""
+    grid.cluster.target_state = "Terminated"
+    grid("create_nodes", "-n", "2", code=1)
+    assert "the target state of the cluster is Terminated [ClusterTerminated]" in grid.errors
+    assert not grid.cluster.nodes
+
+
 def test_nodes_that_do_not_drain_are_left_alone(two_nodes):
     """And named."""
     two_nodes.scheduler.refuses = {"htc-2"}

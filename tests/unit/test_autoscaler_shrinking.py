@@ -8,6 +8,7 @@ from builders.fake_scheduler import IDLE, cluster, idle_cluster, now, raising, r
 from builders.nodes import an_htc_cluster
 from hpc.autoscale.autoscaler import Autoscaler
 from hpc.autoscale.ccbindings.errors import CycleCloudUnreachable
+from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.testing import a_host, a_job
 
@@ -307,3 +308,52 @@ def test_a_listing_that_is_no_evidence_ends_the_pass(run, scheduler, cluster, no
         run()
     assert cluster.nodes == before
     assert {node.target_state for node in cluster.nodes.values()} == {"Started"}
+
+
+# -- how much one pass may do
+
+
+def test_no_pass_deletes_more_than_half_of_a_large_cluster(run, scheduler, cluster, now):
+    """However idle it looks; the share is of all nodes that exist, and the summary has the code."""
+    idle_cluster(cluster, run, now, count=30)
+    summary = run()
+    assert (len(summary.idle), len(summary.drained), len(summary.deleted)) == (30, 15, 15)
+    assert {refusal.code for refusal in summary.refused} == {"MaxDeleteShare"}
+    assert "15 refused (MaxDeleteShare)" in str(summary)
+    assert len(run().deleted) == 15
+
+
+@pytest.mark.parametrize(("share", "gone"), [(0.1, 3), (0, 0), (None, 30)])
+def test_the_share_is_configured(run, scheduler, cluster, now, share, gone):
+    """Null is no limit."""
+    idle_cluster(cluster, run, now, count=30)
+    assert len(run(autoscale={"max_delete_share": share}).deleted) == gone
+
+
+def test_a_share_that_is_none_is_refused(scheduler):
+    """With what was expected."""
+    with pytest.raises(ConfigurationException, match=r"max_delete_share: expected a number from 0"):
+        Autoscaler({"autoscale": {"max_delete_share": 50}}, scheduler)
+
+
+def test_an_idle_node_stays_where_nodes_like_it_are_created(run, scheduler, cluster, now):
+    """A job that cannot use it, and needs one like it, would else come and go with it."""
+    idle_cluster(cluster, run, now, count=1)
+    scheduler.jobs = [a_job("new", {"node.exists": False, "ncpus": 1})]
+    summary = run()
+    assert (summary.created, summary.deleted) == (("htc-2",), ())
+    assert [(r.node.name, r.code) for r in summary.refused] == [("htc-1", "OfferingWanted")]
+
+
+def test_a_cluster_that_is_to_be_terminated_gets_no_node(run, scheduler, cluster):
+    """Neither a new one nor one that rests; the summary and its fields say why."""
+    cluster.add_node("htc-1", "htc", state="Deallocated", target_state="Deallocated")
+    cluster.target_state = "Terminated"
+    scheduler.jobs = [a_job(tasks=8)]
+    summary = run()
+    assert (summary.created, summary.started, summary.deferred) == ((), (), ())
+    assert "2 refused (ClusterTerminated)" in str(summary)
+    assert [(r["node"], r["command"]) for r in summary.fields()["refused"]] == [
+        ("htc-1", "start"),
+        ("htc-2", "create"),
+    ]

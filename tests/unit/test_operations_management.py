@@ -284,7 +284,9 @@ def test_answers_by_id_and_by_name():
     said = answer(
         ("id-a", "a", "OK"), (None, "b"), ("id-c", "c", "Error", "busy"), ("id-x", "x", "OK")
     )
-    managed = operations.manage(Reply([a_record("a", NodeId="id-a")]), lambda **k: said, nodes, "r")
+    reply = Reply([a_record("a", NodeId="id-a")])
+    reply.delete_nodes = lambda **k: said
+    managed = operations.manage(reply, "delete_nodes", nodes, "r")
     assert [(n.name, r and r["Name"]) for n, r in managed.accepted] == [("a", "a"), ("b", None)]
     assert managed.reasons == ["c: busy", "d: the server knows no such node"]
     assert (managed.operation_id, managed.request_id, managed.was_read) == ("op", "r", True)

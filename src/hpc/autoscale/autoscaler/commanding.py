@@ -1,32 +1,53 @@
 """The half of a pass that changes things: join, boot, drain, delete. Nothing in this module decides
 what is wanted.
 
-Every command is guarded: what fails is kept in the pass's faults, and a step that did not succeed
-frees no later step from its own conditions. In particular nothing is deleted that has work, or of
-which it is not known whether it has.
+The gate (`node/guards`) is asked before each command, and what it refuses is left out. What fails
+is kept in the pass's faults, and a step that did not succeed frees no later step from its own
+conditions. In particular nothing is deleted that has work, or of which it is not known whether it
+has.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
-from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler.faults import Faults
-from hpc.autoscale.autoscaler.learning import busy_nodes, key_of, node_names
+from hpc.autoscale.autoscaler.learning import busy_nodes, node_names
 from hpc.autoscale.autoscaler.reading import Reading
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
+from hpc.autoscale.node.guards import Asker, Facts, Gate, Why, key_of
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager.manager import look_again
 
 Names = tuple[str, ...]
 
+MAX_DELETE_SHARE = 0.5
+"""Which part of the nodes may go in one pass, where the configuration says nothing."""
 
-def cap_of(config: Mapping[str, Any], key: str) -> int | None:
-    """A limit on what one pass may do, from the section `autoscale`; None where there is none."""
-    value = (config.get("autoscale") or {}).get(key)
+
+def facts_of_the_loop(config: Mapping[str, Any]) -> Facts:
+    """What the gate is told at the start of a pass: who asks, and the limits of the section
+    `autoscale`. ConfigurationException for a limit that is none."""
+    section = config.get("autoscale") or {}
+    facts = Facts(
+        asker=Asker.LOOP,
+        max_new=_count(section, "max_new_nodes_per_pass"),
+        max_deletes=_count(section, "max_deletes_per_pass"),
+        max_share=_share(section, "max_delete_share", MAX_DELETE_SHARE),
+    )
+    above = _count(section, "max_delete_share_above")
+    if above is not None:
+        facts.share_above = above
+    return facts
+
+
+def _count(section: Mapping[str, Any], key: str) -> int | None:
+    """A number of nodes; None where there is none."""
+    value = section.get(key)
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
@@ -34,6 +55,18 @@ def cap_of(config: Mapping[str, Any], key: str) -> int | None:
             f"autoscale.{key}: expected a whole number of nodes, 0 or more, found {value!r}"
         )
     return value
+
+
+def _share(section: Mapping[str, Any], key: str, otherwise: float) -> float | None:
+    """A part of the nodes, from 0 to 1; None where the configuration says null."""
+    value = section.get(key, otherwise)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise ConfigurationException(
+            f"autoscale.{key}: expected a number from 0 to 1, found {value!r}"
+        )
+    return float(value)
 
 
 def join(driver: SchedulerDriver, nodes: Sequence[Node], faults: Faults) -> Names:
@@ -44,26 +77,32 @@ def join(driver: SchedulerDriver, nodes: Sequence[Node], faults: Faults) -> Name
 
 
 def boot(
-    calculator: DemandCalculator, wanted: Sequence[Node], cap: int | None, faults: Faults
+    calculator: DemandCalculator, wanted: Sequence[Node], faults: Faults
 ) -> tuple[dict[str, Names], list[str]]:
-    """Ask CycleCloud for the planned nodes, at most `cap` of them. What came of it, and why it was
-    less than asked."""
-    asked = list(wanted[:cap])
+    """Ask CycleCloud for the planned nodes, as many as the gate allows. What came of it, and why it
+    was less than asked."""
+    gate = calculator.node_mgr.gate
+    asked: list[Node] = []
+    deferred: list[Node] = []
+    for off, alike in groupby(wanted, lambda node: node.delayed_node_id.node_id is not None):
+        allowed, refused = gate.ask("start" if off else "create", alike)
+        asked += allowed
+        deferred += [refusal.node for refusal in refused if refusal.is_ration]
     outcome: dict[str, Names] = {
         "requested": node_names(wanted),
-        "deferred": node_names(wanted[len(asked) :]),
+        "deferred": node_names(deferred),
     }
     if not asked:
         return outcome, []
-    off = {id(node) for node in asked if node.delayed_node_id.node_id}  # deallocated, not planned
+    rested = {id(node) for node in asked if node.delayed_node_id.node_id}  # the others are planned
     result = faults.guard("starting nodes", calculator.bootup, asked)
     if result is None:
         return outcome, []
     if not result:
         faults.add("starting nodes", result.message)
     found = result.nodes or []
-    outcome["created"] = node_names(node for node in found if id(node) not in off)
-    outcome["started"] = node_names(node for node in found if id(node) in off)
+    outcome["created"] = node_names(node for node in found if id(node) not in rested)
+    outcome["started"] = node_names(node for node in found if id(node) in rested)
     if result and len(found) < len(asked):
         said = "; ".join(result.reasons) or "CycleCloud gave no reason"
         return outcome, [f"{len(found)} of {len(asked)} nodes came into being: {said}"]
@@ -72,23 +111,30 @@ def boot(
 
 def vacate(
     driver: SchedulerDriver,
+    gate: Gate,
     failed: Sequence[Node],
     overdue: Sequence[Node],
     idle: Sequence[Node],
-    cap: int | None,
     faults: Faults,
+    claim: Callable[[list[Node]], list[Node]] = list,
 ) -> tuple[list[Node], Names]:
-    """Let the scheduler give up nodes; those that may be deleted, at most `cap`, and the names of
-    those drained.
+    """Let the scheduler give up nodes; those that may be deleted, and the names of those drained.
 
     No more nodes are drained than may be deleted: a drained node that stays is of no use to
-    anybody.
+    anybody. Idle nodes must have been allowed to go already; `claim` says which of them nobody else
+    counts on.
     """
-    leaving = list(failed[:cap])
-    late = overdue[: _left(cap, leaving)]
+    _note_why(gate, failed, "failed")
+    _note_why(gate, overdue, "overdue")
+    leaving = gate.ration("delete", failed).allowed
+    late = gate.ration("delete", overdue).allowed
     if late:
-        leaving += faults.nodes("handling boot timeouts", driver.handle_boot_timeout, list(late))
-    unused = idle[: _left(cap, leaving)]
+        given = faults.nodes("handling boot timeouts", driver.handle_boot_timeout, list(late))
+        gate.give_back(_not_among(given, late))
+        leaving += given
+    rationed = gate.ration("drain", idle).allowed
+    unused = claim(rationed)
+    gate.give_back(_not_among(unused, rationed))
     drained: list[Node] = []
     if unused:
         drained = faults.nodes("draining nodes", driver.handle_draining, list(unused))
@@ -96,58 +142,48 @@ def vacate(
     return list(distinct.values()), node_names(drained)
 
 
-def _left(cap: int | None, leaving: Sequence[Node]) -> int | None:
-    return None if cap is None else max(0, cap - len(leaving))
+def idle_enough(gate: Gate, nodes: Sequence[Node], busy: set[object]) -> list[Node]:
+    """The nodes without work that may be drained as far as they themselves are concerned."""
+    _note_why(gate, nodes, "idle")
+    gate.facts.busy = busy
+    try:
+        return gate.ask("drain", nodes, rationed=False).allowed
+    finally:
+        gate.facts.busy = None  # it is older than what may be decided now
 
 
-def spare_the_needed(
-    look_again: Callable[[], Reading],
-    nodes: Iterable[Node],
+def _note_why(gate: Gate, nodes: Iterable[Node], why: Why) -> None:
+    gate.facts.why.update((key_of(node), why) for node in nodes)
+
+
+def _not_among(some: Iterable[Node], every: Iterable[Node]) -> list[Node]:
+    keys = set(map(key_of, some))
+    return [node for node in every if key_of(node) not in keys]
+
+
+def look_twice(
+    gate: Gate,
+    calculator: DemandCalculator,
+    read_again: Callable[[], Reading],
     leaving: Sequence[Node],
     faults: Faults,
 ) -> tuple[list[Node], Names]:
-    """Who may still be deleted now that draining is done, and the names of those that have work or
-    are to be kept alive.
+    """Who may still be deleted now that draining is done, and the names of those that stay.
 
-    The scheduler is asked again, because work may have started between the first look and the
-    drain. When it does not answer, nothing may be deleted. `nodes` are all of the cluster: a host
-    is one of them.
+    The scheduler and CycleCloud are asked again, because work may have started between the first
+    look and the drain. When either does not answer, the gate lets nothing go.
     """
-
-    def look() -> set[object]:
-        return busy_nodes([*nodes, *leaving], *look_again())
-
-    busy = faults.guard("reading jobs again before deleting", look)
-    if busy is None:
-        return [], node_names(leaving)
-    free: list[Node] = []
-    spared: list[Node] = []
-    for node in leaving:
-        needed = node.assignments or node.keep_alive or key_of(node) in busy
-        (spared if needed else free).append(node)
-    if spared:
-        logging.warning("not deleted, because they are needed: %s", ", ".join(node_names(spared)))
-    return free, node_names(spared)
-
-
-def still_there(
-    calculator: DemandCalculator, leaving: Sequence[Node], faults: Faults
-) -> tuple[list[Node], Names]:
-    """Who may still be deleted now that the cluster was read again, and the names of those that are
-    to be kept alive.
-
-    When it cannot be read, or contradicts itself, nothing may be deleted.
-    """
-    if not leaving:
-        return [], ()
-    binding = calculator.node_mgr.cluster_bindings
-    records = faults.guard("reading the cluster again before deleting", look_again, binding)
-    if records is None:
-        return [], node_names(leaving)
-    kept = {record.get("NodeId") for record in records if record.get("KeepAlive")}
-    kept.discard(None)
-    spared = [node for node in leaving if node.delayed_node_id.node_id in kept]
-    return [node for node in leaving if node not in spared], node_names(spared)
+    every = calculator.node_mgr.get_nodes()
+    gate.facts.busy = faults.guard(
+        "reading jobs again before deleting", lambda: busy_nodes([*every, *leaving], *read_again())
+    )
+    if gate.facts.busy is not None:
+        binding = calculator.node_mgr.cluster_bindings
+        records = faults.guard("reading the cluster again before deleting", look_again, binding)
+        if records is not None:
+            gate.facts.listed = {str(record.get("NodeId")): record for record in records}
+    free, refused = gate.ask("delete", leaving)
+    return free, node_names(refusal.node for refusal in refused)
 
 
 def delete(

@@ -22,6 +22,7 @@ from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job, Outcome
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.bucket import NodeBucket
+from hpc.autoscale.node.guards import key_of
 from hpc.autoscale.node.identity import Identities, short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
@@ -227,12 +228,6 @@ def stopping_limits(buckets: Iterable[NodeBucket]) -> list[str]:
 def node_names(nodes: Iterable[Node]) -> tuple[str, ...]:
     """Names, those of one nodearray by number."""
     return tuple(sorted((str(node.name) for node in nodes), key=ht.name_order))
-
-
-def key_of(node: Node) -> object:
-    """What a node of the cluster is told from others by, also when a driver returns a copy of
-    it."""
-    return node._server_id or id(node)
 
 
 def busy_nodes(

@@ -14,7 +14,7 @@ from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler import commanding, learning
 from hpc.autoscale.autoscaler.faults import Faults, try_each
-from hpc.autoscale.autoscaler.learning import NewCalculator, SetContext, key_of, node_names
+from hpc.autoscale.autoscaler.learning import NewCalculator, SetContext, node_names
 from hpc.autoscale.autoscaler.reading import Prepared, Reading, Readings
 from hpc.autoscale.autoscaler.summary import PassSummary
 from hpc.autoscale.autostop.decision import Surplus
@@ -25,6 +25,7 @@ from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.node.guards import Gate, key_of
 from hpc.autoscale.node.identity import Identities, claimed_ids, short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
@@ -69,8 +70,8 @@ class Pass:
         self._calculator: DemandCalculator | None = None
         self._new_calculator = new_calculator
         self._set_context = set_context
-        self._max_new = commanding.cap_of(config, "max_new_nodes_per_pass")
-        self._max_deletes = commanding.cap_of(config, "max_deletes_per_pass")
+        self._facts = commanding.facts_of_the_loop(config)
+        self._gate: Gate | None = None
 
     def run(self) -> None:
         """Look, then change. Raises whatever keeps it from looking."""
@@ -92,6 +93,7 @@ class Pass:
             duration=max(0.0, ended_at - started_at),
             dry_run=self.dry_run,
             notes=tuple(self.notes),
+            refused=tuple(self._gate.refused.values()) if self._gate else (),
             errors=tuple(self.faults.found),
             **self.outcome,
         )
@@ -117,6 +119,7 @@ class Pass:
         self._calculator = calculator
         self._requests = [job.name for job in jobs if isinstance(job, RequestJob)]
         self._check(calculator.node_mgr)
+        self._take_gate(calculator.node_mgr)
         lost = self._validate(calculator)
         self._late = self._overdue(calculator)
         # work that is planned on a node that is to go would keep it there, and wait for it for ever
@@ -143,6 +146,14 @@ class Pass:
             demand=demand,
         )
         return calculator, demand
+
+    def _take_gate(self, node_mgr: NodeManager) -> None:
+        """From now on the gate of the cluster is asked on behalf of the loop."""
+        nodes = [node for node in node_mgr.get_nodes() if node.managed and node.exists]
+        self._facts.cluster_target = node_mgr.gate.facts.cluster_target
+        self._facts.existing = len(nodes)
+        node_mgr.gate.facts = self._facts
+        self._gate = node_mgr.gate
 
     def _validate(self, calculator: DemandCalculator) -> list[SchedulerNode]:
         """Let the driver compare the scheduler's nodes with CycleCloud's, unless that was done when
@@ -191,7 +202,7 @@ class Pass:
         self._set_context("[joining]")
         self.outcome["joined"] = commanding.join(self.driver, existing, self.faults)
         self._set_context("[scaling]")
-        booted, shortage = commanding.boot(calculator, planned, self._max_new, self.faults)
+        booted, shortage = commanding.boot(calculator, planned, self.faults)
         self.outcome.update(booted)
         self.notes += shortage
         self.outcome["booting"] = node_names(
@@ -206,10 +217,11 @@ class Pass:
         return len(self.faults.found) == known
 
     def _shrink(self, calculator: DemandCalculator, failed: list[Node]) -> None:
+        gate = calculator.node_mgr.gate
         idle = self._idle(calculator)
         self.outcome.update(overdue=node_names(self._late), idle=node_names(idle))
         leaving, drained = commanding.vacate(
-            self.driver, failed, self._late, self._claim(idle), self._max_deletes, self.faults
+            self.driver, gate, failed, self._late, idle, self.faults, self._claim
         )
         self.outcome["drained"] = drained
         if leaving:
@@ -221,22 +233,21 @@ class Pass:
         if not idle or not ledger.exists:
             return idle
         surplus = self.surplus()
-        wanted = idle[: self._max_deletes]
-        asked = [str(key_of(node)) for node in wanted if key_of(node) in surplus.by_id]
+        asked = [str(key_of(node)) for node in idle if key_of(node) in surplus.by_id]
         may_go = self.faults.guard(
             "asking who was told to stop", ledger.claim, surplus, asked, clock.time()
         )
         if may_go is None:
             return []
         stay = {each for each in asked if each not in may_go}
-        return [node for node in wanted if key_of(node) not in stay]
+        return [node for node in idle if key_of(node) not in stay]
 
     def _delete(self, calculator: DemandCalculator, leaving: list[Node]) -> None:
         """Delete nodes that were drained, unless they are needed after all."""
-        nodes = calculator.node_mgr.get_nodes()
-        free, needed = commanding.spare_the_needed(self._look_again, nodes, leaving, self.faults)
-        free, kept = commanding.still_there(calculator, free, self.faults)
-        self.outcome["spared"] = (*needed, *kept)
+        free, spared = commanding.look_twice(
+            calculator.node_mgr.gate, calculator, self._look_again, leaving, self.faults
+        )
+        self.outcome["spared"] = spared
         self.outcome["deleted"] = commanding.delete(calculator, self.driver, free, self.faults)
 
     def surplus(self, reported: Collection[str] | None = None) -> Surplus:
@@ -254,7 +265,9 @@ class Pass:
         for node in nodes:
             # another node takes the place of one that a request set was placed on
             node.assignments.difference_update(self._requests)
-        leaving, drained = commanding.vacate(self.driver, [], [], nodes, None, self.faults)
+        gate = self._calculator.node_mgr.gate
+        idle = commanding.idle_enough(gate, nodes, set())
+        leaving, drained = commanding.vacate(self.driver, gate, [], [], idle, self.faults)
         self.outcome["drained"] = drained
         if leaving:
             self._delete(self._calculator, leaving)
@@ -270,12 +283,12 @@ class Pass:
             return parse_idle_timeout(self.config, node)
 
         def find() -> list[Node]:
-            nodes = [n for n in calculator.find_unmatched_for(timeout) if not n.keep_alive]
+            nodes = calculator.find_unmatched_for(timeout)
             if not nodes:
                 return []
             # that something runs may be known only by the name of a host
             busy = learning.busy_nodes(calculator.node_mgr.get_nodes(), *self._reading)
-            return [node for node in nodes if key_of(node) not in busy]
+            return commanding.idle_enough(calculator.node_mgr.gate, nodes, busy)
 
         return self.faults.guard("looking for idle nodes", find) or []
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale.errors import counted
 from hpc.autoscale.job.demand import DemandResult
+from hpc.autoscale.node.guards import Refusal
 
 if TYPE_CHECKING:
     from hpc.autoscale.node.nodemanager.leastcost import PlanCost
@@ -116,6 +117,7 @@ class PassSummary:
     - `failed`: in state Failed
     - `spared`: were to be deleted, and have work after all or are to be kept alive
     - `deleted`: CycleCloud was told to shut down
+    - `refused`: commands that a guard stood against, each for a node, with its reason code
     - `notes`: what is worth knowing and is not an error
     """
 
@@ -137,6 +139,7 @@ class PassSummary:
     failed: tuple[str, ...] = ()
     spared: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
+    refused: tuple[Refusal, ...] = ()
     notes: tuple[str, ...] = ()
     errors: tuple[PassError, ...] = ()
     demand: DemandResult | None = field(default=None, repr=False, compare=False)
@@ -171,6 +174,10 @@ class PassSummary:
             "jobs_set_aside": len(self.set_aside),
             "price_per_hour": None if self.cost is None else self.cost.total_per_hour,
             **{f"nodes_{name}": len(nodes) for name, nodes in names.items()},
+            "refused": [
+                {"node": r.node.name, "command": r.command, "code": r.code, "reason": r.text}
+                for r in self.refused
+            ],
             "notes": list(self.notes),
             "errors": [str(error) for error in self.errors],
             "unsatisfied": [
@@ -193,6 +200,7 @@ class PassSummary:
             f"{len(self.unsatisfied)} not satisfied" if self.unsatisfied else "",
             f"{len(self.set_aside)} set aside" if self.set_aside else "",
             *self._about_nodes(),
+            self._about_refusals(),
             counted(len(self.errors), "error") if self.errors else "",
         ]
         parts = ", ".join([counted(self.jobs, "job"), *filter(None, said)])
@@ -210,6 +218,16 @@ class PassSummary:
             nodes = getattr(self, name)
             if nodes and not (name == "requested" and self._all_confirmed()):
                 yield f"{len(nodes)} {name} ({shorten(nodes)})"
+
+    def _about_refusals(self) -> str:
+        """How many nodes were refused a command, by reason code: `3 refused (KeepAlive)`."""
+        nodes: dict[str, set[str]] = {}
+        for refusal in self.refused:
+            nodes.setdefault(refusal.code, set()).add(refusal.node.name)
+        codes = [
+            f"{code} {len(names)}" if len(nodes) > 1 else code for code, names in nodes.items()
+        ]
+        return f"{len(set().union(*nodes.values()))} refused ({', '.join(codes)})" if nodes else ""
 
     def _all_confirmed(self) -> bool:
         return len(self.requested) == len(self.created) + len(self.started)

@@ -12,6 +12,7 @@ from hpc.autoscale.autoscaler import learning
 from hpc.autoscale.errors import AutoscaleError, did_you_mean
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.node.guards import key_of
 from hpc.autoscale.node.identity import Identities, short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.util import partition
@@ -35,7 +36,7 @@ class NodeWork:
         self._hostnames: dict[object, set[str]] = {}
         for host in hosts:
             for node in identities.might_be(host):
-                known = self._hostnames.setdefault(learning.key_of(node), set())
+                known = self._hostnames.setdefault(key_of(node), set())
                 known.add(short_name(host.hostname))
         self._waiting: set[str] = set()
         self._running: dict[str, list[str]] = {}
@@ -51,7 +52,7 @@ class NodeWork:
 
         A node without a host name is known by a made-up one.
         """
-        of_scheduler = self._hostnames.get(learning.key_of(node), set())
+        of_scheduler = self._hostnames.get(key_of(node), set())
         return {short_name(node.hostname_or_uuid), *of_scheduler}
 
     def on(self, node: Node) -> str:
@@ -64,7 +65,7 @@ class NodeWork:
         soon = sorted(map(str, node.assignments))
         if soon:
             return f"is about to get jobs: {', '.join(soon)}"
-        return "has jobs" if learning.key_of(node) in self._busy else ""
+        return "has jobs" if key_of(node) in self._busy else ""
 
 
 def find_nodes(

@@ -19,8 +19,8 @@ from hpc.autoscale.cli.unknown import check_vm_sizes, unknown_in_constraints
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.job.demandprinter import OutputFormat
 from hpc.autoscale.job.driver import SchedulerDriver
-from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.constraints import get_constraints
+from hpc.autoscale.node.guards import Asker, Command
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.results import NodeOperationResult
@@ -150,8 +150,8 @@ class NodeCommands(CommandLine):
     ) -> None:
         _one_of(hostnames, node_names)
         driver, calculator, nodes = self._find_nodes(config, hostnames, node_names)
+        self._ask("drain", nodes, calculator.node_mgr, force)
         if not force:
-            self._refuse_those_needed(nodes)
             doing = "Delete" if do_delete else "Remove"
             _confirm(doing, hostnames, node_names, calculator.node_mgr, len(nodes))
         leaving = self._drain(driver, nodes, force)
@@ -172,20 +172,24 @@ class NodeCommands(CommandLine):
         """What nodes are removed from, in words for the user; empty where there is no scheduler."""
         return self.project_name
 
-    def _refuse_those_needed(self, nodes: Iterable[Node]) -> None:
-        """AutoscaleError when a node has jobs, is about to get some, or is to be kept."""
-        for node in nodes:
-            why = self._work.on(node)
-            if not why and node.keep_alive and not isinstance(node, SchedulerNode):
-                why = "is to be kept alive"
-            if why or node.required:
-                raise _needed(node, why or "is required")
+    def _ask(
+        self, command: Command, nodes: Sequence[Node], node_mgr: NodeManager, insists: bool
+    ) -> None:
+        """AutoscaleError when the gate refuses a command for a node, unless the user insists.
 
-    def _refuse_those_at_work(self, nodes: Iterable[Node]) -> None:
-        """AutoscaleError when a node has jobs, or is about to get some."""
-        for node in nodes:
-            if why := self._work.on(node):
-                raise _needed(node, why)
+        Who insists is asked nothing about the node's work from here on.
+        """
+        if insists:
+            return
+        gate = node_mgr.gate
+        gate.facts.asker, gate.facts.work = Asker.PERSON, self._work.on
+        _, refused = gate.ask(
+            command, [node for node in nodes if node.managed or command == "drain"]
+        )
+        for node, _, _, code, text, _ in refused:
+            raise AutoscaleError(
+                f"node {node.name} {text} (--force to do it nevertheless) [{code}]"
+            )
 
     def _drain(self, driver: SchedulerDriver, nodes: list[Node], force: bool) -> list[Node]:
         """Drain nodes; the result is those that may go, which are all of them with `force`."""
@@ -213,7 +217,7 @@ class NodeCommands(CommandLine):
         self, config: Config, hostnames: Sequence[str], node_names: Sequence[str]
     ) -> None:
         """Gives nodes a fresh disk and starts them again."""
-        nodes, node_mgr = self._to_start_afresh("Reimage", config, hostnames, node_names)
+        nodes, node_mgr = self._to_start_afresh("reimage", config, hostnames, node_names)
         _report("Reimaging", node_mgr.reimage_nodes(nodes))
 
     def restart_nodes_parser(self, parser: ArgumentParser) -> None:
@@ -224,21 +228,26 @@ class NodeCommands(CommandLine):
         self, config: Config, hostnames: Sequence[str], node_names: Sequence[str]
     ) -> None:
         """Restarts nodes."""
-        nodes, node_mgr = self._to_start_afresh("Restart", config, hostnames, node_names)
+        nodes, node_mgr = self._to_start_afresh("restart", config, hostnames, node_names)
         _report("Restarting", node_mgr.restart_nodes(nodes))
 
     def _to_start_afresh(
-        self, doing: str, config: Config, hostnames: Sequence[str], node_names: Sequence[str]
+        self,
+        command: Command,
+        config: Config,
+        hostnames: Sequence[str],
+        node_names: Sequence[str],
     ) -> tuple[list[Node], NodeManager]:
         """The nodes of CycleCloud that are meant, to be reimaged or restarted.
 
-        AutoscaleError when one of them has jobs or is about to get some, unless the user insists.
+        AutoscaleError when one of them has jobs, is about to get some or is required, unless the
+        user insists.
         """
         _one_of(hostnames, node_names)
         _, calculator, nodes = self._find_nodes(config, hostnames, node_names)
+        self._ask(command, nodes, calculator.node_mgr, self._insists)
         if not self._insists:
-            self._refuse_those_at_work(nodes)
-            _confirm(doing, hostnames, node_names, calculator.node_mgr, len(nodes))
+            _confirm(command.capitalize(), hostnames, node_names, calculator.node_mgr, len(nodes))
         return _of_cyclecloud(nodes), calculator.node_mgr
 
     def retry_failed_nodes_parser(self, parser: ArgumentParser) -> None:
@@ -267,10 +276,6 @@ def _of_cyclecloud(nodes: Sequence[Node]) -> list[Node]:
     if strangers:
         warn("CycleCloud has no node with the host name %s", ", ".join(strangers))
     return known
-
-
-def _needed(node: Node, why: str) -> AutoscaleError:
-    return AutoscaleError(f"node {node.name} {why} (--force to do it nevertheless)")
 
 
 def _confirm(

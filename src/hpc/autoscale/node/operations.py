@@ -1,6 +1,7 @@
 """Commands to the cluster. Every create, start and shutdown is sent from here and nowhere else.
 
-A command has a request id that was written down before it was sent, and it never names nodes that
+Before a command is sent the gate is asked (`guards`), and what it refuses is left out and told. A
+command has a request id that was written down before it was sent, and it never names nodes that
 CycleCloud does not manage. Its result is taken from the server's own records and never assumed.
 After a create, planned nodes become the nodes that the server made: their names are the server's,
 and nodes that it did not make are given up with its reason.
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,6 +27,7 @@ from hpc.autoscale.ccbindings.evidence import answers, check_answers
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 from hpc.autoscale.ccbindings.models import NodeList
 from hpc.autoscale.errors import AutoscaleError, CycleCloudError, unreadable
+from hpc.autoscale.node.guards import Command, Gate, Refusal
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.util import random_uuid
 
@@ -35,13 +37,25 @@ if TYPE_CHECKING:
 NewId = Callable[[], str]
 Record = Mapping[str, Any]
 
+COMMANDS: Mapping[str, Command] = {
+    "start_nodes": "start",
+    "delete_nodes": "delete",
+    "shutdown_nodes": "shutdown",
+    "terminate_nodes": "shutdown",
+    "deallocate_nodes": "shutdown",
+    "remove_nodes": "shutdown",
+    "restart_nodes": "restart",
+    "reimage_nodes": "reimage",
+}
+"""What each management call of a binding does to nodes, as the gate is asked for it."""
+
 
 class Created(NamedTuple):
     """The result of a create, node by node.
 
     It has planned nodes with the record each has become, records that nobody planned, planned nodes
-    that the server made and does not list yet, planned nodes that were not made, and what the
-    server said of each set.
+    that the server made and does not list yet, planned nodes that were not made, what the server
+    said of each set, and planned nodes that were not asked for, because the gate refused them.
     """
 
     operation_id: str
@@ -51,13 +65,15 @@ class Created(NamedTuple):
     pending: list[Node]
     not_made: list[Node]
     messages: list[str]
+    refused: Sequence[Refusal] = ()
 
 
 class Managed(NamedTuple):
     """The result of a management call, node by node.
 
     It has accepted nodes with their newest record (None: it is not listed), a reason for each node
-    that was refused, and whether the newest records could be read at all.
+    that the server refused, whether the newest records could be read at all, and the nodes that the
+    gate refused, which the server was not asked about.
     """
 
     operation_id: str
@@ -65,6 +81,7 @@ class Managed(NamedTuple):
     accepted: list[tuple[Node, Record | None]]
     reasons: list[str]
     was_read: bool
+    refused: Sequence[Refusal] = ()
 
 
 def settle_lost_creates(binding: ClusterBindingInterface, requests: RequestLog) -> list[str]:
@@ -88,12 +105,17 @@ def create(
     nodes: Sequence[Node],
     requests: RequestLog,
     request_id: str | None = None,
+    gate: Gate | None = None,
 ) -> Created:
-    """Ask for planned nodes.
+    """Ask for planned nodes, as many of them as the gate allows; nothing is sent where it allows
+    none.
 
     CycleCloudError when the server cannot be reached or its reply cannot be understood; then
     `find_out` tells whether the nodes were made.
     """
+    nodes, refused = (gate or Gate()).ask("create", nodes)
+    if not nodes:
+        return Created("", "", [], [], [], [], [], refused)
     request_id = requests.begin(request_id)
     result = binding.create_nodes(nodes, request_id=request_id)
     records = _created_by(binding, result.operation_id, request_id)
@@ -105,7 +127,14 @@ def create(
     adopted, surplus, missing = adopt(nodes, records)
     late = max(0, sum(s.added or 0 for s in result.sets or ()) - len(records))
     return Created(
-        result.operation_id, request_id, adopted, surplus, missing[:late], missing[late:], messages
+        result.operation_id,
+        request_id,
+        adopted,
+        surplus,
+        missing[:late],
+        missing[late:],
+        messages,
+        refused,
     )
 
 
@@ -160,20 +189,28 @@ def _created_by(
 
 
 def start(
-    binding: ClusterBindingInterface, nodes: Sequence[Node], request_id: str | None = None
+    binding: ClusterBindingInterface,
+    nodes: Sequence[Node],
+    request_id: str | None = None,
+    gate: Gate | None = None,
 ) -> Managed:
     """Boot deallocated nodes."""
-    return manage(binding, binding.start_nodes, nodes, request_id)
+    return manage(binding, "start_nodes", nodes, request_id, gate)
 
 
 def manage(
     binding: ClusterBindingInterface,
-    call: Callable[..., Any],
+    verb: str,
     nodes: Sequence[Node],
     request_id: str | None = None,
+    gate: Gate | None = None,
 ) -> Managed:
-    """Make one management call for nodes that have a NodeId, and read back what has become of
-    them."""
+    """Make one management call (`COMMANDS`) for those of the nodes that the gate allows, and read
+    back what has become of them; nothing is sent where it allows none."""
+    nodes, refusals = (gate or Gate()).ask(COMMANDS[verb], nodes)
+    if not nodes:
+        return Managed("", "", [], [], False, refusals)
+    call: Callable[..., Any] = getattr(binding, verb)
     request_id = request_id or random_uuid()
     result = call(nodes=list(nodes), request_id=request_id)
     by_id: dict[Any, Node] = {node.delayed_node_id.node_id: node for node in nodes}
@@ -199,7 +236,7 @@ def manage(
         if id(node) in answered and id(node) not in refused
     ]
     reasons = list(refused.values())
-    return Managed(result.operation_id, request_id, accepted, reasons, was_read)
+    return Managed(result.operation_id, request_id, accepted, reasons, was_read, refusals)
 
 
 def _records(
@@ -214,19 +251,6 @@ def _records(
         logging.warning("operation %s: its nodes could not be read: %s", operation_id, e)
         return (), False
     return listing.nodes or (), answers(listing, request_id)
-
-
-def manageable(nodes: Iterable[Node], what: str) -> list[Node]:
-    """The nodes that a command may name: managed by CycleCloud, and known to it by a NodeId."""
-    found = []
-    for node in nodes:
-        if not node.managed:
-            logging.warning("%s: %s is not managed by CycleCloud and is left alone", what, node)
-        elif not node.delayed_node_id.node_id:
-            logging.warning("%s: %s was never created and is left alone", what, node)
-        else:
-            found.append(node)
-    return found
 
 
 def adopt(

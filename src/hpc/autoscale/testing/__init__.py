@@ -25,6 +25,7 @@ from hpc.autoscale.testing.builders import (
     a_node,
     a_simulated_cluster,
 )
+from hpc.autoscale.testing.guards import without_guard
 from hpc.autoscale.testing.promise import BrokenPromise
 from hpc.autoscale.testing.stage import Stage, on_stage
 from hpc.autoscale.testing.world import (
@@ -49,6 +50,7 @@ __all__ = [
     "a_mock_clock",
     "a_node",
     "a_simulated_cluster",
+    "without_guard",
     "BrokenPromise",
     "Stage",
     "on_stage",

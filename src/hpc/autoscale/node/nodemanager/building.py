@@ -66,13 +66,14 @@ name.
 class Built(NamedTuple):
     """`buckets` in declared order; `names` of all nodes the server knows; `problems`, a sentence
     each; ids and host names of nodes that are `leaving`; names of all `nodearrays`, those
-    without buckets included."""
+    without buckets included; the state that the cluster is to reach (`target_state`)."""
 
     buckets: list[NodeBucket]
     names: list[str]
     problems: list[str]
     leaving: frozenset[str]
     nodearrays: list[str]
+    target_state: str | None = None
 
 
 def build(config: Mapping[str, Any], status: ClusterStatus, records: Sequence[Record]) -> Built:
@@ -86,6 +87,7 @@ class _Builder:
     ) -> None:
         on_prem = set(config.get("_mimic_on_prem") or ())
         self.config = config
+        self.target_state = status.target_state
         self.arrays = [a for a in status.nodearrays or () if hasattr(a, "buckets")]
         self.problems: list[str] = []
         self.shared = SharedLimits()
@@ -114,7 +116,7 @@ class _Builder:
             logging.warning("%s", problem)
         leaving = frozenset(self.records.leaving)
         arrays = [str(array.name) for array in self.arrays]
-        return Built(buckets, self.records.names, self.problems, leaving, arrays)
+        return Built(buckets, self.records.names, self.problems, leaving, arrays, self.target_state)
 
     def _nodearray(self, array: ClusterNodearrayStatus) -> Iterable[NodeBucket]:
         record = array.nodearray if isinstance(array.nodearray, Mapping) else {}

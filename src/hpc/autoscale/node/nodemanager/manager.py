@@ -28,6 +28,7 @@ from hpc.autoscale.node.default_resources import (
     definition_from,
     definitions_from_config,
 )
+from hpc.autoscale.node.guards import Gate
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.node import checked_placement_group
 from hpc.autoscale.node.nodemanager.building import Built, build
@@ -87,6 +88,11 @@ class NodeManager:
     def requests(self) -> RequestLog:
         """The ids of creates whose outcome is not known."""
         return self._provisioner.requests
+
+    @property
+    def gate(self) -> Gate:
+        """What every command is asked for before it is sent; `gate.facts` says for whom."""
+        return self._provisioner.gate
 
     # -- buckets, and cores in all by cluster and by region
 
@@ -421,6 +427,7 @@ def new_node_manager(
     provisioner.assume_hostnames = bool(config.get("assume_standalone_hostnames"))
     inventory.names.reserve(built.names)
     inventory.leaving = built.leaving
+    provisioner.cluster_target = built.target_state
     manager.doubts = unknown_nodearrays(config, built.nodearrays)
     for doubt in manager.doubts:
         _warn_once(doubt)

@@ -6,8 +6,9 @@ limits, and put into the published results.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from hpc.autoscale import hpclogging as logging
@@ -15,6 +16,7 @@ from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 from hpc.autoscale.errors import CycleCloudError, counted
 from hpc.autoscale.hpctypes import NodeStatus, OperationId
 from hpc.autoscale.node import operations
+from hpc.autoscale.node.guards import Facts, Gate, Refusal, in_words
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager.records import refresh
 from hpc.autoscale.node.operations import Created, Managed, Record, RequestLog
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound=NodeOperationResult)
 
 _GONE = ("Terminated", "Off")
+# a command that names only nodes that CycleCloud does not have did all that it could
+_LEFT_ALONE = ("NotManaged", "NeverCreated")
 _REMOVING = ("delete_nodes", "shutdown_nodes", "terminate_nodes", "remove_nodes")
 
 
@@ -37,16 +41,23 @@ class Provisioner:
     """Creates, starts, stops and deletes the nodes of an inventory.
 
     `requests` keeps the ids of creates until their outcome is known. `assume_hostnames`: a host
-    name may follow from the address, see `records`.
+    name may follow from the address, see `records`. `cluster_target`: the state that the cluster is
+    to reach, where that is known.
     """
 
     def __init__(self, cluster_bindings: ClusterBindingInterface, inventory: Inventory) -> None:
         self.cluster_bindings = cluster_bindings
         self.requests = RequestLog()
         self.assume_hostnames = False
+        self.cluster_target: str | None = None
         self._inventory = inventory
         # ids of creates of which nobody knows whether they were carried out, with their nodes
         self._in_doubt: list[tuple[str, list[Node]]] = []
+
+    @cached_property
+    def gate(self) -> Gate:
+        """What is asked before every command."""
+        return Gate(Facts(cluster_target=self.cluster_target))
 
     # -- more nodes
 
@@ -76,9 +87,9 @@ class Provisioner:
         to_start = [n for n in wanted if n.delayed_node_id.node_id]
         to_create = [n for n in wanted if not n.delayed_node_id.node_id]
         if to_start:
-            started = operations.start(self.cluster_bindings, to_start, request_id_start)
+            started = operations.start(self.cluster_bindings, to_start, request_id_start, self.gate)
             made = self._learn(started, removes=False)
-            outcome.add(started.operation_id, started.request_id, made, started.reasons)
+            outcome.add_managed(started, made)
         if to_create:
             self._create(to_create, request_id_create, outcome)
 
@@ -93,13 +104,18 @@ class Provisioner:
             raise
 
     def _create(self, nodes: list[Node], request_id: str | None, outcome: _Outcome) -> None:
+        nodes, refused = self.gate.ask("create", nodes)
+        outcome.refuse(refused)
+        if not nodes:
+            return
         request_id = self.requests.begin(request_id)
         doubt = (request_id, nodes)
         # it stays when the next call raises: then nobody knows whether the nodes were made
         self._in_doubt.append(doubt)
-        self._learn_created(
-            operations.create(self.cluster_bindings, nodes, self.requests, request_id), outcome
+        created = operations.create(
+            self.cluster_bindings, nodes, self.requests, request_id, self.gate
         )
+        self._learn_created(created, outcome)
         self._in_doubt.remove(doubt)
 
     def _settle_doubts(self, outcome: _Outcome) -> None:
@@ -158,15 +174,14 @@ class Provisioner:
         self, verb: str, result_type: type[R], nodes: Sequence[Node], request_id: str | None = None
     ) -> R:
         """Send a command of the bindings for some nodes, and learn from the answer."""
-        named = operations.manageable(nodes, verb)
-        if not named:
-            return result_type("success", "", None, [])
-        call: Callable[..., Any] = getattr(self.cluster_bindings, verb)
         with self._warning_of(verb):
-            managed = operations.manage(self.cluster_bindings, call, named, request_id)
+            managed = operations.manage(self.cluster_bindings, verb, nodes, request_id, self.gate)
         outcome = _Outcome(operations.where(self.cluster_bindings), verb)
         accepted = self._learn(managed, removes=verb in _REMOVING)
-        outcome.add(managed.operation_id, managed.request_id, accepted, managed.reasons)
+        outcome.add_managed(managed, accepted)
+        if not managed.request_id:  # nothing was asked
+            left_alone = all(refusal.code in _LEFT_ALONE for refusal in managed.refused)
+            return result_type("success" if left_alone else "Failed", "", None, [], outcome.reasons)
         status = "success" if accepted or not managed.reasons else "Failed"
         return result_type(
             status, managed.operation_id, outcome.request_ids, accepted, outcome.reasons
@@ -253,6 +268,16 @@ class _Outcome:
             more = f"; and {len(reasons) - 3} more" if len(reasons) > 3 else ""
             shown = "; ".join(reasons[:3]) + more
             logging.warning("%s: %s %s: %s", self._where, self._command, request_id, shown)
+
+    def add_managed(self, managed: Managed, accepted: Sequence[Node]) -> None:
+        """What came of one management call; one that was not sent has no ids."""
+        self.refuse(managed.refused)
+        if managed.request_id:
+            self.add(managed.operation_id, managed.request_id, accepted, managed.reasons)
+
+    def refuse(self, refused: Sequence[Refusal]) -> None:
+        """Nodes that the gate refused, which is in the log already."""
+        self.reasons.extend(in_words(refused))
 
     def result(self) -> BootupResult[Node]:
         """All of it."""

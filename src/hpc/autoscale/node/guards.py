@@ -1,0 +1,408 @@
+"""The gate before every command to the cluster: what must hold of a node, and for whom.
+
+A guard is a row of `GUARDS`: a name, a reason code, the commands that it is asked for, who is asked
+about, and a function that says what is in the way. `operations` asks a `Gate` before it sends
+anything; the loop and the command line ask the same gate earlier, where they decide. So a rule of
+this kind is written once, here, and what it refuses is told with its code.
+
+Unknown is never zero: where a guard needs to know something and `Facts` does not say it, the guard
+refuses. Nothing is read here; whoever asks brings what is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Literal, NamedTuple
+
+from hpc.autoscale import hpclogging as logging
+from hpc.autoscale.errors import counted
+from hpc.autoscale.node.node import Node
+
+Command = Literal["create", "start", "drain", "shutdown", "restart", "reimage", "delete"]
+"""What may be asked of the cluster, or, for `drain`, of the scheduler before nodes are deleted."""
+
+Why = Literal["idle", "overdue", "failed"]
+"""Why the loop wants rid of a node: it has no work, it never became ready, or it has failed or was
+given up by the scheduler."""
+
+
+class Asker(Enum):
+    """On whose behalf a command is sent, which says how much has to hold."""
+
+    LOOP = "the loop"
+    """The autoscaler, with nobody watching: everything has to be known."""
+
+    PERSON = "a person"
+    """A command of the command line, without `--force`."""
+
+    CALLER = "a caller"
+    """A program that names the nodes, or a person with `--force`: CycleCloud's word is enough."""
+
+
+@dataclass
+class Facts:
+    """What is known when a command is asked for. None means that it is not known.
+
+    - `asker`: who asks
+    - `cluster_target`: the state that the cluster is to reach, as CycleCloud has it
+    - `existing`: how many nodes of CycleCloud exist
+    - `why`: for what reason the loop wants rid of a node, by `key_of`
+    - `busy`: keys of the nodes that have work, or may have, by a reading of the scheduler that is
+      newer than the decision
+    - `listed`: records by NodeId of a listing of CycleCloud that is newer than the decision
+    - `work`: what a person is told of the work on a node; an empty text when it has none
+    - `max_new`, `max_deletes`, `max_share`: how many nodes may be asked for, and may go, in one
+      pass; None for any number. The share counts where more than `share_above` nodes exist
+    """
+
+    asker: Asker = Asker.CALLER
+    cluster_target: str | None = None
+    existing: int | None = None
+    why: dict[object, Why] = field(default_factory=dict)
+    busy: Collection[object] | None = None
+    listed: Mapping[str, Mapping[str, Any]] | None = None
+    work: Callable[[Node], str] | None = None
+    max_new: int | None = None
+    max_deletes: int | None = None
+    max_share: float | None = None
+    share_above: int = 20
+
+
+class Refusal(NamedTuple):
+    """A node for which a command was refused: by which guard, its reason code, in words, and
+    whether only because others were allowed before it."""
+
+    node: Node
+    command: Command
+    guard: str
+    code: str
+    text: str
+    is_ration: bool = False
+
+    def __str__(self) -> str:
+        return in_words([self])[0]
+
+
+def in_words(refused: Iterable[Refusal]) -> list[str]:
+    """Refusals as sentences, one for all nodes that were refused for the same reason."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for refusal in refused:
+        alike.setdefault((refusal.text, refusal.code), []).append(refusal.node.name)
+    sentences = []
+    for (text, code), names in alike.items():
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        sentences.append(f"{', '.join(names[:3])}{more}: {text} [{code}]")
+    return sentences
+
+
+class Verdict(NamedTuple):
+    """The nodes for which a command may be sent, in the order given, and the refusals."""
+
+    allowed: list[Node]
+    refused: list[Refusal]
+
+
+def key_of(node: Node) -> object:
+    """What a node of the cluster is told from others by, also when a driver returns a copy of
+    it."""
+    return node._server_id or id(node)
+
+
+class Gate:
+    """Asked before every command about every node. One gate stands for one cluster and one pass.
+
+    It counts what it has allowed, so that limits per pass are those of the whole cluster, however
+    many times and in how many parts it is asked; a node that was allowed once is not counted again.
+    """
+
+    def __init__(self, facts: Facts | None = None) -> None:
+        self.facts = facts or Facts()
+        self.refused: dict[tuple[object, Command, str], Refusal] = {}
+        self._coming: set[object] = set()
+        self._leaving: set[object] = set()
+        self._offerings_coming: set[tuple[Any, ...]] = set()
+
+    def ask(self, command: Command, nodes: Iterable[Node], rationed: bool = True) -> Verdict:
+        """Which nodes the command may be sent for. Every guard is asked, rations last.
+
+        With `rationed` false only what the nodes themselves are asked about counts, and nothing is
+        counted: for a decision that is made before it is known how many others there are.
+        """
+        guards = [g for g in GUARDS.values() if g.applies(command, self)]
+        if not rationed:
+            guards = [guard for guard in guards if not guard.is_ration]
+        return self._ask(command, nodes, guards, counts=rationed)
+
+    def ration(self, command: Command, nodes: Iterable[Node]) -> Verdict:
+        """As `ask`, but only how many: for nodes of which all else is asked later."""
+        guards = [g for g in GUARDS.values() if g.is_ration and g.applies(command, self)]
+        return self._ask(command, nodes, guards, counts=True)
+
+    def give_back(self, nodes: Iterable[Node]) -> None:
+        """Nodes that were allowed to go, and stay: others may go in their place."""
+        self._leaving.difference_update(map(key_of, nodes))
+
+    def is_counted(self, node: Node, command: Command) -> bool:
+        """Whether the node was allowed to come, or to go, before."""
+        return key_of(node) in self._ledger(command)
+
+    def allowed_to_come(self) -> int:
+        """How many nodes were allowed to come."""
+        return len(self._coming)
+
+    def allowed_to_go(self) -> int:
+        """How many nodes were allowed to go."""
+        return len(self._leaving)
+
+    def is_coming(self, node: Node) -> bool:
+        """Whether nodes of the same offering were allowed to come."""
+        return _offering(node) in self._offerings_coming
+
+    def _ledger(self, command: Command) -> set[object]:
+        if command in ("create", "start"):
+            return self._coming
+        return self._leaving if command in ("drain", "shutdown", "delete") else set()
+
+    def _ask(
+        self, command: Command, nodes: Iterable[Node], guards: Sequence[Guard], counts: bool
+    ) -> Verdict:
+        allowed: list[Node] = []
+        refused: list[Refusal] = []
+        guards = sorted(guards, key=lambda guard: guard.is_ration)
+        ledger = self._ledger(command) if counts else set()
+        for node in nodes:
+            refusal = self._first_refusal(command, node, guards)
+            if refusal is not None:
+                refused.append(refusal)
+                self.refused.setdefault((key_of(node), command, refusal.code), refusal)
+                continue
+            ledger.add(key_of(node))
+            if ledger is self._coming:
+                self._offerings_coming.add(_offering(node))
+            allowed.append(node)
+        if refused:
+            expected = command == "drain" or all(refusal.is_ration for refusal in refused)
+            log = logging.info if expected else logging.warning
+            log("%s refused: %s", command, "; ".join(in_words(refused)))
+        return Verdict(allowed, refused)
+
+    def _first_refusal(
+        self, command: Command, node: Node, guards: Sequence[Guard]
+    ) -> Refusal | None:
+        for guard in guards:
+            text = guard.objection(node, self, command)
+            if text:
+                return Refusal(node, command, guard.name, guard.code, text, guard.is_ration)
+        return None
+
+
+def _offering(node: Node) -> tuple[Any, ...]:
+    """What can be ordered: nodes that are alike in this are as good as each other."""
+    return (node.nodearray, node.vm_size, node.location, node.spot, node.placement_group or None)
+
+
+# -- the guards
+
+
+class Guard(NamedTuple):
+    """A row of the table: `objection` says in words what is in the way of a command for a node, or
+    nothing. `meaning` is for the documentation. A ration limits how many."""
+
+    name: str
+    code: str
+    commands: tuple[Command, ...]
+    askers: tuple[Asker, ...]
+    meaning: str
+    objection: Callable[[Node, Gate, Command], str]
+    is_ration: bool = False
+
+    def applies(self, command: Command, gate: Gate) -> bool:
+        """Whether the guard is asked at all."""
+        return command in self.commands and gate.facts.asker in self.askers
+
+
+GUARDS: dict[str, Guard] = {}
+"""All guards by name, in the order in which they are asked. `hpc.autoscale.testing.without_guard`
+takes one out, for tests alone."""
+
+_ALL = (Asker.LOOP, Asker.PERSON, Asker.CALLER)
+_WATCHFUL = (Asker.LOOP, Asker.PERSON)
+_LOOP = (Asker.LOOP,)
+_COMING: tuple[Command, ...] = ("create", "start")
+_LEAVING: tuple[Command, ...] = ("drain", "shutdown", "delete")
+_THERE: tuple[Command, ...] = ("start", "shutdown", "restart", "reimage", "delete")
+_DISTURBING: tuple[Command, ...] = ("drain", "shutdown", "restart", "reimage", "delete")
+
+Objection = Callable[[Node, Gate, Command], str]
+
+
+def _guard(
+    name: str,
+    code: str,
+    commands: tuple[Command, ...],
+    askers: tuple[Asker, ...],
+    meaning: str,
+    is_ration: bool = False,
+) -> Callable[[Objection], Objection]:
+    """Put a function into the table."""
+
+    def register(objection: Objection) -> Objection:
+        GUARDS[name] = Guard(name, code, commands, askers, meaning, objection, is_ration)
+        return objection
+
+    return register
+
+
+@_guard("managed", "NotManaged", _THERE, _ALL, "CycleCloud manages the node.")
+def _managed(node: Node, gate: Gate, command: Command) -> str:
+    return "" if node.managed else "is not managed by CycleCloud"
+
+
+@_guard("created", "NeverCreated", _THERE, _ALL, "The node has a NodeId: CycleCloud made it.")
+def _created(node: Node, gate: Gate, command: Command) -> str:
+    return "" if node._server_id else "was never created"
+
+
+@_guard(
+    "cluster-wanted",
+    "ClusterTerminated",
+    _COMING,
+    _ALL,
+    "The cluster itself is not on its way to be terminated.",
+)
+def _cluster_wanted(node: Node, gate: Gate, command: Command) -> str:
+    target = gate.facts.cluster_target
+    return "the target state of the cluster is Terminated" if target == "Terminated" else ""
+
+
+@_guard(
+    "scheduler-asked",
+    "SchedulerUnknown",
+    ("delete",),
+    _LOOP,
+    "The scheduler was read again after the node was chosen, and answered with something new.",
+)
+def _scheduler_asked(node: Node, gate: Gate, command: Command) -> str:
+    return "" if gate.facts.busy is not None else "it is not known whether work has started there"
+
+
+@_guard(
+    "cluster-asked",
+    "ClusterUnknown",
+    ("delete",),
+    _LOOP,
+    "CycleCloud was read again after the node was chosen, and did not contradict itself.",
+)
+def _cluster_asked(node: Node, gate: Gate, command: Command) -> str:
+    return "" if gate.facts.listed is not None else "it is not known what CycleCloud has of it now"
+
+
+@_guard(
+    "no-jobs",
+    "HasJobs",
+    _DISTURBING,
+    _WATCHFUL,
+    "No job runs on the node or was placed there, by NodeId or by host name, and none has started"
+    " since the node was chosen.",
+)
+def _no_jobs(node: Node, gate: Gate, command: Command) -> str:
+    facts = gate.facts
+    if facts.work is not None and (said := facts.work(node)):
+        return said
+    if node.assignments:
+        return f"has jobs: {', '.join(sorted(map(str, node.assignments)))}"
+    return "has work, or may have" if facts.busy and key_of(node) in facts.busy else ""
+
+
+@_guard(
+    "not-kept",
+    "KeepAlive",
+    ("drain", "delete"),
+    _WATCHFUL,
+    "The node is not to be kept alive, by the newest listing.",
+)
+def _not_kept(node: Node, gate: Gate, command: Command) -> str:
+    record = (gate.facts.listed or {}).get(str(node._server_id)) or {}
+    kept = node.managed and (node.keep_alive or record.get("KeepAlive"))
+    return "is to be kept alive" if kept else ""
+
+
+@_guard(
+    "not-required",
+    "IsRequired",
+    ("drain", "restart", "reimage", "delete"),
+    (Asker.PERSON,),
+    "Nobody said that the node is needed, such as an integration for work that is planned.",
+)
+def _not_required(node: Node, gate: Gate, command: Command) -> str:
+    # a node that is to be kept alive counts as required, and may be started afresh
+    return "is required" if node.required and not node.keep_alive else ""
+
+
+@_guard(
+    "not-both",
+    "OfferingWanted",
+    ("drain", "delete"),
+    _LOOP,
+    "No node of the same nodearray, VM size and placement group is created in the same pass, where"
+    " the node is only idle.",
+)
+def _not_both(node: Node, gate: Gate, command: Command) -> str:
+    if gate.facts.why.get(key_of(node)) != "idle" or not gate.is_coming(node):
+        return ""
+    return "nodes like it are created in the same pass"
+
+
+@_guard(
+    "max-new",
+    "MaxNewNodes",
+    _COMING,
+    _LOOP,
+    "No more nodes are asked for in one pass than `autoscale.max_new_nodes_per_pass`.",
+    is_ration=True,
+)
+def _max_new(node: Node, gate: Gate, command: Command) -> str:
+    most = gate.facts.max_new
+    if most is None or gate.is_counted(node, command) or gate.allowed_to_come() < most:
+        return ""
+    return f"is left for the next pass: at most {counted(most, 'new node')} in one"
+
+
+@_guard(
+    "max-deletes",
+    "MaxDeletes",
+    _LEAVING,
+    _LOOP,
+    "No more nodes go in one pass than `autoscale.max_deletes_per_pass`.",
+    is_ration=True,
+)
+def _max_deletes(node: Node, gate: Gate, command: Command) -> str:
+    most = gate.facts.max_deletes
+    if most is None or gate.is_counted(node, command) or gate.allowed_to_go() < most:
+        return ""
+    return f"is left for the next pass: at most {counted(most, 'node')} may go in one"
+
+
+@_guard(
+    "max-share",
+    "MaxDeleteShare",
+    _LEAVING,
+    _LOOP,
+    "No more than `autoscale.max_delete_share` of the nodes that exist go in one pass, where more"
+    " than `autoscale.max_delete_share_above` do.",
+    is_ration=True,
+)
+def _max_share(node: Node, gate: Gate, command: Command) -> str:
+    facts = gate.facts
+    if facts.max_share is None or gate.is_counted(node, command):
+        return ""
+    if facts.existing is None:
+        return "it is not known how many nodes exist"
+    if facts.existing <= facts.share_above:
+        return ""
+    most = int(facts.existing * facts.max_share)
+    if gate.allowed_to_go() < most:
+        return ""
+    return f"is left for the next pass: at most {most} of {facts.existing} nodes may go in one"
