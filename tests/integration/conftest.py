@@ -1,10 +1,13 @@
 """Fixtures of the tests that talk to a real HTTP server."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from builders.reporters import CLOUD, Site
 from builders.scripted_server import FakeTime, ScriptedServer, serving
+from hpc.autoscale.simulator import serve
 
 
 @pytest.fixture
@@ -18,3 +21,15 @@ def server() -> Iterator[ScriptedServer]:
 def time() -> FakeTime:
     """A clock on which waiting takes no time."""
     return FakeTime()
+
+
+@pytest.fixture
+def site(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Site]:
+    """A simulated cluster, and a directory with its configuration, where a reporter runs."""
+    monkeypatch.setattr("hpc.autoscale.hpclogging._initialized", True)
+    monkeypatch.setenv("AUTOSCALE_HOME", str(tmp_path))
+    monkeypatch.delenv("AUTOSCALE_CONFIG", raising=False)
+    with serve(CLOUD) as simulator:
+        yield Site(simulator, tmp_path, capsys)

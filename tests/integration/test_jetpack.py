@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -11,27 +10,11 @@ from collections import Counter
 import pytest
 
 import hpc.autoscale.jetpack as autoscale
-from hpc.autoscale import cli, clock
+from builders.reporters import F4, F8, F16
+from hpc.autoscale import clock
 from hpc.autoscale.jetpack.__main__ import run
-from hpc.autoscale.requestsets.store import RequestStore
-from hpc.autoscale.simulator import serve
 from hpc.autoscale.util import SingletonFileLock
 
-F4, F8, F16 = "Standard_F4s_v2", "Standard_F8s_v2", "Standard_F16s_v2"
-CLOUD = {
-    "clusters": {
-        "demo": {
-            "region": "westus2",
-            "nodearrays": {
-                "execute": {"machine_types": [F4]},
-                "gpu": {"machine_types": [F8]},
-                "mixed": {"machine_types": [F4, F8, F16], "throttle_capacity": True},
-                "few": {"machine_types": [F4], "max_count": 3},
-                "viz": {"machine_types": [F4]},
-            },
-        }
-    }
-}
 DRIVER = """
 from hpc.autoscale.cli import GenericDriver
 from hpc.autoscale.job.job import Job
@@ -43,89 +26,6 @@ class Driver(GenericDriver):
         alone = [{"node.nodearray": "execute"}, {"exclusive": True}]
         return [Job(name, alone) for name in ("one", "two")], []
 """
-
-
-@pytest.fixture
-def site(tmp_path, monkeypatch, capsys):
-    """A simulated cluster, and a directory with its configuration."""
-    monkeypatch.setattr("hpc.autoscale.hpclogging._initialized", True)
-    monkeypatch.setenv("AUTOSCALE_HOME", str(tmp_path))
-    monkeypatch.delenv("AUTOSCALE_CONFIG", raising=False)
-    with serve(CLOUD) as simulator:
-        yield Site(simulator, tmp_path, capsys)
-
-
-class Site:
-    """Where a reporter runs: on a clock that the test moves."""
-
-    def __init__(self, simulator, home, capsys):
-        self.simulator = simulator
-        self.cluster = simulator.cluster("demo")
-        self.home = home
-        self.path = home / "autoscale.json"
-        self.capsys = capsys
-        self.errors = ""
-        self.clock = clock.use_mock_clock()
-        self.configure()
-
-    def configure(self, **more):
-        """Write the configuration."""
-        config = {**self.simulator.connection("demo"), "retry": {"attempts": 1}, **more}
-        self.path.write_text(json.dumps(config))
-        self.path.chmod(0o600)
-
-    def later(self, seconds=0):
-        """Let time pass, here and in the cluster."""
-        self.clock.now += seconds
-        self.simulator.clock.advance(seconds)
-        self.simulator.clock.settle()
-
-    def nodes(self):
-        """How many nodes there are of each nodearray that run or will run."""
-        nodes = self.cluster.nodes()
-        return Counter(n["Template"] for n in nodes if n["TargetState"] == "Started")
-
-    def names(self):
-        """Their names."""
-        return {n["Name"] for n in self.cluster.nodes() if n["TargetState"] == "Started"}
-
-    def created(self):
-        """How many nodes the server has ever made."""
-        return len([e for e in self.simulator.journal.entries() if e["event"] == "created"])
-
-    def __call__(self, command, *args, code=0):
-        """Run azscale in this process; what it printed on stdout."""
-        ended = 0
-        try:
-            cli.main([command, "-c", str(self.path), *args])
-        except SystemExit as end:
-            ended = end.code
-        captured = self.capsys.readouterr()
-        self.errors = captured.err
-        assert ended == code, captured
-        return captured.out
-
-    def passes(self, seconds, step=60):
-        """Let a loop without a scheduler run for so long."""
-        for _ in range(seconds // step):
-            self.later(step)
-            self("autoscale")
-
-    def sets(self):
-        """What is recorded: the definitions of each request set."""
-        store = RequestStore(str(self.home / "requestsets.db"))
-        return {one.name: one.arrays for one in store.sets()}
-
-    def start(self, code):
-        """Run Python code in a process of its own."""
-        environment = {**os.environ, "AUTOSCALE_CONFIG": str(self.path)}
-        return subprocess.Popen(
-            [sys.executable, "-c", code],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
 
 
 # -- what a wish comes to
@@ -489,7 +389,6 @@ def test_a_loop_before_anybody_reported(site):
             "ClusterName: expected 'demo', found 'other'",
         ),
         ([{"Name": "gpu", "TargetCount": -1}], "expected a whole number of 0 or more, found -1"),
-        ([{"Name": "new", "Dynamic": True, "Extends": "gpu"}], "Dynamic is not supported yet"),
     ],
 )
 def test_a_mistake_changes_nothing(site, arrays, said):

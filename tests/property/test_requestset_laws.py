@@ -40,6 +40,11 @@ definitions = (
         st.integers(1, 40),
     )
 )
+definitions |= st.builds(
+    lambda base, count: {"Name": "new", "Dynamic": True, "Extends": base, "TargetCount": count},
+    st.sampled_from(NAMES),
+    st.integers(0, 9),
+)
 wishes = st.lists(definitions, max_size=2, unique_by=lambda d: d["Name"])
 # who reports, what, when, and for how long
 reports = st.lists(
@@ -51,13 +56,16 @@ reports = st.lists(
 
 
 def wanted_of(definition):
-    """The nodes that one definition stands for, as CycleCloud counts them: rounded up by itself."""
+    """The nodes that one definition stands for, by array, as CycleCloud counts them: rounded up by
+    itself."""
+    name = definition["Name"]
+    each = CORES[definition.get("Extends", name)]
     cores = definition.get("TargetCoreCount", 0)
-    each = CORES[definition["Name"]]
-    in_groups = definition.get("TargetGroupCount", 0) * -(
-        -definition.get("GroupCoreCount", 0) // each
-    )
-    return definition.get("TargetCount", 0) + -(-cores // each) + in_groups
+    found = Counter({name: definition.get("TargetCount", 0) + -(-cores // each)})
+    if "GroupCoreCount" in definition:
+        size = definition["GroupCoreCount"]
+        found[f"{name}:{size}"] = definition["TargetGroupCount"] * -(-size // each)
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +116,7 @@ def test_what_stands_adds_up_in_nodes(planned, file, told):
     for ends, wish in standing.values():
         if mock.now < ends:
             for definition in wish:
-                expected[definition["Name"]] += wanted_of(definition)
+                expected += wanted_of(definition)
     assert planned(path) == +expected
 
 
@@ -126,9 +134,8 @@ def test_a_set_moves_only_its_own_share(planned, file, others, before, after):
     alone = told("others", others)
     with_before = told("own", before)
     with_after = told("own", after)
-    own = {d["Name"]: wanted_of(d) for d in before}
-    assert with_before == +(alone + Counter(own))
-    assert with_after == +(alone + Counter({d["Name"]: wanted_of(d) for d in after}))
+    assert with_before == sum(map(wanted_of, before), alone)
+    assert with_after == sum(map(wanted_of, after), alone)
     assert told("own", before, seconds=0.0) == alone  # it has lapsed
     assert told("own", []) == alone
 

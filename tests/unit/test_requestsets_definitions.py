@@ -15,16 +15,18 @@ def test_what_definitions_ask_for():
             {"Name": "b", "TargetCoreCount": 128, "MachineType": ["F4", "F8", "F4"]},
             {"Name": "b", "TargetGroupCount": 4, "GroupCoreCount": 64},
             {"Name": "c", "MachineType": "F4, F8", "Configuration": {"x": 1}, "ImageName": "i"},
+            {"Name": "d", "Dynamic": True, "Extends": "a"},
         ]
     ) == (
         ArrayRequest("a", nodes=3),
         ArrayRequest("b", cores=128, machine_types=("F4", "F8")),
-        ArrayRequest("b", groups=4, group_cores=64),
+        ArrayRequest("b", groups=4, group_cores=64, has_target=False),
         ArrayRequest(
             "c",
             machine_types=("F4", "F8"),
             attributes={"Configuration": {"x": 1}, "ImageName": "i"},
         ),
+        ArrayRequest("d", is_dynamic=True, extends=("a",)),
     )
 
 
@@ -99,6 +101,14 @@ MISTAKES = [
         "arrays[1]: expected TargetCount or TargetCoreCount once for each Name,"
         " found another one of 'a'",
     ),
+    (
+        [{"Name": "a", "Dynamic": "yes"}],
+        "arrays[0] (a): Dynamic: expected true or false, found 'yes'",
+    ),
+    (
+        [{"Name": "a", "Dynamic": True, "Extends": 3}],
+        "arrays[0] (a): Extends: expected the name of a nodearray, found 3",
+    ),
     ([{"Name": "a", 1: 2}], "arrays[0]: expected keys that are texts, found 1"),
 ]
 
@@ -115,19 +125,6 @@ def test_attributes_are_json():
     """Or nobody could send them."""
     with pytest.raises(RequestError, match=r"arrays\[0\] \(a\): expected attributes that are JSON"):
         read_arrays([{"Name": "a", "Configuration": object()}])
-
-
-UNSUPPORTED = {
-    "Dynamic": True,
-    "Extends": "execute",
-}
-
-
-@pytest.mark.parametrize("key", UNSUPPORTED)
-def test_what_is_not_supported_is_refused(key):
-    """Rather than taken for an attribute of nodes."""
-    with pytest.raises(RequestError, match=f"{key} is not supported yet"):
-        read_arrays([{"Name": "a", key: UNSUPPORTED[key]}])
 
 
 def test_jobs_add_up():

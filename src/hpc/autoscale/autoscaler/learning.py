@@ -27,6 +27,7 @@ from hpc.autoscale.node.identity import Identities, short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
 from hpc.autoscale.requestsets.demand import requested_jobs
+from hpc.autoscale.requestsets.store import store_path
 from hpc.autoscale.results import muted
 from hpc.autoscale.util import SingletonLock, partition
 
@@ -75,12 +76,13 @@ def new_calculator(
 
 
 def with_request_log(config: dict[str, Any], driver: SchedulerDriver) -> dict[str, Any]:
-    """The configuration with a file in which request ids outlive this process: beside the node
-    history, if anywhere.
+    """The configuration with the file of the request sets, and one in which request ids outlive
+    this process: beside the node history, if anywhere.
 
     A create whose reply was lost is then settled by the next pass, also when that is another
     process.
     """
+    config = {**config, "requestsetsdb": store_path(config, driver.autoscale_home)}
     history = config.get("nodehistorydb") or os.path.join(driver.autoscale_home, "nodehistory.db")
     directory = os.path.dirname(os.path.abspath(history))
     if config.get("requests_file") or config.get("read_only") or not os.path.isdir(directory):

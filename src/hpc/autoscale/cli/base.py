@@ -42,6 +42,7 @@ from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import NodeHistory
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
+from hpc.autoscale.requestsets.store import store_path
 from hpc.autoscale.results import DefaultContextHandler
 from hpc.autoscale.util import SingletonLock, load_config
 
@@ -135,7 +136,8 @@ class CommandLine(ABC):
     ) -> NodeManager:
         """The node manager, read from CycleCloud once per command unless forced."""
         if self.__node_mgr is None or force:
-            node_mgr = new_node_manager(config)
+            path = store_path(config, self._state_home(config))
+            node_mgr = new_node_manager({**config, "requestsetsdb": path})
             (driver or self._driver(config)).preprocess_node_mgr(config, node_mgr)
             self.__node_mgr = node_mgr
             self._warn_once(*node_mgr.doubts)

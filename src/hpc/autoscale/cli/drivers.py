@@ -16,6 +16,7 @@ from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.requestsets.dynamic import marked
 from hpc.autoscale.requestsets.store import RequestStore, store_path
 
 Config = dict[str, Any]
@@ -68,8 +69,8 @@ class GenericDriver(SchedulerDriver):
 class RequestSetDriver(GenericDriver):
     """A driver for passes that serve request sets and no scheduler.
 
-    Nodes may be deleted only in nodearrays that a request set has ever named: nobody knows what the
-    others are for.
+    Nodes may be deleted only in dynamic arrays, and in nodearrays that a request set has ever
+    named: nobody knows what the others are for.
     """
 
     def __init__(self, project_name: str) -> None:
@@ -97,7 +98,12 @@ class RequestSetDriver(GenericDriver):
         if not nodes or self._store is None:
             return []
         named = self._store.nodearrays()
-        return [node for node in nodes if node.nodearray in named]
+        return [
+            node
+            for node in nodes
+            # what is of a dynamic array was started for a request set, also when the file is gone
+            if node.nodearray in named or marked(node.software_configuration) == node.nodearray
+        ]
 
 
 def driver_for(config: Config, directory: str = "") -> SchedulerDriver:

@@ -290,6 +290,16 @@ class BucketLimits:
         made._group = placement_group_limits
         return made
 
+    def closed(self, name: str) -> BucketLimits:
+        """The limits of a bucket that takes no new nodes; `name` begins the sentence that says so.
+
+        All shared limits are shared with this object.
+        """
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        made._own = _OwnLimit(name, self._vcpu_count, (0, 0), 0, (0, 0))
+        return made
+
     @property
     def parts(self) -> tuple[Limit, ...]:
         """Every limit that a new node is charged to, in the published order."""

@@ -18,8 +18,9 @@ DEFAULT_NODEARRAY = "execute"
 
 _TARGETS = ("TargetCount", "TargetCoreCount")
 _GROUPS = ("TargetGroupCount", "GroupInstanceCount", "GroupCoreCount")
-_NOT_SUPPORTED = ("Dynamic", "Extends")
-_OWN_KEYS = ("Name", *_TARGETS, *_GROUPS, "MachineType", "ClusterName", *_NOT_SUPPORTED)
+_OWN_KEYS = ("Name", *_TARGETS, *_GROUPS, "MachineType", "ClusterName", "Dynamic", "Extends")
+WANTED_KEYS = (*_TARGETS, *_GROUPS)
+"""The keys that say how much is wanted; the others say what it is."""
 # attributes that scripts often set, so that a key that is close to one is taken for a typo of it
 _COMMON = ("Configuration", "ImageName", "SubnetId", "Interruptible", "KeepAlive", "Azure", "Tags")
 # what CycleCloud says of a node and no request can set
@@ -37,6 +38,10 @@ class ArrayRequest:
     Beside that it wants `groups` of `group_nodes` nodes, or of nodes with `group_cores` together.
     `machine_types`: the only ones to start, in order of preference; empty for all that the
     nodearray has. `attributes`: merged onto the definition of each node that is started for this.
+
+    A dynamic array is made of another one, and that one of a third, perhaps: `extends` has their
+    names, and the last of them is a nodearray of the cluster. `has_target`: `nodes` or `cores` was
+    said, if only 0.
     """
 
     name: str
@@ -48,6 +53,49 @@ class ArrayRequest:
     machine_types: tuple[str, ...] = ()
     attributes: Mapping[str, Any] = field(default_factory=dict)
     cluster_name: str | None = None
+    is_dynamic: bool = False
+    extends: tuple[str, ...] = ()
+    has_target: bool = True
+
+    @property
+    def base(self) -> str:
+        """The nodearray of the cluster that its nodes come from."""
+        return self.extends[-1] if self.extends else self.name
+
+    @property
+    def group_array(self) -> str:
+        """The array that the nodes of its groups are in: one for each size of groups."""
+        size = f"{self.group_cores}" if self.group_cores else f"{self.group_nodes}i"
+        return f"{self.name}:{size}"
+
+    @property
+    def has_groups(self) -> bool:
+        """Whether it says something of groups, if only that there are none."""
+        return bool(self.group_cores or self.group_nodes)
+
+    @property
+    def dynamic_arrays(self) -> tuple[str, ...]:
+        """The arrays that are there because it lists them."""
+        own = (self.name,) if self.is_dynamic else ()
+        return (*own, self.group_array) if self.has_groups else own
+
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        """The arrays of which it says how much is wanted."""
+        own = (self.name,) if self.has_target or self.is_dynamic else ()
+        return (*own, self.group_array) if self.has_groups else own
+
+
+def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Attributes with others over them, also inside of maps."""
+    made = dict(below)
+    for key, value in above.items():
+        under = made.get(key)
+        if isinstance(under, Mapping) and isinstance(value, Mapping):
+            made[key] = merged(under, value)
+        else:
+            made[key] = value
+    return made
 
 
 def read_arrays(arrays: Any) -> tuple[ArrayRequest, ...]:
@@ -80,26 +128,34 @@ def read_arrays(arrays: Any) -> tuple[ArrayRequest, ...]:
 
 
 def check_arrays(requests: Iterable[ArrayRequest], cluster: str, status: ClusterStatus) -> None:
-    """RequestError when the cluster has no such nodearray, that no such machine type, or a group is
-    larger than a placement group may be."""
+    """RequestError when the cluster has no such nodearray, that no such machine type, a dynamic
+    array has the name of a nodearray, or a group is larger than a placement group may be."""
     buckets = {array.name: list(array.buckets) for array in status.nodearrays}
     sizes = {
         name: [b.definition.machine_type for b in held if b.definition]
         for name, held in buckets.items()
     }
+    taken = {name.lower() for name in sizes}
     for request in requests:
         where = f"nodearray {request.name}"
         if request.cluster_name not in (None, cluster):
             raise RequestError(
                 f"{where}: ClusterName: expected {cluster!r}, found {request.cluster_name!r}"
             )
-        if request.name not in sizes:
-            names = ", ".join(sizes) or "none"
+        new = request.name if request.is_dynamic else request.group_array
+        if (request.is_dynamic or request.groups) and new.lower() in taken:
             raise RequestError(
-                f"Name: expected a nodearray of cluster {cluster} ({names}),"
-                f" found {request.name!r}{did_you_mean(request.name, sizes)}"
+                f"{where}: expected a new name for a dynamic array, found {new!r}, which is a"
+                f" nodearray of cluster {cluster}"
             )
-        known = [size for size in sizes[request.name] if size]
+        if request.base not in sizes:
+            names = ", ".join(sizes) or "none"
+            key = f"{where}: Extends" if request.is_dynamic else "Name"
+            raise RequestError(
+                f"{key}: expected a nodearray of cluster {cluster} ({names}),"
+                f" found {request.base!r}{did_you_mean(request.base, sizes)}"
+            )
+        known = [size for size in sizes[request.base] if size]
         for size in request.machine_types:
             if size.lower() not in map(str.lower, known):
                 raise RequestError(
@@ -107,7 +163,7 @@ def check_arrays(requests: Iterable[ArrayRequest], cluster: str, status: Cluster
                     f" found {size!r}{did_you_mean(size, known)}"
                 )
         if request.groups:
-            _check_group(request, where, buckets[request.name])
+            _check_group(request, where, buckets[request.base])
 
 
 def _check_group(
@@ -156,7 +212,9 @@ def _read(definition: Any, where: str) -> ArrayRequest:
     cluster_name = definition.get("ClusterName")
     if not (cluster_name is None or isinstance(cluster_name, str)):
         raise RequestError(f"{where}: ClusterName: expected a text, found {cluster_name!r}")
-    machine_types = _machine_types(definition.get("MachineType"), where)
+    dynamic = definition.get("Dynamic")
+    if not (dynamic is None or isinstance(dynamic, bool)):
+        raise RequestError(f"{where}: Dynamic: expected true or false, found {dynamic!r}")
     return ArrayRequest(
         name,
         nodes or 0,
@@ -164,19 +222,28 @@ def _read(definition: Any, where: str) -> ArrayRequest:
         groups,
         group_nodes,
         group_cores,
-        machine_types,
+        _machine_types(definition.get("MachineType"), where),
         attributes,
         cluster_name,
+        bool(dynamic),
+        _extends(definition.get("Extends"), where),
+        has_target=not (group_nodes or group_cores) or not (nodes is cores is None),
     )
+
+
+def _extends(value: Any, where: str) -> tuple[str, ...]:
+    """One name, or a list of names."""
+    names = [] if value is None else [value] if isinstance(value, str) else value
+    if not (isinstance(names, list | tuple) and all(isinstance(n, str) and n for n in names)):
+        raise RequestError(f"{where}: Extends: expected the name of a nodearray, found {value!r}")
+    return tuple(names)
 
 
 def _check_keys(definition: Mapping[Any, Any], where: str) -> None:
     """RequestError for keys that are not supported, cannot be set, or look like a typo."""
-    for key, value in definition.items():
+    for key in definition:
         if not isinstance(key, str) or not key:
             raise RequestError(f"{where}: expected keys that are texts, found {key!r}")
-        if key in _NOT_SUPPORTED and value not in (None, False):
-            raise RequestError(f"{where}: {key} is not supported yet")
         if key in _FACTS:
             raise RequestError(f"{where}: {key} is set by CycleCloud and cannot be asked for")
         if key not in (*_OWN_KEYS, *_COMMON):

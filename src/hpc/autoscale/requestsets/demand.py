@@ -51,7 +51,7 @@ class RequestJob(Job):
         is_group: bool = False,
     ) -> None:
         constraints = [
-            {"node.nodearray": request.name},
+            {"node.nodearray": request.group_array if is_group else request.name},
             {"exclusive": True},
             {_CORES if cores else _NODES: 1},
             *where,
@@ -114,21 +114,20 @@ def _of_groups(
 ) -> Iterator[RequestJob]:
     """A job for each group, which has placement groups of its own: one for each machine type.
 
-    Groups of one size in a nodearray are numbered over all sets: what stands in which number makes
+    Groups of one array are numbered over all sets: what stands in which number makes
     no difference, and the last ones go when fewer are wanted.
     """
     numbers: Counter[str] = Counter()
     for request_set, request in wanted:
-        size = f"{request.group_cores}" if request.group_cores else f"{request.group_nodes}i"
-        held = buckets.get(ht.NodeArrayName(request.name), ())
+        array = request.group_array
+        held = buckets.get(ht.NodeArrayName(array), ())
         plain = _plain_buckets(request, held)
         known = {b.placement_group: b for b in held if b.placement_group}
         for index in range(1, request.groups + 1):
-            numbers[f"{request.name}:{size}"] += 1
-            number = numbers[f"{request.name}:{size}"]
+            numbers[array] += 1
             by_name = {
                 escaped_placement_group(
-                    f"{_GROUP_PREFIX}{request.name}-{size}-{number}-{bucket.vm_size}"
+                    f"{_GROUP_PREFIX}{array.replace(':', '-')}-{numbers[array]}-{bucket.vm_size}"
                 ): bucket
                 for bucket in plain
             }
@@ -139,7 +138,7 @@ def _of_groups(
                 if name not in known:
                     node_mgr.add_placement_group(name, by_name[name])
             yield RequestJob(
-                f"request:{request_set}/{request.name}:{size}#{index}",
+                f"request:{request_set}/{array}#{index}",
                 request,
                 request.group_nodes,
                 request.group_cores,

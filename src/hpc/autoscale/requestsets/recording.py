@@ -10,6 +10,7 @@ from hpc.autoscale import clock
 from hpc.autoscale.ccbindings import new_cluster_bindings
 from hpc.autoscale.errors import AutoscaleError, CycleCloudError
 from hpc.autoscale.requestsets.definitions import RequestError, check_arrays, read_arrays
+from hpc.autoscale.requestsets.extending import completed
 from hpc.autoscale.requestsets.store import KEPT_SECONDS, RequestSet, RequestStore
 
 STANDARD = "standard"
@@ -43,16 +44,20 @@ def record(
     if not isinstance(request_set, str) or not request_set.strip():
         raise RequestError(f"request_set: expected a name, found {request_set!r}")
     seconds = _seconds(expiration_interval)
-    requests = read_arrays(arrays)
+    read_arrays(arrays)
+    now = clock.time()
+    sets = [one for one in store.sets() if one.stands(now) or one.name == request_set]
+    definitions = completed(arrays, request_set, sets)
+    requests = read_arrays(definitions)
     binding = new_cluster_bindings(dict(config))
     unreachable: CycleCloudError | None = None
     try:
         check_arrays(requests, binding.cluster_name, binding.get_cluster_status())
     except CycleCloudError as error:
         unreachable = error
-    now = clock.time()
-    one = RequestSet(request_set, now, now + seconds, [dict(each) for each in arrays])
-    store.replace(one, [request.name for request in requests], now - KEPT_SECONDS)
+    one = RequestSet(request_set, now, now + seconds, definitions)
+    named = [name for request in requests for name in request.arrays]
+    store.replace(one, named, now - KEPT_SECONDS)
     if unreachable is not None:
         raise NotServedError(request_set, unreachable) from unreachable
 

@@ -39,6 +39,7 @@ from hpc.autoscale.node.limits import (
 )
 from hpc.autoscale.node.nodemanager.records import NodeRecords, Record, values_of
 from hpc.autoscale.packing.limits import NO_LIMIT
+from hpc.autoscale.requestsets.dynamic import DynamicArray, DynamicArrays
 
 # What reading a garbled reply may raise. AutoscaleError, for sizes that are none, is a
 # RuntimeError.
@@ -76,14 +77,37 @@ class Built(NamedTuple):
     target_state: str | None = None
 
 
-def build(config: Mapping[str, Any], status: ClusterStatus, records: Sequence[Record]) -> Built:
-    """The buckets of a cluster."""
-    return _Builder(config, status, records).build()
+def build(
+    config: Mapping[str, Any],
+    status: ClusterStatus,
+    records: Sequence[Record],
+    dynamic: DynamicArrays | None = None,
+) -> Built:
+    """The buckets of a cluster, those of `dynamic` arrays included."""
+    dynamic = DynamicArrays() if dynamic is None else dynamic
+    return _Builder(config, status, records, dynamic).build()
+
+
+class _Plain(NamedTuple):
+    """A bucket outside of placement groups: what new nodes are, what `listed` ones are whose
+    records do not say, limits, the nodearray of the cluster with its record, and the status."""
+
+    definition: NodeDefinition
+    listed: NodeDefinition
+    limits: BucketLimits
+    nodearray: str
+    record: Record
+    bucket: NodearrayBucketStatus
+    priority: int
 
 
 class _Builder:
     def __init__(
-        self, config: Mapping[str, Any], status: ClusterStatus, records: Sequence[Record]
+        self,
+        config: Mapping[str, Any],
+        status: ClusterStatus,
+        records: Sequence[Record],
+        dynamic: DynamicArrays,
     ) -> None:
         on_prem = set(config.get("_mimic_on_prem") or ())
         self.config = config
@@ -92,7 +116,8 @@ class _Builder:
         self.problems: list[str] = []
         self.shared = SharedLimits()
         listed = _records(records, on_prem)
-        self.records = NodeRecords(config, listed)
+        self.dynamic = dynamic
+        self.records = NodeRecords(config, dynamic.relabelled(listed))
         self.vcpus = self._vcpus_by_size()
         in_use = self._in_use(_alike(listed))
         self.cluster = self.shared.stated("cluster", status, {}, in_use, self._reader("cluster"))
@@ -116,34 +141,59 @@ class _Builder:
             logging.warning("%s", problem)
         leaving = frozenset(self.records.leaving)
         arrays = [str(array.name) for array in self.arrays]
+        arrays += [each.name for array in self.arrays for each in self.dynamic.of(array.name)]
         return Built(buckets, self.records.names, self.problems, leaving, arrays, self.target_state)
 
     def _nodearray(self, array: ClusterNodearrayStatus) -> Iterable[NodeBucket]:
+        """The buckets of a nodearray, and then those of the dynamic arrays that extend it."""
         record = array.nodearray if isinstance(array.nodearray, Mapping) else {}
         where = f"nodearray {array.name}"
-        in_use = self._in_use(self.records.of_nodearray(array.name))
+        in_use = self._in_use(
+            sort for name in self._names(array) for sort in self.records.of_nodearray(name)
+        )
         facts = {"nodearray": array.name}
         shared = self.shared.stated("nodearray", array, facts, in_use, self._reader(where))
         priority = 1000 * self._figure(record.get("Priority"), 1, f"{where}: Priority")
+        usable: list[_Plain] = []
         for n, bucket in enumerate(array.buckets or ()):
             try:
-                made = self._bucket(array, record, {**self.cluster, **shared}, bucket, priority - n)
-                self.records.placed(array.name, made[0].vm_size)
-                yield from made
+                plain = self._plain(array, record, {**self.cluster, **shared}, bucket, priority - n)
+                made = self._in_groups(plain)
             except _GARBLED as e:
                 size = getattr(getattr(bucket, "definition", None), "machine_type", None)
                 self.problems.append(
                     f"{where}, VM size {size}: set aside, its record cannot be used: {_why(e)}"
                 )
+                continue
+            yield from made
+            usable.append(plain)
+        for each in self.dynamic.of(array.name):
+            yield from self._dynamic(each, usable)
 
-    def _bucket(
+    def _dynamic(self, array: DynamicArray, extended: Iterable[_Plain]) -> Iterable[NodeBucket]:
+        """The buckets of a dynamic array: of the sizes that it may have, and has."""
+        for plain in sorted(extended, key=lambda plain: array.rank(plain.definition.vm_size)):
+            size = plain.definition.vm_size
+            if not (array.takes(size) or self.records.has(array.name, size)):
+                continue
+            try:
+                own = plain._replace(
+                    definition=array.definition(plain.definition),
+                    listed=array.definition(plain.listed),
+                    limits=array.limits(plain.limits, size),
+                )
+                yield from self._in_groups(own)
+            except _GARBLED as e:
+                self.problems.append(f"dynamic array {array.name}, VM size {size}: {_why(e)}")
+
+    def _plain(
         self,
         array: ClusterNodearrayStatus,
         record: Record,
         shared: dict[str, _SharedLimit],
         bucket: NodearrayBucketStatus,
         priority: int,
-    ) -> list[NodeBucket]:
+    ) -> _Plain:
         definition = self._definition(array.name, record, bucket)
         vcpus = definition.vcpu_count
         if vcpus <= 0:
@@ -166,17 +216,22 @@ class _Builder:
             name=f"Bucket({array.name}, {definition.vm_size})",
             others=shared,
         )
-        group_size = number(bucket.max_placement_group_size, 0)
         listed = _as_listed(definition, bucket)
-        groups = self._placement_groups(definition, record, bucket)
+        return _Plain(definition, listed, limits, array.name, record, bucket, priority)
+
+    def _in_groups(self, plain: _Plain) -> list[NodeBucket]:
+        """A bucket in each of its placement groups, and the one outside of any."""
+        definition, listed, limits, array, record, bucket, priority = plain
+        group_size = number(bucket.max_placement_group_size, 0)
+        groups = self._placement_groups(definition, array, record, bucket)
         # thousands of buckets may be one in as many placement groups, the first of which stands for
         # all here
         first = groups[0][0]
         template = NodeTemplate(_in_group(definition, first), is_shared=True) if first else None
-        return [
+        made = [
             NodeBucket(
                 _in_group(definition, group),
-                _group_limits(limits, group, group_size * vcpus, used_cores),
+                _group_limits(limits, group, group_size * definition.vcpu_count, used_cores),
                 group_size,
                 [],
                 priority=priority,
@@ -188,27 +243,33 @@ class _Builder:
             )
             for group, used_cores in groups
         ]
+        self.records.placed(definition.nodearray, definition.vm_size)
+        return made
 
     def _leftovers(self, array: ClusterNodearrayStatus) -> Iterable[NodeBucket]:
         """Buckets for nodes that belong to none of the usable ones: they run, but nothing is
         placed on them."""
         record = array.nodearray if isinstance(array.nodearray, Mapping) else {}
-        for size, group, first in self.records.leftovers(array.name):
+        for name, size, group, first in self.records.leftovers(self._names(array)):
             try:
-                definition = _as_recorded(array.name, record, size, first)
+                definition = _as_recorded(name, record, size, first)
                 listed = self.records.listed(definition, group)
                 count = len(listed[0])
                 limits = null_bucket_limits(count, max(1, definition.vcpu_count))
                 definition = _in_group(definition, group)
                 yield NodeBucket(definition, limits, 0, [], valid=False, listed=listed)
             except _GARBLED as e:
-                self.problems.append(f"nodearray {array.name}, nodes of {size}: {_why(e)}")
+                self.problems.append(f"nodearray {name}, nodes of {size}: {_why(e)}")
                 continue
             self.problems.append(
-                f"nodearray {array.name}: {counted(count, 'node')} of {size}, which it has no"
+                f"nodearray {name}: {counted(count, 'node')} of {size}, which it has no"
                 " usable bucket for; "
                 "no work is placed there"
             )
+
+    def _names(self, array: ClusterNodearrayStatus) -> list[str]:
+        """The names of a nodearray and of the dynamic arrays that extend it."""
+        return [array.name, *(each.name for each in self.dynamic.of(array.name))]
 
     def _definition(
         self, nodearray: str, record: Record, bucket: NodearrayBucketStatus
@@ -234,18 +295,26 @@ class _Builder:
         )
 
     def _placement_groups(
-        self, d: NodeDefinition, record: Record, bucket: NodearrayBucketStatus
+        self, d: NodeDefinition, array: str, record: Record, bucket: NodearrayBucketStatus
     ) -> list[tuple[str | None, int]]:
         """Placement groups with the cores in use in each; the bucket itself, outside of any,
         comes last."""
-        used = {g.name: number(g.active_core_count, 0) for g in bucket.placement_groups or ()}
+        own = self.records.placement_groups(d.nodearray, d.vm_size)
+        named = bucket.placement_groups or ()
+        if d.nodearray != array:
+            # a dynamic array has those with nodes of its own
+            named = [g for g in named if g.name in own] if own else ()
+        used = {g.name: number(g.active_core_count, 0) for g in named}
+        for each in self.dynamic.of(d.nodearray):
+            for group in self.records.placement_groups(each.name, d.vm_size):
+                used.pop(group, None)
         configured = self.config.get("nodearrays") or {}
         names: list[str] = sorted(used)
         for section in ("default", d.nodearray):
             names.extend((configured.get(section) or {}).get("placement_groups") or ())
         if record.get("PlacementGroupId"):
             names.append(record["PlacementGroupId"])
-        names.extend(self.records.placement_groups(d.nodearray, d.vm_size))
+        names.extend(own)
         groups: list[tuple[str | None, int]] = [(n, used.get(n, 0)) for n in dict.fromkeys(names)]
         return [*groups, (None, 0)]
 
@@ -258,7 +327,8 @@ class _Builder:
             for bucket in array.buckets or ():
                 try:
                     size = _machine_type(bucket)
-                    found[array.name, size] = number(bucket.virtual_machine.vcpu_count, 0)
+                    count = number(bucket.virtual_machine.vcpu_count, 0)
+                    found.update({(name, size): count for name in self._names(array)})
                 except _GARBLED:
                     continue  # reported when the bucket is built
         return found

@@ -46,9 +46,11 @@ _NOBODY: frozenset[str] = frozenset()
 class Names:
     """All names in use. A name that is in use stays so, which is why the indices below it need not
     be tried again. New names have the lowest free index of the nodearray, or are what an
-    integration's hook says."""
+    integration's hook says. `prefixes`: what names of a nodearray begin with, where that is not its
+    name."""
 
     def __init__(self) -> None:
+        self.prefixes: Mapping[str, str] = {}
         self._used: set[str] = set()
         self._hook: NameHook | None = None
         # where to go on
@@ -87,8 +89,9 @@ class Names:
     def _lowest(self, nodearray: str, count: int) -> list[str]:
         found: list[str] = []
         index, used = self._next.get(nodearray, 1), self._used
+        prefix = self.prefixes.get(nodearray, nodearray)
         while len(found) < count:
-            name = f"{nodearray}-{index}"
+            name = f"{prefix}-{index}"
             if name not in used:
                 found.append(name)
             index += 1

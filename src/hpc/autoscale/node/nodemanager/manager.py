@@ -40,6 +40,7 @@ from hpc.autoscale.node.operations import RequestLog
 from hpc.autoscale.packing.expr import UNBOUNDED
 from hpc.autoscale.packing.order import OrderPolicy
 from hpc.autoscale.packing.plan import Request
+from hpc.autoscale.requestsets.dynamic import DynamicArrays, listed_in
 from hpc.autoscale.results import (
     AllocationResult,
     BootupResult,
@@ -419,13 +420,15 @@ def new_node_manager(
     binding = ccbindings.new_cluster_bindings(config)
     requests = RequestLog(config.get("requests_file"))
     operations.settle_lost_creates(binding, requests)
-    built = read_cluster(config, binding)
+    dynamic, built = read_cluster(config, binding)
     existing_first = (config.get("packing") or {}).get("order", "existing-first") != "declared"
-    manager = NodeManager(binding, built.buckets, existing_first, built.problems, policy)
+    seen = dynamic.seen_through(binding)
+    manager = NodeManager(seen, built.buckets, existing_first, built.problems, policy)
     provisioner, inventory = manager._provisioner, manager._inventory
     provisioner.requests = requests
     provisioner.assume_hostnames = bool(config.get("assume_standalone_hostnames"))
     inventory.names.reserve(built.names)
+    inventory.names.prefixes = dynamic.prefixes
     inventory.leaving = built.leaving
     provisioner.cluster_target = built.target_state
     manager.doubts = unknown_nodearrays(config, built.nodearrays)
@@ -445,16 +448,22 @@ def _warn_once(doubt: str) -> None:
     logging.warning("%s", doubt)
 
 
-def read_cluster(config: Mapping[str, Any], binding: ClusterBindingInterface) -> Built:
-    """Status and nodes of the cluster, held against each other before anything is made of them.
+def read_cluster(
+    config: Mapping[str, Any], binding: ClusterBindingInterface
+) -> tuple[DynamicArrays, Built]:
+    """Status and nodes of the cluster, held against each other before anything is made of them;
+    with the dynamic arrays that are listed or have nodes.
 
     The status is asked for without its nodes, which would be most of them once more.
     """
+    arrays, unread = listed_in(config)
     # a binding written for another client answers in that client's objects
     status = ClusterStatus.adopt(binding.get_cluster_status(nodes=False))
     listing = NodeList.adopt(binding.get_nodes())
     _check(binding, status, listing)
-    return build(config, status, listing.nodes or [])
+    dynamic = DynamicArrays(arrays, (str(array.name) for array in status.nodearrays or ()))
+    built = build(config, status, listing.nodes or [], dynamic)
+    return dynamic, built._replace(problems=[*unread, *built.problems])
 
 
 def look_again(binding: ClusterBindingInterface) -> Sequence[Mapping[str, Any]]:

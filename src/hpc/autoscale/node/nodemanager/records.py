@@ -8,7 +8,7 @@ Records are read at once, class by class; a node is made of one when somebody lo
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -138,14 +138,18 @@ class NodeRecords:
         groups = self._members.get((nodearray, machine_type), {})
         return sorted(group for group, members in groups.items() if group and any(members))
 
-    def leftovers(self, nodearray: str) -> list[tuple[str, str | None, Record]]:
-        """VM size, placement group and one record of those nodes of a nodearray that no bucket
-        has."""
+    def has(self, nodearray: str, machine_type: str) -> bool:
+        """Whether the nodearray has nodes of this size."""
+        return any(map(any, self._members.get((nodearray, machine_type), {}).values()))
+
+    def leftovers(self, nodearrays: Collection[str]) -> list[tuple[str, str, str | None, Record]]:
+        """Nodearray, VM size, placement group and one record of those nodes of nodearrays that no
+        bucket has."""
         return [
-            (size, group, next(filter(None, members))[0])
+            (array, size, group, next(filter(None, members))[0])
             for (array, size), groups in self._members.items()
             for group, members in groups.items()
-            if array == nodearray and (array, size) not in self._placed and any(members)
+            if array in nodearrays and (array, size) not in self._placed and any(members)
         ]
 
     def placed(self, nodearray: str, machine_type: str) -> None:
