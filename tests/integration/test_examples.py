@@ -205,6 +205,18 @@ def test_job_files(job_files):
     assert job_files.nodes() == {}
 
 
+def test_job_files_of_groups(job_files):
+    """Get a group of nodes each, in one placement group, from the first look on."""
+    for name in ("17", "18"):
+        job(job_files, name, request_cpus=8, grouped=True)
+    code, said = azscale(job_files, "demand", "-o", "name,nodearray,placement_group")
+    assert code == 0 and said.count("execute:8") == 4
+    for _ in range(2):
+        assert azscale(job_files, "autoscale")[0] == 0
+    nodes = job_files.simulator.cluster("demo").nodes()
+    assert Counter(Counter(node["PlacementGroupId"] for node in nodes).values()) == {2: 2}
+
+
 def test_job_files_that_are_none(job_files):
     """Are set aside; the others are served."""
     job(job_files, "17", request_cpus=3)

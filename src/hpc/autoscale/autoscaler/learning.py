@@ -6,9 +6,9 @@ anything.
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -27,6 +27,7 @@ from hpc.autoscale.node.identity import Identities, short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
 from hpc.autoscale.requestsets.demand import requested_jobs
+from hpc.autoscale.requestsets.extending import DRIVERS_WISH
 from hpc.autoscale.requestsets.store import store_path
 from hpc.autoscale.results import muted
 from hpc.autoscale.util import SingletonLock, partition
@@ -59,8 +60,7 @@ def new_calculator(
         driver.preprocess_node_mgr(config, node_mgr)
     # before they are joined: hosts that the driver takes out of the list get no work
     driver.validate_nodes(scheduler_nodes, node_mgr.get_nodes())
-    arrays = driver.wanted_arrays(config)
-    requested = requested_jobs(config, driver.autoscale_home, node_mgr, {driver.name: arrays})
+    requested = requested_jobs(config, driver.autoscale_home, node_mgr)
     calculator = new_demand_calculator(
         config,
         existing_nodes=scheduler_nodes,
@@ -75,14 +75,20 @@ def new_calculator(
     return calculator, [*jobs, *requested]
 
 
-def with_request_log(config: dict[str, Any], driver: SchedulerDriver) -> dict[str, Any]:
-    """The configuration with the file of the request sets, and one in which request ids outlive
-    this process: beside the node history, if anywhere.
+def for_a_pass(config: dict[str, Any], driver: SchedulerDriver) -> dict[str, Any]:
+    """The configuration with the file of the request sets, with what the driver wants of
+    nodearrays, and with a file in which request ids outlive this process: beside the node history,
+    if anywhere.
 
     A create whose reply was lost is then settled by the next pass, also when that is another
     process.
     """
-    config = {**config, "requestsetsdb": store_path(config, driver.autoscale_home)}
+    wanted = functools.cache(lambda: list(driver.wanted_arrays(config)))
+    config = {
+        **config,
+        "requestsetsdb": store_path(config, driver.autoscale_home),
+        DRIVERS_WISH: (driver.name, wanted),
+    }
     history = config.get("nodehistorydb") or os.path.join(driver.autoscale_home, "nodehistory.db")
     directory = os.path.dirname(os.path.abspath(history))
     if config.get("requests_file") or config.get("read_only") or not os.path.isdir(directory):
@@ -173,7 +179,7 @@ def _explain(short: Iterable[Outcome], buckets: list[NodeBucket]) -> list[Unsati
         alike = (id(job._compile()), job.node_count, job.colocated)
         cause = known.get(alike)
         if cause is None:
-            cause = known[alike] = Cause(partial(_cause, outcome, buckets, full))
+            cause = known[alike] = Cause(functools.partial(_cause, outcome, buckets, full))
         unit = "nodes" if job.node_count > 0 else "slots"
         explained.append(UnsatisfiedJob(job.name, outcome.missing, cause, unit=unit))
     return explained

@@ -194,7 +194,7 @@ class Autoscaler:
 
     def _config_under_lock(self, config: dict[str, Any]) -> dict[str, Any]:
         """For what happens while the lock is held here: nobody who is given this takes it again."""
-        return {**learning.with_request_log(config, self.driver), "lock_file": None}
+        return {**learning.for_a_pass(config, self.driver), "lock_file": None}
 
     def _config_of_a_pass(self) -> dict[str, Any]:
         """A copy that a driver may write to. Entries with a leading underscore hold live objects

@@ -129,7 +129,7 @@ class CommandLine(ABC):
     def _prepared(self, config: Config) -> tuple[SchedulerDriver, Config]:
         """The driver, and the configuration with what the driver adds to it."""
         driver = self._driver(config)
-        return driver, learning.with_request_log(driver.preprocess_config(config), driver)
+        return driver, learning.for_a_pass(driver.preprocess_config(config), driver)
 
     def _node_mgr(
         self, config: Config, driver: SchedulerDriver | None = None, force: bool = False

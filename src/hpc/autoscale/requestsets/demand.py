@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
-from hpc.autoscale import clock
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.bucket import NodeBucket
@@ -20,7 +19,7 @@ from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.node import escaped_placement_group
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.requestsets.definitions import ArrayRequest, read_arrays
-from hpc.autoscale.requestsets.store import RequestStore, store_path
+from hpc.autoscale.requestsets.extending import standing_sets
 from hpc.autoscale.util import partition
 
 Wanted = Sequence[tuple[str, ArrayRequest]]
@@ -61,22 +60,14 @@ class RequestJob(Job):
         self.node_attributes = request.attributes
 
 
-def requested_jobs(
-    config: Mapping[str, Any],
-    home: str,
-    node_mgr: NodeManager,
-    more: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
-) -> list[RequestJob]:
-    """The jobs of the request sets of a configuration that stand now, groups first.
+def requested_jobs(config: Mapping[str, Any], home: str, node_mgr: NodeManager) -> list[RequestJob]:
+    """The jobs of the request sets of a configuration that stand now, groups first, and those for
+    what its driver wants of nodearrays.
 
-    `more`: definitions, by the name of who wants them, that count like those of request sets. The
-    node manager is given what is needed: resources to count by, and placement groups. RequestError
-    when there is a mistake in a definition.
+    The node manager is given what they need: resources to count by, and placement groups.
     """
-    now = clock.time()
-    stored = RequestStore(store_path(config, home)).sets()
-    sets = [*((one.name, one.arrays) for one in stored if one.stands(now)), *(more or {}).items()]
-    wanted = [(name, request) for name, arrays in sets for request in read_arrays(arrays)]
+    sets = standing_sets(config, home)
+    wanted = [(one.name, request) for one in sets for request in read_arrays(one.arrays)]
     if not wanted:
         return []
     if any(request.cores or request.group_cores for _, request in wanted):

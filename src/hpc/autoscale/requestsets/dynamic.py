@@ -245,10 +245,9 @@ def listed_in(config: Mapping[str, Any]) -> tuple[list[DynamicArray], list[str]]
     from being read, if anything: nobody loses sight of the nodes that there are because of it."""
     if not (config.get("requestsetsdb") or config.get("nodehistorydb")):
         return [], []
-    from hpc.autoscale.requestsets.store import RequestStore, store_path
+    from hpc.autoscale.requestsets.extending import standing_sets
 
     try:
-        sets = RequestStore(store_path(config, "")).sets()
-        return listed_by(sets, clock.time()), []
+        return listed_by(standing_sets(config, ""), clock.time()), []
     except AutoscaleError as error:
         return [], [str(error)]

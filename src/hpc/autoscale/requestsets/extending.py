@@ -9,18 +9,45 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from hpc.autoscale import clock
+from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.requestsets.definitions import (
     WANTED_KEYS,
     RequestError,
     merged,
     read_arrays,
 )
-from hpc.autoscale.requestsets.store import RequestSet
+from hpc.autoscale.requestsets.store import RequestSet, RequestStore, store_path
 
 Definition = Mapping[str, Any]
 
+DRIVERS_WISH = "_wanted_arrays"
+"""The entry of a configuration with what the driver of a pass wants: its name, and a function that
+returns nodearray definitions, always the same ones."""
+
 # what an array does not hand on to those that extend it
 _OF_ONE = ("Name", "ClusterName", "Dynamic", "Extends", *WANTED_KEYS)
+
+
+def standing_sets(config: Mapping[str, Any], home: str) -> list[RequestSet]:
+    """The request sets that stand now, and as one more what the driver of a pass wants.
+
+    AutoscaleError when they cannot be read, or when there is a mistake in what the driver wants.
+    """
+    now = clock.time()
+    sets = [one for one in RequestStore(store_path(config, home)).sets() if one.stands(now)]
+    name, arrays = config.get(DRIVERS_WISH) or ("", list)
+    try:
+        wanted: Sequence[Definition] = arrays()
+    except AutoscaleError:
+        raise
+    except Exception as error:
+        raise AutoscaleError(f"{name}: wanted_arrays: {type(error).__name__}: {error}") from error
+    if not wanted:
+        return sets
+    read_arrays(wanted)
+    others = [one for one in sets if one.name != name]
+    return [*others, RequestSet(name, now, now + 1, completed(wanted, name, others))]
 
 
 def completed(
