@@ -16,6 +16,7 @@ from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.requestsets.dynamic import marked
 from hpc.autoscale.requestsets.store import RequestStore, store_path
 
@@ -81,6 +82,9 @@ class RequestSetDriver(GenericDriver):
         """The configuration as it is, which says where the request sets are."""
         self._store = RequestStore(store_path(config, self.autoscale_home))
         return config
+
+    def preprocess_node_mgr(self, config: Config, node_mgr: NodeManager) -> None:
+        """No spare placement groups are made: each group of a request set has its own."""
 
     def handle_failed_nodes(self, nodes: list[Node]) -> list[Node]:
         """Those in nodearrays of request sets."""

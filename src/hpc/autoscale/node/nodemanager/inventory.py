@@ -143,6 +143,7 @@ class Inventory:
 
     def __init__(self) -> None:
         self.buckets: list[NodeBucket] = []
+        self._groups: set[tuple[str, str, str | None]] = set()
         self.names = Names()
         self.defaults = Defaults()
         self.apart = Apart()
@@ -190,11 +191,16 @@ class Inventory:
     def take_on(self, bucket: NodeBucket) -> None:
         """Take on a bucket whose nodes, if any, are counted by no limit that others share."""
         self.buckets.append(bucket)
+        self._groups.add((bucket.nodearray, bucket.vm_size, bucket.placement_group))
         self.names.reserve(bucket._names())
         if self.defaults.definitions:
             bucket._apply_defaults(self.defaults, self.defaults.deferred)
         if bucket.valid:
             self.on_join(bucket)
+
+    def has(self, nodearray: str, vm_size: str, placement_group: str | None) -> bool:
+        """Whether there is such a bucket."""
+        return (nodearray, vm_size, placement_group) in self._groups
 
     def _cover_limits(self) -> None:
         """Hold the limits against the nodes there are: what a server does not count must not be

@@ -291,14 +291,9 @@ class NodeManager:
         """Add a placement group to a bucket; one that its nodearray and VM size have already is
         left alone. RuntimeError for a name that is none."""
         group = checked_placement_group(pg_name, str(bucket))
-        for known in self._inventory.buckets:
-            if (known.nodearray, known.vm_size, known.placement_group) == (
-                bucket.nodearray,
-                bucket.vm_size,
-                group,
-            ):
-                logging.warning("placement group %s of %s exists already", pg_name, bucket)
-                return
+        if self._inventory.has(bucket.nodearray, bucket.vm_size, group):
+            logging.warning("placement group %s of %s exists already", pg_name, bucket)
+            return
         self._inventory.take_on(bucket.clone_with_placement_group(group))
 
     def get_placement_groups(self, bucket: NodeBucket) -> list[ht.PlacementGroup]:
