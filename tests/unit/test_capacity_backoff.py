@@ -13,7 +13,7 @@ from hpc.autoscale.node.constraints import (
     SharedConsumableResource,
 )
 from hpc.autoscale.node.nodehistory import NullNodeHistory
-from hpc.autoscale.node.vm_sizes.settings import configure
+from hpc.autoscale.node.vm_sizes.info import configure
 from hpc.autoscale.results import SatisfiedResult
 
 __all__ = ["now", "run", "scheduler"]  # fixtures

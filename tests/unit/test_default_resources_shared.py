@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from builders.nodes import a_manager, a_planned_node, an_htc_cluster
 from hpc.autoscale.hpctypes import Size
 from hpc.autoscale.node.default_resources import Defaults, MemoryDefault, definition_from
-from hpc.autoscale.node.default_resources.values import NodeIdDefault
+from hpc.autoscale.node.default_resources.definition import NodeIdDefault
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.node_class import NodeClass
 

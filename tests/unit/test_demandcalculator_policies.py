@@ -18,7 +18,7 @@ from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.constraints import BaseNodeConstraint
 from hpc.autoscale.node.nodehistory import NullNodeHistory
 from hpc.autoscale.node.nodemanager import NodeManager
-from hpc.autoscale.node.vm_sizes.settings import configure
+from hpc.autoscale.node.vm_sizes.info import configure
 from hpc.autoscale.packing.order import (
     PolicyError,
     least_waste,

@@ -9,7 +9,7 @@ from builders.nodes import a_definition, a_manager, an_htc_cluster, names
 from builders.replies import a_record
 from hpc.autoscale.node.constraints import NodePropertyConstraint
 from hpc.autoscale.node.default_resources import Defaults, definition_from
-from hpc.autoscale.node.default_resources.values import NodeIdDefault
+from hpc.autoscale.node.default_resources.definition import NodeIdDefault
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.node_class import NodeClass
 from hpc.autoscale.node.nodemanager.records import NodeRecords, listed, node_from

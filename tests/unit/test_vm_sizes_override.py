@@ -7,7 +7,7 @@ import pytest
 
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.node import vm_sizes
-from hpc.autoscale.node.vm_sizes import settings
+from hpc.autoscale.node.vm_sizes import info as settings
 
 ND = "Standard_ND96isr_H100_v5"
 

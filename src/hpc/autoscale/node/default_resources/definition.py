@@ -1,9 +1,10 @@
-"""One definition of a default resource, the ordered list of all definitions, their form in a
-configuration, and the standard ones.
+"""What default resources are: where a value comes from, one definition, the ordered list of all
+definitions, and the standard ones.
 
-Definitions apply in order. The first that gives a node a resource of some name wins; only a value
-of None can be replaced by a later one. What is wrong with one in a configuration is said with its
-entry and key.
+A value is a property of the node, another resource, the result of a function, or a literal. One
+that names the node (its id, name, host name, address) is *deferred*: it decides nothing for the
+engine unless a constraint reads it. Definitions apply in order. The first that gives a node a
+resource of some name wins; only a value of None can be replaced by a later one.
 """
 
 from __future__ import annotations
@@ -15,31 +16,181 @@ from typing import Any
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale import results
-from hpc.autoscale.errors import ConstraintError, did_you_mean
-from hpc.autoscale.node.constraints import NodeConstraint, get_constraints
-from hpc.autoscale.node.default_resources.values import (
-    MISSING,
-    NODE_ID,
-    Called,
-    DefaultResourceError,
-    FromResource,
-    MemoryDefault,
-    NodeIdDefault,
-    Value,
-    value_from,
-)
-from hpc.autoscale.node.node import Node
+from hpc.autoscale.errors import AutoscaleError, did_you_mean
+from hpc.autoscale.node.constraints import NodeConstraint
+from hpc.autoscale.node.identity import NODE_ID as NODE_ID
+from hpc.autoscale.node.node import QUERYABLE_PROPERTIES, Node
 from hpc.autoscale.node.node.decrementing import lowered
 from hpc.autoscale.node.node.node_class import NodeClass, by_class, given_node_id
 from hpc.autoscale.node.node.shaping import NodeView
 from hpc.autoscale.node.node.tracked import can_be_shared, same
 from hpc.autoscale.packing.compound import AllOf
-from hpc.autoscale.packing.expr import IDENTITY_NAMES, Fit
+from hpc.autoscale.packing.expr import IDENTITY_NAMES, AnyNode, Expr, Fit
+from hpc.autoscale.packing.shape import IDENTITY
 
-Modify = Callable[[Any, Any], Any]
 Finish = Callable[[Node], None]
 
-MODIFIERS: Mapping[str, Modify] = {
+_EVERY_NODE = AnyNode()
+# properties that name a node, of which it makes its resources before they change
+_NAMES = ("name", "hostname", "fqdn", "private_ip", "instance_id")
+
+
+class DefaultResourceError(AutoscaleError):
+    """A definition cannot be used. The text says which, what was expected and what was found."""
+
+
+MISSING = object()
+"""What a value refers to does not exist on this node, so that the definition says nothing about
+it."""
+
+
+class Value:
+    """The source of the value of a definition. It is called with a node.
+
+    None is a value; MISSING means that the node has no value.
+    """
+
+    deferred = False
+
+    alike = False
+    """Whether planned nodes that are made alike get the same value."""
+
+    reads: frozenset[str] = frozenset()
+    """Of a value that is alike: the attributes of the node that it comes from, its resources
+    aside."""
+
+    def __call__(self, node: Node) -> Any:
+        raise NotImplementedError
+
+    @property
+    def personal(self) -> Callable[[Node], Any] | None:
+        """A function that gives at any time the value that a node of the cluster had when it was
+        made.
+
+        None where there is no such function.
+        """
+        return None
+
+
+class Literal(Value):
+    """A value that is the same for every node."""
+
+    alike = True
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __call__(self, node: Node) -> Any:
+        return self.value
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+class GetFromBaseNode(Value):
+    """The value of a property of the node, written `node.<attr>`."""
+
+    def __init__(self, attr: str) -> None:
+        self.attr = attr
+        self.deferred = attr in IDENTITY or attr in ("delayed_node_id", "_node_index")
+        self.alike = attr in QUERYABLE_PROPERTIES and not self.deferred
+        self.reads = frozenset({attr})
+
+    def __call__(self, node: Node) -> Any:
+        return getattr(node, self.attr)
+
+    @property
+    def personal(self) -> Callable[[Node], Any] | None:
+        return self if self.attr in _NAMES else None
+
+    def __repr__(self) -> str:
+        return f"node.{self.attr}"
+
+
+class MemoryDefault(Value):
+    """The memory of the node in another unit, written `node.memory[<magnitude>]`."""
+
+    alike = True
+    reads = frozenset({"memory"})
+
+    def __init__(self, mag: str) -> None:
+        self.mag = mag
+
+    def __call__(self, node: Node) -> Any:
+        return node.memory.convert_to(self.mag)
+
+    def __repr__(self) -> str:
+        return f"node.memory[{self.mag}]"
+
+
+class NodeIdDefault(Value):
+    """The NodeId of the node, once the server has given it one."""
+
+    deferred = True
+    alike = True  # a planned node has none
+
+    def __call__(self, node: Node) -> Any:
+        return node.delayed_node_id.node_id
+
+    @property
+    def personal(self) -> Callable[[Node], Any] | None:
+        return given_node_id
+
+    def __repr__(self) -> str:
+        return "node.delayed_node_id.node_id"
+
+
+class FromResource(Value):
+    """The value that another resource of the node has when this is asked.
+
+    With `.value` it is the number of a size without its unit.
+    """
+
+    alike = True
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.whole = name.removesuffix(".value")
+
+    def __call__(self, node: Node) -> Any:
+        found = node.resources.get(self.name)
+        if found is None and self.whole != self.name:
+            size = node.resources.get(self.whole)
+            found = size.value if isinstance(size, ht.Size) else size
+        return MISSING if found is None else found
+
+    def __repr__(self) -> str:
+        return f"node.resources.{self.name}"
+
+
+class FromConfiguration(Value):
+    """A top-level entry of the node's software configuration."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+
+    def __call__(self, node: Node) -> Any:
+        found = node.software_configuration.get(self.key)
+        return MISSING if found is None else found
+
+    def __repr__(self) -> str:
+        return f"node.software_configuration.{self.key}"
+
+
+class Called(Value):
+    """The result of an integration's own function of the node."""
+
+    def __init__(self, function: Callable[[Node], Any]) -> None:
+        self.function = function
+
+    def __call__(self, node: Node) -> Any:
+        return self.function(node)
+
+    def __repr__(self) -> str:
+        return repr(self.function)
+
+
+MODIFIERS: Mapping[str, Callable[[Any, Any], Any]] = {
     "add": lambda value, by: value + by,
     "subtract": lambda value, by: value - by,
     "multiply": lambda value, by: value * by,
@@ -81,7 +232,8 @@ class DefaultResource:
         self.magnitude = _checked_magnitude(name, modifier, magnitude) if modifier else None
         self.allow_none = allow_none
         compiled = [(constraint, lowered(constraint)) for constraint in selection]
-        self._selected = AllOf([expr for _, expr in compiled if expr is not None])
+        exprs = [expr for _, expr in compiled if expr is not None]
+        self._selected: Expr = AllOf(exprs) if exprs else _EVERY_NODE
         self._asked = [constraint for constraint, expr in compiled if expr is None]
         self._complained = False
 
@@ -139,7 +291,8 @@ class DefaultResource:
             node._resources[self.name] = node.available[self.name] = None
 
     def _selects(self, node: Node) -> bool:
-        if self._selected.children and not isinstance(self._selected.fit(NodeView(node)), Fit):
+        selected = self._selected
+        if selected is not _EVERY_NODE and not isinstance(selected.fit(NodeView(node)), Fit):
             return False
         if not self._asked:
             return True
@@ -418,92 +571,16 @@ def _key_of(node: Node, attributes: Sequence[str], selecting: Sequence[str]) -> 
     return key
 
 
-def definition_from(
-    selection: Mapping[str, Any] | Sequence[Any],
-    resource_name: str,
-    default_value: Any,
-    modifier: str | None = None,
-    modifier_magnitude: Any = None,
-    allow_none: bool = True,
-) -> DefaultResource:
-    """A definition made of the arguments of `NodeManager.add_default_resource`."""
-    whole = isinstance(selection, (Mapping, list, tuple))
-    constraints = get_constraints(selection if whole else [selection])
-    value = value_from(default_value, f"default resource {resource_name!r}")
-    return DefaultResource(
-        constraints, resource_name, value, modifier, modifier_magnitude, allow_none
-    )
-
-
-# -- as a configuration has them, and those that every node has
-
-
-def definitions_from_config(entries: Any) -> list[DefaultResource]:
-    """The definitions in `default_resources` of a configuration.
-
-    DefaultResourceError names the entry and the key that is wrong.
-    """
-    if not isinstance(entries, (list, tuple)):
-        raise DefaultResourceError(f"default_resources: Expected a list, found {entries!r}")
-    return [_from_entry(entry, f"default_resources[{i}]") for i, entry in enumerate(entries)]
-
-
-def _from_entry(entry: Any, where: str) -> DefaultResource:
-    if not isinstance(entry, Mapping):
-        raise DefaultResourceError(f"{where}: Expected select, name and value, found {entry!r}")
-    for key, kinds, said in (
-        ("select", (Mapping,), "a mapping"),
-        ("name", (str,), "a text"),
-        ("value", (str, int, float, bool), "a text, number or boolean"),
-    ):
-        if not isinstance(entry.get(key), kinds):
-            found = repr(entry[key]) if key in entry else "nothing"
-            raise DefaultResourceError(
-                f"default_resources: Expected {said} at {where}.{key}, found {found}"
-            )
-    steps = [key for key in MODIFIERS if key in entry]
-    if len(steps) > 1:
-        raise DefaultResourceError(
-            f"default_resources: Expected at most one of {', '.join(MODIFIERS)} at {where}, found"
-            f" {', '.join(steps)}"
-        )
-    unknown = [key for key in entry if key not in ("select", "name", "value", *MODIFIERS)]
-    if unknown:
-        hint = did_you_mean(unknown[0], ["select", "name", "value", *MODIFIERS])
-        raise DefaultResourceError(
-            f"default_resources: unknown key {unknown[0]!r} at {where}{hint}"
-        )
-    step = steps[0] if steps else None
-    if step and not entry[step]:
-        raise DefaultResourceError(
-            f"default_resources: Expected a number or a size other than 0 at {where}.{step}, found"
-            f" {entry[step]!r}"
-        )
-    try:
-        return definition_from(
-            dict(entry["select"]),
-            entry["name"],
-            entry["value"],
-            step,
-            entry[step] if step else None,
-        )
-    except ConstraintError as e:
-        raise DefaultResourceError(f"{where}.select: {e}") from e
-    except DefaultResourceError as e:
-        raise DefaultResourceError(f"{where}: {e}") from e
-
-
-SYSTEM_DEFAULTS: Sequence[tuple[str, Any]] = (
-    ("ncpus", "node.vcpu_count"),
-    ("pcpus", "node.pcpu_count"),
-    ("ngpus", "node.gpu_count"),
-    ("memb", MemoryDefault("b")),
-    ("memkb", MemoryDefault("k")),
-    ("memmb", MemoryDefault("m")),
-    ("memgb", MemoryDefault("g")),
-    ("memtb", MemoryDefault("t")),
-    ("nodearray", "node.nodearray"),
-    (NODE_ID, NodeIdDefault()),
-)
-"""Name and value of what every node has unless `disable_default_resources` is set; order is the
-published one."""
+SYSTEM_DEFAULTS: Mapping[str, Value] = {
+    "ncpus": GetFromBaseNode("vcpu_count"),
+    "pcpus": GetFromBaseNode("pcpu_count"),
+    "ngpus": GetFromBaseNode("gpu_count"),
+    "memb": MemoryDefault("b"),
+    "memkb": MemoryDefault("k"),
+    "memmb": MemoryDefault("m"),
+    "memgb": MemoryDefault("g"),
+    "memtb": MemoryDefault("t"),
+    "nodearray": GetFromBaseNode("nodearray"),
+    NODE_ID: NodeIdDefault(),
+}
+"""What every node has unless `disable_default_resources` is set; order is the published one."""

@@ -260,7 +260,7 @@ class NodeManager:
 
     def set_system_default_resources(self) -> None:
         """Define ncpus, pcpus, ngpus, memb … memtb, nodearray and ccnodeid."""
-        self._define([definition_from({}, name, value) for name, value in SYSTEM_DEFAULTS])
+        self._define(DefaultResource((), name, value) for name, value in SYSTEM_DEFAULTS.items())
 
     def _define(self, definitions: Iterable[DefaultResource]) -> None:
         if self._inventory.define(definitions):
@@ -406,7 +406,8 @@ def new_node_manager(
         # a whole configuration is checked where it is read from a file; a mistake here would cost
         # money unnoticed
         configuration.check_config({"packing": config["packing"]})
-    definitions = definitions_from_config(config.get("default_resources") or [])
+    entries = config.get("default_resources")
+    definitions = definitions_from_config(entries) if entries else []
     policy = configured_policy(config)
     vm_sizes.configure(config)
     binding = ccbindings.new_cluster_bindings(config)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from typing import NamedTuple
 
 from hpc.autoscale import results
@@ -93,7 +93,6 @@ class Placer:
     ) -> None:
         self.inventory = inventory
         self.planner = Planner(existing_first)
-        self.declarations = Declarations()
         self.order_policy: str | OrderPolicy = policy
         table = self.planner.table
         self._blank = table.shape(table.template({}, {}), {})
@@ -105,6 +104,11 @@ class Placer:
         self.set_order_policy(policy)
 
     # -- the buckets, as the engine knows them
+
+    @cached_property
+    def declarations(self) -> Declarations:
+        """What is known of constraints that say what they read."""
+        return Declarations()
 
     def _join(self, bucket: NodeBucket) -> None:
         inventory = self.inventory

@@ -14,6 +14,7 @@ from hpc.autoscale.node.vm_sizes.info import _inititialize_impl as _inititialize
 from hpc.autoscale.node.vm_sizes.info import all_possible_locations as all_possible_locations
 from hpc.autoscale.node.vm_sizes.info import all_possible_vm_families as all_possible_vm_families
 from hpc.autoscale.node.vm_sizes.info import all_possible_vm_sizes as all_possible_vm_sizes
+from hpc.autoscale.node.vm_sizes.info import configure as configure
 from hpc.autoscale.node.vm_sizes.info import get_aux_vm_size_info as get_aux_vm_size_info
 from hpc.autoscale.node.vm_sizes.info import quota_family as quota_family
 from hpc.autoscale.node.vm_sizes.info import suggest_vm_size as suggest_vm_size
@@ -21,4 +22,3 @@ from hpc.autoscale.node.vm_sizes.info import use_override as use_override
 from hpc.autoscale.node.vm_sizes.prices import PRICE_FILE as PRICE_FILE
 from hpc.autoscale.node.vm_sizes.prices import price_per_hour as price_per_hour
 from hpc.autoscale.node.vm_sizes.prices import use_price_override as use_price_override
-from hpc.autoscale.node.vm_sizes.settings import configure as configure
