@@ -17,10 +17,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from werkzeug.test import Client
 
 from hpc.autoscale.ccbindings import models
-from hpc.autoscale.simulator.app import Application, Credentials
+from hpc.autoscale.simulator.app import Application, Login
 from hpc.autoscale.simulator.clock import DrivenClock
 from hpc.autoscale.simulator.cluster import Cloud
-from hpc.autoscale.simulator.errors import Conflict, Refusal
+from hpc.autoscale.simulator.errors import Conflict, RequestRefused
 from hpc.autoscale.simulator.loading import describe
 from hpc.autoscale.simulator.runtime import Runtime
 
@@ -351,7 +351,7 @@ def web(tmp_path_factory):
     runtime = Runtime(
         describe(description()), DrivenClock(), seed=1, work_dir=tmp_path_factory.mktemp("work")
     )
-    yield Client(Application(runtime, Credentials("u", "p")))
+    yield Client(Application(runtime, Login("u", "p")))
     runtime.stop()
 
 
@@ -386,5 +386,5 @@ def test_no_text_is_a_filter_that_breaks_anything(text):
     request = models.NodeManagementRequest.from_dict({"filter": text})
     try:
         cloud.cluster("c1").manage("start", request)
-    except Refusal as error:
+    except RequestRefused as error:
         assert "\n" not in str(error)

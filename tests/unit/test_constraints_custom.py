@@ -24,8 +24,7 @@ from hpc.autoscale.node.constraints import (
     get_constraints,
 )
 from hpc.autoscale.packing.compound import AllOf
-from hpc.autoscale.packing.expr import AnyNode, MinResource
-from hpc.autoscale.packing.expr import Never as NeverFits
+from hpc.autoscale.packing.expr import AnyNode, Impossible, MinResource
 from hpc.autoscale.results import SatisfiedResult
 
 OVERRIDES = {
@@ -98,9 +97,9 @@ def test_subclass_that_lowers_itself():
             return SatisfiedResult("Stopped", self, node)
 
         def lower(self):
-            return NeverFits("stopped")
+            return Impossible("stopped")
 
-    assert Stopped("ncpus", 1).lower() == NeverFits("stopped")
+    assert Stopped("ncpus", 1).lower() == Impossible("stopped")
 
 
 def test_super_works_in_an_opaque_subclass():

@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 
 from builders.engine import Bench, cores, named, said
 from hpc.autoscale.packing.compound import AllOf, AnyOf, ExactlyOne, Negation
-from hpc.autoscale.packing.expr import AnyNode, MinResource, Never, PropertyIs, ResourceIs, Rested
+from hpc.autoscale.packing.expr import (
+    AnyNode,
+    Impossible,
+    MinResource,
+    PropertyIs,
+    ResourceIs,
+    Rested,
+)
 from hpc.autoscale.packing.feasibility import Feasibility
 from hpc.autoscale.packing.plan import Request
 from hpc.autoscale.packing.reject import Reject
@@ -23,7 +30,7 @@ CONDITIONS = st.one_of(
     st.sampled_from([0, 1, 2, 0.5, 3]).map(cores),
     st.just(MinResource("ncpus", 2 * 2**30, sized=True)),
     st.just(MinResource("gone", 1)),
-    st.sampled_from([ResourceIs("ncpus", [4, 2]), ResourceIs("ncpus", ["four"]), Never("no")]),
+    st.sampled_from([ResourceIs("ncpus", [4, 2]), ResourceIs("ncpus", ["four"]), Impossible("no")]),
     st.sampled_from([ResourceIs("gone", ["x"]), PropertyIs("bucket", ["s3", "s*"]), named("s1")]),
     st.sampled_from([ResourceIs("ncpus", ["x", "four"]), ResourceIs("ncpus", ["four", None])]),
     st.sampled_from([PropertyIs("bucket", ["s4", "s1"]), PropertyIs("bucket", ["s[12]", "x"])]),
@@ -94,7 +101,7 @@ def order(bench, expr):
         (Negation(PropertyIs("bucket", ["c", "b"])), "a"),
         (AllOf([PropertyIs("bucket", ["b", "a"]), PropertyIs("bucket", ["a", "b"])]), "ab"),
         (AllOf([PropertyIs("bucket", ["c", "*"]), ResourceIs("owner", ["o-b", "*"])]), "bca"),
-        (Never("no"), ""),
+        (Impossible("no"), ""),
     ],
 )
 def test_preferences_then_declared_order(bench, expr, expected):

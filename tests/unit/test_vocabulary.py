@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import hpc.autoscale
@@ -11,6 +11,18 @@ ROOT = Path(hpc.autoscale.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 # words that were used for something else than they say
 NOT_USED = re.compile(r"(outlook|mould|unseen|roster|lane|stray|toll|draft|tab)s?|looks|strayed")
+
+# classes of one name, each with the modules that have one and why both are called that
+SAME_NAMES = {
+    # the words of HTTP: what the simulator answers with, and what the client makes of an answer
+    "BadRequest": {"simulator.errors", "ccbindings.errors"},
+    "Conflict": {"simulator.errors", "ccbindings.errors"},
+    "NotFound": {"simulator.errors", "ccbindings.errors"},
+    # the published clock, and what the loop asks of any, as the plug-in API names it
+    "Clock": {"clock", "autoscaler.loop"},
+    # a nodearray as somebody describes it: to the simulator, and to the builder of test clusters
+    "Nodearray": {"simulator.description", "testing.builders"},
+}
 
 
 def parts(name):
@@ -56,6 +68,19 @@ def test_a_file_name_says_what_is_in_it():
     usual = {"__init__.py", "__main__.py", "errors.py", "base.py"}
     often = {name: n for name, n in counted.items() if n > 3 and name not in usual}
     assert often == {}
+
+
+def test_no_two_classes_share_a_name():
+    """But for those that are written down above with the reason."""
+    modules = defaultdict(list)
+    for file in FILES:
+        module = ".".join(file.relative_to(ROOT).with_suffix("").parts)
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                modules[node.name].append(module)
+    shared = {name: where for name, where in modules.items() if len(where) > 1}
+    assert {name: set(where) for name, where in shared.items()} == SAME_NAMES
+    assert all(len(where) == len(set(where)) for where in shared.values())
 
 
 def test_words_are_told_apart():

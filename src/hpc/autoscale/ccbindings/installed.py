@@ -30,7 +30,7 @@ class Connection:
     clusters_module: Any
 
 
-class _Unusable(Exception):
+class _NoClient(Exception):
     """Why the installed client cannot be used, in words; None when no client is installed."""
 
     def __init__(self, reason: str | None) -> None:
@@ -54,7 +54,7 @@ def connect(config: Mapping[str, Any], credentials: Credentials) -> Connection |
         return None
     try:
         return _connected(config, credentials)
-    except _Unusable as unusable:
+    except _NoClient as unusable:
         if choice == "installed":
             reason = unusable.reason or "there is no package `cyclecloud`"
             raise ConfigurationException(f"cyclecloud_client: installed: {reason}") from None
@@ -66,14 +66,14 @@ def connect(config: Mapping[str, Any], credentials: Credentials) -> Connection |
 def _connected(config: Mapping[str, Any], credentials: Credentials) -> Connection:
     client_module, clusters_module = _modules()
     if config.get("ca_file"):
-        raise _Unusable("ca_file: the installed `cyclecloud` client has no such setting")
+        raise _NoClient("ca_file: the installed `cyclecloud` client has no such setting")
     given = _settings_for(config, credentials)
     try:
         client = client_module.Client(given)
         session = _session_of(client, str(config["cluster_name"]))
     except Exception as error:  # noqa: BLE001  the client's exception classes are not public
         said = _said(error, credentials.password)
-        raise _Unusable(f"the installed `cyclecloud` client cannot be set up: {said}") from None
+        raise _NoClient(f"the installed `cyclecloud` client cannot be set up: {said}") from None
     if not given["verify_certificates"]:
         warn_unverified(credentials.url)
     logging.debug("%s: using the client of the package `cyclecloud`", credentials.url)
@@ -91,14 +91,14 @@ def _modules() -> tuple[Any, Any]:
         return client, importlib.import_module("cyclecloud.api.clusters")
     except ModuleNotFoundError as error:
         if error.name in ("cyclecloud", "cyclecloud.client"):
-            raise _Unusable(None) from None
+            raise _NoClient(None) from None
         raise _broken(error) from None
     except Exception as error:  # noqa: BLE001  somebody else's code, which may do anything
         raise _broken(error) from None
 
 
-def _broken(error: Exception) -> _Unusable:
-    return _Unusable(f"the installed package `cyclecloud` cannot be imported: {_said(error)}")
+def _broken(error: Exception) -> _NoClient:
+    return _NoClient(f"the installed package `cyclecloud` cannot be imported: {_said(error)}")
 
 
 def _said(error: Exception, password: str = "") -> str:

@@ -494,7 +494,7 @@ class Exclusive(Expr):
         return "exclusive"
 
 
-class Never(Expr):
+class Impossible(Expr):
     """Fits nowhere, for the reason given."""
 
     __slots__ = ("message",)

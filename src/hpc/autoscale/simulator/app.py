@@ -20,7 +20,7 @@ from werkzeug.wrappers import Request, Response
 
 from hpc.autoscale.ccbindings import models
 from hpc.autoscale.simulator import control
-from hpc.autoscale.simulator.errors import Refusal
+from hpc.autoscale.simulator.errors import RequestRefused
 from hpc.autoscale.simulator.exchange import (
     LARGEST_BODY,
     boolean,
@@ -47,7 +47,7 @@ _PAGE = (
 
 
 @dataclass(frozen=True)
-class Credentials:
+class Login:
     """User name and password of the one user of a simulator."""
 
     username: str
@@ -64,7 +64,7 @@ class Credentials:
 class Application:
     """The WSGI application of one simulator."""
 
-    def __init__(self, runtime: Runtime, credentials: Credentials) -> None:
+    def __init__(self, runtime: Runtime, credentials: Login) -> None:
         self._runtime = runtime
         self._credentials = credentials
         routes = {**ENDPOINTS, **control.ENDPOINTS}
@@ -116,7 +116,7 @@ class Application:
     ) -> Response:
         try:
             return handler(self._runtime, request, endpoint, arguments)
-        except Refusal as error:
+        except RequestRefused as error:
             return message(error.status_code, error.code, str(error))
         except HTTPException as error:
             return http_error(request, error)

@@ -1,8 +1,8 @@
 """The simulated CycleCloud as a pure model: clusters, operations and the request ids it has seen.
 
 Every endpoint of the protocol is a method here that takes and returns protocol models, or raises a
-`Refusal`. Clock, randomness and ids are injected and nothing does I/O: the same calls at the same
-times give the same answers and the same journal. `runtime` calls this under its lock.
+`RequestRefused`. Clock, randomness and ids are injected and nothing does I/O: the same calls at the
+same times give the same answers and the same journal. `runtime` calls this under its lock.
 """
 
 import math

@@ -56,7 +56,7 @@ _JOURNAL_FACTS = ("event", "cluster", "node_id", "name", "nodearray", "cause")
 def answer(
     runtime: Runtime, request: Request, endpoint: str, arguments: Mapping[str, str]
 ) -> Response:
-    """Carry out a request for one of `ENDPOINTS`. Raises a Refusal for one that is wrong."""
+    """Carry out a request for one of `ENDPOINTS`. Raises a RequestRefused for one that is wrong."""
     return reply(_HANDLERS[endpoint](runtime, request, arguments))
 
 

@@ -17,7 +17,7 @@ from hpc.autoscale.simulator.description import MachineType, Nodearray
 from hpc.autoscale.simulator.errors import Conflict
 from hpc.autoscale.simulator.lifecycle import Event
 from hpc.autoscale.simulator.limits import (
-    Limit,
+    CountLimit,
     Tally,
     group_limit,
     place_limits,
@@ -150,7 +150,7 @@ def room_for(
     return _tightest(limits, tally)
 
 
-def _tightest(limits: Sequence[Limit], tally: Tally) -> tuple[int, str]:
+def _tightest(limits: Sequence[CountLimit], tally: Tally) -> tuple[int, str]:
     left, limit = room(limits, tally)
     return left, limit.sentence(tally.taken(limit.scope))
 

@@ -1,6 +1,6 @@
 """The errors for everything that the simulator refuses.
 
-`Refusal` and its subclasses are answers to a caller over HTTP, with the status code that the
+`RequestRefused` and its subclasses are answers to a caller over HTTP, with the status code that the
 protocol gives them; the others are printed, as one line, for whoever starts the simulator.
 """
 
@@ -16,7 +16,7 @@ class StartError(AutoscaleError):
     """The simulator cannot start, for example because the address is taken."""
 
 
-class Refusal(AutoscaleError):
+class RequestRefused(AutoscaleError):
     """A request that is not carried out. `status_code` is HTTP's, `code` a short word for
     programs."""
 
@@ -24,21 +24,21 @@ class Refusal(AutoscaleError):
     code = "InternalError"
 
 
-class BadRequest(Refusal):
+class BadRequest(RequestRefused):
     """The request is malformed (400)."""
 
     status_code = 400
     code = "BadRequest"
 
 
-class NotFound(Refusal):
+class NotFound(RequestRefused):
     """There is no such cluster, operation, node or path."""
 
     status_code = 404
     code = "NotFound"
 
 
-class Conflict(Refusal):
+class Conflict(RequestRefused):
     """The request is invalid, or its request id was used before (409)."""
 
     status_code = 409

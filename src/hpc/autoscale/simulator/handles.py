@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from hpc.autoscale.ccbindings import models
 from hpc.autoscale.simulator.attributes import node_record
 from hpc.autoscale.simulator.cluster import SimCluster
-from hpc.autoscale.simulator.journal import Journal
+from hpc.autoscale.simulator.journal import EventLog
 from hpc.autoscale.simulator.loading import load_description
 from hpc.autoscale.simulator.runtime import Runtime, new_clock
 from hpc.autoscale.simulator.server import SimulatorServer
@@ -101,7 +101,7 @@ class Simulator:
         self.password = server.password
         self.clock = ClockHandle(runtime)
         self.faults = FaultsHandle(runtime)
-        self.journal: Journal = runtime.journal
+        self.journal: EventLog = runtime.journal
 
     def cluster(self, name: str) -> ClusterHandle:
         """A cluster by its name. Raises NotFound."""

@@ -16,7 +16,7 @@ from hpc.autoscale.simulator.errors import StartError
 _log = logging.getLogger(__name__)
 
 
-class Journal:
+class EventLog:
     """An append-only list of entries. Raises StartError when `path` cannot be written to.
 
     Each entry is a dict with `seq` (1, 2, …), `time`, `event` and what belongs to the event:

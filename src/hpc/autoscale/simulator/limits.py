@@ -127,7 +127,7 @@ def quota_scopes(array: Nodearray, size: MachineType) -> Iterator[Scope]:
 
 
 @dataclass(frozen=True)
-class Limit:
+class CountLimit:
     """One limit as it concerns a machine type: at most `most` nodes, or cores of which each node
     takes `cores`. For quotas, `status` is what their fields in the status of a bucket begin with.
     """
@@ -155,32 +155,36 @@ class Limit:
         return taken.cores if self.cores else taken.nodes
 
 
-def place_limits(cluster: ClusterDescription, array: Nodearray, size: MachineType) -> list[Limit]:
+def place_limits(
+    cluster: ClusterDescription, array: Nodearray, size: MachineType
+) -> list[CountLimit]:
     """The limits on nodes and cores that the cluster sets itself."""
     bucket, nodearray, whole = place_scopes(cluster.name, array, size, None)
     limits = [
-        Limit(nodearray, f"MaxCount of nodearray {array.name}", array.max_count),
-        Limit(
+        CountLimit(nodearray, f"MaxCount of nodearray {array.name}", array.max_count),
+        CountLimit(
             nodearray, f"MaxCoreCount of nodearray {array.name}", array.max_core_count, size.vcpus
         ),
-        Limit(whole, f"MaxCount of cluster {cluster.name}", cluster.max_count),
-        Limit(whole, f"MaxCoreCount of cluster {cluster.name}", cluster.max_core_count, size.vcpus),
+        CountLimit(whole, f"MaxCount of cluster {cluster.name}", cluster.max_count),
+        CountLimit(
+            whole, f"MaxCoreCount of cluster {cluster.name}", cluster.max_core_count, size.vcpus
+        ),
     ]
     if size.max_count is not None:
-        limits.insert(0, Limit(bucket, f"limit on {size.name}", size.max_count))
+        limits.insert(0, CountLimit(bucket, f"limit on {size.name}", size.max_count))
     return limits
 
 
-def group_limit(cluster: str, array: Nodearray, size: MachineType, group: str) -> Limit:
+def group_limit(cluster: str, array: Nodearray, size: MachineType, group: str) -> CountLimit:
     """How many nodes fit into one placement group."""
     scope = group_scope(cluster, array, size, group)
-    return Limit(scope, f"size of placement group {group}", array.max_placement_group_size)
+    return CountLimit(scope, f"size of placement group {group}", array.max_placement_group_size)
 
 
-def quota_limits(region: Region, array: Nodearray, size: MachineType) -> list[Limit]:
+def quota_limits(region: Region, array: Nodearray, size: MachineType) -> list[CountLimit]:
     """The quotas of Azure that a machine type draws on, in the order of the table."""
     return [
-        Limit(
+        CountLimit(
             quota.scope(array, size),
             f"{quota.text.format(family=size.family)} in {region.name}",
             quota.most(region, size),
@@ -192,7 +196,7 @@ def quota_limits(region: Region, array: Nodearray, size: MachineType) -> list[Li
     ]
 
 
-def room(limits: Iterable[Limit], tally: Tally) -> tuple[int, Limit]:
+def room(limits: Iterable[CountLimit], tally: Tally) -> tuple[int, CountLimit]:
     """How many more nodes all of the limits allow, and the first of those that allow the fewest."""
     left, _, limit = min(
         (limit.room(tally.taken(limit.scope)), index, limit) for index, limit in enumerate(limits)

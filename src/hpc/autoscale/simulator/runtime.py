@@ -16,7 +16,7 @@ from hpc.autoscale.simulator.clock import Clock, DrivenClock, RealClock
 from hpc.autoscale.simulator.cluster import Cloud
 from hpc.autoscale.simulator.description import Description
 from hpc.autoscale.simulator.faults import Fault, FaultBook
-from hpc.autoscale.simulator.journal import Journal
+from hpc.autoscale.simulator.journal import EventLog
 from hpc.autoscale.simulator.machines import LocalMachines
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ class Runtime:
         work_dir: str | Path | None = None,
     ) -> None:
         self.clock = clock
-        self.journal = Journal(journal)
+        self.journal = EventLog(journal)
         self.machines = LocalMachines(work_dir, self)
         self.cloud = Cloud(
             description, clock.now(), _random(seed, "behaviour"), _ids(seed), self.journal.write

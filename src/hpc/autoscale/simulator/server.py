@@ -53,7 +53,7 @@ class SimulatorServer:
         try:
             from werkzeug.serving import make_server
 
-            from hpc.autoscale.simulator.app import Application, Credentials
+            from hpc.autoscale.simulator.app import Application, Login
             from hpc.autoscale.simulator.connections import OpenConnections, PersistentHandler
         except ModuleNotFoundError as error:
             raise StartError(
@@ -70,7 +70,7 @@ class SimulatorServer:
             def log(self, type: str, message: str, *args: Any) -> None:
                 _log.debug("%s %s", self.address_string(), message % args)
 
-        application = Application(self.runtime, Credentials(self.username, self.password))
+        application = Application(self.runtime, Login(self.username, self.password))
         context = _tls_context(tls)
         # bound here, because werkzeug prints and exits when the address is taken
         with _bound(host, port) as bound:

@@ -24,7 +24,7 @@ from hpc.autoscale.node.constraints.base import (
 )
 from hpc.autoscale.node.constraints.compiled import Compiled, conjunction
 from hpc.autoscale.node.constraints.conditions import is_alias
-from hpc.autoscale.node.constraints.parse import KEYWORDS, Keyword, Reading, read_children
+from hpc.autoscale.node.constraints.parse import KEYWORDS, Keyword, ParsePosition, read_children
 from hpc.autoscale.node.constraints.shared import pool_room
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.decrementing import take
@@ -52,7 +52,7 @@ class _Subject:
         return child.satisfied_by_bucket(self.bucket)
 
 
-class _Composite(BaseNodeConstraint):
+class _CompositeConstraint(BaseNodeConstraint):
     """Children, given as constraints or as JSON; at least `at_least` of them."""
 
     keyword: str
@@ -60,7 +60,7 @@ class _Composite(BaseNodeConstraint):
     made: type[AllOf] | type[AnyOf] | type[ExactlyOne]
 
     def __init__(self, *constraints: NodeConstraint | dict[Any, Any]) -> None:
-        self.constraints = read_children(constraints, Reading(self.keyword))
+        self.constraints = read_children(constraints, ParsePosition(self.keyword))
         if len(self.constraints) < self.at_least:
             expected = f"at least {self.at_least} alternatives to {self.keyword!r}"
             raise MalformedConstraint(expected, list(constraints))
@@ -89,7 +89,7 @@ class _Composite(BaseNodeConstraint):
         return "(" + f" {self.keyword} ".join(str(child) for child in self.constraints) + ")"
 
 
-class And(_Composite):
+class And(_CompositeConstraint):
     """Every child at once, so that together they must fit: two that each take a core need two
     cores."""
 
@@ -199,11 +199,13 @@ class _Asked(Expr):
         return str(self.constraint)
 
 
-class _Choice(_Composite):
+class _Choice(_CompositeConstraint):
     """One of several children is what counts, as `made` says. At least two (AssertionError)."""
 
     at_least = 2
-    lower = _Composite.lower  # stands beside the answers: see `NodeConstraint.__init_subclass__`
+    lower = (
+        _CompositeConstraint.lower
+    )  # stands beside the answers: see `NodeConstraint.__init_subclass__`
 
     def _decided(self, asked: _Subject) -> tuple[Fit | Reject, list[_Asked]]:
         """What the children's answers come to, and the children with their answers."""
@@ -286,11 +288,11 @@ class XOr(_Choice):
         return next(child.answer for child in children if child.answer)
 
 
-class Not(_Composite):
+class Not(_CompositeConstraint):
     """The child is not satisfied. Uses up nothing."""
 
     def __init__(self, condition: NodeConstraint | dict[Any, Any]) -> None:
-        self.condition = Reading("not").one(condition)
+        self.condition = ParsePosition("not").one(condition)
 
     def lower(self) -> Expr | None:
         """The negation of the child; None when that is opaque or shared."""
@@ -312,16 +314,16 @@ class Not(_Composite):
         return f"not {self.condition}"
 
 
-def _read_composite(attr: str, value: Any, reading: Reading) -> NodeConstraint:
+def _read_composite(attr: str, value: Any, at: ParsePosition) -> NodeConstraint:
     if not isinstance(value, (list, tuple)):
-        raise MalformedConstraint("a list of constraints", value, reading.path)
+        raise MalformedConstraint("a list of constraints", value, at.path)
     kinds: dict[str, type[And | Or | XOr]] = {"and": And, "or": Or, "xor": XOr}
-    return kinds[attr](*read_children(value, reading))
+    return kinds[attr](*read_children(value, at))
 
 
 KEYWORDS["and"] = Keyword(_read_composite, "a list: all of these at once")
 KEYWORDS["or"] = Keyword(_read_composite, "a list: any of these, earlier ones preferred")
 KEYWORDS["xor"] = Keyword(_read_composite, "a list: exactly one of these")
 KEYWORDS["not"] = Keyword(
-    lambda attr, value, reading: Not(reading.one(value)), "an object: anything but this"
+    lambda attr, value, at: Not(at.one(value)), "an object: anything but this"
 )

@@ -327,7 +327,7 @@ class Never(LoweredConstraint):
         return self._message
 
     def expression(self) -> Expr:
-        return exprs.Never(self._message)
+        return exprs.Impossible(self._message)
 
     def _refuse(self, node: Node, reject: Reject) -> SatisfiedResult:
         return SatisfiedResult("Never", self, node, [self._message])

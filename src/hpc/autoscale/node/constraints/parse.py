@@ -57,21 +57,21 @@ CUSTOM_PARSERS: dict[str, Parser] = {}
 """What `register_parser` was given, by name."""
 
 
-class Reading(NamedTuple):
+class ParsePosition(NamedTuple):
     """Where the parser is, and how it reads."""
 
     path: str = ""
     depth: int = 0
     case_insensitive: bool = False
 
-    def key(self, name: object) -> Reading:
+    def key(self, name: object) -> ParsePosition:
         """Where the value of a key stands."""
         path = f"{self.path}.{name}" if self.path else str(name)
-        return Reading(path, self.depth + 1, self.case_insensitive)
+        return ParsePosition(path, self.depth + 1, self.case_insensitive)
 
-    def item(self, index: int) -> Reading:
+    def item(self, index: int) -> ParsePosition:
         """Where a member of a list stands."""
-        return Reading(f"{self.path}[{index}]", self.depth, self.case_insensitive)
+        return ParsePosition(f"{self.path}[{index}]", self.depth, self.case_insensitive)
 
     def one(self, expr: Any) -> NodeConstraint:
         """The one constraint that an expression stands for."""
@@ -85,7 +85,7 @@ class Keyword(NamedTuple):
     """A name with a meaning of its own. `read` makes a constraint of (name, value, where it
     stands); `meaning` is for the table in the README, and names the value first."""
 
-    read: Callable[[str, Any, Reading], NodeConstraint]
+    read: Callable[[str, Any, ParsePosition], NodeConstraint]
     meaning: str
 
 
@@ -112,29 +112,29 @@ def get_constraints(
         if not isinstance(exprs, Mapping):
             raise MalformedConstraint("a list of constraints or one dict", exprs)
         exprs = [exprs]
-    reading = Reading(case_insensitive=case_insensitive)
+    at = ParsePosition(case_insensitive=case_insensitive)
     if len(exprs) == 1:
-        found = _element(exprs[0], reading)
+        found = _element(exprs[0], at)
         return [] if found is None else [found]
-    return read_children(exprs, reading)
+    return read_children(exprs, at)
 
 
 def get_constraint(expr: Any, case_insensitive: bool = False) -> NodeConstraint:
     """The one constraint that an expression stands for; as `get_constraints`, and AssertionError
     when it is empty."""
-    return Reading(case_insensitive=case_insensitive).one(expr)
+    return ParsePosition(case_insensitive=case_insensitive).one(expr)
 
 
 def new_job_constraint(
     attr: str, value: Any, in_alias: bool = False, case_insensitive: bool = False
 ) -> NodeConstraint:
     """The constraint that `{attr: value}` stands for. `in_alias` is not used."""
-    return _constraint(attr, value, Reading(case_insensitive=case_insensitive).key(attr))
+    return _constraint(attr, value, ParsePosition(case_insensitive=case_insensitive).key(attr))
 
 
-def read_children(exprs: Iterable[Any], reading: Reading) -> list[NodeConstraint]:
+def read_children(exprs: Iterable[Any], at: ParsePosition) -> list[NodeConstraint]:
     """The constraints in a list; empty mappings stand for none."""
-    found = (_element(expr, reading.item(index)) for index, expr in enumerate(exprs))
+    found = (_element(expr, at.item(index)) for index, expr in enumerate(exprs))
     return [constraint for constraint in found if constraint is not None]
 
 
@@ -143,86 +143,84 @@ def _is_constraint(value: object) -> TypeGuard[NodeConstraint]:
     return value.__class__ not in _JSON and isinstance(value, NodeConstraint)
 
 
-def _element(expr: Any, reading: Reading) -> NodeConstraint | None:
+def _element(expr: Any, at: ParsePosition) -> NodeConstraint | None:
     """A member of a list of constraints."""
     if _is_constraint(expr):
         return expr
     if not isinstance(expr, Mapping):
         hint = ". A list was unexpected" if isinstance(expr, (list, tuple)) else ""
-        raise ConstraintError("a dict or a constraint", expr, reading.path, hint)
+        raise ConstraintError("a dict or a constraint", expr, at.path, hint)
     if is_alias(expr):
         return ReadOnlyAlias(str(expr["alias"]), str(expr["resource-name"]))
-    found = [_constraint(attr, value, reading.key(attr)) for attr, value in expr.items()]
+    found = [_constraint(attr, value, at.key(attr)) for attr, value in expr.items()]
     if len(found) > 1:
-        return KEYWORDS["and"].read("and", found, reading)
+        return KEYWORDS["and"].read("and", found, at)
     return found[0] if found else None
 
 
-def _constraint(attr: str, value: Any, reading: Reading) -> NodeConstraint:
+def _constraint(attr: str, value: Any, at: ParsePosition) -> NodeConstraint:
     """The first rule that knows the name, else the one for the type of the value."""
-    if reading.depth > MAX_DEPTH:
-        raise ConstraintError(
-            f"at most {MAX_DEPTH} constraints in one another", value, reading.path
-        )
+    if at.depth > MAX_DEPTH:
+        raise ConstraintError(f"at most {MAX_DEPTH} constraints in one another", value, at.path)
     if not isinstance(attr, str):
-        raise ConstraintError("the name of a resource or a keyword", attr, reading.path)
+        raise ConstraintError("the name of a resource or a keyword", attr, at.path)
     if attr in CUSTOM_PARSERS:
         made: object = CUSTOM_PARSERS[attr]({attr: value})
         if not isinstance(made, NodeConstraint):
-            raise ConstraintError("a constraint from the custom parser", made, reading.path)
+            raise ConstraintError("a constraint from the custom parser", made, at.path)
         return made
     if _is_constraint(value):
         return value
-    with located(reading.path):
+    with located(at.path):
         if attr in KEYWORDS:
-            return KEYWORDS[attr].read(attr, value, reading)
+            return KEYWORDS[attr].read(attr, value, at)
         if attr.startswith("node."):
-            return _property(attr, value, reading)
-        return read_resource(attr, value, reading)
+            return _property(attr, value, at)
+        return read_resource(attr, value, at)
 
 
-def _property(attr: str, value: Any, reading: Reading) -> NodeConstraint:
+def _property(attr: str, value: Any, at: ParsePosition) -> NodeConstraint:
     if value is not None and not isinstance(value, (str, int, float, list, tuple)):
-        raise MalformedConstraint("a text, a number, a list of these, or null", value, reading.path)
-    values = _scalars(value, reading) if isinstance(value, (list, tuple)) else [value]
+        raise MalformedConstraint("a text, a number, a list of these, or null", value, at.path)
+    values = _scalars(value, at) if isinstance(value, (list, tuple)) else [value]
     return NodePropertyConstraint(attr.removeprefix("node."), values)
 
 
-def read_resource(attr: str, value: Any, reading: Reading) -> NodeConstraint:
+def read_resource(attr: str, value: Any, at: ParsePosition) -> NodeConstraint:
     """What `{attr: value}` stands for when `attr` is the name of a resource."""
     if isinstance(value, str) and (cls := size_class(value)) is not None:
-        return MinResourcePerNode(attr, _size(cls, value, reading))
+        return MinResourcePerNode(attr, _size(cls, value, at))
     if value is None or isinstance(value, (str, bool)):
-        return NodeResourceConstraint(attr, value, case_insensitive=reading.case_insensitive)
+        return NodeResourceConstraint(attr, value, case_insensitive=at.case_insensitive)
     if isinstance(value, (list, tuple)):
-        values = _scalars(value, reading)
-        return NodeResourceConstraint(attr, *values, case_insensitive=reading.case_insensitive)
+        values = _scalars(value, at)
+        return NodeResourceConstraint(attr, *values, case_insensitive=at.case_insensitive)
     if isinstance(value, (int, float, Size)):
         return MinResourcePerNode(attr, value)
     known = [*KEYWORDS, *CUSTOM_PARSERS]
     raise ConstraintError(
         "a number, a size, a text, true, false, null or a list of these",
         value,
-        reading.path,
+        at.path,
         f"{did_you_mean(attr, known)} (Unsupported constraint value type)",
     )
 
 
-def _size(cls: type[Size], text: str, reading: Reading) -> Size:
+def _size(cls: type[Size], text: str, at: ParsePosition) -> Size:
     try:
         return cls.value_of(text)
     except SizeError as e:
-        raise ConstraintError("a size such as 'memory::4g'", text, reading.path, f": {e}") from None
+        raise ConstraintError("a size such as 'memory::4g'", text, at.path, f": {e}") from None
 
 
-def _scalars(values: Sequence[Any], reading: Reading) -> list[Any]:
+def _scalars(values: Sequence[Any], at: ParsePosition) -> list[Any]:
     for index, value in enumerate(values):
         if value is not None and not isinstance(value, (str, int, float, Size)):
-            raise ConstraintError("a text, a number or null", value, reading.item(index).path)
+            raise ConstraintError("a text, a number or null", value, at.item(index).path)
     return list(values)
 
 
-def _flag(value: Any, reading: Reading) -> bool:
+def _flag(value: Any, at: ParsePosition) -> bool:
     """A yes or no; digits and the words in any case will do."""
     if isinstance(value, int):
         return bool(value)
@@ -231,38 +229,38 @@ def _flag(value: Any, reading: Reading) -> bool:
         return text == "true"
     if text.isdecimal():
         return bool(text.strip("0"))
-    raise ConstraintError("true or false", value, reading.path)
+    raise ConstraintError("true or false", value, at.path)
 
 
-def _read_exclusive(attr: str, value: Any, reading: Reading) -> NodeConstraint:
-    return ExclusiveNode(_flag(value, reading), job_exclusive=attr == "exclusive")
+def _read_exclusive(attr: str, value: Any, at: ParsePosition) -> NodeConstraint:
+    return ExclusiveNode(_flag(value, at), job_exclusive=attr == "exclusive")
 
 
-def _read_never(attr: str, value: Any, reading: Reading) -> NodeConstraint:
+def _read_never(attr: str, value: Any, at: ParsePosition) -> NodeConstraint:
     if value is not None and not isinstance(value, (str, int, float)):
-        raise ConstraintError("the reason as a text", value, reading.path)
+        raise ConstraintError("the reason as a text", value, at.path)
     return Never(str(value))
 
 
-def _read_backoff(attr: str, value: Any, reading: Reading) -> NodeConstraint:
+def _read_backoff(attr: str, value: Any, at: ParsePosition) -> NodeConstraint:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ConstraintError("a number of seconds", value, reading.path)
+        raise ConstraintError("a number of seconds", value, at.path)
     return CapacityFailureBackoffConstraint(value)
 
 
-def _read_not_allocated(attr: str, value: Any, reading: Reading) -> NodeConstraint:
-    if not _flag(value, reading):
-        raise ConstraintError("true", value, reading.path)
+def _read_not_allocated(attr: str, value: Any, at: ParsePosition) -> NodeConstraint:
+    if not _flag(value, at):
+        raise ConstraintError("true", value, at.path)
     return NotAllocated()
 
 
-def _read_shared(attr: str, value: Any, reading: Reading) -> NodeConstraint:
+def _read_shared(attr: str, value: Any, at: ParsePosition) -> NodeConstraint:
     is_consumable = attr == SharedConsumableConstraint.JSON_NAME
     cls = SharedConsumableConstraint if is_consumable else SharedNonConsumableConstraint
     try:
         return cls.from_dict({attr: value})
     except ConstraintError as e:
-        path = reading.path.removesuffix(attr) + e.path
+        path = at.path.removesuffix(attr) + e.path
         raise type(e)(e.expected, e.found, path, e.hint) from None
 
 
@@ -274,7 +272,7 @@ KEYWORDS: dict[str, Keyword] = {
     "exclusive_task": Keyword(_read_exclusive, "as `exclusive-task`"),
     "never": Keyword(_read_never, "a text: no node does, for this reason"),
     "in-a-placement-group": Keyword(
-        lambda attr, value, reading: InAPlacementGroup(_flag(value, reading)),
+        lambda attr, value, at: InAPlacementGroup(_flag(value, at)),
         "true: in any placement group; false: in none",
     ),
     "capacity-failure-backoff": Keyword(

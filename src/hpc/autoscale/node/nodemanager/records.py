@@ -265,7 +265,7 @@ def hostname_of(record: Record, configuration: Any, assume_hostnames: bool) -> A
     from its address."""
     hostname = text(record, "Hostname")
     address = text(record, "PrivateIp") if assume_hostnames else None
-    if address and is_standalone_dns(_Configured(configuration)):
+    if address and is_standalone_dns(_HasConfiguration(configuration)):
         from ipaddress import AddressValueError, IPv4Address
 
         try:
@@ -275,7 +275,7 @@ def hostname_of(record: Record, configuration: Any, assume_hostnames: bool) -> A
     return hostname
 
 
-class _Configured:
+class _HasConfiguration:
     def __init__(self, software_configuration: Any) -> None:
         self.software_configuration = software_configuration
 

@@ -70,7 +70,7 @@ def plan_groups(problem: Problem, roughly: bool = False) -> list[Lot]:
             return lots
         members = _members(rest, _MOST_ROUGHLY if roughly else _MOST_GROUPS, amounts)
         before = sum(rest.units)
-        lots += _Filling(rest, members, amounts, at_least).run()
+        lots += _GroupFilling(rest, members, amounts, at_least).run()
         rest = problem.residual(lots)
         if not at_least and sum(rest.units) > before * _WITHOUT_ROOM:
             break
@@ -190,7 +190,7 @@ def _mean(
     return (Usage(tuple(found), False),)
 
 
-class _Filling:
+class _GroupFilling:
     """Fills the nodes of a plan of groups with the items themselves. `at_least`: a node is kept
     when it comes out with that part of what was planned."""
 

@@ -103,7 +103,7 @@ class Problem(NamedTuple):
     @staticmethod
     def of(items: Sequence[Item], ranked: Ranked, price_of: PriceOf) -> Problem:
         """The problem of placing `items` in the present state of the engine."""
-        return _Builder(items, ranked, price_of).problem()
+        return _ProblemBuilder(items, ranked, price_of).problem()
 
     def changed(
         self, units: Sequence[int], bins: Sequence[Bin] = (), limits: Sequence[LimitLeft] = ()
@@ -257,7 +257,7 @@ def modes(expr: Expr, view: View) -> tuple[Mode, ...]:
     return tuple(dict.fromkeys(expr.modes(view)))
 
 
-class _Builder:
+class _ProblemBuilder:
     """Makes one `Problem`."""
 
     def __init__(self, items: Sequence[Item], ranked: Ranked, price_of: PriceOf) -> None:
