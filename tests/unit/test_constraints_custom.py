@@ -197,7 +197,7 @@ def test_compiling_nothing():
 
 @pytest.mark.parametrize(
     "module",
-    ["base", "compiled", "composites", "conditions", "parse", "pools", "shared"],
+    ["base", "composites", "conditions", "parse", "pools", "shared"],
 )
 def test_any_module_can_be_imported_first(module):
     """No import depends on another one having been made before."""

@@ -26,10 +26,9 @@ from hpc.autoscale.node.constraints import (
     compile_constraints,
     compile_expressions,
     get_constraints,
-    is_plain,
-    json_of,
 )
-from hpc.autoscale.node.constraints.compiled import Source
+from hpc.autoscale.node.constraints.base import Source, json_of
+from hpc.autoscale.node.constraints.declared import is_declared, is_plain
 from hpc.autoscale.node.constraints.parse import CUSTOM_PARSERS
 from hpc.autoscale.packing.expr import UNBOUNDED
 from hpc.autoscale.packing.plan import Request
@@ -442,8 +441,8 @@ def _of_values(values: _PlainValues, parsers: Parsers) -> Compiled | None:
 
 def _shared(source: Source) -> Compiled | None:
     compiled = compile_constraints(get_constraints(json_of(source)))
-    if not compiled.is_common:
-        return None
+    if compiled.pooled or not all(map(is_declared, compiled.opaque)):
+        return None  # it does not do for every job that says the same
     compiled.source = source
     return compiled
 

@@ -1,17 +1,18 @@
-"""What every constraint is: the published protocol, how the engine learns what a constraint means,
-and what can be wrong with one.
+"""What every constraint is: the published protocol, what can be wrong with one, and how the engine
+learns what constraints mean.
 
 Integrations subclass `BaseNodeConstraint`; most of ours are a `LoweredConstraint`, which answers
-the published methods through its expression, so that they say the same as the engine. Nodes,
-buckets and stand-ins for nodes are all seen through `view_of` and `bucket_view`. Errors that the
-interface publishes as another built-in type as well inherit that too.
+the published methods through its expression, so that they say the same as the engine. `Compiled` is
+a list of constraints as the engine is given it. Nodes, buckets and stand-ins for nodes are all seen
+through `view_of` and `bucket_view`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from marshal import loads
 from typing import TYPE_CHECKING, Any, NewType
 
 from hpc.autoscale.errors import AutoscaleError, ConstraintError, did_you_mean
@@ -19,28 +20,22 @@ from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints.pools import restore_pools, saved_pools
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.shaping import NodeView
-from hpc.autoscale.packing.expr import UNBOUNDED, Expr, Fit, View
+from hpc.autoscale.packing.compound import AllOf
+from hpc.autoscale.packing.expr import UNBOUNDED, AnyNode, Expr, Fit, View
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.results import SatisfiedResult
 
 if TYPE_CHECKING:
-    from hpc.autoscale.node.constraints.compiled import Compiled
+    from hpc.autoscale.node.constraints.shared import SharedConstraint
 
 ConstraintDict = NewType("ConstraintDict", dict[Any, Any])
 BucketWeights = list[tuple[NodeBucket, float]]
 
-_ANSWERS = (
-    *("satisfied_by_node", "satisfied_by_bucket", "minimum_space", "do_decrement"),
-    "weight_buckets",
+# methods by which a class answers itself, and those by which it says what it means to the engine
+_ANSWERS = frozenset(
+    ["satisfied_by_node", "satisfied_by_bucket", "minimum_space", "do_decrement", "weight_buckets"]
 )
-_MEANINGS = ("lower", "join", "expression", "pools_and_amount")
-
-
-def _depth(cls: type, names: Iterable[str]) -> int:
-    """How far up its line of ancestors a class first defines one of the names."""
-    return next(
-        i for i, each in enumerate(cls.__mro__) if any(name in vars(each) for name in names)
-    )
+_MEANINGS = frozenset(("lower", "join", "expression", "pools_and_amount"))
 
 
 class NodeConstraint(ABC):
@@ -73,7 +68,8 @@ class NodeConstraint(ABC):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if _depth(cls, _ANSWERS) < _depth(cls, _MEANINGS):
+        nearest = next(c for c in cls.__mro__ if not (_ANSWERS | _MEANINGS).isdisjoint(vars(c)))
+        if _MEANINGS.isdisjoint(vars(nearest)):
             cls.lower = NodeConstraint.lower  # type: ignore[method-assign]
             cls.join = NodeConstraint.join  # type: ignore[method-assign]
             if not hasattr(cls, "saved"):
@@ -215,7 +211,6 @@ class LoweredConstraint(BaseNodeConstraint):
         return 1
 
     def _space(self, node: Node) -> int:
-        """How often the expression fits, as `minimum_space` gives it."""
         fit = self.expression().fit(view_of(node))
         return published_space(fit.count) if isinstance(fit, Fit) else 0
 
@@ -223,6 +218,74 @@ class LoweredConstraint(BaseNodeConstraint):
 def published_space(count: int) -> int:
     """A count of the engine as `minimum_space` gives it: -1 when there is no bound."""
     return -1 if count >= UNBOUNDED else count
+
+
+# -- several constraints, as the engine is given them
+
+Source = bytes | list[Any]
+"""JSON as `marshal` writes it, which takes the least room, or as a list that nobody changes."""
+
+
+def json_of(source: Source) -> list[Any]:
+    """The JSON itself."""
+    return loads(source) if isinstance(source, bytes) else source
+
+
+class Compiled:
+    """Constraints that must all hold, sorted by who can answer for them: `parts` are expressions of
+    the engine, `pooled` draw on what all nodes share, and of the rest, `opaque`, only its own
+    methods know. What is in an `And` counts as if it stood in the list itself.
+
+    `source`: what this is made of, where every job that says so may use it. Where nothing else is
+    given, the constraints are made of it when they are first asked for.
+    """
+
+    __slots__ = ("_constraints", "_expr", "opaque", "parts", "pooled", "source")
+
+    def __init__(
+        self,
+        parts: tuple[Expr, ...] = (),
+        constraints: Sequence[NodeConstraint] | None = None,
+        source: Source | None = None,
+    ) -> None:
+        self.parts = parts
+        self.pooled: tuple[SharedConstraint, ...] = ()
+        self.opaque: tuple[NodeConstraint, ...] = ()
+        self.source = source
+        self._constraints = None if constraints is None else tuple(constraints)
+        self._expr: Expr | None = None
+        for constraint in self._constraints or ():
+            constraint.join(self)
+
+    @property
+    def expr(self) -> Expr:
+        """All parts as one; made when it is first asked for, which for a job that fits nowhere is
+        never."""
+        if self._expr is None:
+            self._expr = self.parts[0] if len(self.parts) == 1 else AllOf(self.parts)
+        return self._expr
+
+    @property
+    def constraints(self) -> tuple[NodeConstraint, ...]:
+        """The constraints themselves."""
+        if self._constraints is None:
+            self._constraints = tuple(self.made_anew())
+        return self._constraints
+
+    def made_anew(self) -> list[NodeConstraint]:
+        """The same constraints once more, of the source: nobody else has them."""
+        # parsing makes constraints, which are compiled here
+        from hpc.autoscale.node.constraints.parse import get_constraints
+
+        return get_constraints(json_of(self.source or []))
+
+
+def compile_constraints(constraints: Sequence[NodeConstraint]) -> Compiled:
+    """A job's constraints, sorted. Without any, the job asks for one slot per node."""
+    return Compiled((), constraints) if constraints else Compiled((AnyNode(),), ())
+
+
+# -- what can be wrong
 
 
 class MalformedConstraint(ConstraintError, AssertionError):

@@ -14,6 +14,7 @@ from hpc.autoscale.node.constraints.base import (
     AmbiguousChoice,
     BaseNodeConstraint,
     BucketWeights,
+    Compiled,
     MalformedConstraint,
     NodeConstraint,
     bucket_view,
@@ -22,7 +23,6 @@ from hpc.autoscale.node.constraints.base import (
     subject,
     view_of,
 )
-from hpc.autoscale.node.constraints.compiled import Compiled, conjunction
 from hpc.autoscale.node.constraints.conditions import is_alias
 from hpc.autoscale.node.constraints.parse import KEYWORDS, Keyword, ParsePosition, read_children
 from hpc.autoscale.node.constraints.shared import pool_room
@@ -118,7 +118,7 @@ class And(_CompositeConstraint):
             if not answer:
                 return answer
         if len(self.constraints) > 1:
-            parts = conjunction(self.constraints)
+            parts = Compiled((), self.constraints)
             reject = parts.expr.fit(asked.view)
             if isinstance(reject, Reject):
                 return self._not_together(reject.code, lambda: sentence(reject, node), node)
@@ -137,7 +137,7 @@ class And(_CompositeConstraint):
 
     def minimum_space(self, node: Node) -> int:
         """How often all children fit together; -1 when none of them cares."""
-        parts = conjunction(self.constraints)
+        parts = Compiled((), self.constraints)
         fit = parts.expr.fit(view_of(node))
         if isinstance(fit, Reject):
             return 0
@@ -148,7 +148,7 @@ class And(_CompositeConstraint):
     def do_decrement(self, node: Node) -> bool:
         """Take what all children need; False when that is not there. Nothing is taken then, unless
         children of somebody else's have taken theirs first."""
-        parts = conjunction(self.constraints)
+        parts = Compiled((), self.constraints)
         if isinstance(parts.expr.fit(view_of(node)), Reject) or pool_room(parts.pooled) < 1:
             return False
         if not all(child.do_decrement(node) for child in parts.opaque):

@@ -19,11 +19,12 @@ from typing import Any, NamedTuple, TypeGuard
 from hpc.autoscale.errors import AutoscaleError, ConstraintError, did_you_mean
 from hpc.autoscale.hpctypes import Size, SizeError
 from hpc.autoscale.node.constraints.base import (
+    Compiled,
     MalformedConstraint,
     NodeConstraint,
+    Source,
     located,
 )
-from hpc.autoscale.node.constraints.compiled import Compiled, Source
 from hpc.autoscale.node.constraints.conditions import (
     CapacityFailureBackoffConstraint,
     ExclusiveNode,

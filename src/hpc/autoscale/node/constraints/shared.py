@@ -13,11 +13,11 @@ from hpc.autoscale.errors import ConstraintError, did_you_mean
 from hpc.autoscale.hpctypes import Size, SizeError
 from hpc.autoscale.node.constraints.base import (
     BaseNodeConstraint,
+    Compiled,
     located,
     published_space,
     subject,
 )
-from hpc.autoscale.node.constraints.compiled import Compiled
 from hpc.autoscale.node.constraints.conditions import checked_amount, size_class
 from hpc.autoscale.node.constraints.pools import (
     SharedConsumableResource,
