@@ -6,7 +6,7 @@ children are expressions of the engine, so is the composite.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from hpc.autoscale.node.bucket import NodeBucket
@@ -53,11 +53,12 @@ class _Subject:
 
 
 class _CompositeConstraint(BaseNodeConstraint):
-    """Children, given as constraints or as JSON; at least `at_least` of them."""
+    """Children, given as constraints or as JSON; at least `at_least` of them. `made`: what their
+    expressions come to."""
 
     keyword: str
     at_least = 0
-    made: type[AllOf] | type[AnyOf] | type[ExactlyOne]
+    made: Callable[[Sequence[Expr]], Expr]
 
     def __init__(self, *constraints: NodeConstraint | dict[Any, Any]) -> None:
         self.constraints = read_children(constraints, ParsePosition(self.keyword))
@@ -101,22 +102,21 @@ class And(_CompositeConstraint):
         for child in self.constraints:
             child.join(compiled)
 
+    def _refusal(self, ask: Callable[[NodeConstraint], SatisfiedResult]) -> SatisfiedResult | None:
+        return next((answer for child in self.constraints if not (answer := ask(child))), None)
+
     def satisfied_by_bucket(self, bucket: NodeBucket) -> SatisfiedResult:
         """The first child's refusal. Whether all of them fit together is a question for each node:
         one that is there may meet another alternative of a child than a new one would."""
-        for child in self.constraints:
-            answer = child.satisfied_by_bucket(bucket)
-            if not answer:
-                return answer
-        return SatisfiedResult("success", self, bucket.example_node)
+        refusal = self._refusal(lambda child: child.satisfied_by_bucket(bucket))
+        return SatisfiedResult("success", self, bucket.example_node) if refusal is None else refusal
 
     def _answer(self, asked: _Subject) -> SatisfiedResult:
         """The first child's refusal, else whether there is room for all of them together."""
         node = asked.node
-        for child in self.constraints:
-            answer = asked.ask(child)
-            if not answer:
-                return answer
+        refusal = self._refusal(asked.ask)
+        if refusal is not None:
+            return refusal
         if len(self.constraints) > 1:
             parts = Compiled((), self.constraints)
             reject = parts.expr.fit(asked.view)
@@ -128,21 +128,17 @@ class And(_CompositeConstraint):
         return SatisfiedResult("success", self, node)
 
     def _not_together(self, code: str, said: Callable[[], str], node: Node) -> SatisfiedResult:
-        return SatisfiedResult(
-            code,
-            self,
-            node,
-            lambda: [f"{said()}; enough for each, but not for all of {self} together"],
-        )
+        together = f"enough for each, but not for all of {self} together"
+        return SatisfiedResult(code, self, node, lambda: [f"{said()}; {together}"])
 
     def minimum_space(self, node: Node) -> int:
         """How often all children fit together; -1 when none of them cares."""
-        parts = Compiled((), self.constraints)
-        fit = parts.expr.fit(view_of(node))
+        compiled = Compiled((), self.constraints)
+        fit = compiled.expr.fit(view_of(node))
         if isinstance(fit, Reject):
             return 0
-        spaces = [published_space(count) for count in (fit.count, pool_room(parts.pooled))]
-        spaces += [child.minimum_space(node) for child in parts.opaque]
+        spaces = [published_space(count) for count in (fit.count, pool_room(compiled.pooled))]
+        spaces += [child.minimum_space(node) for child in compiled.opaque]
         return min((space for space in spaces if space >= 0), default=-1)
 
     def do_decrement(self, node: Node) -> bool:
@@ -203,9 +199,8 @@ class _Choice(_CompositeConstraint):
     """One of several children is what counts, as `made` says. At least two (AssertionError)."""
 
     at_least = 2
-    lower = (
-        _CompositeConstraint.lower
-    )  # stands beside the answers: see `NodeConstraint.__init_subclass__`
+    # stands beside the answers: see `NodeConstraint.__init_subclass__`
+    lower = _CompositeConstraint.lower
 
     def _decided(self, asked: _Subject) -> tuple[Fit | Reject, list[_Asked]]:
         """What the children's answers come to, and the children with their answers."""
@@ -293,14 +288,14 @@ class Not(_CompositeConstraint):
 
     def __init__(self, condition: NodeConstraint | dict[Any, Any]) -> None:
         self.condition = ParsePosition("not").one(condition)
+        self.constraints = [self.condition]
 
-    def lower(self) -> Expr | None:
-        """The negation of the child; None when that is opaque or shared."""
-        expr = self.condition.lower()
-        return None if expr is None else Negation(expr)
+    @staticmethod
+    def made(exprs: Sequence[Expr]) -> Expr:
+        return Negation(*exprs)
 
-    def get_children(self) -> Iterable[NodeConstraint]:
-        return [self.condition]
+    # stands beside the answers: see `NodeConstraint.__init_subclass__`
+    lower = _CompositeConstraint.lower
 
     def _answer(self, asked: _Subject) -> SatisfiedResult:
         fit = Negation(_Asked(self.condition, asked)).fit(asked.view)
@@ -314,16 +309,18 @@ class Not(_CompositeConstraint):
         return f"not {self.condition}"
 
 
-def _read_composite(attr: str, value: Any, at: ParsePosition) -> NodeConstraint:
-    if not isinstance(value, (list, tuple)):
-        raise MalformedConstraint("a list of constraints", value, at.path)
-    kinds: dict[str, type[And | Or | XOr]] = {"and": And, "or": Or, "xor": XOr}
-    return kinds[attr](*read_children(value, at))
+def _reader(cls: type[And | Or | XOr]) -> Callable[[str, Any, ParsePosition], NodeConstraint]:
+    def read(attr: str, value: Any, at: ParsePosition) -> NodeConstraint:
+        if not isinstance(value, (list, tuple)):
+            raise MalformedConstraint("a list of constraints", value, at.path)
+        return cls(*read_children(value, at))
+
+    return read
 
 
-KEYWORDS["and"] = Keyword(_read_composite, "a list: all of these at once")
-KEYWORDS["or"] = Keyword(_read_composite, "a list: any of these, earlier ones preferred")
-KEYWORDS["xor"] = Keyword(_read_composite, "a list: exactly one of these")
+KEYWORDS["and"] = Keyword(_reader(And), "a list: all of these at once")
+KEYWORDS["or"] = Keyword(_reader(Or), "a list: any of these, earlier ones preferred")
+KEYWORDS["xor"] = Keyword(_reader(XOr), "a list: exactly one of these")
 KEYWORDS["not"] = Keyword(
     lambda attr, value, at: Not(at.one(value)), "an object: anything but this"
 )
