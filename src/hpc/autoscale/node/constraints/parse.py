@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple
 
 from hpc.autoscale.errors import AutoscaleError, ConstraintError, did_you_mean
 from hpc.autoscale.hpctypes import Size, SizeError
@@ -50,8 +50,6 @@ MAX_DEPTH = 50
 """How many constraints may stand in one another. Nobody writes more; a generated expression gets a
 clear error."""
 
-_JSON = frozenset((dict, list, str, int, float, bool, type(None)))
-
 Parser = Callable[[dict[str, Any]], NodeConstraint]
 
 CUSTOM_PARSERS: dict[str, Parser] = {}
@@ -59,19 +57,18 @@ CUSTOM_PARSERS: dict[str, Parser] = {}
 
 
 class ParsePosition(NamedTuple):
-    """Where the parser is, and how it reads."""
+    """Where the parser is, and how it reads. `key` and `item` are where a value of a mapping and a
+    member of a list stand."""
 
     path: str = ""
     depth: int = 0
     case_insensitive: bool = False
 
     def key(self, name: object) -> ParsePosition:
-        """Where the value of a key stands."""
         path = f"{self.path}.{name}" if self.path else str(name)
         return ParsePosition(path, self.depth + 1, self.case_insensitive)
 
     def item(self, index: int) -> ParsePosition:
-        """Where a member of a list stands."""
         return ParsePosition(f"{self.path}[{index}]", self.depth, self.case_insensitive)
 
     def one(self, expr: Any) -> NodeConstraint:
@@ -139,14 +136,9 @@ def read_children(exprs: Iterable[Any], at: ParsePosition) -> list[NodeConstrain
     return [constraint for constraint in found if constraint is not None]
 
 
-def _is_constraint(value: object) -> TypeGuard[NodeConstraint]:
-    # to tell for the first time that a class is none takes long
-    return value.__class__ not in _JSON and isinstance(value, NodeConstraint)
-
-
 def _element(expr: Any, at: ParsePosition) -> NodeConstraint | None:
     """A member of a list of constraints."""
-    if _is_constraint(expr):
+    if isinstance(expr, NodeConstraint):
         return expr
     if not isinstance(expr, Mapping):
         hint = ". A list was unexpected" if isinstance(expr, (list, tuple)) else ""
@@ -170,7 +162,7 @@ def _constraint(attr: str, value: Any, at: ParsePosition) -> NodeConstraint:
         if not isinstance(made, NodeConstraint):
             raise ConstraintError("a constraint from the custom parser", made, at.path)
         return made
-    if _is_constraint(value):
+    if isinstance(value, NodeConstraint):
         return value
     with located(at.path):
         if attr in KEYWORDS:
@@ -255,18 +247,7 @@ def _read_not_allocated(attr: str, value: Any, at: ParsePosition) -> NodeConstra
     return NotAllocated()
 
 
-def _read_shared(attr: str, value: Any, at: ParsePosition) -> NodeConstraint:
-    is_consumable = attr == SharedConsumableConstraint.JSON_NAME
-    cls = SharedConsumableConstraint if is_consumable else SharedNonConsumableConstraint
-    try:
-        return cls.from_dict({attr: value})
-    except ConstraintError as e:
-        path = at.path.removesuffix(attr) + e.path
-        raise type(e)(e.expected, e.found, path, e.hint) from None
-
-
-_SHARED = Keyword(_read_shared, "an object: what all nodes share, and what a task needs of it")
-
+_OF_SHARED = "an object: what all nodes share, and what a task needs of it"
 KEYWORDS: dict[str, Keyword] = {
     "exclusive": Keyword(_read_exclusive, "true: a node that no other job is placed on"),
     "exclusive-task": Keyword(_read_exclusive, "true: the same, for each task array"),
@@ -282,13 +263,16 @@ KEYWORDS: dict[str, Keyword] = {
     "not-allocated": Keyword(
         _read_not_allocated, "true: a node that nothing was allocated to (deprecated)"
     ),
-    SharedConsumableConstraint.JSON_NAME: _SHARED,
-    SharedNonConsumableConstraint.JSON_NAME: _SHARED,
+    SharedConsumableConstraint.JSON_NAME: Keyword(
+        lambda attr, value, at: SharedConsumableConstraint.read(value), _OF_SHARED
+    ),
+    SharedNonConsumableConstraint.JSON_NAME: Keyword(
+        lambda attr, value, at: SharedNonConsumableConstraint.read(value), _OF_SHARED
+    ),
 }
 
 
 _MOST_KNOWN = 10_000
-_MOST_WHOLE = 2**53
 
 
 def compile_expressions(constraints: list[Any], source: Source) -> Compiled | None:
@@ -296,63 +280,55 @@ def compile_expressions(constraints: list[Any], source: Source) -> Compiled | No
     such dicts; None for any other list. `source` is the same to keep."""
     if not layers.is_on("quick"):
         return None
-    exprs: list[Expr] = []
-    for constraint in constraints:
-        if constraint.__class__ is not dict or not CUSTOM_PARSERS.keys().isdisjoint(constraint):
-            return None
-        for name, value in constraint.items():
-            try:
-                if value.__class__ is not list:
-                    expr = _expr_of(name, value)
-                else:
-                    expr = _any_of(value) if name == "or" else _expr_of(name, tuple(value))
-            except TypeError:  # a value that cannot be looked up
-                return None
-            if expr is None:
-                return None
-            exprs.append(expr)
+    try:
+        exprs = [expr for each in constraints for expr in _exprs_of(each)]
+    except (_NotQuick, TypeError):  # the latter for a value that cannot be looked up
+        return None
     return Compiled(tuple(exprs), source=source) if exprs else None
 
 
-def _any_of(alternatives: list[Any]) -> Expr | None:
-    found = []
-    for each in alternatives:
-        if each.__class__ is not dict or "or" in each:
-            return None
-        if not CUSTOM_PARSERS.keys().isdisjoint(each):
-            return None
-        values: Iterable[Any] = each.values()
-        if list in map(type, values):
-            values = [tuple(value) if value.__class__ is list else value for value in values]
-        expr = _all_of(tuple(each), *values)
-        if expr is None:
-            return None
-        found.append(expr)
-    return AnyOf(found) if len(found) > 1 else None
+class _NotQuick(Exception):
+    """The parser must be asked."""
 
 
-@lru_cache(_MOST_KNOWN, typed=True)
-def _all_of(names: tuple[Any, ...], *values: Any) -> Expr | None:
+def _exprs_of(constraint: Any, in_or: bool = False) -> list[Expr]:
+    if constraint.__class__ is not dict or not CUSTOM_PARSERS.keys().isdisjoint(constraint):
+        raise _NotQuick
+    exprs = []
+    for name, value in constraint.items():
+        if value.__class__ is not list:
+            exprs.append(_expr_of(name, value))
+        elif name != "or":
+            exprs.append(_expr_of(name, tuple(value)))
+        elif in_or or len(value) < 2:
+            raise _NotQuick
+        else:
+            exprs.append(AnyOf([_all_of(*_exprs_of(each, in_or=True)) for each in value]))
+    return exprs
+
+
+@lru_cache(_MOST_KNOWN)
+def _all_of(*exprs: Expr) -> Expr:
     """The expression of one alternative."""
-    exprs = [_expr_of(name, value) for name, value in zip(names, values, strict=True)]
-    found = [expr for expr in exprs if expr is not None]
-    if not found or len(found) < len(exprs):
-        return None
-    return found[0] if len(found) == 1 else AllOf(found)
+    if not exprs:
+        raise _NotQuick
+    return exprs[0] if len(exprs) == 1 else AllOf(exprs)
 
 
 @lru_cache(_MOST_KNOWN, typed=True)
-def _expr_of(name: Any, value: Any) -> Expr | None:
-    """The expression of `{name: value}`, where a tuple of texts stands for a list of them; None
-    where the parser must be asked."""
+def _expr_of(name: Any, value: Any) -> Expr:
+    """The expression of `{name: value}`, where a tuple of texts stands for a list of them."""
     if not isinstance(name, str) or name == "class":
-        return None
+        raise _NotQuick
     if isinstance(value, tuple) and not all(isinstance(each, str) for each in value):
-        return None
+        raise _NotQuick
     try:
-        return _quick_resource(name, value) or new_job_constraint(name, value).lower()
+        expr = _quick_resource(name, value) or new_job_constraint(name, value).lower()
     except AutoscaleError:
-        return None
+        raise _NotQuick from None
+    if expr is None:
+        raise _NotQuick
+    return expr
 
 
 def _quick_resource(name: str, value: Any) -> Expr | None:
@@ -363,5 +339,5 @@ def _quick_resource(name: str, value: Any) -> Expr | None:
     if value.__class__ is str and not sized:
         return ResourceIs(name, (value,))
     amount = Size.value_of(value).bytes if sized else value
-    is_whole = amount.__class__ is int and 0 <= amount < _MOST_WHOLE
+    is_whole = amount.__class__ is int and 0 <= amount < 2**53
     return MinResource(name, amount, sized) if is_whole else None

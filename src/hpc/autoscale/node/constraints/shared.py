@@ -7,7 +7,7 @@ Whether a pool has enough does not depend on a node, so these constraints are ke
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 from hpc.autoscale.errors import ConstraintError, did_you_mean
 from hpc.autoscale.hpctypes import Size, SizeError
@@ -39,6 +39,8 @@ class SharedConstraint(BaseNodeConstraint):
     instead is asked by these.
     """
 
+    JSON_NAME: str
+
     def reject(self) -> Reject | None:
         """Why not one more iteration is possible; None when it is."""
         return None
@@ -69,12 +71,24 @@ class SharedConstraint(BaseNodeConstraint):
         return self.reject() is None
 
     def saved(self) -> Any:
-        """What is in the pools that it holds, for `restore`."""
+        """See `saved_pools`."""
         return saved_pools(self)
 
     def restore(self, saved: Any) -> None:
-        """Put back what `saved` gave, as if nothing had been taken since."""
+        """See `restore_pools`."""
         restore_pools(self, saved)
+
+    @classmethod
+    def from_dict(cls, d: Mapping[str, Any]) -> Self:
+        """From its JSON form. ConstraintError when a key is missing, unknown or of the wrong
+        kind."""
+        with located(cls.JSON_NAME):
+            return cls.read(d.get(cls.JSON_NAME))
+
+    @classmethod
+    def read(cls, given: Any) -> Self:
+        """From what stands under `JSON_NAME`."""
+        raise NotImplementedError(f"{cls.__name__} has no JSON form to be read from")
 
     def join(self, compiled: Compiled) -> None:
         compiled.pooled += (self,)
@@ -96,7 +110,8 @@ class SharedConsumableConstraint(SharedConstraint):
 
     With `decrement_once` only the first iteration pays, however many nodes the rest is spread over.
     A plain number asked of a pool that holds a size is in that size's own unit. InvalidAmount for a
-    negative amount.
+    negative amount. The JSON form has one pool for each source; `source` and `initial-value` are
+    understood too, and a value that is given once counts for every pool.
     """
 
     JSON_NAME = "shared-consumable-constraint"
@@ -150,27 +165,21 @@ class SharedConsumableConstraint(SharedConstraint):
         self._paid, in_pools = saved
         super().restore(in_pools)
 
-    @staticmethod
-    def from_dict(d: Mapping[str, Any]) -> SharedConsumableConstraint:
-        """From its JSON form, one pool for each source. `source` and `initial-value` are understood
-        too; where a value is given once it counts for every pool. ConstraintError when a key is
-        missing, unknown or of the wrong kind.
-        """
-        body = _body(d, SharedConsumableConstraint.JSON_NAME, _CONSUMABLE_KEYS, _CONSUMABLE_ALIASES)
-        with located(SharedConsumableConstraint.JSON_NAME):
-            sources = body["sources"]
-            if not isinstance(sources, (list, tuple)):
-                sources = [sources]
-            count = len(sources)
-            names = _for_each(body, "resource-name", count)
-            initial = [_quantity(v) for v in _for_each(body, "initial-values", count)]
-            current = initial
-            if "current-value" in body:
-                current = [_quantity(v) for v in _for_each(body, "current-value", count)]
-            facts = zip(names, sources, initial, current, strict=True)
-            pools = [SharedConsumableResource(*each) for each in facts]
-            once = bool(body.get("decrement-once", False))
-            return SharedConsumableConstraint(pools, _quantity(body["requested"]), once)
+    @classmethod
+    def read(cls, given: Any) -> Self:
+        body = _body(given, _CONSUMABLE_KEYS, _CONSUMABLE_ALIASES)
+        sources = body["sources"]
+        if not isinstance(sources, (list, tuple)):
+            sources = [sources]
+        count = len(sources)
+        names = _for_each(body, "resource-name", count)
+        initial = [_quantity(v) for v in _for_each(body, "initial-values", count)]
+        current = initial
+        if "current-value" in body:
+            current = [_quantity(v) for v in _for_each(body, "current-value", count)]
+        facts = zip(names, sources, initial, current, strict=True)
+        pools = [SharedConsumableResource(*each) for each in facts]
+        return cls(pools, _quantity(body["requested"]), bool(body.get("decrement-once", False)))
 
     def to_dict(self) -> dict[str, Any]:
         """The pools as they are now, and what is asked of them; one value of a kind where all pools
@@ -192,7 +201,7 @@ class SharedConsumableConstraint(SharedConstraint):
 
 
 class SharedNonConsumableConstraint(SharedConstraint):
-    """A shared value must be `target`."""
+    """A shared value must be `target`, for which the JSON form has `requested`, or `target` too."""
 
     JSON_NAME = "shared-non-consumable-constraint"
 
@@ -206,15 +215,11 @@ class SharedNonConsumableConstraint(SharedConstraint):
             return None
         return Reject("InvalidSharedValue", name, value, self.target)
 
-    @staticmethod
-    def from_dict(d: Mapping[str, Any]) -> SharedNonConsumableConstraint:
-        """From its JSON form; `target` is understood for `requested`. ConstraintError when a key is
-        missing or unknown."""
-        name = SharedNonConsumableConstraint.JSON_NAME
-        body = _body(d, name, _NON_CONSUMABLE_KEYS, _NON_CONSUMABLE_ALIASES)
+    @classmethod
+    def read(cls, given: Any) -> Self:
+        body = _body(given, _NON_CONSUMABLE_KEYS, {"target": "requested"})
         facts = (body["resource-name"], body["source"], body["current-value"])
-        resource = SharedNonConsumableResource(*facts)
-        return SharedNonConsumableConstraint(resource, body["requested"])
+        return cls(SharedNonConsumableResource(*facts), body["requested"])
 
     def to_dict(self) -> dict[str, Any]:
         resource = self.shared_resource
@@ -275,26 +280,22 @@ _CONSUMABLE_ALIASES = {
 _NON_CONSUMABLE_KEYS = dict.fromkeys(
     ("resource-name", "source", "current-value", "requested"), True
 )
-_NON_CONSUMABLE_ALIASES = {"target": "requested"}
 
 
-def _body(
-    d: Mapping[str, Any], name: str, keys: Mapping[str, bool], aliases: Mapping[str, str]
-) -> dict[str, Any]:
-    """What stands under `name`, by the usual names of its keys; `keys` says which there must be."""
-    given = d.get(name)
+def _body(given: Any, keys: Mapping[str, bool], aliases: Mapping[str, str]) -> dict[str, Any]:
+    """What is given, by the usual names of its keys; `keys` says which there must be."""
     if not isinstance(given, Mapping):
-        raise ConstraintError("a dict that describes a shared resource", given, name)
+        raise ConstraintError("a dict that describes a shared resource", given)
     body: dict[str, Any] = {}
     for key, value in given.items():
         usual = aliases.get(key, key)
         if usual not in keys:
             hint = did_you_mean(str(key), keys)
-            raise ConstraintError(f"one of {', '.join(keys)}", key, name, hint)
+            raise ConstraintError(f"one of {', '.join(keys)}", key, hint=hint)
         body[usual] = value
     missing = [key for key, needed in keys.items() if needed and key not in body]
     if missing:
-        raise ConstraintError(f"the key {missing[0]!r}", sorted(map(str, given)), name)
+        raise ConstraintError(f"the key {missing[0]!r}", sorted(map(str, given)))
     return body
 
 
