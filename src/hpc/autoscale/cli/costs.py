@@ -19,7 +19,7 @@ from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cost.formats import az_array_hourly_retail_t, az_array_retail_t
 from hpc.autoscale.cost.rates import CATALOGUE_METER
 from hpc.autoscale.errors import AutoscaleError
-from hpc.autoscale.job.demandprinter import OutputFormat, print_rows
+from hpc.autoscale.tables import OutputFormat, print_rows
 
 _IN_TABLES = ["nodearray", "sku_name", "region", "spot", "core_hours", "rate", "cost", "currency"]
 

@@ -21,10 +21,10 @@ from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.autoscaling import PassIncomplete, SummaryReporter, stop_on_signals
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.errors import AutoscaleError, unreadable
-from hpc.autoscale.job.demandprinter import OutputFormat, print_rows
 from hpc.autoscale.requestsets.definitions import DEFAULT_NODEARRAY, read_arrays
 from hpc.autoscale.requestsets.recording import LEAST_SECONDS, STANDARD
 from hpc.autoscale.requestsets.store import RequestSet, RequestStore, store_path
+from hpc.autoscale.tables import OutputFormat, print_rows
 
 _COLUMNS = [
     "request_set",

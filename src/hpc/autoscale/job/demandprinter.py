@@ -8,31 +8,32 @@ as `ctr@create_time_remaining`, `*ncpus`, `/ncpus`, `instance_id[:11]` or `state
     name[start:stop]   part of the value's text
     name:default       what to show where there is no value
 
-They combine. A column is parsed once, and looked up once for each node. Also a stream that writes
-each line of printed demand to the log as well, and the filter that keeps those lines out elsewhere.
+They combine. A column is parsed once, and looked up once for each node.
 """
 
 from __future__ import annotations
 
 import ipaddress
-import json
-import logging
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from datetime import date
-from typing import Any, Literal, TextIO
+from typing import Any, TextIO
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.errors import ConfigurationException
+from hpc.autoscale.hpclogging.printed import (
+    ExcludeDemandPrinterFilter as ExcludeDemandPrinterFilter,
+)
+from hpc.autoscale.hpclogging.printed import logging_stream as logging_stream
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES, Node
 from hpc.autoscale.redaction import redact
-
-OutputFormat = Literal["json", "table", "table_headerless"]
+from hpc.autoscale.tables import OutputFormat as OutputFormat
+from hpc.autoscale.tables import calculate_column_widths as calculate_column_widths
+from hpc.autoscale.tables import print_rows as print_rows
+from hpc.autoscale.tables import write_rows
 
 _COLUMN = re.compile(
     r"(?:(?P<header>[^@]+)@)?(?P<mark>[*/]?)(?P<name>[^\[\]:@]+)"
@@ -49,8 +50,6 @@ JOB_IDS = ("job_ids", "assigned_job_ids")
 _CONFIGURATIONS = frozenset({"software_configuration", "node_attribute_overrides"})
 # Whole mappings and objects: of use to a program, not in a table.
 _ONLY_IN_JSON = frozenset({"available", "node"})
-# The name on the records, by which filters know them whatever logger they were given to.
-RECORD_NAME = "demandprinter"
 
 
 class DemandPrinter:
@@ -101,7 +100,10 @@ class DemandPrinter:
 
     def _columns(self, result: DemandResult | None) -> list[Column]:
         names = self.column_names or all_column_names(result.compute_nodes if result else [])
-        columns = name_first([parse_column(name) for name in names])
+        columns = [parse_column(name) for name in names]
+        # scripts cut it out of tables
+        first = next((c for c in columns if c == Column("NAME", "name", default=c.default)), None)
+        columns.sort(key=lambda column: column is not first)
         hidden = {"hostname_required"}
         if self.output_format != "json":
             hidden |= _ONLY_IN_JSON
@@ -125,13 +127,12 @@ def print_demand(
     long: bool = False,
 ) -> None:
     """Print demand; with `log`, each line goes to the logger `demand` as well."""
-    target: Any = stream or sys.stdout
-    tee: LoggingStream | None = None
-    if log:
-        target = tee = logging_stream(target)
-    DemandPrinter(columns, target, output_format, long).print_demand(demand_result)
-    if tee:
-        tee.close()
+    if not log:
+        DemandPrinter(columns, stream, output_format, long).print_demand(demand_result)
+        return
+    both: Any = logging_stream(stream or sys.stdout)
+    DemandPrinter(columns, both, output_format, long).print_demand(demand_result)
+    both.close()
 
 
 def print_columns(
@@ -162,11 +163,6 @@ class Column:
         """The name of the value in JSON."""
         return self.header.lower()
 
-    @property
-    def is_plain_name(self) -> bool:
-        """Whether it is the name of a node, whole and under its own heading."""
-        return (self.header, self.name, self.mark, self.part) == ("NAME", "name", "", None)
-
 
 def parse_column(text: str) -> Column:
     """Understand one column; ConfigurationException when it says nothing known."""
@@ -176,26 +172,11 @@ def parse_column(text: str) -> Column:
             f"column {text!r}: expected a name such as name, header@name, *ncpus, /ncpus,"
             " instance_id[:11] or state:default"
         )
-    name = match["name"].strip().lower()
-    mark = match["mark"]
-    header = match["header"] or _heading(mark, name)
+    name, mark = match["name"].strip().lower(), match["mark"]
+    shown = JOB_IDS[0] if name in JOB_IDS else name
+    header = match["header"] or (shown if mark == "/" else mark + shown)
     part = _parse_slice(match["slice"], text) if match["slice"] else None
     return Column(header.strip().upper(), name, mark, part, match["default"])
-
-
-def _heading(mark: str, name: str) -> str:
-    if name in JOB_IDS:
-        name = JOB_IDS[0]
-    return name if mark == "/" else mark + name
-
-
-def name_first(columns: Sequence[Column]) -> list[Column]:
-    """The columns, the first that is plainly `name` before all others: scripts cut it out of
-    tables."""
-    found = next((column for column in columns if column.is_plain_name), None)
-    if found is None:
-        return list(columns)
-    return [found, *(column for column in columns if column is not found)]
 
 
 def _parse_slice(text: str, column: str) -> slice | int:
@@ -215,16 +196,14 @@ def _parse_slice(text: str, column: str) -> slice | int:
 def all_column_names(nodes: Iterable[Node]) -> list[str]:
     """Every property of a node and every resource that one of these nodes has: `name` first, the
     rest sorted."""
-    names = {name for name in dir(Node) if not name.startswith("_") and _is_property(name)}
+    found = {name: getattr(Node, name) for name in dir(Node) if not name.startswith("_")}
+    names = {
+        n for n, each in found.items() if hasattr(type(each), "__get__") and not callable(each)
+    }
     names.update(QUERYABLE_PROPERTIES, _ATTRIBUTES)
     for node in nodes:
         names.update(node.available)
     return ["name", *sorted(names - {"name"})]
-
-
-def _is_property(name: str) -> bool:
-    found = getattr(Node, name)
-    return hasattr(type(found), "__get__") and not callable(found)
 
 
 def value_of(
@@ -243,55 +222,36 @@ def value_of(
         value = redact(value)
     if value is None:
         return column.default
-    if column.part is not None and not whole:
-        return _cut(value, column.part)
-    return value
-
-
-def _cut(value: Any, part: slice | int) -> Any:
-    if not isinstance(value, str | list | tuple):
-        value = str(value)
-    if isinstance(part, slice):
-        return value[part]
-    return value[part] if -len(value) <= part < len(value) else ""
+    if column.part is None or whole:
+        return value
+    text = value if isinstance(value, str | list | tuple) else str(value)
+    if isinstance(column.part, slice):
+        return text[column.part]
+    return text[column.part] if -len(text) <= column.part < len(text) else ""
 
 
 def _look_up(column: Column, node: Node, buckets: Mapping[Any, Sequence[NodeBucket]]) -> Any | None:
     name = column.name
     if name == "hostname":
-        return _hostname(node)
+        return (node.hostname if node.exists else None) or node.private_ip or "tbd"
     if name in JOB_IDS:
         return sorted(node.assignments)
     if column.mark == "/":
-        return _ratio(node, column)
+        left, total = _entry(node.available, name), _entry(node.resources, name)
+        # a default stands in where there is neither
+        lacking = left is None and total is None and column.default is not None
+        return None if lacking else f"{left}/{total}"
     is_amount = column.mark == "*"
     if not is_amount and (value := _attribute(node, name)) is not _MISSING:
         return value
-    places: list[Mapping[str, Any]] = [node.resources, node.metadata]
-    if is_amount:
-        places.insert(0, node.available)
-    for place in places:
-        value = _entry(place, name)
-        if value is not None:
+    places = [node.available] if is_amount else []
+    for place in (*places, node.resources, node.metadata):
+        if (value := _entry(place, name)) is not None:
             return value
     if is_amount and (value := _attribute(node, name)) is not _MISSING:
         return value
     value = _attribute(_bucket_of(node, buckets), name)
     return None if value is _MISSING else value
-
-
-def _hostname(node: Node) -> str:
-    if node.exists and node.hostname:
-        return node.hostname
-    return node.private_ip or "tbd"
-
-
-def _ratio(node: Node, column: Column) -> str | None:
-    """`3/4`, with None for what is not there; a default stands in where there is neither."""
-    left, total = _entry(node.available, column.name), _entry(node.resources, column.name)
-    if left is None and total is None and column.default is not None:
-        return None
-    return f"{left}/{total}"
 
 
 def _attribute(thing: object, name: str) -> Any:
@@ -309,166 +269,21 @@ def _entry(values: Mapping[str, Any], name: str) -> Any | None:
 
 def _bucket_of(node: Node, buckets: Mapping[Any, Sequence[NodeBucket]]) -> NodeBucket | None:
     """The node's bucket; those that differ only by placement group share their id."""
-    candidates = buckets.get(node.bucket_id) or []
-    for bucket in candidates:
-        if bucket.placement_group == node.placement_group:
-            return bucket
-    return candidates[0] if candidates else None
+    found = buckets.get(node.bucket_id) or ()
+    own = (each for each in found if each.placement_group == node.placement_group)
+    return next(own, next(iter(found), None))
 
 
 def row_order(node: Node) -> tuple[int, tuple[Any, ...]]:
     """Where a node's row goes: named ones, then those with an address by address, then by nodearray
     and number."""
     if node.private_ip:
-        return 1, _address_order(node.private_ip)
+        try:
+            address = ipaddress.ip_address(node.private_ip)
+        except ValueError:
+            return 1, (0, 0, node.private_ip)
+        return 1, (address.version, int(address), node.private_ip)
     number = ht.numbered(node.name)[1]
     if number is not None:
         return 2, (node.nodearray, number, node.name)
     return 0, tuple(node.name.split("-"))
-
-
-def _address_order(address: str) -> tuple[int, int, str]:
-    try:
-        parsed = ipaddress.ip_address(address)
-    except ValueError:
-        return 0, 0, address
-    return parsed.version, int(parsed), address
-
-
-# -- rows as text
-
-
-def print_rows(
-    columns: Sequence[str],
-    rows: Iterable[Sequence[Any]],
-    stream: TextIO | None = None,
-    output_format: OutputFormat = "table",
-) -> None:
-    """Print rows of any values; a column `header@name` is headed by its header."""
-    headers = [column.split("@")[0] for column in columns]
-    if output_format != "json":
-        headers = [header.upper() for header in headers]
-    write_rows(headers, rows, stream or sys.stdout, output_format)
-
-
-def write_rows(
-    headers: Sequence[str],
-    rows: Iterable[Sequence[Any]],
-    stream: TextIO,
-    output_format: OutputFormat,
-) -> None:
-    """Write the headers as they are, and the rows."""
-    if output_format == "json":
-        objects = [dict(zip(headers, row, strict=False)) for row in rows]
-        json.dump(_plain(objects), stream, indent=2)
-        stream.write("\n")
-    else:
-        cells = [[_cell(value) for value in row] for row in rows]
-        widths = calculate_column_widths(headers, cells)
-        lines = cells if output_format == "table_headerless" else [list(headers), *cells]
-        for line in lines:
-            stream.write(" ".join(map(str.ljust, line, widths)) + "\n")
-    stream.flush()
-
-
-def calculate_column_widths(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[int]:
-    """How wide each column must be for its header and for the text of every value in it."""
-    widths = [len(column.split("@")[0]) for column in columns]
-    for row in rows:
-        for index, value in enumerate(row[: len(widths)]):
-            width = len(value if value.__class__ is str else _cell(value))
-            if width > widths[index]:
-                widths[index] = width
-    return widths
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, int):  # early, since most others are these
-        return str(value)
-    if isinstance(value, float):
-        return f"{value:.1f}"
-    if isinstance(value, date):
-        return value.isoformat()
-    if isinstance(value, list | tuple | AbstractSet):
-        return ",".join(sorted(_cell(item) for item in value))
-    return str(value)
-
-
-def _plain(value: Any) -> Any:
-    """The same value in terms that JSON has: sizes and ids by their own `to_json`, sets as sorted
-    lists."""
-    if value is None or isinstance(value, str | bool | int):
-        return value
-    if isinstance(value, float):
-        # JSON has no word for infinity and not-a-number
-        return value if value - value == 0 else None
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, AbstractSet):
-        return sorted((_plain(item) for item in value), key=str)
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, date):
-        return value.isoformat()
-    for form in ("to_json", "to_dict"):
-        convert = getattr(value, form, None)
-        if callable(convert):
-            return _plain(convert())
-    return str(value)
-
-
-# -- printed demand in the log
-
-
-class LoggingStream:
-    """Writes on to another stream, and gives each finished line to a logger. Closing leaves the
-    other stream open."""
-
-    def __init__(self, wrapped: TextIO, logger: logging.Logger) -> None:
-        self._wrapped = wrapped
-        self._logger = logger
-        self._unfinished = ""
-
-    def write(self, text: str) -> int:
-        """Write text; lines that it completes are logged."""
-        self._wrapped.write(text)
-        *lines, self._unfinished = (self._unfinished + text).split("\n")
-        for line in lines:
-            self._log(line)
-        return len(text)
-
-    def flush(self) -> None:
-        """Flush the other stream."""
-        self._wrapped.flush()
-
-    def close(self) -> None:
-        """Log what is left without a line end, and flush."""
-        if self._unfinished:
-            self._log(self._unfinished)
-            self._unfinished = ""
-        self._wrapped.flush()
-
-    def _log(self, line: str) -> None:
-        # whatever the level of the logger: handlers and filters have their say
-        record = self._logger.makeRecord(
-            RECORD_NAME, logging.INFO, __file__, 0, line, args=(), exc_info=None
-        )
-        self._logger.handle(record)
-
-
-def logging_stream(wrapped: TextIO, logger_name: str | None = None) -> LoggingStream:
-    """A stream that writes to `wrapped` and gives each line at INFO to a logger, by default
-    `demand`, whatever its level."""
-    return LoggingStream(wrapped, logging.getLogger(logger_name or "demand"))
-
-
-class ExcludeDemandPrinterFilter(logging.Filter):
-    """Drops the lines of printed demand: for handlers whose log should not repeat the table."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """False for records of the demand printer."""
-        return record.name != RECORD_NAME

@@ -1,4 +1,4 @@
-"""Constraints made of others: and, or, xor, not.
+"""Constraints _made of others: and, or, xor, not.
 
 They answer through their children, any of which may be a class of somebody else's. Where all
 children are expressions of the engine, so is the composite.
@@ -53,12 +53,12 @@ class _Subject:
 
 
 class _CompositeConstraint(BaseNodeConstraint):
-    """Children, given as constraints or as JSON; at least `at_least` of them. `made`: what their
+    """Children, given as constraints or as JSON; at least `at_least` of them. `_made`: what their
     expressions come to."""
 
     keyword: str
     at_least = 0
-    made: Callable[[Sequence[Expr]], Expr]
+    _made: Callable[[Sequence[Expr]], Expr]
 
     def __init__(self, *constraints: NodeConstraint | dict[Any, Any]) -> None:
         self.constraints = read_children(constraints, ParsePosition(self.keyword))
@@ -72,7 +72,7 @@ class _CompositeConstraint(BaseNodeConstraint):
     def lower(self) -> Expr | None:
         """The children's expressions, combined; None when one of them is opaque or shared."""
         exprs = [expr for child in self.constraints if (expr := child.lower()) is not None]
-        return self.made(exprs) if len(exprs) == len(self.constraints) else None
+        return self._made(exprs) if len(exprs) == len(self.constraints) else None
 
     def _answer(self, asked: _Subject) -> SatisfiedResult:
         raise NotImplementedError
@@ -95,7 +95,7 @@ class And(_CompositeConstraint):
     cores."""
 
     keyword = "and"
-    made = AllOf
+    _made = AllOf
 
     def join(self, compiled: Compiled) -> None:
         """Let each child take part, as if it stood in the list itself."""
@@ -196,7 +196,7 @@ class _Asked(Expr):
 
 
 class _Choice(_CompositeConstraint):
-    """One of several children is what counts, as `made` says. At least two (AssertionError)."""
+    """One of several children is what counts, as `_made` says. At least two (AssertionError)."""
 
     at_least = 2
     # stands beside the answers: see `NodeConstraint.__init_subclass__`
@@ -205,7 +205,7 @@ class _Choice(_CompositeConstraint):
     def _decided(self, asked: _Subject) -> tuple[Fit | Reject, list[_Asked]]:
         """What the children's answers come to, and the children with their answers."""
         children = [_Asked(child, asked) for child in self.constraints]
-        return self.made(children).fit(asked.view), children
+        return self._made(children).fit(asked.view), children
 
     def _answer(self, asked: _Subject) -> SatisfiedResult:
         fit, children = self._decided(asked)
@@ -261,7 +261,7 @@ class _Choice(_CompositeConstraint):
         for bucket, weight in bucket_weights:
             asked = _Subject(bucket.example_node, bucket)
             children = [_Asked(child, asked) for child in self.constraints]
-            weighed.append((bucket, self.made(children).weigh(asked.view, weight)))
+            weighed.append((bucket, self._made(children).weigh(asked.view, weight)))
         return weighed
 
 
@@ -269,14 +269,14 @@ class Or(_Choice):
     """The first child that is satisfied; earlier ones are preferred."""
 
     keyword = "or"
-    made = AnyOf
+    _made = AnyOf
 
 
 class XOr(_Choice):
     """Exactly one child is satisfied."""
 
     keyword = "xor"
-    made = ExactlyOne
+    _made = ExactlyOne
 
     def _success(self, node: Node, fit: Fit, children: list[_Asked]) -> SatisfiedResult:
         """The answer of the one child that is satisfied."""
@@ -291,7 +291,7 @@ class Not(_CompositeConstraint):
         self.constraints = [self.condition]
 
     @staticmethod
-    def made(exprs: Sequence[Expr]) -> Expr:
+    def _made(exprs: Sequence[Expr]) -> Expr:
         return Negation(*exprs)
 
     # stands beside the answers: see `NodeConstraint.__init_subclass__`
