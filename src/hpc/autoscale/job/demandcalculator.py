@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from itertools import compress
-from operator import not_
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpclogging as logging
@@ -23,7 +21,7 @@ from hpc.autoscale.job.placement import FirstFit, Listener, Strategy
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.identity import Identities, claimed_ids, short_name
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.nodehistory import NodeHistory, NullNodeHistory
+from hpc.autoscale.node.nodehistory import NodeHistory, NodeHistoryResult, NullNodeHistory
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
 from hpc.autoscale.results import BootupResult, DeleteResult, Result
 from hpc.autoscale.util import (
@@ -106,8 +104,15 @@ class DemandCalculator:
     ) -> list[Outcome]:
         """The one way to the node manager for jobs."""
         explain = explain or self._is_as_declared
+        first_fit = FirstFit(self.node_mgr, explain)
+        strategy: Strategy = first_fit
+        if self._least_cost is not None:
+            # as for `_least_cost`
+            from hpc.autoscale.job.leastcost import LeastCostQueue
+
+            strategy = LeastCostQueue(self.node_mgr, self._least_cost, first_fit)
         try:
-            outcomes = self._strategy(explain).place(jobs, listener)
+            outcomes = strategy.place(jobs, listener)
         finally:
             results.settle()
         if self._is_as_declared:
@@ -115,15 +120,6 @@ class DemandCalculator:
                 if outcome.units and outcome.was_told:
                     self._node_queue._push_all(outcome.result.nodes)
         return outcomes
-
-    def _strategy(self, explain: bool) -> Strategy:
-        first_fit = FirstFit(self.node_mgr, explain)
-        if self._least_cost is None:
-            return first_fit
-        # as for `_least_cost`
-        from hpc.autoscale.job.leastcost import LeastCostQueue
-
-        return LeastCostQueue(self.node_mgr, self._least_cost, first_fit)
 
     def _add_job(self, job: Job) -> Result:
         """`add_job`, and its result. A job that scatters is placed as a whole or not at all; of any
@@ -190,9 +186,10 @@ class DemandCalculator:
     def get_demand(self) -> DemandResult:
         """Nodes to create, in use, not in use, and failed, as of now."""
         failed, nodes = self._failed_and_queued()
-        needed = [node.required for node in nodes]
-        matched = list(compress(nodes, needed))
-        unmatched = list(compress(nodes, map(not_, needed)))
+        matched: list[Node] = []
+        unmatched: list[Node] = []
+        for node in nodes:
+            (matched if node.required else unmatched).append(node)
         return DemandResult(
             self.node_mgr.get_new_nodes(),
             matched,
@@ -215,12 +212,14 @@ class DemandCalculator:
         somebody planned beside the calculator. Priorities are as of now; where packing goes bucket
         by bucket, as of the last job.
         """
-        nodes = self.node_mgr.get_nodes()
-        failed = [node for node in nodes if node.state == "Failed"]
         apart = self.node_mgr._inventory.apart.since(self._sizes)
-        if failed or apart:
-            nodes = [node for node in nodes if node.state != "Failed" and node not in apart]
-        # a node's priority is asked when it is pushed
+        failed: list[Node] = []
+        nodes: list[Node] = []
+        for node in self.node_mgr.get_nodes():
+            if node.state == "Failed":
+                failed.append(node)
+            elif node not in apart:
+                nodes.append(node)
         self._update_queue()
         if not self._is_as_declared:
             self._node_queue.update()
@@ -251,14 +250,9 @@ class DemandCalculator:
         """Nodes without work for more than `at_least` seconds, of those given (None: of the current
         demand)."""
         nodes = self.get_demand().unmatched_nodes if unmatched_nodes is None else unmatched_nodes
-        last_match = {
-            node_id: time for node_id, _, time in self.node_history.find_unmatched(for_at_least=-1)
-        }
-        return [
-            node
-            for node in nodes
-            if not node.assignments and self._before(node, last_match, at_least)
-        ]
+        found = self.node_history.find_unmatched(for_at_least=-1)
+        idle = [node for node in nodes if not node.assignments]
+        return self._before(idle, found, at_least)
 
     def find_booting(
         self, at_least: AtLeast = 1800, booting_nodes: Sequence[Node] | None = None
@@ -266,25 +260,27 @@ class DemandCalculator:
         """Nodes that should run and have never been ready, for more than `at_least` seconds; failed
         ones among them."""
         nodes = self.node_mgr.get_nodes() if booting_nodes is None else booting_nodes
-        created = {
-            node_id: time for node_id, _, time in self.node_history.find_booting(for_at_least=-1)
-        }
-        return [
-            node
-            for node in nodes
-            if node.target_state == "Started"
-            and node.state not in ("Ready", "Started")
-            and self._before(node, created, at_least)
-        ]
+        found = self.node_history.find_booting(for_at_least=-1)
+        ready = ("Ready", "Started")
+        booting = [n for n in nodes if n.target_state == "Started" and n.state not in ready]
+        return self._before(booting, found, at_least)
 
-    def _before(self, node: Node, times: dict[Any, float], at_least: AtLeast) -> bool:
-        """Whether the node's time lies more than `at_least` seconds back; False when no time is
-        known of it."""
-        time = times.get(node._server_id)
-        if time is None:
-            return False
-        seconds = at_least(node) if callable(at_least) else at_least
-        return time < self.node_history.now() - seconds
+    def _before(
+        self, nodes: Sequence[Node], found: NodeHistoryResult, at_least: AtLeast
+    ) -> list[Node]:
+        """Those of the nodes whose time in the history lies more than `at_least` seconds back; not
+        one of which it knows no time."""
+        times: dict[Any, float] = {node_id: time for node_id, _, time in found}
+
+        def is_late(node: Node) -> bool:
+            time = times.get(node._server_id)
+            if time is None:
+                return False
+            return time < self.node_history.now() - (
+                at_least(node) if callable(at_least) else at_least
+            )
+
+        return list(filter(is_late, nodes))
 
     # -- acting
 

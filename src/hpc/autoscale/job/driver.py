@@ -231,23 +231,14 @@ def add_default_placement_groups(config: Mapping[str, Any], node_mgr: NodeManage
         if any(section.get("placement_groups") for section in found):
             logging.debug("nodearray %s names its placement groups: none generated", nodearray)
             continue
-        _generate(found, plain, in_use[nodearray], node_mgr)
-
-
-def _generate(
-    sections: Sequence[Mapping[str, Any]],
-    bucket: NodeBucket,
-    taken: set[str],
-    node_mgr: NodeManager,
-) -> None:
-    """Make the spare groups of one VM size. `sections`: of the configuration, the first first."""
-    buffer = _count(sections, bucket, "generated_placement_group_buffer", PLACEMENT_GROUP_BUFFER)
-    allowed = _count(sections, bucket, "max_placement_groups", MAX_PLACEMENT_GROUPS)
-    names = (f"{bucket.vm_size}_pg{index}" for index in count())
-    wanted = max(0, min(buffer, allowed - len(taken)))
-    for name in islice((name for name in names if name not in taken), wanted):
-        node_mgr.add_placement_group(ht.PlacementGroup(name), bucket)
-        taken.add(name)
+        taken = in_use[nodearray]
+        buffer = _count(found, plain, "generated_placement_group_buffer", PLACEMENT_GROUP_BUFFER)
+        allowed = _count(found, plain, "max_placement_groups", MAX_PLACEMENT_GROUPS)
+        numbered = (f"{plain.vm_size}_pg{index}" for index in count())
+        wanted = max(0, min(buffer, allowed - len(taken)))
+        for name in list(islice((name for name in numbered if name not in taken), wanted)):
+            node_mgr.add_placement_group(ht.PlacementGroup(name), plain)
+            taken.add(name)
 
 
 def _count(

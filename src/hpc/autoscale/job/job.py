@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import count
 from marshal import dumps, loads
 from typing import TYPE_CHECKING, Any
@@ -193,15 +193,11 @@ class Job:
         _assign(added, self.name)
         self._constraints.extend(added)
 
-    def _compile(self) -> Compiled:
-        """The constraints as the engine takes them."""
-        if self.__parsed is not None:
-            return compile_constraints(self.__parsed)
+    def _compile(self, own: bool = False) -> Compiled:
+        """The constraints as the engine takes them; `own`: of objects that know the job's name."""
+        if own or self.__parsed is not None:
+            return compile_constraints(self._constraints)
         return self.__compiled
-
-    def _compile_own(self) -> Compiled:
-        """The constraints as the engine takes them, of objects that know the job's name."""
-        return compile_constraints(self._constraints)
 
     def bucket_candidates(self, buckets: Sequence[NodeBucket]) -> CandidatesResult[NodeBucket]:
         """Which of the buckets may serve, in order of preference."""
@@ -240,7 +236,7 @@ class Job:
             new_only = get_constraints([{"node.exists": False}])
             compiled = compile_constraints([*new_only, *self._constraints])
         units, result = node_mgr._placer.place_job(
-            compiled, request, self.__name, failed_as, explain, self._compile_own
+            compiled, request, self.__name, failed_as, explain, partial(self._compile, own=True)
         )
         if self.__node_count <= 0:
             self.iterations_remaining -= units
@@ -264,7 +260,9 @@ class Job:
     def _why_not(self, node_mgr: NodeManager) -> list[str]:
         """Why what remains of the job cannot be placed, as things are now."""
         request = self._request(self.colocated or self.packing_strategy == PackingStrategy.SCATTER)
-        return node_mgr._placer.why_not(self._compile(), request, self.name, self._compile_own)
+        return node_mgr._placer.why_not(
+            self._compile(), request, self.name, partial(self._compile, own=True)
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The published JSON form."""
@@ -374,17 +372,16 @@ class Outcome:
         return AllocationResult("success", nodes, self.units, why_not_all)
 
 
-# bool is a kind of int
-_KINDS = {"name": str, "iterations": int, "node_count": int, "colocated": int}
-
-
-def _check(*given: object) -> None:
-    """AssertionError for the first of name, iterations, node_count and colocated that is of the
-    wrong kind."""
-    for (what, kind), value in zip(_KINDS.items(), given, strict=True):
+def _check(name: object, iterations: object, node_count: object, colocated: object) -> None:
+    """AssertionError for the first that is of the wrong kind."""
+    for what, value, kind, said in (
+        ("name", name, str, "str"),
+        ("iterations", iterations, int, "int"),
+        ("node_count", node_count, int, "int"),
+        ("colocated", colocated, int, "bool or int"),  # bool is a kind of int
+    ):
         if not isinstance(value, kind):
-            said = "bool or int" if what == "colocated" else kind.__name__
-            raise AssertionError(f"job {given[0]}: expected {what} to be {said}, found {value!r}")
+            raise AssertionError(f"job {name}: expected {what} to be {said}, found {value!r}")
 
 
 def _named(error: ConstraintError, name: str) -> ConstraintError:
@@ -409,8 +406,11 @@ def _understand(constraints: Any) -> Compiled:
     What has a `source` is shared by all jobs that say the same; without one, it belongs to the one
     job.
     """
-    if constraints.__class__ is not list:
-        constraints = _as_list(constraints)
+    if constraints is None:
+        constraints = []
+    elif constraints.__class__ is not list:
+        several = isinstance(constraints, (list, tuple))
+        constraints = list(constraints) if several else [constraints]
     parsers = tuple(CUSTOM_PARSERS.items()) if CUSTOM_PARSERS else ()
     # values through and through are told apart as bytes; this form has no references, so that equal
     # values are equal
@@ -420,10 +420,18 @@ def _understand(constraints: Any) -> Compiled:
         if not is_plain(constraints):
             # told apart by their address, which may be used again
             return compile_constraints(get_constraints(constraints))
-        shared = _of_values(_PlainValues(constraints), parsers)
+        values = _PlainValues([freeze(constraints)])
+        values.given = constraints
+        shared = _of_values(values, parsers)
         return shared or compile_constraints(get_constraints(deepcopy(constraints)))
     shared = _of_text(text, parsers)
     return shared or compile_constraints(get_constraints(loads(text)))
+
+
+class _PlainValues(tuple[Any]):
+    """Constraints that are values through and through, frozen, and as they were `given`."""
+
+    given: list[Any]
 
 
 @lru_cache(_MOST_KNOWN)
@@ -436,7 +444,7 @@ def _of_text(text: bytes, parsers: Parsers) -> Compiled | None:
 @lru_cache(_MOST_KNOWN)
 def _of_values(values: _PlainValues, parsers: Parsers) -> Compiled | None:
     """As `_of_text`, for values that are not plain JSON."""
-    return _shared(deepcopy(values.constraints))
+    return _shared(deepcopy(values.given))
 
 
 def _shared(source: Source) -> Compiled | None:
@@ -445,25 +453,3 @@ def _shared(source: Source) -> Compiled | None:
         return None  # it does not do for every job that says the same
     compiled.source = source
     return compiled
-
-
-class _PlainValues:
-    """Constraints that are values through and through, equal to others that say the same."""
-
-    __slots__ = ("_key", "constraints")
-
-    def __init__(self, constraints: list[Any]) -> None:
-        self.constraints = constraints
-        self._key = freeze(constraints)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _PlainValues) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-
-def _as_list(constraints: Any) -> list[Any]:
-    if constraints is None:
-        return []
-    return list(constraints) if isinstance(constraints, (list, tuple)) else [constraints]

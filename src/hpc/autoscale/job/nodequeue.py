@@ -7,7 +7,6 @@ here.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from hpc.autoscale.node.node import Node
@@ -40,8 +39,8 @@ class NodeQueue:
     which they were pushed.
 
     A node's priority is asked for when it is pushed and when `update` is called, not in between.
-    Pushing a node that is in the queue does nothing; nodes are told apart by identity. Cost: a push
-    is constant, an update linear, and the first iteration after either sorts.
+    Pushing a node that is in the queue does nothing; nodes are told apart by identity. The first
+    iteration after a push or an update sorts.
     """
 
     def __init__(self) -> None:
@@ -110,19 +109,12 @@ class NodeQueue:
 
     def __in_order(self) -> list[Node]:
         if self.__sorted is None:
-            by_priority: dict[float, list[Node]] = defaultdict(list)
-            for node, priority in self.__priorities.items():
-                by_priority[priority].append(node)
-            self.__sorted = []
-            for priority in sorted(by_priority, reverse=True):
-                self.__sorted.extend(_by_hostname(by_priority[priority]))
+            priorities = self.__priorities
+            self.__sorted = sorted(priorities, key=_by_hostname)
+            self.__sorted.sort(key=priorities.__getitem__, reverse=True)
         return self.__sorted
 
 
-def _by_hostname(nodes: list[Node]) -> list[Node]:
-    hostnames = [None if node._is_planned else node.hostname for node in nodes]
-    if not any(hostnames):
-        return nodes
-    named = sorted((hostname, index) for index, hostname in enumerate(hostnames) if hostname)
-    others = [node for node, hostname in zip(nodes, hostnames, strict=True) if not hostname]
-    return [*[nodes[index] for _, index in named], *others]
+def _by_hostname(node: Node) -> tuple[bool, str]:
+    hostname = None if node._is_planned else node.hostname
+    return not hostname, hostname or ""

@@ -1,4 +1,4 @@
-"""Constraints _made of others: and, or, xor, not.
+"""Constraints made of others: and, or, xor, not.
 
 They answer through their children, any of which may be a class of somebody else's. Where all
 children are expressions of the engine, so is the composite.
