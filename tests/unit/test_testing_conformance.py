@@ -9,8 +9,10 @@ import pytest
 
 from builders.broken_drivers import BROKEN, DrainsWithoutAnAnswer
 from builders.memory_scheduler import MemoryDriver, MemoryWorld, SelfStartingMemoryWorld
+from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.testing import BrokenPromise, Host, on_stage
 from hpc.autoscale.testing.conformance import DriverConformance
+from hpc.autoscale.testing.watching import WatchedDriver
 
 CHECKS = sorted(name for name in dir(DriverConformance) if name.startswith("test_"))
 
@@ -119,6 +121,13 @@ def test_a_scheduler_that_should_start_tasks_and_does_not_is_told_of(tmp_path):
     said = "started waiting tasks on .* by itself, so that 4 run there; found 0"
     with pytest.raises(BrokenPromise, match=said):
         run_check("test_busy_nodes_have_no_room", MemoryDriver, tmp_path, Sleeps)
+
+
+def test_a_watched_driver_passes_on_whatever_a_driver_has():
+    """A hook that is not passed on would never be called in a check."""
+    hooks = {name for name, value in vars(SchedulerDriver).items() if callable(value)}
+    published = {name for name in hooks if not name.startswith("__")}
+    assert published - vars(WatchedDriver).keys() == set()
 
 
 def test_only_the_conformance_class_needs_pytest():

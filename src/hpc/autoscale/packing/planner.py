@@ -7,6 +7,7 @@ and limits.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from hpc.autoscale.packing import layers
@@ -63,10 +64,13 @@ class Planner:
         self.told: dict[Cursor, object] = {}
         self._groups: dict[int, Groups] = {}
         self._journal = Journal()
-        # for any expression that no candidate is to be asked for
-        self.nowhere = Cursor(AnyNode(), (), self._journal)
         self._has_fast_slots = existing_first and layers.is_on("one-slot")
         self._has_groups = layers.is_on("groups")
+
+    @cached_property
+    def nowhere(self) -> Cursor:
+        """The cursor of any expression that no candidate is to be asked for."""
+        return Cursor(AnyNode(), (), self._journal)
 
     def add(self, candidate: Candidate) -> None:
         """Add the candidate of another bucket, last in declared order."""

@@ -85,6 +85,10 @@ class WatchedDriver(SchedulerDriver):
         """The driver's."""
         return self.driver.new_node_history(config)
 
+    def close_histories(self) -> None:
+        """The driver's."""
+        self.driver.close_histories()
+
     def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
         return self.driver._read_jobs_and_nodes(config)
 

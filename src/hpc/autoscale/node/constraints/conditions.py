@@ -138,17 +138,13 @@ class NodeResourceConstraint(_OneOfValues):
 
     def to_dict(self) -> dict[str, Any]:
         """`{attr: value}` where that reads back as an equality, else `{attr: [values]}`."""
-        if len(self.values) == 1 and _reads_as_equality(self.values[0]):
-            return {self.attr: self.values[0]}
-        return {self.attr: list(self.values)}
-
-
-def _reads_as_equality(value: Any) -> bool:
-    """Whether the parser takes a bare value as one to be equal to; a bare number or size is an
-    amount."""
-    if isinstance(value, str):
-        return size_class(value) is None
-    return value is None or isinstance(value, bool)
+        if len(self.values) != 1:
+            return {self.attr: list(self.values)}
+        value = self.values[0]
+        is_text = isinstance(value, str) and size_class(value) is None
+        # a bare number or size would be an amount
+        is_equality = is_text or value is None or isinstance(value, bool)
+        return {self.attr: value if is_equality else [value]}
 
 
 def is_alias(d: Mapping[str, Any]) -> bool:
@@ -177,8 +173,7 @@ class ReadOnlyAlias(BaseNodeConstraint):
         return True
 
     def to_dict(self) -> dict[str, Any]:
-        names = {"alias": self.alias, "resource-name": self.resource_name}
-        return {"class": "ReadOnlyAlias", **names}
+        return {"class": "ReadOnlyAlias", "alias": self.alias, "resource-name": self.resource_name}
 
     def __str__(self) -> str:
         return f"(Alias {self.alias} for Node.{self.resource_name})"

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from hpc.autoscale.node.node import Node
 
 _PROPERTIES = frozenset(QUERYABLE_PROPERTIES) - IDENTITY
-_BUCKET_ANSWERS = ("satisfied_by_bucket", "weight_buckets")
 _MOST_STEPS = 10_000
 _MOST_KNOWN = 10_000
 
@@ -134,9 +133,11 @@ class DeclaredExpr(Expr):
     methods. `known_to` is told when the constraint does what it does not declare."""
 
     __slots__ = (
-        *("_answers", "_names", "_properties", "_reads", "_steps", "_table"),
-        *("constraint", "known_to", "ranks", "takes"),
+        *("_answers", "_names", "_properties", "_steps", "_table"),
+        *("constraint", "known_to", "ranks", "reads", "takes", "uses"),
     )
+    reads: frozenset[str]
+    uses: frozenset[str]
 
     def __init__(
         self, constraint: NodeConstraint, key: tuple[object, ...], known_to: Declarations
@@ -149,22 +150,16 @@ class DeclaredExpr(Expr):
         self.known_to = known_to
         self.takes = cls.do_decrement is not BaseNodeConstraint.do_decrement
         self.ranks = any(
-            getattr(cls, n) is not getattr(BaseNodeConstraint, n) for n in _BUCKET_ANSWERS
+            getattr(cls, name) is not getattr(BaseNodeConstraint, name)
+            for name in ("satisfied_by_bucket", "weight_buckets")
         )
         self._names = names
         self._properties = sorted(name[5:] for name in reads if name[:5] == "node.")
-        self._reads = frozenset((*names, *(f"node.{name}" for name in self._properties)))
+        self.reads = frozenset((*names, *(f"node.{name}" for name in self._properties)))
+        self.uses = self.reads if self.takes else frozenset()
         self._table = ShapeTable()
         self._answers: dict[NodeShape, Fit | Reject] = {}
         self._steps: dict[NodeShape, Fit | None] = {}
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return self._reads
-
-    @property
-    def uses(self) -> frozenset[str]:
-        return self._reads if self.takes else frozenset()
 
     def most_modes(self) -> int:
         """0: what its methods take from other nodes is known when they are asked."""
@@ -262,8 +257,10 @@ class StandIn:
     to it is kept here."""
 
     def __init__(self, shown: NodeShape, names: Collection[str]) -> None:
-        fields = {"_shown": shown, "_overstepped": None, "_closed": shown.closed}
-        self.__dict__.update(fields, available=_Available(shown, names, self.overstep))
+        available = _Available(shown, names, self.overstep)
+        self.__dict__.update(
+            _shown=shown, _overstepped=None, _closed=shown.closed, available=available
+        )
 
     def overstep(self, what: str) -> NoReturn:
         """The constraint went too far. Noted, in case that it catches what is raised."""
@@ -283,7 +280,8 @@ class StandIn:
         take: list[tuple[str, Quantity]] = []
         for name, value in self.available.written.items():
             before, after = self._shown.free.get(name), self._plain(name, value)
-            if not _is_number(before) or not _is_number(after) or before < after:
+            numbers = all(is_amount(n) and math.isfinite(n) for n in (before, after))
+            if not numbers or before < after:
                 raise NotAsDeclared(f"makes {value!r} of {name}")
             if before != after:
                 # as the engine will take it: what is left of floats is rounded
@@ -351,7 +349,3 @@ class _Available(MutableMapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._overstep("counts resources"))
-
-
-def _is_number(value: object) -> Any:
-    return is_amount(value) and math.isfinite(value)

@@ -167,7 +167,16 @@ class SharedConsumableConstraint(SharedConstraint):
 
     @classmethod
     def read(cls, given: Any) -> Self:
-        body = _body(given, _CONSUMABLE_KEYS, _CONSUMABLE_ALIASES)
+        body = _body(
+            given,
+            ("resource-name", "sources", "initial-values", "requested"),
+            ("current-value", "decrement-once"),
+            {
+                "source": "sources",
+                "initial-value": "initial-values",
+                "current-values": "current-value",
+            },
+        )
         sources = body["sources"]
         if not isinstance(sources, (list, tuple)):
             sources = [sources]
@@ -217,9 +226,10 @@ class SharedNonConsumableConstraint(SharedConstraint):
 
     @classmethod
     def read(cls, given: Any) -> Self:
-        body = _body(given, _NON_CONSUMABLE_KEYS, {"target": "requested"})
-        facts = (body["resource-name"], body["source"], body["current-value"])
-        return cls(SharedNonConsumableResource(*facts), body["requested"])
+        needed = ("resource-name", "source", "current-value", "requested")
+        body = _body(given, needed, (), {"target": "requested"})
+        *facts, target = (body[key] for key in needed)
+        return cls(SharedNonConsumableResource(*facts), target)
 
     def to_dict(self) -> dict[str, Any]:
         resource = self.shared_resource
@@ -264,38 +274,22 @@ def pool_room(pooled: Iterable[SharedConstraint]) -> int:
     return room
 
 
-_CONSUMABLE_KEYS = {
-    "resource-name": True,
-    "sources": True,
-    "initial-values": True,
-    "current-value": False,
-    "requested": True,
-    "decrement-once": False,
-}
-_CONSUMABLE_ALIASES = {
-    "source": "sources",
-    "initial-value": "initial-values",
-    "current-values": "current-value",
-}
-_NON_CONSUMABLE_KEYS = dict.fromkeys(
-    ("resource-name", "source", "current-value", "requested"), True
-)
-
-
-def _body(given: Any, keys: Mapping[str, bool], aliases: Mapping[str, str]) -> dict[str, Any]:
-    """What is given, by the usual names of its keys; `keys` says which there must be."""
+def _body(
+    given: Any, needed: Sequence[str], optional: Sequence[str], aliases: Mapping[str, str]
+) -> dict[str, Any]:
+    """What is given, by the usual names of its keys."""
     if not isinstance(given, Mapping):
         raise ConstraintError("a dict that describes a shared resource", given)
-    body: dict[str, Any] = {}
-    for key, value in given.items():
-        usual = aliases.get(key, key)
-        if usual not in keys:
-            hint = did_you_mean(str(key), keys)
-            raise ConstraintError(f"one of {', '.join(keys)}", key, hint=hint)
-        body[usual] = value
-    missing = [key for key, needed in keys.items() if needed and key not in body]
-    if missing:
-        raise ConstraintError(f"the key {missing[0]!r}", sorted(map(str, given)))
+    keys = (*needed, *optional)
+    body = {aliases.get(key, key): value for key, value in given.items()}
+    for key in body:
+        if key not in keys:
+            raise ConstraintError(
+                f"one of {', '.join(keys)}", key, hint=did_you_mean(str(key), keys)
+            )
+    for key in needed:
+        if key not in body:
+            raise ConstraintError(f"the key {key!r}", sorted(map(str, given)))
     return body
 
 

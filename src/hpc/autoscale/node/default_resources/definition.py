@@ -25,12 +25,11 @@ from hpc.autoscale.node.node.node_class import NodeClass, by_class, given_node_i
 from hpc.autoscale.node.node.shaping import NodeView
 from hpc.autoscale.node.node.tracked import can_be_shared, same
 from hpc.autoscale.packing.compound import AllOf
-from hpc.autoscale.packing.expr import IDENTITY_NAMES, AnyNode, Expr, Fit
+from hpc.autoscale.packing.expr import IDENTITY_NAMES, Fit
 from hpc.autoscale.packing.shape import IDENTITY
 
 Finish = Callable[[Node], None]
 
-_EVERY_NODE = AnyNode()
 # properties that name a node, of which it makes its resources before they change
 _NAMES = ("name", "hostname", "fqdn", "private_ip", "instance_id")
 
@@ -208,6 +207,9 @@ _OF_GROUPS = frozenset(
 class DefaultResource:
     """One definition: which nodes it selects, the name of the resource, and its value.
 
+    `selects_by`: the names of the properties and resources that decide which nodes are selected,
+    written as in `Expr.reads`.
+
     DefaultResourceError for an arithmetic step that is unknown or whose magnitude is no number;
     AssertionError for a step without a magnitude, or a magnitude without a step.
     """
@@ -233,22 +235,15 @@ class DefaultResource:
         self.allow_none = allow_none
         compiled = [(constraint, lowered(constraint)) for constraint in selection]
         exprs = [expr for _, expr in compiled if expr is not None]
-        self._selected: Expr = AllOf(exprs) if exprs else _EVERY_NODE
+        self._selected = AllOf(exprs) if exprs else None
+        self.selects_by = frozenset[str]() if self._selected is None else self._selected.reads
         self._asked = [constraint for constraint, expr in compiled if expr is None]
         self._complained = False
 
     @property
-    def selects_by(self) -> frozenset[str]:
-        """The names of the properties and resources that decide which nodes are selected.
-
-        They are written as in `Expr.reads`.
-        """
-        return self._selected.reads
-
-    @property
     def alike(self) -> bool:
         """Whether planned nodes of one template all get the same value from it, or all get none."""
-        return self.value.alike and not self._asked and not self._selected.reads_any(IDENTITY_NAMES)
+        return self.value.alike and not self._asked and self.selects_by.isdisjoint(IDENTITY_NAMES)
 
     @property
     def personal(self) -> Callable[[Node], Any] | None:
@@ -292,7 +287,7 @@ class DefaultResource:
 
     def _selects(self, node: Node) -> bool:
         selected = self._selected
-        if selected is not _EVERY_NODE and not isinstance(selected.fit(NodeView(node)), Fit):
+        if selected is not None and not isinstance(selected.fit(NodeView(node)), Fit):
             return False
         if not self._asked:
             return True
