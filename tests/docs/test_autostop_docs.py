@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from builders.autostop_site import an_autostop_site
+from hpc.autoscale import cli
 from hpc.autoscale.autostop.decision import Code
 from hpc.autoscale.config import check_config
 
@@ -48,3 +49,29 @@ def test_the_example_of_an_answer(tmp_path, monkeypatch):
 def test_configurations(example):
     """Are valid."""
     check_config(json.loads(example))
+
+
+def test_the_crontab_line(tmp_path, monkeypatch, capsys):
+    """Runs, with the configuration that the page has for a node, and looks once."""
+    monkeypatch.setattr("hpc.autoscale.hpclogging._initialized", True)
+    monkeypatch.setenv("AUTOSCALE_HOME", str(tmp_path))
+    *_, example = re.findall(r"```json\n(\{\n.*?)```", PAGE, re.DOTALL)
+    (line,) = re.findall(r"^    \* \* \* \* \* root (.*)$", PAGE, re.MULTILINE)
+    config = json.loads(example)
+    secret = tmp_path / "credentials"
+    secret.write_text(json.dumps({"password": "x"}))
+    secret.chmod(0o600)
+    more = {
+        "credentials_file": str(secret),
+        "instance": "vm-1",
+        "busy_command": ["false"],  # pgrep is not everywhere
+        "state_file": str(tmp_path / "state"),
+        "scheduled_events": False,
+    }
+    config["autostop"].update(more)
+    path = tmp_path / "autostop.json"
+    path.write_text(json.dumps(config))
+    program, *arguments = line.split()
+    assert program.endswith("/bin/azscale")
+    cli.main([str(path) if each == "/etc/autostop.json" else each for each in arguments])
+    assert capsys.readouterr().out == "idle for 0 s (idle_time_before_jobs is 3600)\n"

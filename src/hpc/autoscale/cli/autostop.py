@@ -5,21 +5,30 @@ Only `azscale` has them. Who may stop is decided by the library; here is how it 
 
 from __future__ import annotations
 
+import threading
 from argparse import ArgumentParser
 
+from hpc.autoscale import clock
+from hpc.autoscale.autostop.callback import Callback, metadata_of
+from hpc.autoscale.autostop.idleness import StateError
 from hpc.autoscale.autostop.ledger import Ledger, ledger_path
 from hpc.autoscale.autostop.service import StopService
 from hpc.autoscale.autostop.settings import access_of
+from hpc.autoscale.autostop.watcher import NodeCommandError, Watcher, instance_of, settings_of
 from hpc.autoscale.autostop.web import Application
+from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.autoscaling import stop_on_signals
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.drivers import driver_for
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.requestsets.store import RequestStore, store_path
+from hpc.autoscale.util import SingletonFileLock
 from hpc.autoscale.wsgi.server import WsgiServer
 
 DEFAULT_PORT = 8444
 _NOTICE_SECONDS = 0.5
+# how often events of Azure are looked for: an eviction has a notice of 30 seconds
+_EVENT_SECONDS = 5.0
 
 
 def new_application(config: Config, home: str, directory: str = "") -> Application:
@@ -79,6 +88,54 @@ class AutostopCommands(CommandLine):
                     pass
             finally:
                 server.stop()
+
+    def autostop_parser(self, parser: ArgumentParser) -> None:
+        """Options of autostop."""
+        add = parser.add_argument
+        parser.set_defaults(read_only=False)
+        add("--watch", action="store_true", help="go on until the node stops, or SIGTERM or SIGINT")
+        add("--instance", metavar="ID", help="the InstanceId of this node")
+
+    def autostop(self, config: Config, watch: bool = False, instance: str | None = None) -> None:
+        """Runs on a node: looks whether it is idle, and stops it when the service lets it."""
+        settings = settings_of(config, self._state_home(config))
+        callback = Callback(config, instance or instance_of(config))
+        watcher = Watcher(settings, callback, metadata_of(config))
+        lock = SingletonFileLock(f"{settings.state_file}.lock")
+        try:
+            if not watch:
+                print(watcher.look()[0])
+                return
+            with stop_on_signals() as stop:
+                _watch(watcher, stop)
+        finally:
+            lock.unlock()
+
+
+def _watch(watcher: Watcher, stop: threading.Event) -> None:
+    """Look again and again until the node stops; events of Azure are looked for in between."""
+    while not stop.is_set():
+        try:
+            said, stops = watcher.look()
+            print(said, flush=True)
+            if stops:
+                return
+        except (StateError, NodeCommandError) as error:
+            warn("%s", error)
+        until = clock.time() + watcher.settings.interval
+        next_notice = clock.time() + _EVENT_SECONDS
+        while not stop.is_set() and 0 < until - clock.time() <= watcher.settings.interval:
+            clock.sleep(min(_NOTICE_SECONDS, until - clock.time()))
+            if clock.time() >= next_notice:
+                next_notice = clock.time() + _EVENT_SECONDS
+                _look_for_events(watcher)
+
+
+def _look_for_events(watcher: Watcher) -> None:
+    try:
+        watcher.notice()
+    except StateError as error:
+        warn("%s", error)
 
 
 def _tls(certificate: str | None, key: str | None) -> tuple[str, str] | None:
