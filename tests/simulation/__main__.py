@@ -7,7 +7,6 @@ python -m simulation --seed 17            one day; when it fails, its shortest s
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 import time
 from collections.abc import Sequence
@@ -26,7 +25,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, help="one day only, told in full")
     parser.add_argument("--processes", type=int, default=2)
     given = parser.parse_args(arguments)
-    logging.disable(logging.CRITICAL)
     if given.seed is not None:
         return _one(given.seed)
     return _many(range(given.first, given.first + given.seeds), given.processes)

@@ -52,13 +52,14 @@ class Violation(BaseException):
 
 
 class Watch:
-    """Watches a world. `process` is the process that runs now; `others` is true while somebody else
+    """Watches a world. `home` is the directory of its files, `process` is the process that runs now; `others` is true while somebody else
     makes nodes."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.process: Process | None = None
         self.others = False
+        self.home = "~"
         self.trace: list[str] = []
         self.passes = 0
         self.failed_passes = 0
@@ -77,7 +78,7 @@ class Watch:
 
     def note(self, text: str) -> None:
         """Write into the trace of the day."""
-        self.trace.append(f"{self.world.hour} {text}")
+        self.trace.append(f"{self.world.hour} {text.replace(self.home, '~')}")
 
     # -- passes
 

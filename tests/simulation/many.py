@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from multiprocessing import get_context
@@ -13,12 +12,8 @@ from simulation.script import draw
 
 def many(seeds: Sequence[int], processes: int) -> Iterator[Report]:
     """The days of these seeds, without their traces, as they are done."""
-    with get_context("spawn").Pool(processes, _be_quiet) as pool:
+    with get_context("spawn").Pool(processes) as pool:
         yield from pool.imap_unordered(_day, seeds, chunksize=4)
-
-
-def _be_quiet() -> None:
-    logging.disable(logging.CRITICAL)
 
 
 def _day(seed: int) -> Report:

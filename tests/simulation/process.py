@@ -3,6 +3,7 @@ request log, with the world's network, disk and clock."""
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -142,6 +143,7 @@ class Machine:
         self.home = home
         self.kills = 0
         self._running: list[Process] = []
+        world.watch.home = str(home)
         world.second_loop = self._run_second
         world.kill = self._kill
         world.file_trouble = self._spoil
@@ -184,11 +186,13 @@ class Machine:
 
     @contextmanager
     def switched_on(self) -> Iterator[None]:
-        """The library's clock, network and ids are those of the world in this block."""
+        """The library's clock, network and ids are those of the world in this block, and nobody
+        reads its log."""
         ids = random.Random(f"ids {self.world.script.seed}")
-        previous = clock.use_clock(self.world.clock)
         with ExitStack() as stack:
-            stack.callback(clock.use_clock, previous)
+            stack.callback(clock.use_clock, clock.use_clock(self.world.clock))
+            stack.callback(logging.disable, logging.root.manager.disable)
+            logging.disable(logging.CRITICAL)
             patch = stack.enter_context
             patch(mock.patch.object(requests, "Session", lambda: self._running[-1].session))
             patch(mock.patch.object(loop, "NOTICE_WITHIN", 60.0))
