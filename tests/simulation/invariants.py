@@ -52,8 +52,11 @@ class Violation(BaseException):
 
 
 class Watch:
-    """Watches a world. `home` is the directory of its files, `process` is the process that runs now; `others` is true while somebody else
-    makes nodes."""
+    """Watches a world.
+
+    `home` is the directory of its files, `process` the process that runs now; `others` is true
+    while somebody else makes nodes.
+    """
 
     def __init__(self, world: World) -> None:
         self.world = world
