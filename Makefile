@@ -1,5 +1,6 @@
 # Everything a fresh machine needs: Python 3.11 or newer and the package registries.
 #   make demo   run real tasks on a cluster that scales up and down   (BROKER=redis or BROKER=amqp for other brokers)
+#   make simulate   days of failures in virtual time, drawn from seeds   (SEEDS=1000, SEED=17)
 #   make test   format check, lint, types, import rules, the tests that depend on the interpreter on a newer one, and all tests
 # the first interpreter that runs and is new enough (a version manager's shim may exist and yet not run)
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14 python; do \
@@ -27,7 +28,7 @@ NEWER_TESTS := $(addprefix tests/unit/test_,celery*.py cli*.py clock.py codeanal
 	tests/docs/test_writing_an_integration.py tests/integration/test_celery_driver_loop.py tests/integration/test_distributions.py \
 	tests/integration/test_example_basic.py tests/integration/test_simulator_process.py
 
-.PHONY: all demo test lint types format newer with-newer unit docs bench build dist clean venv
+.PHONY: all demo test lint types format newer with-newer unit docs bench simulate build dist clean venv
 
 all: test
 
@@ -85,6 +86,10 @@ docs: $(STAMP)
 # the figures of benchmarks/README.md   (BENCH_ARGS='--only W1,W2', BENCH_ARGS='--quick')
 bench: $(STAMP)
 	@$(BIN)/python benchmarks/run.py $(BENCH_ARGS)
+
+# days in virtual time in which everything goes wrong   (SEEDS=1000; SEED=17 tells one of them, and makes it short if it fails)
+simulate: $(STAMP)
+	@PYTHONPATH=tests $(BIN)/python -m simulation $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),100))
 
 # dist/: the library under its own name, and under the one that installers of existing integrations look for
 build dist: $(STAMP)

@@ -76,7 +76,9 @@ def node_record(node: SimNode) -> Record:
         "Interruptible": node.nodearray.spot,
         "RequestId": node.request_id,
     }
-    return _shown(node.attributes, managed)
+    # whatever its case, a name that both have is the managed one's; none of these is a map
+    both = (*node.attributes.items(), *managed.items())
+    return Record({key: value for key, value in both if value is not None})
 
 
 def nodearray_record(cluster: ClusterDescription, array: Nodearray) -> Record:

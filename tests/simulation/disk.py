@@ -1,0 +1,95 @@
+"""The disk that a simulated process writes to, and the steps at which it can be killed.
+
+The files are real and lie in memory (`/dev/shm` where there is one); what is injected is when a
+write fails and when it is the last thing that a process does. Nothing is synced to a disk.
+"""
+
+import errno
+import os
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+IN_MEMORY = Path("/dev/shm")
+
+Step = Callable[[str], None]
+"""Called with the name of a step before it is done; may raise, and then the step is not done."""
+
+
+def directory() -> "tempfile.TemporaryDirectory[str]":
+    """A new directory for the files of a day."""
+    return tempfile.TemporaryDirectory(
+        prefix="simulation-", dir=IN_MEMORY if IN_MEMORY.is_dir() else None
+    )
+
+
+class Disk:
+    """Where the writes of the process that runs go through. `step` hears of each."""
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+        self.full = False
+
+    def write(self, name: str) -> None:
+        """Before something is written. OSError while the disk is full."""
+        self.step(name)
+        if self.full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def commit(self) -> None:
+        """Before a transaction is committed. OperationalError while the disk is full."""
+        self.step("commit")
+        if self.full:
+            raise sqlite3.OperationalError("database or disk is full")
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Let everything in this block write through this disk."""
+        real_connect, real_replace = sqlite3.connect, os.replace
+
+        def connect(*args: Any, **kwargs: Any) -> sqlite3.Connection:
+            kwargs.setdefault("factory", _Connection)
+            connection: sqlite3.Connection = real_connect(*args, **kwargs)
+            if isinstance(connection, _Connection):
+                connection.execute("PRAGMA synchronous = OFF")
+                connection.disk = self
+            return connection
+
+        def replace(source: Any, target: Any, **kwargs: Any) -> None:
+            name = os.path.basename(target)
+            self.step(f"replace {name}")
+            real_replace(source, target, **kwargs)
+            self.step(f"replaced {name}")
+
+        with ExitStack() as stack:
+            stack.enter_context(mock.patch.object(sqlite3, "connect", connect))
+            stack.enter_context(mock.patch.object(os, "replace", replace))
+            stack.enter_context(mock.patch.object(os, "fsync", lambda _: self.write("fsync")))
+            yield
+
+
+class _Connection(sqlite3.Connection):
+    """A connection whose commits go through a disk."""
+
+    disk: Disk | None = None
+
+    def commit(self) -> None:
+        if self.disk is not None and self.in_transaction:
+            self.disk.commit()
+        super().commit()
+        if self.disk is not None:
+            self.disk.step("committed")
+
+    def __exit__(self, *error: Any) -> Any:
+        if error[0] is not None:
+            return super().__exit__(*error)
+        try:
+            self.commit()
+        except BaseException:
+            self.rollback()
+            raise
+        return False

@@ -1,0 +1,307 @@
+"""What must never happen, checked after every step against what is true in the world.
+
+Truth is the simulator's own model and the scheduler's own state, and not what the autoscaler was
+told. Each check is a method that raises `Violation` with the name of the invariant.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from hpc.autoscale import hpctypes as ht
+from hpc.autoscale.autoscaler.summary import PassError
+from hpc.autoscale.node.vm_sizes.prices import price_per_hour
+from hpc.autoscale.simulator.lifecycle import Phase
+from hpc.autoscale.simulator.nodes import SimNode
+from simulation.script import BOOT_TIMEOUT, CORES, HTC, INTERVAL, MPI, REGION, SIZES, SPOT, Work
+
+if TYPE_CHECKING:
+    from simulation.process import Process
+    from simulation.scheduler import Host, Told
+    from simulation.world import World
+
+BOUND = 5
+"""Within how many passes after the last fault every job that can run does."""
+
+_BOOTING = frozenset({Phase.ALLOCATION, Phase.ACQUIRING, Phase.PREPARING})
+_UNEXPLAINED = re.compile(r"(?:Key|Type|Attribute|Index|Value|Assertion|Recursion|Name)Error\b")
+_REMOVING = frozenset({"terminate", "shutdown", "remove", "deallocate"})
+
+INVARIANTS = (
+    "no limit is exceeded",
+    "no busy node is deleted",
+    "no node is created twice for one need",
+    "no node is leaked",
+    "every job that can run does",
+    "no more is spent than planned",
+    "no pass ends in an error of Python",
+)
+
+
+class Violation(BaseException):
+    """An invariant does not hold. Nothing that the library catches."""
+
+    def __init__(self, invariant: str, what: str) -> None:
+        super().__init__(f"{invariant}: {what}")
+        self.invariant = invariant
+
+
+class Watch:
+    """Watches a world.
+
+    `home` is the directory of its files, `process` the process that runs now; `others` is true
+    while somebody else makes nodes.
+    """
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.process: Process | None = None
+        self.others = False
+        self.home = "~"
+        self.trace: list[str] = []
+        self.passes = 0
+        self.failed_passes = 0
+        self.made = 0
+        self.most_nodes = 0
+        self.dollars_per_hour = 0.0
+        self._seen: set[str] = set()
+        self._foreign: dict[str, float] = {}
+        self._ready_at: dict[str, float] = {}
+        self._born: dict[str, float] = {}
+        self._begun_at = 0.0
+        self._asked: Counter[str] = Counter()
+        self._deleted = 0
+        self._room: dict[str, int] = {}
+        self._ahead = 0.0
+
+    def note(self, text: str) -> None:
+        """Write into the trace of the day."""
+        self.trace.append(f"{self.world.hour} {text.replace(self.home, '~')}")
+
+    # -- passes
+
+    def begin_pass(self, process: Process) -> None:
+        """A process begins a pass."""
+        self.passes += process.name == "main"
+        self._begun_at = self.world.now
+        self._asked.clear()
+        self._deleted = 0
+        self._room.clear()
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """What is known of the pass in hand is put back after this block."""
+        kept = (self._begun_at, self._asked.copy(), self._deleted, self._room.copy())
+        yield
+        self._begun_at, self._asked, self._deleted, self._room = kept
+
+    def end_pass(self, process: Process, errors: Iterable[PassError]) -> None:
+        """A pass is over."""
+        said = [str(error) for error in errors]
+        self.note(f"pass of {process.name}: {'; '.join(said) or 'ok'}"[:400])
+        self.failed_passes += bool(said)
+        for text in said:
+            if _UNEXPLAINED.search(text):
+                raise Violation("no pass ends in an error of Python", text)
+
+    # -- commands
+
+    def before_command(self, path: str, body: Mapping[str, Any]) -> None:
+        """A command has arrived at the server, and is about to be carried out."""
+        if not path.endswith("/nodes/create") or self.process is None:
+            return
+        if body.get("requestId") in self._seen:
+            return
+        self._seen.add(str(body.get("requestId")))
+        asked = Counter[str]()
+        for each in body["sets"]:
+            asked[each["nodearray"]] += each["count"]
+        self.note(f"{self.process.name} asks for {dict(asked)}")
+        self._asked += asked
+        self._check_limits()
+        self._check_plan(self.process)
+        self._check_need(self.process)
+
+    def _check_limits(self) -> None:
+        most = self.world.script.shape.max_new
+        if most is not None and self._asked.total() > most:
+            raise Violation(
+                "no limit is exceeded",
+                f"{self._asked.total()} nodes are asked for in one pass, of which {most} may be",
+            )
+        for array, count in self._asked.items():
+            left = self._room.get(array)
+            if left is not None and count > left:
+                raise Violation(
+                    "no limit is exceeded",
+                    f"{count} nodes of {array} are asked for, the status had room for {left}",
+                )
+        for what, arrays in (("quota", (HTC, MPI)), ("spot quota", (SPOT,))):
+            cores = sum(self._asked[array] * CORES[array] for array in arrays)
+            left = self._room.get(what)
+            if left is not None and cores > left:
+                raise Violation(
+                    "no limit is exceeded",
+                    f"{cores} cores are asked for, the status had {left} left of the {what}",
+                )
+
+    def read_status(self, body: bytes) -> None:
+        """A process was told the status of the cluster: how much room there is."""
+        try:
+            self._room = _room(json.loads(body))
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return
+
+    def _check_plan(self, process: Process) -> None:
+        """What is asked for costs no more than the plan does."""
+        if process.calculator is None:
+            raise Violation("no more is spent than planned", "nodes are asked for without a plan")
+        planned = Counter(str(n.nodearray) for n in process.calculator.node_mgr.new_nodes)
+        if _dollars(self._asked) > _dollars(planned) + 1e-9:
+            raise Violation(
+                "no more is spent than planned",
+                f"{dict(self._asked)} is asked for where {dict(planned)} was planned",
+            )
+
+    def _check_need(self, process: Process) -> None:
+        """No more nodes are asked for than what waits needs beside the nodes that there are."""
+        needed = self._needed(process.told)
+        for arrays in ((HTC, SPOT), (MPI,)):
+            asked = sum(self._asked[array] for array in arrays)
+            most = needed[arrays]
+            if asked > most:
+                raise Violation(
+                    "no node is created twice for one need",
+                    f"{asked} nodes of {' or '.join(arrays)} are asked for where {most} are needed"
+                    f" for {process.told.waiting}",
+                )
+
+    def _needed(self, told: Told) -> dict[tuple[str, ...], int]:
+        """How many nodes those tasks need at most, beside the nodes that serve."""
+        jobs = self.world.scheduler.jobs
+        wanted = [(jobs[number].work, tasks) for number, tasks in told.waiting.items()]
+        wanted = [(work, tasks) for work, tasks in wanted if work.satisfiable]
+        nodes = [node for node in self.world.cluster.nodes() if self._serves(node)]
+        htc = [self._free(node, told) for node in nodes if node.nodearray.name == HTC]
+        spot = [self._free(node, told) for node in nodes if node.nodearray.name == SPOT]
+        narrow = _narrow(wanted)
+        whole = sum(tasks for work, tasks in wanted if work.arrays == (SPOT, HTC))
+        empty = sum(free == CORES[HTC] for free in htc)
+        free_spot = sum(free == CORES[SPOT] for free in spot)
+        most = 0
+        for taken in (0, min(whole, empty)):
+            left = sorted(htc)[: len(htc) - taken]  # the empty ones are taken first
+            most = max(most, _new_for(narrow, left) + max(0, whole - taken - free_spot))
+        return {
+            (HTC, SPOT): most,
+            (MPI,): sum(tasks for work, tasks in wanted if work.nodes),
+        }
+
+    def _serves(self, node: SimNode) -> bool:
+        """Whether a node, as it is in truth, will do work, and whoever plans can know of it."""
+        if self._foreign.get(node.node_id, 0.0) >= self._begun_at:
+            return False
+        host = self.world.scheduler.hosts.get(node.node_id)
+        if node.phase is Phase.READY:
+            return host is None or host.takes_work
+        age = self.world.now - self._born[node.node_id] + max(0.0, self.world.skew)
+        return node.phase in _BOOTING and age < BOOT_TIMEOUT - INTERVAL
+
+    def _free(self, node: SimNode, told: Told) -> int:
+        return told.free.get(node.node_id, CORES[node.nodearray.name])
+
+    # -- what the cloud says
+
+    def created(self, entry: Mapping[str, Any]) -> None:
+        """A node came into being."""
+        node_id = entry["node_id"]
+        self.made += 1
+        self._born[node_id] = self.world.now
+        if self.others:
+            self._foreign[node_id] = self.world.now
+        alive = sum(node.counts for node in self.world.cloud.orchestrator.nodes.values())
+        self.most_nodes = max(self.most_nodes, alive)
+
+    def ready(self, entry: Mapping[str, Any]) -> None:
+        """A node has booted."""
+        self._ready_at[entry["node_id"]] = self.world.now
+
+    def goes_down(self, entry: Mapping[str, Any]) -> None:
+        """A machine ends. It must be one on which nothing runs, where we asked for it."""
+        if entry.get("cause") != "rest" or entry.get("action") not in _REMOVING:
+            return
+        host: Host | None = self.world.scheduler.hosts.get(entry["node_id"])
+        self.note(f"{entry['name']} is deleted")
+        self._deleted += 1
+        if host is not None and host.busy:
+            raise Violation(
+                "no busy node is deleted",
+                f"{entry['name']} runs {sum(host.running.values())} tasks",
+            )
+        most = self.world.script.shape.max_deletes
+        if most is not None and self._deleted > most:
+            raise Violation(
+                "no limit is exceeded",
+                f"{self._deleted} nodes are deleted in one pass, of which {most} may be",
+            )
+
+    def removed(self, entry: Mapping[str, Any]) -> None:
+        """The record of a node is gone."""
+
+    def after_request(self) -> None:
+        """A request was answered: the limits hold."""
+        shape = self.world.script.shape
+        alive = Counter(node.nodearray.name for node in self.world.cluster.nodes() if node.counts)
+        for array, count in alive.items():
+            if count > shape.most[array]:
+                raise Violation("no limit is exceeded", f"{count} nodes of {array} exist")
+
+    # -- the end of the day
+
+    def at_the_end(self) -> None:
+        """Everything has run that can, and nothing is left."""
+        left = [p.work.name for p in self.world.scheduler.jobs.values() if not p.finished]
+        if left:
+            raise Violation("every job that can run does", f"{', '.join(left)} did not")
+        nodes = [f"{node.name} ({node.phase})" for node in self.world.cluster.nodes()]
+        if nodes:
+            raise Violation("no node is leaked", f"{', '.join(nodes)}")
+
+
+def _narrow(wanted: Iterable[tuple[Work, int]]) -> list[tuple[int, int]]:
+    return [(work.cores, tasks) for work, tasks in wanted if work.arrays == (HTC,)]
+
+
+def _new_for(narrow: Iterable[tuple[int, int]], free: Iterable[int]) -> int:
+    """How many new nodes of htc the tasks need, all of one width, beside nodes with free cores."""
+    tasks = sum(count for _, count in narrow)
+    width = max((cores for cores, _ in narrow), default=1)
+    tasks -= sum(cores // width for cores in free)
+    per_node = CORES[HTC] // width
+    return max(0, -(-tasks // per_node))
+
+
+def _dollars(nodes: Mapping[str, int]) -> float:
+    return sum(count * _price(array) for array, count in nodes.items())
+
+
+def _price(array: str) -> float:
+    location, size = ht.Location(REGION), ht.VMSize(SIZES[array])
+    return price_per_hour(location, size, array == SPOT, stand_in=True) or 1.0
+
+
+def _room(status: Mapping[str, Any]) -> dict[str, int]:
+    """The room that a status tells of: nodes by nodearray, cores by quota."""
+    room: dict[str, int] = {}
+    for array in status["nodearrays"]:
+        name = array["name"]
+        bucket = array["buckets"][0]
+        room[name] = bucket["availableCount"]
+        what = "spot quota" if name == SPOT else "quota"
+        room[what] = bucket["regionalQuotaCoreCount"] - bucket["regionalConsumedCoreCount"]
+    return room
