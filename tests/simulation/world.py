@@ -21,9 +21,9 @@ from urllib.parse import urlsplit
 
 from hpc.autoscale import clock
 from hpc.autoscale.ccbindings import models
-from hpc.autoscale.simulator.app import Application, Credentials
+from hpc.autoscale.simulator.app import Application, Login
 from hpc.autoscale.simulator.cluster import Cloud
-from hpc.autoscale.simulator.errors import Refusal
+from hpc.autoscale.simulator.errors import RequestRefused
 from hpc.autoscale.simulator.lifecycle import Phase
 from hpc.autoscale.simulator.loading import describe
 from hpc.autoscale.simulator.nodes import SimNode
@@ -113,7 +113,7 @@ class World:
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._entries = 0
         self._application = Application(
-            cast(Runtime, _InProcess(self)), Credentials(wire.USER, wire.PASSWORD)
+            cast(Runtime, _InProcess(self)), Login(wire.USER, wire.PASSWORD)
         )
         for work in script.works:
             self._at(START + work.at, partial(self.scheduler.submit, work))
@@ -361,7 +361,7 @@ class World:
         self.watch.others = True
         try:
             self.cluster.create(request)
-        except Refusal as refusal:
+        except RequestRefused as refusal:
             self.watch.note(f"others were refused: {refusal}")
         finally:
             self.watch.others = False
