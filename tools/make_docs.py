@@ -92,7 +92,7 @@ def configuration_keys() -> str:
 
     schema = config_schema()
     rows = [
-        (f"`{path}`", _default_of(section), _meaning(section, schema["definitions"]))
+        (f"`{path}`", _default_of(section), _meaning(section, schema["$defs"]))
         for path, section in schema_keys(schema)
     ]
     return table(("key", "default", "meaning"), rows)

@@ -5,13 +5,28 @@ from __future__ import annotations
 import json
 import os
 import sys
-from argparse import ArgumentParser
+from argparse import SUPPRESS, Action, ArgumentParser
+from collections.abc import Sequence
 from typing import Any, TextIO
 
 from hpc.autoscale.cli.base import CommandLine, Config
+from hpc.autoscale.config import config_schema
 from hpc.autoscale.errors import AutoscaleError, did_you_mean
+from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
 from hpc.autoscale.redaction import redact
+from hpc.autoscale.requestsets.extending import DRIVERS_WISH
 from hpc.autoscale.util import json_dump
+
+
+class _PrintSchema(Action):
+    """Prints the schema of the configuration and ends; no configuration is needed for that."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:
+        super().__init__(option_strings, SUPPRESS, nargs=0, help=help)
+
+    def __call__(self, parser: ArgumentParser, *_: Any) -> None:
+        print(json.dumps(config_schema(), indent=2))
+        parser.exit()
 
 
 class ConfigurationCommands(CommandLine):
@@ -20,10 +35,40 @@ class ConfigurationCommands(CommandLine):
     def config_parser(self, parser: ArgumentParser) -> None:
         """Options of config."""
         parser.set_defaults(read_only=False)  # a read-only mode of our own would be printed, too
+        parser.add_argument(
+            "--check",
+            action="store_const",
+            const=self._check_config,
+            dest="instead",
+            help="say all that is wrong with it, and what is likely to be, instead; exit code 1"
+            " when something is wrong",
+        )
+        parser.add_argument(
+            "--schema", action=_PrintSchema, help="print its JSON Schema (draft 2020-12) instead"
+        )
+
+    def _check_config(self, path: str) -> None:
+        """Print what is wrong with the configuration at a path, a line each."""
+        from hpc.autoscale.cli.checking import check_file
+
+        def node_mgr(config: Config) -> NodeManager:
+            driver, config = self._prepared({**config, "read_only": True, "lock_file": None})
+            manager = new_node_manager(config)
+            driver.preprocess_node_mgr(config, manager)
+            return manager
+
+        names = [name for name in dir(self) if self._is_command(name)]
+        is_wrong = False
+        for finding in check_file(path, names, node_mgr):
+            print(finding)
+            is_wrong = is_wrong or finding.is_error
+        if is_wrong:
+            raise SystemExit(1)
 
     def config(self, config: Config, writer: TextIO | None = None) -> None:
         """Prints the configuration as it is used, without its secrets."""
         _, config = self._prepared(config)
+        del config[DRIVERS_WISH]  # nobody wrote it there
         writer = writer or sys.stdout
         json_dump({key: _printable(value) for key, value in redact(config).items()}, writer)
         writer.write("\n")

@@ -27,7 +27,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 # Options that are about the command line itself, and are not handed to the command.
-_NOT_FOR_COMMANDS = frozenset({"func", "cmd", "read_only", "cluster_response", "nodes_response"})
+_NOT_FOR_COMMANDS = frozenset(
+    {"func", "cmd", "instead", "read_only", "cluster_response", "nodes_response"}
+)
 _SILENT = {
     "version": 1,
     "disable_existing_loggers": False,
@@ -179,6 +181,9 @@ def run_command(
         parser.print_help()
         raise SystemExit(1)
     refuse_both()
+    if getattr(args, "instead", None):  # what an option does in the place of the command
+        args.instead(args.config)
+        return
     kwargs = {name: value for name, value in vars(args).items() if name not in _NOT_FOR_COMMANDS}
     if args.cmd != "initconfig":
         kwargs["config"] = config = _load(args, debug or debugging())

@@ -59,7 +59,7 @@ def unknown_in_constraints(
 
     Unknown is what no node has, and no bucket's example node.
     """
-    resources = _unknown_resources(get_constraints(given), nodes, buckets)
+    resources = unknown_resources(get_constraints(given), nodes, buckets)
     return [*resources, *_unknown_nodearrays(given, nodes, buckets)]
 
 
@@ -82,9 +82,10 @@ def _unknown_nodearrays(
             )
 
 
-def _unknown_resources(
+def unknown_resources(
     constraints: Iterable[NodeConstraint], nodes: Iterable[Node], buckets: Iterable[NodeBucket]
 ) -> list[str]:
+    """A sentence on each resource in constraints that no node has, and no bucket."""
     named = dict.fromkeys(_resources_named(constraints))
     if not named:
         return []

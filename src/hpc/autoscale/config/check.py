@@ -7,7 +7,7 @@ the command line and the loop before they begin.
 
 import functools
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,17 +38,81 @@ def check_config(config: Mapping[str, Any]) -> None:
     (`default_resources[2].name`), what was expected, what was found, and what was probably meant.
     Secrets are not shown.
     """
+    problem = next(find_problems(config), None)
+    if problem is not None:
+        raise ConfigurationException(problem)
+
+
+def find_problems(config: Mapping[str, Any]) -> Iterator[str]:
+    """A line about each thing that is wrong with a configuration, as in `check_config`.
+
+    What is wrong is left out, and the rest looked at again; so an object that lacks a key has one
+    line, whatever else is wrong in it.
+    """
     import fastjsonschema
 
-    try:
-        _validator(frozenset(config))(dict(config))
-    except fastjsonschema.JsonSchemaValueException as e:
-        where = (e.name or "").removeprefix("data").removeprefix(".")
-        raise ConfigurationException(_explain(where, e)) from None
+    validate = _validator(frozenset(config))
+    left, has_copy = dict(config), False
+    while True:
+        try:
+            validate(left)
+            break
+        except fastjsonschema.JsonSchemaValueException as e:
+            if not has_copy:
+                left, has_copy = _numbered(config), True
+            yield _explain(_place(e.path[1:], left), e)
+            _leave_out(e, left)
     for section in _SHARED_SECTIONS:
-        _check_typos(section, config)
+        yield from _find_typos(section, config)
     for i, resource in enumerate(config.get("default_resources") or ()):
-        _check_modifiers(f"default_resources[{i}]", resource)
+        if isinstance(resource, Mapping):
+            yield from _find_modifiers(f"default_resources[{i}]", resource)
+
+
+class _Numbered(list[Any]):
+    """A list from which items can be left out; the others keep the numbers that they had."""
+
+    def __init__(self, items: Iterable[Any]) -> None:
+        super().__init__(items)
+        self.numbers = list(range(len(self)))
+
+    def __delitem__(self, index: Any) -> None:
+        super().__delitem__(index)
+        del self.numbers[index]
+
+
+def _numbered(value: Any) -> Any:
+    """A copy of a configuration, or part of one, that things can be left out of."""
+    if isinstance(value, Mapping):
+        return {key: _numbered(each) for key, each in value.items()}
+    if isinstance(value, list) and not isinstance(value, _Numbered):
+        return _Numbered(map(_numbered, value))
+    return value
+
+
+def _place(path: Iterable[str], config: Any) -> str:
+    """Where something is, as in `default_resources[2].name`."""
+    where = ""
+    for step in path:
+        if isinstance(config, list):
+            number = config.numbers[int(step)] if isinstance(config, _Numbered) else step
+            where, config = f"{where}[{number}]", config[int(step)]
+        else:
+            where, config = _join(where, step), config[step]
+    return where
+
+
+def _leave_out(e: Any, config: Any) -> None:
+    """Take out of a configuration what a violation is about."""
+    *above, last = e.path[1:]
+    for step in above:
+        config = config[int(step) if isinstance(config, list) else step]
+    last = int(last) if isinstance(config, list) else last
+    unknown = _unknown_key(e.definition, e.value) if e.rule == "additionalProperties" else None
+    if unknown is None:
+        del config[last]
+    else:
+        del config[last][unknown]
 
 
 def unknown_commands(config: Mapping[str, Any], commands: Iterable[str]) -> list[str]:
@@ -66,7 +130,7 @@ def unknown_commands(config: Mapping[str, Any], commands: Iterable[str]) -> list
 
 @functools.cache
 def config_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 7) of autoscale.json.
+    """The JSON Schema (draft 2020-12) of autoscale.json.
 
     The keyword `expected` in it is our own: what an error message says was expected.
     """
@@ -104,12 +168,17 @@ def _explain(where: str, e: Any) -> str:
 def _explain_keys(where: str, schema: Mapping[str, Any], found: Mapping[str, Any]) -> str:
     """The line of text about a key that is unknown, or else about one that is missing."""
     known = schema["properties"]
-    unknown = next((k for k in found if k not in known and not k.startswith("_")), None)
-    if unknown:
+    unknown = _unknown_key(schema, found)
+    if unknown is not None:
         expected = f"expected one of {', '.join(known)}{did_you_mean(unknown, known)}"
         return f"{_join(where, unknown)}: unknown key, {expected}"
     missing = next(k for k in schema["required"] if k not in found)
     return f"{where}: expected the key {missing!r}, found {', '.join(found) or 'no keys'}"
+
+
+def _unknown_key(schema: Mapping[str, Any], found: Mapping[str, Any]) -> str | None:
+    known = schema["properties"]
+    return next((key for key in found if key not in known and not key.startswith("_")), None)
 
 
 def _expected(rule: str, definition: Any) -> str:
@@ -132,21 +201,21 @@ def _join(where: str, key: str) -> str:
     return f"{where}.{key}" if where else key
 
 
-def _check_typos(section: str, config: Mapping[str, Any]) -> None:
-    """Refuse keys that are one typo away from a key of ours."""
+def _find_typos(section: str, config: Mapping[str, Any]) -> Iterator[str]:
+    """A line about each key that is one typo away from a key of ours."""
     schema = config_schema()
-    values: Mapping[str, Any] = config
+    values: object = config
     if section:
-        schema, values = schema["properties"][section], config.get(section) or {}
+        schema, values = schema["properties"][section], config.get(section)
+    if not isinstance(values, Mapping):
+        return
     known = schema["properties"]
     for key in values:
         if key in known or key.startswith("_"):
             continue
         meant = next((k for k in known if _is_typo(key, k)), None)
         if meant:
-            raise ConfigurationException(
-                f"{_join(section, key)}: unknown key; did you mean {meant!r}?"
-            )
+            yield f"{_join(section, key)}: unknown key; did you mean {meant!r}?"
 
 
 def _is_typo(key: str, known: str) -> bool:
@@ -171,9 +240,9 @@ def _letters(key: str) -> str:
     return key.replace("_", "").replace("-", "").lower()
 
 
-def _check_modifiers(where: str, resource: Mapping[str, Any]) -> None:
+def _find_modifiers(where: str, resource: Mapping[str, Any]) -> Iterator[str]:
     found = [m for m in _MODIFIERS if m in resource]
     if len(found) > 1:
-        raise ConfigurationException(
+        yield (
             f"{where}: expected at most one of {', '.join(_MODIFIERS)}, found {' and '.join(found)}"
         )

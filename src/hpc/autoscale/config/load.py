@@ -5,7 +5,8 @@ The result is a plain dict. Whether it makes sense is checked elsewhere (`check`
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from hpc.autoscale.errors import CircularIncludeError, ConfigurationException, unreadable
@@ -51,11 +52,15 @@ def _merged(left: Any, right: Any) -> Any:
     return right
 
 
-def _read(path: str, chain: tuple[str, ...]) -> dict[str, Any]:
+def _read(
+    path: str,
+    chain: tuple[str, ...],
+    parsed: Callable[[tuple[str, ...]], dict[str, Any]] | None = None,
+) -> dict[str, Any]:
     chain = (*chain, path)
-    merged = config = _parsed(chain)
+    merged = config = (parsed or _parsed)(chain)
     for include in _includes(config, chain):
-        merged = merge(merged, _read(_beside(path, include), chain))
+        merged = merge(merged, _read(_beside(path, include), chain, parsed))
     return merged
 
 
@@ -79,16 +84,56 @@ def _beside(path: str, include: str) -> str:
     return os.path.abspath(os.path.join(os.path.dirname(path), include))
 
 
-def _parsed(chain: tuple[str, ...]) -> dict[str, Any]:
-    """The content of the last file of the chain, without the files that it includes."""
+def load_with_duplicates(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[str]]:
+    """What `load_config` returns of a path, with the last value of each key that stands twice in
+    one object, and a line about each of those. Raises as `load_config` does."""
+    found: list[str] = []
+
+    def parsed(chain: tuple[str, ...]) -> dict[str, Any]:
+        config = _parsed(chain, _Object)
+        found.extend(
+            f"{chain[-1]}: {where}: expected each key once, found it twice"
+            for where in _places_twice(config, "")
+        )
+        return config
+
+    return _read(os.path.abspath(path), (), parsed), found
+
+
+class _Object(dict[str, Any]):
+    """A JSON object that knows which of its keys stood in it twice."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        self.twice = [key for key, count in Counter(key for key, _ in pairs).items() if count > 1]
+
+
+def _places_twice(value: object, where: str) -> Iterator[str]:
+    if isinstance(value, _Object):
+        for key in value.twice:
+            yield f"{where}.{key}".lstrip(".")
+        for key, below in value.items():
+            yield from _places_twice(below, f"{where}.{key}".lstrip("."))
+    elif isinstance(value, list):
+        for index, below in enumerate(value):
+            yield from _places_twice(below, f"{where}[{index}]")
+
+
+def _parsed(
+    chain: tuple[str, ...], pairs: Callable[[list[tuple[str, Any]]], dict[str, Any]] | None = None
+) -> dict[str, Any]:
+    """The content of the last file of the chain, without the files that it includes. An object is
+    made of its pairs by `pairs`; by default each key has to stand in it once."""
     import json
+
+    pairs = pairs or _each_key_once
 
     *including, path = chain
     if path in including:
         raise CircularIncludeError(f"Circular include found: {' ---> '.join(chain)}")
     try:
         with open(path, encoding="utf-8") as file:
-            config: Any = json.load(file, object_pairs_hook=_each_key_once)
+            config: Any = json.load(file, object_pairs_hook=pairs)
     except OSError as e:
         raise ConfigurationException(_unusable(chain, unreadable(e))) from e
     except ValueError as e:

@@ -1,0 +1,88 @@
+"""Everything that is wrong with a configuration at once, for `azscale config --check`.
+
+Commands end with the first mistake, before they do anything; here all of them are found, as far as
+one can look beyond each. What needs the cluster is looked at when it can be reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from hpc.autoscale.autoscaler.faults import one_line
+from hpc.autoscale.cli.unknown import unknown_columns, unknown_resources, unknown_vm_sizes
+from hpc.autoscale.config import exposed_passwords, unknown_commands
+from hpc.autoscale.config.check import find_problems
+from hpc.autoscale.config.load import load_with_duplicates
+from hpc.autoscale.errors import ConfigurationException
+from hpc.autoscale.node.bucket import NodeBucket
+from hpc.autoscale.node.constraints import get_constraints
+from hpc.autoscale.node.nodemanager import NodeManager
+
+Config = dict[str, Any]
+
+
+class Finding(NamedTuple):
+    """A line about a configuration. An error keeps commands from working; anything else may be
+    meant."""
+
+    is_error: bool
+    text: str
+
+    def __str__(self) -> str:
+        return f"{'error' if self.is_error else 'warning'}: {self.text}"
+
+
+def check_file(
+    path: str, commands: Iterable[str], node_mgr: Callable[[Config], NodeManager]
+) -> Iterator[Finding]:
+    """All that is wrong with the configuration at `path`, and what is likely to be a mistake.
+
+    `commands`: those that there are. `node_mgr` reads the cluster; it is called when nothing is
+    wrong so far.
+    """
+    try:
+        config, duplicates = load_with_duplicates(path)
+    except ConfigurationException as error:
+        yield Finding(True, str(error))
+        return
+    errors = [Finding(True, text) for text in (*duplicates, *find_problems(config))]
+    yield from errors
+    doubts = unknown_commands(config, commands) if not errors else []
+    for text in (*(() if duplicates else exposed_passwords(path)), *doubts):
+        yield Finding(False, text)
+    if not errors:
+        yield from _check_with_cluster(config, node_mgr)
+
+
+def _check_with_cluster(
+    config: Config, node_mgr: Callable[[Config], NodeManager]
+) -> Iterator[Finding]:
+    try:
+        manager = node_mgr(config)
+    except ConfigurationException as error:
+        yield Finding(True, one_line(error))
+        return
+    except Exception as error:  # noqa: BLE001  drivers are not ours, and the cluster may be away
+        yield Finding(False, f"not held against the cluster: {one_line(error)}")
+        return
+    buckets = manager.get_buckets()
+    for text in (*manager.problems, *manager.doubts):
+        yield Finding(False, text)
+    yield from (Finding(False, text) for text in _names(config, buckets))
+
+
+def _names(config: Config, buckets: list[NodeBucket]) -> Iterator[str]:
+    """Resources, sizes and columns that nothing in the cluster has."""
+    for index, resource in enumerate(config.get("default_resources") or ()):
+        where = f"default_resources[{index}].select"
+        select = resource["select"]
+        given = select if isinstance(select, list) else [select]
+        constraints = get_constraints([each for each in given if each])
+        for text in unknown_resources(constraints, (), buckets):
+            yield f"{where}: {text}"
+        yield from unknown_vm_sizes(select, where, buckets)
+    columns = config.get("output-columns") or config.get("output_columns") or {}
+    for command, names in (columns if isinstance(columns, dict) else {"": columns}).items():
+        where = f"output-columns.{command}".rstrip(".")
+        yield from (f"{where}: {text}" for text in unknown_columns(names, (), buckets))

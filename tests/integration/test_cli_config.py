@@ -1,0 +1,156 @@
+"""`azscale config --check` and `--schema`, by the command and against a simulator."""
+
+import json
+import os
+
+import jsonschema
+import pytest
+
+from hpc.autoscale import cli
+from hpc.autoscale.simulator import serve
+
+CLOUD = {
+    "clusters": {
+        "demo": {
+            "region": "westus2",
+            "nodearrays": {"execute": {"machine_types": ["Standard_F4s_v2"]}},
+        }
+    }
+}
+
+
+@pytest.fixture(scope="module")
+def simulator():
+    with serve(CLOUD) as running:
+        yield running
+
+
+@pytest.fixture
+def check(tmp_path, monkeypatch, capsys, simulator):
+    """Write autoscale.json, given as keys or as text, and check it: the lines and the exit code."""
+    monkeypatch.setattr("hpc.autoscale.hpclogging._initialized", True)
+    monkeypatch.setenv("AUTOSCALE_HOME", str(tmp_path))
+
+    def run(text=None, mode=0o600, **more):
+        config = {**simulator.connection("demo"), "retry": {"attempts": 1}, **more}
+        path = tmp_path / "autoscale.json"
+        path.write_text(text or json.dumps(config))
+        path.chmod(mode)
+        code = 0
+        try:
+            cli.main(["config", "--check", "-c", str(path)])
+        except SystemExit as end:
+            code = end.code
+        captured = capsys.readouterr()
+        assert captured.err == ""
+        return [line.replace(f"{path}: ", "") for line in captured.out.splitlines()], code
+
+    return run
+
+
+def test_nothing_wrong(check, tmp_path):
+    """Nothing is printed, and no file is made."""
+    assert check() == ([], 0)
+    assert os.listdir(tmp_path) == ["autoscale.json"]
+
+
+def test_every_problem_is_told(check):
+    """With its place and the likely typo, not only the first one."""
+    lines, code = check(
+        idle_timeout=-1,
+        autoscal={},
+        autoscale={"intervall": 3, "max_deletes_per_pass": "many"},
+        default_resources=[
+            {"select": {}},
+            {"select": {}, "name": "a", "value": 1, "add": 1, "subtract": 2},
+            {"select": {}, "nam": "b", "value": 1},
+        ],
+    )
+    assert code == 1
+    places = [line.removeprefix("error: ").split(":")[0] for line in lines]
+    assert sorted(places) == [
+        "autoscal",
+        "autoscale.intervall",
+        "autoscale.max_deletes_per_pass",
+        "default_resources[0]",
+        "default_resources[1]",
+        "default_resources[2].nam",
+        "idle_timeout",
+    ]
+    assert "error: autoscale.intervall: unknown key; did you mean 'interval'?" in lines
+
+
+def test_keys_that_stand_twice(check):
+    """Each with its place, and what else is wrong beside them."""
+    lines, code = check(
+        '{"url": "a", "url": "b", "autoscale": {"a": [{"x": 1, "x": 2}]}, "retry": 5}'
+    )
+    assert code == 1
+    assert lines[:2] == [
+        "error: url: expected each key once, found it twice",
+        "error: autoscale.a[0].x: expected each key once, found it twice",
+    ]
+    assert lines[2].startswith("error: retry: expected an object")
+
+
+def test_a_file_that_is_no_json(check):
+    """Says where, as every command does."""
+    (line,), code = check('{"url": ')
+    assert code == 1 and "line 1 column 9" in line
+
+
+def test_names_that_nothing_in_the_cluster_has(check):
+    """Are warnings: resources, nodearrays, sizes and columns, each with a guess."""
+    lines, code = check(
+        nodearrays={"exceute": {}},
+        default_resources=[
+            {"select": {"node.nodearray": "exekute"}, "name": "a", "value": 1},
+            {"select": {"node.vm_size": "Standard_F4s_v3"}, "name": "b", "value": 1},
+            {"select": {}, "name": "bees", "value": 1},
+            {"select": {"bee": 1}, "name": "c", "value": 1},
+        ],
+        **{"output-columns": {"nodes": ["name", "hostnam"], "nods": ["name"]}},
+    )
+    assert code == 0 and all(line.startswith("warning: ") for line in lines)
+    text = "\n".join(lines)
+    for named, meant in (
+        ("exceute", "execute"),
+        ("exekute", "execute"),
+        ("Standard_F4s_v3", "Standard_F4s_v2"),
+        ("hostnam", "hostname"),
+        ("nods", "nodes"),
+        ("'bee'", "bees"),
+    ):
+        (line,) = [line for line in lines if named in line]
+        assert f"did you mean {meant!r}?" in line, text
+
+
+def test_a_password_that_everybody_can_read(check):
+    """Is a warning that names the mode."""
+    (line,), code = check(mode=0o644)
+    assert code == 0 and "can be read by everybody (mode 0644)" in line
+
+
+def test_a_cluster_that_is_away(check):
+    """Is a warning: the rest was checked."""
+    (line,), code = check(url="https://127.0.0.1:9")
+    assert code == 0 and line.startswith("warning: not held against the cluster: ")
+
+
+def test_a_driver_that_is_none(check):
+    """Is an error."""
+    (line,), code = check(driver="no.such.module:Driver")
+    assert code == 1 and line.startswith("error: driver: 'no.such.module:Driver'")
+
+
+def test_the_schema(capsys):
+    """Is printed without any configuration."""
+    with pytest.raises(SystemExit) as end:
+        cli.main(["config", "--schema"])
+    assert end.value.code == 0
+    schema = json.loads(capsys.readouterr().out)
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert "idle_timeout" in schema["properties"]
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    assert [e.json_path for e in validator.iter_errors({"idle_timeout": -1})] == ["$.idle_timeout"]
