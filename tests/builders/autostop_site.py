@@ -24,6 +24,7 @@ CLOUD: dict[str, Any] = {
     "clusters": {
         "demo": {
             "region": "westus2",
+            "nodes": {"scheduler": {"machine_type": F4}},
             "nodearrays": {
                 "execute": {"machine_types": [F4]},
                 "gpu": {"machine_types": [F8]},
@@ -84,6 +85,7 @@ class AutostopSite:
         self.path = home / "autoscale.json"
         self.clock = clock.use_mock_clock()
         self.configure(**section)
+        self.later()
 
     def configure(self, **section: Any) -> None:
         """Write the configuration; `section` is more of the section `autostop`."""

@@ -196,11 +196,19 @@ def test_an_unknown_instance(site, callback):
     assert "nobody" in reply.body["message"]
 
 
+def test_a_node_outside_of_nodearrays(site, callback):
+    """Such as the scheduler's is none that could be asked for, and never stops."""
+    site.want({"Name": "execute", "TargetCount": 0})
+    (head,) = [node["InstanceId"] for node in site.running() if node["Name"] == "scheduler"]
+    assert callback.ask(head).code == "unknown_instance"
+    assert [node["Name"] for node in site.running()] == ["scheduler"]
+
+
 def test_the_node_id_will_do(site, callback):
     """Where a node knows no InstanceId."""
     site.start("execute", 1)
     site.want({"Name": "execute", "TargetCount": 0})
-    assert callback.ask(site.running()[0]["NodeId"]).status == 200
+    assert callback.ask(site.running("execute")[0]["NodeId"]).status == 200
 
 
 def test_unknown_is_never_zero(site, callback):
@@ -256,9 +264,8 @@ def test_a_scheduler(site):
     """Nodes with its work, and with work that it is about to start there, are told no."""
     (site.home / "as_driver.py").write_text(DRIVER)
     site.write({**site.config, "driver": "as_driver:Driver"})
-    names = {
-        node["Name"]: node["InstanceId"] for node in site.start("execute", 4) and site.running()
-    }
+    site.start("execute", 4)
+    names = {node["Name"]: node["InstanceId"] for node in site.running("execute")}
     with site.serving() as callback:
         codes = {name: callback.ask(instance).code for name, instance in names.items()}
     assert codes == {
@@ -301,6 +308,28 @@ def test_who_has_asked_long_ago(site, callback):
     site.later(300)
     assert callback.ask(other).code == "group_waits"
     assert callback.ask(one).code == "may_stop"
+
+
+# -- what it costs
+
+
+def looks(site):
+    """How often the cluster was listed."""
+    return site.simulator.faults.report()[0]["seen"]
+
+
+def test_a_no_is_repeated(site, callback):
+    """For ten seconds without a look at the cluster, unless a request set changes."""
+    site.simulator.faults.add("latency", endpoint="get_nodes", seconds=0)
+    instances = site.start("execute", 20)
+    site.want({"Name": "execute", "TargetCount": 20})
+    assert statuses(callback.ask_all(instances)) == {409: 20}
+    assert looks(site) == 1
+    site.later(10)
+    assert callback.ask(instances[0]).status == 409
+    assert looks(site) == 2
+    site.want({"Name": "execute", "TargetCount": 19})
+    assert statuses(callback.ask_all(instances)) == {200: 1, 409: 19}
 
 
 # -- who may ask, and how

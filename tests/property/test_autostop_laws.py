@@ -13,7 +13,9 @@ from hpc.autoscale.autostop.decision import (
     Code,
     Surplus,
     decide,
+    refusals,
 )
+from hpc.autoscale.autostop.idleness import Idleness
 from hpc.autoscale.autostop.ledger import Ledger
 
 POOLS = [("execute", "F4", ""), ("execute", "F8", ""), ("gpu", "F8", "")]
@@ -167,3 +169,40 @@ def test_two_that_decide_with_old_looks(file, count, wanted, steps):
                 told.setdefault(node, now)
         staying = [each for each in alive if each not in told]
         assert len(staying) >= min(wanted, count)
+
+
+@given(clusters(), st.data())
+def test_a_no_that_is_repeated(nodes, data):
+    """Is what would be decided anew, for every node outside of groups that would be told no."""
+    if not nodes:
+        return
+    ids = [one.node_id for one in nodes]
+    reserved = set(data.draw(st.lists(st.sampled_from(ids), unique=True)))
+    surplus = Surplus(nodes)
+    repeated = refusals(surplus, ids, reserved)
+    for one in nodes:
+        anew = decide(surplus, [one.node_id], set(reserved), ())[one.node_id]
+        if one.group is not None:
+            assert one.node_id not in repeated
+        else:
+            assert repeated.get(one.node_id) == (None if anew.accepted else anew)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([True, False, None]), st.integers(-500, 500)), max_size=20)
+)
+def test_only_watched_time_is_idle_time(steps):
+    """Idle time is never more than the time between looks that all found the node idle, with no
+    pause too long and no clock that went back in between."""
+    gap, now, state = 180, 10_000, Idleness()
+    watched = None
+    for is_busy, later in steps:
+        now += later
+        state = state.after_look(now, is_busy, gap)
+        if is_busy is not False:
+            watched = None
+        elif watched is None or not 0 <= later <= gap:
+            watched = 0
+        else:
+            watched += later
+        assert state.idle_seconds(now) == watched

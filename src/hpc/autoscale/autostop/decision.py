@@ -108,6 +108,26 @@ class Surplus:
         )
 
 
+def refusals(surplus: Surplus, node_ids: Iterable[str], reserved: set[str]) -> dict[str, Answer]:
+    """The answers for those of the nodes that are told no as long as nothing changes.
+
+    Nodes of groups are not among them: whether they may stop depends on who asks.
+    """
+    found: dict[str, Answer] = {}
+    spare: dict[tuple[str, ...], int] = {}
+    for node_id in node_ids:
+        one = surplus.by_id[node_id]
+        if one.group is not None or (node_id in reserved and one.refusal is None):
+            continue
+        if one.pool not in spare:
+            spare[one.pool] = surplus.spare(one.pool, reserved)
+        if one.refusal is not None:
+            found[node_id] = one.refusal
+        elif spare[one.pool] < 1 and (one.serves or one.wanted):
+            found[node_id] = _decide_one(one, spare)
+    return found
+
+
 def decide(
     surplus: Surplus, node_ids: Iterable[str], reserved: set[str], asked: Iterable[str]
 ) -> dict[str, Answer]:

@@ -1,16 +1,17 @@
 """Answers nodes that ask whether they may stop, and stops those that are told yes.
 
-Demand is looked at anew for every answer, as a dry run looks at it: the request sets in force, and
-the jobs of the scheduler where there is a driver. Nodes that ask while others are being answered
-are answered together with one look. `web` calls this for requests over HTTP.
+Demand is looked at as a dry run looks at it: the request sets in force, and the jobs of the
+scheduler where there is a driver. A yes takes a look of its own; a no is repeated for some seconds,
+so that thousands of nodes that are wanted cost no look each. Nodes that ask while others are being
+answered are answered together. `web` calls this for requests over HTTP.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
@@ -18,26 +19,27 @@ from hpc.autoscale.autoscaler import learning
 from hpc.autoscale.autoscaler.faults import one_line
 from hpc.autoscale.autoscaler.loop import Autoscaler, NewDriver
 from hpc.autoscale.autoscaler.passes import Pass
-from hpc.autoscale.autostop.decision import Answer, Candidate, Code, Surplus
+from hpc.autoscale.autostop.decision import Answer, Candidate, Code, Surplus, refusals
 from hpc.autoscale.autostop.ledger import Ledger
 from hpc.autoscale.errors import AutoscaleError, ReadOnlyModeException
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.nodemanager import new_node_manager
+from hpc.autoscale.requestsets.store import RequestSet, RequestStore
 
-Reported = Callable[[], Collection[str]]
-"""The nodearrays of which anybody has ever said what is wanted."""
+NO_SECONDS = 10.0
+"""How long a no is repeated without a look, unless a request set has changed."""
 
 
 class StopService:
     """Answers for the cluster of a configuration. Any number of threads may ask.
 
     `new_driver` makes the driver for one look. `ledger` is the file that all who decide on this
-    cluster share; it is made when there is none. `reported`: where only request sets say what is
-    wanted, the nodearrays that they have named; None where a scheduler knows all of them.
-    `autostop.terminate` of the configuration says whether nodes are deleted here, or stop by
-    themselves.
+    cluster share; it is made when there is none. `store` has the request sets. `has_scheduler`:
+    whether the driver knows what all nodearrays are for; else nodes may stop only in those that a
+    request set has ever named. `autostop.terminate` of the configuration says whether nodes are
+    deleted here, or stop by themselves.
     """
 
     def __init__(
@@ -45,13 +47,15 @@ class StopService:
         config: Mapping[str, Any],
         new_driver: NewDriver,
         ledger: Ledger,
-        reported: Reported | None = None,
+        store: RequestStore,
+        has_scheduler: bool,
     ) -> None:
         if config.get("read_only"):
             raise ReadOnlyModeException("nodes cannot be stopped: the configuration is read-only")
         self._terminates = (config.get("autostop") or {}).get("terminate", True)
         self._ledger = ledger
-        self._reported = reported
+        self._store = store
+        self._has_scheduler = has_scheduler
         self._autoscaler = Autoscaler(
             config, new_driver, dry_run=True, new_calculator=_calculator_that_commands
         )
@@ -61,6 +65,7 @@ class StopService:
         self._worker = ThreadPoolExecutor(1, "autostop")
         self._queue = threading.Lock()
         self._questions: list[_Question] = []
+        self._last: _Look | None = None
 
     def ask(self, instance: str, reason: str = "") -> Answer:
         """Whether the node with this InstanceId, or NodeId, may stop.
@@ -83,7 +88,10 @@ class StopService:
         if not questions:
             return
         try:
-            self._decide(questions)
+            self._repeat(questions)
+            rest = [question for question in questions if question.answer is None]
+            if rest:
+                self._decide(rest)
         except Exception as error:  # noqa: BLE001  drivers are not ours: each node gets an answer
             logging.error("autostop: %s", one_line(error))
             logging.debug("stack trace", exc_info=error)
@@ -92,11 +100,24 @@ class StopService:
         finally:
             self._autoscaler.driver.close_histories()
 
+    def _repeat(self, questions: Sequence[_Question]) -> None:
+        """Answer those that are told no by the last look, if that was a moment ago."""
+        last, now = self._last, clock.time()
+        if last is None or not 0 <= now - last.at < NO_SECONDS or self._standing() != last.sets:
+            return
+        asking = {q: last.surplus.find(q.instance) for q in questions}
+        known = {q: found[0].node_id for q, found in asking.items() if len(found) == 1}
+        no = refusals(last.surplus, known.values(), self._ledger.reserved(now))
+        for question, node_id in known.items():
+            question.answer = no.get(node_id)
+
     def _decide(self, questions: Sequence[_Question]) -> None:
+        sets, now = self._standing(), clock.time()
         one = self._autoscaler.look()
         if one.faults.found:
             raise AutoscaleError("; ".join(map(str, one.faults.found)))
-        surplus = one.surplus(None if self._reported is None else self._reported())
+        surplus = one.surplus(None if self._has_scheduler else self._store.nodearrays())
+        self._last = _Look(surplus, now, sets)
         known: dict[str, list[_Question]] = {}
         now = clock.time()
         for question in questions:
@@ -114,6 +135,10 @@ class StopService:
         for node_id, asking in known.items():
             for question in asking:
                 question.answer = answers[node_id]
+
+    def _standing(self) -> list[RequestSet]:
+        now = clock.time()
+        return [one for one in self._store.sets() if one.stands(now)]
 
     def _not_found(self, instance: str, found: Sequence[Candidate], now: float) -> Answer:
         if found:
@@ -148,6 +173,14 @@ class StopService:
         if released:
             self._ledger.release(released)
         return answers
+
+
+class _Look(NamedTuple):
+    """What a look has found, when it began, and which request sets stood then."""
+
+    surplus: Surplus
+    at: float
+    sets: list[RequestSet]
 
 
 class _Question:

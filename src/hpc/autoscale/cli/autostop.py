@@ -37,13 +37,12 @@ def new_application(config: Config, home: str, directory: str = "") -> Applicati
     `directory` is where the module of the driver may be, too. ConfigurationException when the
     configuration or the driver cannot be used, LedgerError when the file cannot be.
     """
-    store = RequestStore(store_path(config, home))
     service = StopService(
         config,
         lambda: driver_for(config, directory),
         Ledger(ledger_path(config, home)),
-        # without a scheduler nobody but request sets says what is wanted
-        None if config.get("driver") else store.nodearrays,
+        RequestStore(store_path(config, home)),
+        has_scheduler=bool(config.get("driver")),
     )
     access = access_of(config)
     return Application(service, access.username, access.password)
