@@ -18,23 +18,36 @@ from hpc.autoscale.autoscaler.summary import PassError
 from hpc.autoscale.node.vm_sizes.prices import price_per_hour
 from hpc.autoscale.simulator.lifecycle import Phase
 from hpc.autoscale.simulator.nodes import SimNode
-from simulation.script import BOOT_TIMEOUT, CORES, HTC, INTERVAL, MPI, REGION, SIZES, SPOT, Work
+from simulation.script import (
+    BOOT_TIMEOUT,
+    CORES,
+    HTC,
+    IDLE_TIMEOUT,
+    INTERVAL,
+    MPI,
+    REGION,
+    SIZES,
+    SPOT,
+    Work,
+)
 
 if TYPE_CHECKING:
     from simulation.process import Process
     from simulation.scheduler import Host, Told
     from simulation.world import World
 
-BOUND = 5
-"""Within how many passes after the last fault every job that can run does."""
-
 _BOOTING = frozenset({Phase.ALLOCATION, Phase.ACQUIRING, Phase.PREPARING})
 _UNEXPLAINED = re.compile(r"(?:Key|Type|Attribute|Index|Value|Assertion|Recursion|Name)Error\b")
+_STRANGE_FOR = 3 * IDLE_TIMEOUT
+"""For how long after a jump of the clock, or after a time in which the loop did not run, nothing is
+said of how long a node was idle: the history counts such a time like any other, as of now."""
 _REMOVING = frozenset({"terminate", "shutdown", "remove", "deallocate"})
 
 INVARIANTS = (
     "no limit is exceeded",
     "no busy node is deleted",
+    "no node is deleted that is to be kept",
+    "no node is deleted before its idle time is over",
     "no node is created twice for one need",
     "no node is leaked",
     "every job that can run does",
@@ -71,7 +84,7 @@ class Watch:
         self.dollars_per_hour = 0.0
         self._seen: set[str] = set()
         self._foreign: dict[str, float] = {}
-        self._ready_at: dict[str, float] = {}
+        self._seen_busy: dict[str, float] = {}
         self._born: dict[str, float] = {}
         self._begun_at = 0.0
         self._asked: Counter[str] = Counter()
@@ -104,6 +117,8 @@ class Watch:
         """A pass is over."""
         said = [str(error) for error in errors]
         self.note(f"pass of {process.name}: {'; '.join(said) or 'ok'}"[:400])
+        if not said:
+            self._seen_busy.update(dict.fromkeys(process.told.busy, self._begun_at))
         self.failed_passes += bool(said)
         for text in said:
             if _UNEXPLAINED.search(text):
@@ -113,9 +128,13 @@ class Watch:
 
     def before_command(self, path: str, body: Mapping[str, Any]) -> None:
         """A command has arrived at the server, and is about to be carried out."""
-        if not path.endswith("/nodes/create") or self.process is None:
+        if self.process is None:
             return
-        if body.get("requestId") in self._seen:
+        action = path.rpartition("/")[2]
+        if action in _REMOVING:
+            for node_id in body.get("ids") or ():
+                self._check_deletion(node_id)
+        if action != "create" or body.get("requestId") in self._seen:
             return
         self._seen.add(str(body.get("requestId")))
         asked = Counter[str]()
@@ -126,6 +145,27 @@ class Watch:
         self._check_limits()
         self._check_plan(self.process)
         self._check_need(self.process)
+
+    def _check_deletion(self, node_id: str) -> None:
+        """A node that somebody still needs, or needed a moment ago, is not to go."""
+        node = self.world.cloud.orchestrator.nodes.get(node_id)
+        if node is None or node.phase is not Phase.READY:
+            return
+        host = self.world.scheduler.hosts.get(node_id)
+        if host is not None and host.busy:
+            raise Violation(
+                "no busy node is deleted", f"{node.name} runs {sum(host.running.values())} tasks"
+            )
+        if node.is_set("KeepAlive"):
+            raise Violation("no node is deleted that is to be kept", node.name)
+        if self.world.now - self.world.strange_time_at < _STRANGE_FOR:
+            return
+        idle_for = self.world.now - self._seen_busy.get(node_id, self._born[node_id])
+        if idle_for < IDLE_TIMEOUT:
+            raise Violation(
+                "no node is deleted before its idle time is over",
+                f"{node.name} was seen at work {idle_for:.0f} s ago",
+            )
 
     def _check_limits(self) -> None:
         most = self.world.script.shape.max_new
@@ -227,10 +267,6 @@ class Watch:
         alive = sum(node.counts for node in self.world.cloud.orchestrator.nodes.values())
         self.most_nodes = max(self.most_nodes, alive)
 
-    def ready(self, entry: Mapping[str, Any]) -> None:
-        """A node has booted."""
-        self._ready_at[entry["node_id"]] = self.world.now
-
     def goes_down(self, entry: Mapping[str, Any]) -> None:
         """A machine ends. It must be one on which nothing runs, where we asked for it."""
         if entry.get("cause") != "rest" or entry.get("action") not in _REMOVING:
@@ -249,9 +285,6 @@ class Watch:
                 "no limit is exceeded",
                 f"{self._deleted} nodes are deleted in one pass, of which {most} may be",
             )
-
-    def removed(self, entry: Mapping[str, Any]) -> None:
-        """The record of a node is gone."""
 
     def after_request(self) -> None:
         """A request was answered: the limits hold."""

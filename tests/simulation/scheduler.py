@@ -63,10 +63,12 @@ class Progress:
 
 @dataclass
 class Told:
-    """What a reading told, and what was true then: tasks that wait by job, free cores by NodeId."""
+    """What a reading told, and what was true then: tasks that wait by job, free cores by NodeId,
+    and which nodes were at work."""
 
     waiting: dict[int, int] = field(default_factory=dict)
     free: dict[str, int] = field(default_factory=dict)
+    busy: list[str] = field(default_factory=list)
 
 
 class SimScheduler:
@@ -257,7 +259,8 @@ class SimDriver(SchedulerDriver):
                 continue
             hosts.append(_reported(host))
         free = {h.node_id: h.free if h.takes_work else 0 for h in scheduler.hosts.values()}
-        self._on_reading(Told(waiting, free))
+        busy = [h.node_id for h in scheduler.hosts.values() if h.busy]
+        self._on_reading(Told(waiting, free, [] if way else busy))
         return jobs, hosts
 
     def validate_nodes(self, scheduler_nodes: list[SchedulerNode], cc_nodes: list[Node]) -> None:

@@ -124,6 +124,7 @@ DRAWN: dict[str, tuple[float, Callable[[random.Random, float], Trouble]]] = {
     # the network and the server
     "lost_reply": (4, _on_the_wire("lost_reply", *_POSTS)),
     "lost_request": (2, _on_the_wire("lost_request", *_ANY)),
+    "late_request": (3, _lasting("late_request", 5, 900, "create")),
     "sent_twice": (2, _on_the_wire("sent_twice", *_POSTS)),
     "old_reply": (2, _on_the_wire("old_reply", "nodes", "operation", "create")),
     "delay": (3, _lasting("delay", 5, 120, *_ANY)),
@@ -141,6 +142,7 @@ DRAWN: dict[str, tuple[float, Callable[[random.Random, float], Trouble]]] = {
     "eviction": (3, _lasting("eviction", 0, 0, SPOT, amount=(1, 4))),
     "boot_hangs": (3, _lasting("boot_hangs", 0, 0, HTC, SPOT, MPI, amount=(1, 3))),
     "boot_fails": (3, _lasting("boot_fails", 0, 0, HTC, SPOT, MPI, amount=(1, 3))),
+    "kept_alive": (2, _lasting("kept_alive", 600, 5400, HTC, SPOT, amount=(1, 4))),
     "node_lost": (1, _lasting("node_lost", 0, 0, HTC, SPOT)),
     # the scheduler
     "scheduler_down": (3, _lasting("scheduler_down", 60, 1500)),
@@ -160,6 +162,9 @@ DRAWN: dict[str, tuple[float, Callable[[random.Random, float], Trouble]]] = {
 }
 """What can go wrong: how often, beside the others, and how the details are drawn."""
 
+NEEDS_CARE = frozenset({"half_hosts", "half_jobs", "nothing_read"})
+"""What is not drawn with a driver that gives up busy nodes: nobody but the scheduler could tell."""
+
 
 def draw(seed: int) -> Script:
     """The script of a seed."""
@@ -175,9 +180,10 @@ def draw(seed: int) -> Script:
         spot_quota=rng.choice((10_000, 40)),
         max_new=rng.choice((None, None, 15)),
         max_deletes=rng.choice((None, None, 5)),
+        careful=rng.random() < 0.6,
     )
     works = _works(rng, shape, scale)
-    kinds = list(DRAWN)
+    kinds = [kind for kind in DRAWN if shape.careful or kind not in NEEDS_CARE]
     weights = [DRAWN[kind][0] for kind in kinds]
     times = sorted(rng.uniform(0.1 * HOUR, LAST_FAULT) for _ in range(rng.randint(45, 60)))
     troubles = (

@@ -30,6 +30,7 @@ SPOILED = frozenset({"old_reply", "page", "cut_off", "garbage", "no_nodes", "hal
 ON_THE_WIRE = SPOILED | {
     "lost_reply",
     "lost_request",
+    "late_request",
     "sent_twice",
     "delay",
     "throttled",
@@ -90,6 +91,8 @@ class Wire(BaseAdapter):
         kind = kind_of(method, url)
         self._step(f"send {kind}")
         self._world.on_request(kind)
+        if method == "POST":
+            self._world.watch.before_command(urlsplit(url).path, json.loads(request.body or b"{}"))
         trouble = self._world.trouble_for(kind)
         answer = self._exchange(request, kind, trouble)
         self._step(f"received {kind}")
@@ -110,6 +113,9 @@ class Wire(BaseAdapter):
         what = trouble.kind
         if what == "lost_request":
             raise requests.ConnectionError("Connection reset by peer (the request was lost)")
+        if what == "late_request":
+            self._world.later(trouble.seconds, lambda: void(self._call(request, kind)))
+            raise requests.ConnectionError("Connection reset by peer (the request is on its way)")
         if what in ("throttled", "unavailable"):
             return _refusal(429 if what == "throttled" else 503, trouble.seconds)
         if what == "delay":
@@ -142,6 +148,10 @@ class Wire(BaseAdapter):
         )
         self._last[kind] = answer
         return answer
+
+
+def void(_: object) -> None:
+    """Nothing."""
 
 
 def _refusal(status: int, seconds: float) -> Answer:

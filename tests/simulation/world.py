@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import io
-import json
+import math
 import random
 import sys
 import uuid
@@ -92,6 +92,7 @@ class World:
         self.script = script
         self.now = START
         self.skew = 0.0
+        self.strange_time_at = -math.inf
         self.rng = random.Random(f"world {script.seed}")
         self.clock = WorldClock(self)
         self.scheduler = SimScheduler(lambda: self.now)
@@ -193,8 +194,6 @@ class World:
         """The answer of the server to a request."""
         parts = urlsplit(url)
         data = body if isinstance(body, bytes) else (body or "").encode()
-        if method == "POST":
-            self.watch.before_command(parts.path, json.loads(data))
         environ = {
             "REQUEST_METHOD": method,
             "SCRIPT_NAME": "",
@@ -239,13 +238,9 @@ class World:
             if self._boots[array]:
                 node = self.cloud.orchestrator.nodes[node_id]
                 self._later.append((self._boots[array].pop(), node))
-        elif event == "ready":
-            self.watch.ready(entry)
         elif event in _DOWN:
             self.watch.goes_down(entry)
             self.scheduler.machine_down(node_id)
-        elif event == "removed":
-            self.watch.removed(entry)
 
     # -- trouble
 
@@ -288,6 +283,10 @@ class World:
         self._armed.clear()
         self._boots.clear()
 
+    def later(self, seconds: float, act: Callable[[], None]) -> None:
+        """Let something happen after some time."""
+        self._at(self.now + seconds, act)
+
     def _until_the_end(self, trouble: Trouble, undo: Callable[[], None]) -> None:
         self.fired[trouble.kind] += 1
         self._at(self.now + trouble.seconds, undo)
@@ -295,7 +294,7 @@ class World:
     def _no_capacity(self, trouble: Trouble) -> None:
         orchestrator, key = self.cloud.orchestrator, (REGION, SIZES[trouble.where].lower())
         orchestrator.capacity[key] = 0
-        self._until_the_end(trouble, lambda: void(orchestrator.capacity.pop(key, None)))
+        self._until_the_end(trouble, lambda: wire.void(orchestrator.capacity.pop(key, None)))
 
     def _less_quota(self, trouble: Trouble) -> None:
         region = self.cloud.regions[REGION]
@@ -366,16 +365,34 @@ class World:
         finally:
             self.watch.others = False
 
+    def _kept_alive(self, trouble: Trouble) -> None:
+        """Somebody wants to keep nodes, until the end of the trouble."""
+        nodes = self._pick(trouble, Phase.READY)
+        if not nodes:
+            return
+        names = [node.name for node in nodes]
+        self.cluster.edit(names, {"KeepAlive": True})
+        ids = [node.node_id for node in nodes]
+
+        def let_go() -> None:
+            left = [n.name for n in self.cluster.nodes() if n.node_id in ids]
+            self.cluster.edit(left, {"KeepAlive": False})
+
+        self._until_the_end(trouble, let_go)
+
     def _clock_ahead(self, trouble: Trouble) -> None:
         self.fired[trouble.kind] += 1
+        self.strange_time_at = self.now
         self.skew += trouble.seconds
 
     def _clock_back(self, trouble: Trouble) -> None:
         self.fired[trouble.kind] += 1
+        self.strange_time_at = self.now
         self.skew -= trouble.seconds
 
     def _away(self, trouble: Trouble) -> None:
         self.fired[trouble.kind] += 1
+        self.strange_time_at = self.now + trouble.seconds
         self._absent += trouble.seconds
 
     def _disk_full(self, trouble: Trouble) -> None:
@@ -388,10 +405,6 @@ class World:
             self.file_trouble(trouble.kind)
 
     _history_garbled = _history_gone
-
-
-def void(_: object) -> None:
-    """Nothing."""
 
 
 def _description(script: Script) -> dict[str, Any]:
