@@ -79,11 +79,13 @@ class Watch:
         self.trace: list[str] = []
         self.passes = 0
         self.failed_passes = 0
-        self.made = 0
+        self.created_nodes: list[str] = []
         self.most_nodes = 0
         self.dollars_per_hour = 0.0
         self._seen: set[str] = set()
         self._foreign: dict[str, float] = {}
+        self._executed: dict[str, float] = {}
+        self._late: dict[str, float] = {}
         self._seen_busy: dict[str, float] = {}
         self._born: dict[str, float] = {}
         self._begun_at = 0.0
@@ -91,6 +93,16 @@ class Watch:
         self._deleted = 0
         self._room: dict[str, int] = {}
         self._ahead = 0.0
+
+    @property
+    def made(self) -> int:
+        """How many nodes were made."""
+        return len(self.created_nodes)
+
+    @property
+    def made_by_others(self) -> int:
+        """How many nodes somebody else has made."""
+        return len(self._foreign)
 
     def note(self, text: str) -> None:
         """Write into the trace of the day."""
@@ -260,12 +272,32 @@ class Watch:
     def created(self, entry: Mapping[str, Any]) -> None:
         """A node came into being."""
         node_id = entry["node_id"]
-        self.made += 1
+        self.created_nodes.append(entry["nodearray"])
+        if not self.others:
+            self._check_once(str(entry.get("request_id")))
         self._born[node_id] = self.world.now
         if self.others:
             self._foreign[node_id] = self.world.now
         alive = sum(node.counts for node in self.world.cloud.orchestrator.nodes.values())
         self.most_nodes = max(self.most_nodes, alive)
+
+    def sent_late(self, request_id: str) -> None:
+        """A request was sent that will arrive at some time."""
+        self._late.setdefault(request_id, self.world.now)
+
+    def _check_once(self, request_id: str) -> None:
+        """Nodes are made for a request: not if others were made since it was sent, by whoever did
+        not know what had become of it."""
+        now = self.world.now
+        if self._executed.setdefault(request_id, now) < now or request_id not in self._late:
+            return
+        sent = self._late[request_id]
+        between = [r for r, at in self._executed.items() if r != request_id and at > sent]
+        if between:
+            raise Violation(
+                "no node is created twice for one need",
+                f"request {request_id} arrives late, and {between[0]} was carried out meanwhile",
+            )
 
     def goes_down(self, entry: Mapping[str, Any]) -> None:
         """A machine ends. It must be one on which nothing runs, where we asked for it."""

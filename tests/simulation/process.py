@@ -105,6 +105,8 @@ class Process:
     def _on_reading(self, told: Told) -> None:
         if self.calculator is None:
             self.told = told
+        else:
+            self.world.on_request("reread")
 
     def _new_calculator(
         self, config: dict[str, Any], driver: SchedulerDriver

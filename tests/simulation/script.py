@@ -5,7 +5,7 @@ gives the same day, and a script with an entry less is a script too, which is ho
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 HOUR = 3600.0
@@ -95,8 +95,12 @@ class Script:
     troubles: tuple[Trouble, ...]
 
 
+RUSH = 1000
+"""Jobs that arrive in the middle of a pass have numbers from here on."""
+
 READS = ("status", "nodes")
-"""The requests that every pass sends; others are `create`, `operation` and `shutdown`."""
+"""The requests that every pass sends; others are `create`, `operation`, `status_nodes` and
+`shutdown`. `reread` is when the scheduler is read again before nodes are deleted."""
 
 
 def _on_the_wire(kind: str, *where: str) -> Callable[[random.Random, float], Trouble]:
@@ -124,7 +128,7 @@ DRAWN: dict[str, tuple[float, Callable[[random.Random, float], Trouble]]] = {
     # the network and the server
     "lost_reply": (4, _on_the_wire("lost_reply", *_POSTS)),
     "lost_request": (2, _on_the_wire("lost_request", *_ANY)),
-    "late_request": (3, _lasting("late_request", 5, 900, "create")),
+    "late_request": (3, _lasting("late_request", 60, 1200, "create", amount=(1, 6))),
     "sent_twice": (2, _on_the_wire("sent_twice", *_POSTS)),
     "old_reply": (2, _on_the_wire("old_reply", "nodes", "operation", "create")),
     "delay": (3, _lasting("delay", 5, 120, *_ANY)),
@@ -142,9 +146,10 @@ DRAWN: dict[str, tuple[float, Callable[[random.Random, float], Trouble]]] = {
     "eviction": (3, _lasting("eviction", 0, 0, SPOT, amount=(1, 4))),
     "boot_hangs": (3, _lasting("boot_hangs", 0, 0, HTC, SPOT, MPI, amount=(1, 3))),
     "boot_fails": (3, _lasting("boot_fails", 0, 0, HTC, SPOT, MPI, amount=(1, 3))),
-    "kept_alive": (2, _lasting("kept_alive", 600, 5400, HTC, SPOT, amount=(1, 4))),
+    "kept_alive": (2, _lasting("kept_alive", 600, 3600, *READS, "reread", amount=(1, 4))),
     "node_lost": (1, _lasting("node_lost", 0, 0, HTC, SPOT)),
     # the scheduler
+    "rush": (3, _lasting("rush", 120, 900, *READS, "create", amount=(1, 4))),
     "scheduler_down": (3, _lasting("scheduler_down", 60, 1500)),
     "half_hosts": (2, _lasting("half_hosts", 60, 1800)),
     "half_jobs": (1, _lasting("half_jobs", 60, 1200)),
@@ -166,8 +171,9 @@ NEEDS_CARE = frozenset({"half_hosts", "half_jobs", "nothing_read"})
 """What is not drawn with a driver that gives up busy nodes: nobody but the scheduler could tell."""
 
 
-def draw(seed: int) -> Script:
-    """The script of a seed."""
+def draw(seed: int, kinds: Collection[str] = DRAWN.keys(), careful: bool | None = None) -> Script:
+    """The script of a seed. `kinds` are the things that go wrong on that day, `careful` how its
+    driver is (None: as drawn)."""
     rng = random.Random(f"day {seed}")
     scale = rng.choice((1.0, 1.0, 1.5, 2.5))
     shape = Shape(
@@ -180,15 +186,15 @@ def draw(seed: int) -> Script:
         spot_quota=rng.choice((10_000, 40)),
         max_new=rng.choice((None, None, 15)),
         max_deletes=rng.choice((None, None, 5)),
-        careful=rng.random() < 0.6,
+        careful=(rng.random() < 0.6) if careful is None else careful,
     )
     works = _works(rng, shape, scale)
-    kinds = [kind for kind in DRAWN if shape.careful or kind not in NEEDS_CARE]
-    weights = [DRAWN[kind][0] for kind in kinds]
+    drawn = [kind for kind in kinds if shape.careful or kind not in NEEDS_CARE]
+    weights = [DRAWN[kind][0] for kind in drawn]
     times = sorted(rng.uniform(0.1 * HOUR, LAST_FAULT) for _ in range(rng.randint(45, 60)))
     troubles = (
         DRAWN[kind][1](rng, at)
-        for at, kind in zip(times, rng.choices(kinds, weights, k=len(times)), strict=True)
+        for at, kind in zip(times, rng.choices(drawn, weights, k=len(times)), strict=True)
     )
     return Script(seed, shape, works, tuple(map(_in_time, troubles)))
 

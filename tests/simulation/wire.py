@@ -114,6 +114,7 @@ class Wire(BaseAdapter):
         if what == "lost_request":
             raise requests.ConnectionError("Connection reset by peer (the request was lost)")
         if what == "late_request":
+            self._world.watch.sent_late(json.loads(request.body or b"{}").get("requestId"))
             self._world.later(trouble.seconds, lambda: void(self._call(request, kind)))
             raise requests.ConnectionError("Connection reset by peer (the request is on its way)")
         if what in ("throttled", "unavailable"):

@@ -39,10 +39,12 @@ from simulation.script import (
     MPI,
     OVERTIME,
     REGION,
+    RUSH,
     SIZES,
     SPOT,
     Script,
     Trouble,
+    Work,
 )
 
 T = TypeVar("T")
@@ -251,6 +253,8 @@ class World:
                 self._armed.remove(trouble)
                 self.fired[trouble.kind] += 1
                 self.watch.note(f"{trouble.kind} at {kind}")
+                if trouble.kind == "late_request" and trouble.amount >= 2:
+                    self._armed.append(replace(trouble, amount=trouble.amount - 1))
                 return trouble
         return None
 
@@ -259,7 +263,13 @@ class World:
         for trouble in list(self._armed):
             if trouble.where not in ("*", kind) or trouble.kind in wire.ON_THE_WIRE:
                 continue
-            if trouble.kind == "others_create":
+            if trouble.kind == "rush":
+                self._armed.remove(trouble)
+                self._rush(trouble)
+            elif trouble.kind == "kept_alive":
+                self._armed.remove(trouble)
+                self._kept_alive(trouble)
+            elif trouble.kind == "others_create":
                 self._armed.remove(trouble)
                 self._others_create(trouble)
             elif trouble.kind == "second_loop" and self.second_loop is not None:
@@ -269,10 +279,10 @@ class World:
 
     def _begin(self, trouble: Trouble) -> None:
         kind = trouble.kind
-        if kind in wire.ON_THE_WIRE or kind == "second_loop":
+        if kind in wire.ON_THE_WIRE or kind in ("second_loop", "rush", "kept_alive"):
             self._armed.append(trouble)
             return
-        if kind == "others_create" and trouble.where == "create":
+        if kind == "others_create" and trouble.where != HTC:
             self._armed.append(trouble)
             return
         self.watch.note(f"{kind} {trouble.where}")
@@ -286,6 +296,14 @@ class World:
     def later(self, seconds: float, act: Callable[[], None]) -> None:
         """Let something happen after some time."""
         self._at(self.now + seconds, act)
+
+    def _rush(self, trouble: Trouble) -> None:
+        """Tasks arrive just now, which may start on nodes that were idle a moment ago."""
+        self.fired["rush"] += 1
+        number = RUSH + self.fired["rush"]
+        width = next((w.cores for w in self.script.works if w.arrays == (HTC,)), 1)
+        tasks = int(trouble.amount)
+        self.scheduler.submit(Work(number, self.now - START, trouble.seconds, (HTC,), tasks, width))
 
     def _until_the_end(self, trouble: Trouble, undo: Callable[[], None]) -> None:
         self.fired[trouble.kind] += 1
@@ -367,7 +385,10 @@ class World:
 
     def _kept_alive(self, trouble: Trouble) -> None:
         """Somebody wants to keep nodes, until the end of the trouble."""
-        nodes = self._pick(trouble, Phase.READY)
+        busy = {host.node_id for host in self.scheduler.hosts.values() if host.busy}
+        ready = [node for node in self.cluster.nodes() if node.phase is Phase.READY]
+        ready.sort(key=lambda node: node.node_id in busy)
+        nodes = ready[: int(trouble.amount)]
         if not nodes:
             return
         names = [node.name for node in nodes]
