@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
-from hpc.autoscale.autoscaler import commanding, learning
+from hpc.autoscale.autoscaler import commanding
 from hpc.autoscale.ccbindings.legacy import ClusterBinding
 from hpc.autoscale.node import operations
 from hpc.autoscale.node.nodehistory import SQLiteNodeHistory
+from hpc.autoscale.node.nodemanager import manager
 from hpc.autoscale.packing.limits import Limit
 from hpc.autoscale.util import NullSingletonLock
 from simulation.day import Report, run_day
@@ -58,7 +59,7 @@ BREAKS: dict[str, Break] = {
         ("half_nodes", "no_nodes", "kept_alive"),
     ),
     "request ids outlive the process": Break(
-        _instead(learning, "with_request_log", lambda config, driver: config),
+        _instead(manager, "RequestLog", lambda path=None: operations.RequestLog()),
         1,
         ("late_request", "killed"),
     ),
