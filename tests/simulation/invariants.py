@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpctypes as ht
@@ -43,12 +44,18 @@ _STRANGE_FOR = 3 * IDLE_TIMEOUT
 said of how long a node was idle: the history counts such a time like any other, as of now."""
 _REMOVING = frozenset({"terminate", "shutdown", "remove", "deallocate"})
 
+COMMANDS = "a command names nodes of the cluster and nothing else"
+
 INVARIANTS = (
+    COMMANDS,
     "no limit is exceeded",
     "no busy node is deleted",
     "no node is deleted that is to be kept",
     "no node is deleted before its idle time is over",
     "no node is created twice for one need",
+    "no node is deleted without fresh evidence",
+    "no node is deleted where one like it is made",
+    "no node is made for a cluster that ends",
     "no node is leaked",
     "every job that can run does",
     "no more is spent than planned",
@@ -68,13 +75,14 @@ class Watch:
     """Watches a world.
 
     `home` is the directory of its files, `process` the process that runs now; `others` is true
-    while somebody else makes nodes.
+    while somebody else makes nodes; `reserved` are nodes that a person was told to leave alone.
     """
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.process: Process | None = None
         self.others = False
+        self.reserved: set[str] = set()
         self.home = "~"
         self.trace: list[str] = []
         self.passes = 0
@@ -90,8 +98,12 @@ class Watch:
         self._born: dict[str, float] = {}
         self._begun_at = 0.0
         self._asked: Counter[str] = Counter()
-        self._deleted = 0
+        self._deleted: set[str] = set()
         self._room: dict[str, int] = {}
+        self._told_to_end = False
+        self._looked_again = False
+        self._offerings: set[tuple[str, str | None]] = set()
+        self._nodes_before: list[SimNode] = []
         self._ahead = 0.0
 
     @property
@@ -115,15 +127,21 @@ class Watch:
         self.passes += process.name == "main"
         self._begun_at = self.world.now
         self._asked.clear()
-        self._deleted = 0
+        self._deleted = set()
         self._room.clear()
+        self._told_to_end = self._looked_again = False
+        self._offerings = set()
+        self._nodes_before = list(self.world.cloud.orchestrator.nodes.values())
 
     @contextmanager
     def kept(self) -> Iterator[None]:
         """What is known of the pass in hand is put back after this block."""
-        kept = (self._begun_at, self._asked.copy(), self._deleted, self._room.copy())
+        names = (
+            "_begun_at _asked _deleted _room _told_to_end _looked_again _offerings _nodes_before"
+        )
+        kept = {name: copy(getattr(self, name)) for name in names.split()}
         yield
-        self._begun_at, self._asked, self._deleted, self._room = kept
+        vars(self).update(kept)
 
     def end_pass(self, process: Process, errors: Iterable[PassError]) -> None:
         """A pass is over."""
@@ -144,21 +162,53 @@ class Watch:
             return
         action = path.rpartition("/")[2]
         if action in _REMOVING:
-            for node_id in body.get("ids") or ():
-                self._check_deletion(node_id)
+            self._check_deletions(self.process, body.get("ids") or ())
         if action != "create" or body.get("requestId") in self._seen:
             return
         self._seen.add(str(body.get("requestId")))
         asked = Counter[str]()
         for each in body["sets"]:
             asked[each["nodearray"]] += each["count"]
+            self._offerings.add((each["nodearray"], each.get("placementGroupId")))
         self.note(f"{self.process.name} asks for {dict(asked)}")
         self._asked += asked
+        if self._told_to_end:
+            raise Violation("no node is made for a cluster that ends", str(dict(asked)))
         self._check_limits()
         self._check_plan(self.process)
         self._check_need(self.process)
 
-    def _check_deletion(self, node_id: str) -> None:
+    def _check_deletions(self, process: Process, ids: Sequence[str]) -> None:
+        """What one command may delete, and what one pass may."""
+        by_hand = process.name == "person"
+        for node_id in ids:
+            if node_id not in self._born:
+                raise Violation(COMMANDS, f"{node_id} is none of them")
+            if by_hand and node_id in self.reserved:
+                raise Violation("no node is deleted that is to be kept", f"{node_id} is required")
+            self._check_deletion(node_id, by_hand)
+        if by_hand:
+            return
+        if process.readings < 2 or not self._looked_again:
+            raise Violation(
+                "no node is deleted without fresh evidence",
+                f"the scheduler was read {process.readings} times in this pass, and the cluster"
+                f" {'twice' if self._looked_again else 'once'}",
+            )
+        self._deleted.update(ids)
+        most, before = self.world.script.shape.max_deletes, self._nodes_before
+        if most is not None and len(self._deleted) > most:
+            raise Violation(
+                "no limit is exceeded",
+                f"{len(self._deleted)} nodes are deleted in one pass, of which {most} may be",
+            )
+        if sum(node.counts for node in before) > 20 and len(self._deleted) > len(before) / 2:
+            raise Violation(
+                "no limit is exceeded",
+                f"{len(self._deleted)} of {len(before)} nodes are deleted in one pass",
+            )
+
+    def _check_deletion(self, node_id: str, by_hand: bool) -> None:
         """A node that somebody still needs, or needed a moment ago, is not to go."""
         node = self.world.cloud.orchestrator.nodes.get(node_id)
         if node is None or node.phase is not Phase.READY:
@@ -170,6 +220,12 @@ class Watch:
             )
         if node.is_set("KeepAlive"):
             raise Violation("no node is deleted that is to be kept", node.name)
+        if by_hand:
+            return
+        if (node.nodearray.name, node.placement_group) in self._offerings:
+            raise Violation(
+                "no node is deleted where one like it is made", f"{node.name} in the same pass"
+            )
         if self.world.now - self.world.strange_time_at < _STRANGE_FOR:
             return
         idle_for = self.world.now - self._seen_busy.get(node_id, self._born[node_id])
@@ -196,18 +252,20 @@ class Watch:
         for what, arrays in (("quota", (HTC, MPI)), ("spot quota", (SPOT,))):
             cores = sum(self._asked[array] * CORES[array] for array in arrays)
             left = self._room.get(what)
-            if left is not None and cores > left:
+            if left is not None and cores > max(0, left):
                 raise Violation(
                     "no limit is exceeded",
                     f"{cores} cores are asked for, the status had {left} left of the {what}",
                 )
 
-    def read_status(self, body: bytes) -> None:
-        """A process was told the status of the cluster: how much room there is."""
-        try:
-            self._room = _room(json.loads(body))
-        except (ValueError, TypeError, KeyError, AttributeError):
+    def told_status(self, kind: str, status: int, body: bytes) -> None:
+        """A process was told the status of the cluster as it is: how much room there is."""
+        if status != 200:
             return
+        value = json.loads(body)
+        self._room = _room(value)
+        self._told_to_end = value["targetState"] == "Terminated"
+        self._looked_again = kind == "status_nodes"
 
     def _check_plan(self, process: Process) -> None:
         """What is asked for costs no more than the plan does."""
@@ -305,17 +363,10 @@ class Watch:
             return
         host: Host | None = self.world.scheduler.hosts.get(entry["node_id"])
         self.note(f"{entry['name']} is deleted")
-        self._deleted += 1
         if host is not None and host.busy:
             raise Violation(
                 "no busy node is deleted",
                 f"{entry['name']} runs {sum(host.running.values())} tasks",
-            )
-        most = self.world.script.shape.max_deletes
-        if most is not None and self._deleted > most:
-            raise Violation(
-                "no limit is exceeded",
-                f"{self._deleted} nodes are deleted in one pass, of which {most} may be",
             )
 
     def after_request(self) -> None:

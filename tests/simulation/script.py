@@ -100,7 +100,8 @@ RUSH = 1000
 
 READS = ("status", "nodes")
 """The requests that every pass sends; others are `create`, `operation`, `status_nodes` and
-`shutdown`. `reread` is when the scheduler is read again before nodes are deleted."""
+`shutdown`. `reread` is when the scheduler is read again before nodes are deleted, `join` when it is
+given hosts."""
 
 
 def _on_the_wire(kind: str, *where: str) -> Callable[[random.Random, float], Trouble]:
@@ -141,6 +142,7 @@ DRAWN: dict[str, tuple[float, Callable[[random.Random, float], Trouble]]] = {
     "no_nodes": (2, _on_the_wire("no_nodes", "nodes", "operation", "status_nodes")),
     "half_nodes": (3, _on_the_wire("half_nodes", "nodes", "status_nodes")),
     # the cloud
+    "cluster_ends": (1, _lasting("cluster_ends", 600, 2400)),
     "no_capacity": (2, _lasting("no_capacity", 600, 3600, HTC, SPOT, MPI)),
     "less_quota": (2, _lasting("less_quota", 1200, 5400, HTC, SPOT, amount=(0.2, 0.9))),
     "eviction": (3, _lasting("eviction", 0, 0, SPOT, amount=(1, 4))),
@@ -151,13 +153,16 @@ DRAWN: dict[str, tuple[float, Callable[[random.Random, float], Trouble]]] = {
     # the scheduler
     "rush": (3, _lasting("rush", 120, 900, *READS, "create", amount=(1, 4))),
     "scheduler_down": (3, _lasting("scheduler_down", 60, 1500)),
+    "goes_silent": (2, _lasting("goes_silent", 30, 300, "reread", *READS)),
+    "weak_hosts": (1, _lasting("weak_hosts", 0, 0, HTC, SPOT, amount=(1, 6))),
     "half_hosts": (2, _lasting("half_hosts", 60, 1800)),
     "half_jobs": (1, _lasting("half_jobs", 60, 1200)),
     "nothing_read": (2, _lasting("nothing_read", 60, 1800)),
     # our own process
     "killed": (6, _lasting("killed", 1, 900, amount=(1, 30))),
-    "second_loop": (3, _on_the_wire("second_loop", "*", "create", "nodes")),
+    "second_loop": (3, _on_the_wire("second_loop", "*", "create", "join", "join")),
     "others_create": (2, _lasting("others_create", 0, 0, HTC, "create", amount=(1, 3))),
+    "person": (2, _lasting("person", 0, 0, amount=(1, 8))),
     "clock_ahead": (1, _lasting("clock_ahead", 600, 7200)),
     "clock_back": (1, _lasting("clock_back", 60, 7200)),
     "away": (1, _lasting("away", 900, 3600)),

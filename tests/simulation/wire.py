@@ -95,6 +95,8 @@ class Wire(BaseAdapter):
             self._world.watch.before_command(urlsplit(url).path, json.loads(request.body or b"{}"))
         trouble = self._world.trouble_for(kind)
         answer = self._exchange(request, kind, trouble)
+        if kind.startswith("status") and (trouble is None or trouble.kind not in SPOILED):
+            self._world.watch.told_status(kind, answer[0], answer[2])
         self._step(f"received {kind}")
         status, headers, body = answer
         response = requests.Response()

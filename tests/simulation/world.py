@@ -52,6 +52,9 @@ T = TypeVar("T")
 START = 1_767_225_600.0
 """The day begins on 2026-01-01 at 00:00 UTC."""
 
+_IN_A_PASS = frozenset({"second_loop", "rush", "kept_alive", "goes_silent"})
+"""Troubles that wait for the middle of a pass."""
+
 _DOWN = frozenset(
     {"failed", "terminating", "deallocating", "restarting", "reimaging", "allocation"}
 )
@@ -105,7 +108,10 @@ class World:
         self.fired: Counter[str] = Counter()
         self.watch = Watch(self)
         self.disk_is_full = False
+        self.ends = False
+        self.is_waiting = False
         self.second_loop: Callable[[], None] | None = None
+        self.person: Callable[[Trouble], None] | None = None
         self.file_trouble: Callable[[str], None] | None = None
         self.kill: Callable[[int], None] | None = None
         self.restart_after = 1.0
@@ -150,7 +156,9 @@ class World:
     def sleep(self, seconds: float) -> None:
         """The process waits, and maybe does not run for longer than it meant to."""
         absent, self._absent = self._absent, 0.0
+        self.is_waiting = True
         self.pass_time(seconds + absent)
+        self.is_waiting = False
 
     def pass_time(self, seconds: float) -> None:
         """Let time pass, with all that happens meanwhile, each at its own time."""
@@ -226,6 +234,8 @@ class World:
         self._catch_up()
         self.watch.after_request()
         status, found = said
+        if self.ends and parts.path.endswith("/status"):
+            content = content.replace(b'"targetState": "Started"', b'"targetState": "Terminated"')
         return status, found, content
 
     def _note(self, entry: dict[str, Any]) -> None:
@@ -266,9 +276,9 @@ class World:
             if trouble.kind == "rush":
                 self._armed.remove(trouble)
                 self._rush(trouble)
-            elif trouble.kind == "kept_alive":
+            elif trouble.kind in ("kept_alive", "goes_silent"):
                 self._armed.remove(trouble)
-                self._kept_alive(trouble)
+                getattr(self, f"_{trouble.kind}")(trouble)
             elif trouble.kind == "others_create":
                 self._armed.remove(trouble)
                 self._others_create(trouble)
@@ -279,7 +289,7 @@ class World:
 
     def _begin(self, trouble: Trouble) -> None:
         kind = trouble.kind
-        if kind in wire.ON_THE_WIRE or kind in ("second_loop", "rush", "kept_alive"):
+        if kind in wire.ON_THE_WIRE or kind in _IN_A_PASS:
             self._armed.append(trouble)
             return
         if kind == "others_create" and trouble.where != HTC:
@@ -304,6 +314,11 @@ class World:
         width = next((w.cores for w in self.script.works if w.arrays == (HTC,)), 1)
         tasks = int(trouble.amount)
         self.scheduler.submit(Work(number, self.now - START, trouble.seconds, (HTC,), tasks, width))
+
+    def _cluster_ends(self, trouble: Trouble) -> None:
+        """Somebody wants to terminate the cluster, and thinks better of it."""
+        self.ends = True
+        self._until_the_end(trouble, lambda: setattr(self, "ends", False))
 
     def _until_the_end(self, trouble: Trouble, undo: Callable[[], None]) -> None:
         self.fired[trouble.kind] += 1
@@ -355,6 +370,16 @@ class World:
         self.scheduler.down = True
         self._until_the_end(trouble, lambda: setattr(self.scheduler, "down", False))
 
+    _goes_silent = _scheduler_down
+
+    def _weak_hosts(self, trouble: Trouble) -> None:
+        """Something takes a core of some hosts that have no work."""
+        idle = [h for h in self.scheduler.hosts.values() if not h.busy and h.cores > 1]
+        for host in [h for h in idle if h.array == trouble.where][: int(trouble.amount)]:
+            self.fired[trouble.kind] += 1
+            host.cores -= 1
+            host.free -= 1
+
     def _half_hosts(self, trouble: Trouble) -> None:
         self.scheduler.reading, self.scheduler.part = trouble.kind, trouble.part
         self._until_the_end(trouble, lambda: setattr(self.scheduler, "reading", ""))
@@ -400,6 +425,14 @@ class World:
             self.cluster.edit(left, {"KeepAlive": False})
 
         self._until_the_end(trouble, let_go)
+
+    def _person(self, trouble: Trouble) -> None:
+        """A person deletes nodes by hand, when the loop waits and the scheduler answers."""
+        if not self.is_waiting or self.scheduler.down or self.scheduler.reading:
+            self._at(self.now + 60, partial(self._person, trouble))
+        elif self.person is not None:
+            self.fired[trouble.kind] += 1
+            self.person(trouble)
 
     def _clock_ahead(self, trouble: Trouble) -> None:
         self.fired[trouble.kind] += 1
