@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpctypes as ht
@@ -18,24 +19,43 @@ from hpc.autoscale.autoscaler.summary import PassError
 from hpc.autoscale.node.vm_sizes.prices import price_per_hour
 from hpc.autoscale.simulator.lifecycle import Phase
 from hpc.autoscale.simulator.nodes import SimNode
-from simulation.script import BOOT_TIMEOUT, CORES, HTC, INTERVAL, MPI, REGION, SIZES, SPOT, Work
+from simulation.script import (
+    BOOT_TIMEOUT,
+    CORES,
+    HTC,
+    IDLE_TIMEOUT,
+    INTERVAL,
+    MPI,
+    REGION,
+    SIZES,
+    SPOT,
+    Work,
+)
 
 if TYPE_CHECKING:
     from simulation.process import Process
     from simulation.scheduler import Host, Told
     from simulation.world import World
 
-BOUND = 5
-"""Within how many passes after the last fault every job that can run does."""
-
 _BOOTING = frozenset({Phase.ALLOCATION, Phase.ACQUIRING, Phase.PREPARING})
 _UNEXPLAINED = re.compile(r"(?:Key|Type|Attribute|Index|Value|Assertion|Recursion|Name)Error\b")
+_STRANGE_FOR = 3 * IDLE_TIMEOUT
+"""For how long after a jump of the clock, or after a time in which the loop did not run, nothing is
+said of how long a node was idle: the history counts such a time like any other, as of now."""
 _REMOVING = frozenset({"terminate", "shutdown", "remove", "deallocate"})
 
+COMMANDS = "a command names nodes of the cluster and nothing else"
+
 INVARIANTS = (
+    COMMANDS,
     "no limit is exceeded",
     "no busy node is deleted",
+    "no node is deleted that is to be kept",
+    "no node is deleted before its idle time is over",
     "no node is created twice for one need",
+    "no node is deleted without fresh evidence",
+    "no node is deleted where one like it is made",
+    "no node is made for a cluster that ends",
     "no node is leaked",
     "every job that can run does",
     "no more is spent than planned",
@@ -55,29 +75,46 @@ class Watch:
     """Watches a world.
 
     `home` is the directory of its files, `process` the process that runs now; `others` is true
-    while somebody else makes nodes.
+    while somebody else makes nodes; `reserved` are nodes that a person was told to leave alone.
     """
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.process: Process | None = None
         self.others = False
+        self.reserved: set[str] = set()
         self.home = "~"
         self.trace: list[str] = []
         self.passes = 0
         self.failed_passes = 0
-        self.made = 0
+        self.created_nodes: list[str] = []
         self.most_nodes = 0
         self.dollars_per_hour = 0.0
         self._seen: set[str] = set()
         self._foreign: dict[str, float] = {}
-        self._ready_at: dict[str, float] = {}
+        self._executed: dict[str, float] = {}
+        self._late: dict[str, float] = {}
+        self._seen_busy: dict[str, float] = {}
         self._born: dict[str, float] = {}
         self._begun_at = 0.0
         self._asked: Counter[str] = Counter()
-        self._deleted = 0
+        self._deleted: set[str] = set()
         self._room: dict[str, int] = {}
+        self._told_to_end = False
+        self._looked_again = False
+        self._offerings: set[tuple[str, str | None]] = set()
+        self._nodes_before: list[SimNode] = []
         self._ahead = 0.0
+
+    @property
+    def made(self) -> int:
+        """How many nodes were made."""
+        return len(self.created_nodes)
+
+    @property
+    def made_by_others(self) -> int:
+        """How many nodes somebody else has made."""
+        return len(self._foreign)
 
     def note(self, text: str) -> None:
         """Write into the trace of the day."""
@@ -90,20 +127,28 @@ class Watch:
         self.passes += process.name == "main"
         self._begun_at = self.world.now
         self._asked.clear()
-        self._deleted = 0
+        self._deleted = set()
         self._room.clear()
+        self._told_to_end = self._looked_again = False
+        self._offerings = set()
+        self._nodes_before = list(self.world.cloud.orchestrator.nodes.values())
 
     @contextmanager
     def kept(self) -> Iterator[None]:
         """What is known of the pass in hand is put back after this block."""
-        kept = (self._begun_at, self._asked.copy(), self._deleted, self._room.copy())
+        names = (
+            "_begun_at _asked _deleted _room _told_to_end _looked_again _offerings _nodes_before"
+        )
+        kept = {name: copy(getattr(self, name)) for name in names.split()}
         yield
-        self._begun_at, self._asked, self._deleted, self._room = kept
+        vars(self).update(kept)
 
     def end_pass(self, process: Process, errors: Iterable[PassError]) -> None:
         """A pass is over."""
         said = [str(error) for error in errors]
         self.note(f"pass of {process.name}: {'; '.join(said) or 'ok'}"[:400])
+        if not said:
+            self._seen_busy.update(dict.fromkeys(process.told.busy, self._begun_at))
         self.failed_passes += bool(said)
         for text in said:
             if _UNEXPLAINED.search(text):
@@ -113,19 +158,82 @@ class Watch:
 
     def before_command(self, path: str, body: Mapping[str, Any]) -> None:
         """A command has arrived at the server, and is about to be carried out."""
-        if not path.endswith("/nodes/create") or self.process is None:
+        if self.process is None:
             return
-        if body.get("requestId") in self._seen:
+        action = path.rpartition("/")[2]
+        if action in _REMOVING:
+            self._check_deletions(self.process, body.get("ids") or ())
+        if action != "create" or body.get("requestId") in self._seen:
             return
         self._seen.add(str(body.get("requestId")))
         asked = Counter[str]()
         for each in body["sets"]:
             asked[each["nodearray"]] += each["count"]
+            self._offerings.add((each["nodearray"], each.get("placementGroupId")))
         self.note(f"{self.process.name} asks for {dict(asked)}")
         self._asked += asked
+        if self._told_to_end:
+            raise Violation("no node is made for a cluster that ends", str(dict(asked)))
         self._check_limits()
         self._check_plan(self.process)
         self._check_need(self.process)
+
+    def _check_deletions(self, process: Process, ids: Sequence[str]) -> None:
+        """What one command may delete, and what one pass may."""
+        by_hand = process.name == "person"
+        for node_id in ids:
+            if node_id not in self._born:
+                raise Violation(COMMANDS, f"{node_id} is none of them")
+            if by_hand and node_id in self.reserved:
+                raise Violation("no node is deleted that is to be kept", f"{node_id} is required")
+            self._check_deletion(node_id, by_hand)
+        if by_hand:
+            return
+        if process.readings < 2 or not self._looked_again:
+            raise Violation(
+                "no node is deleted without fresh evidence",
+                f"the scheduler was read {process.readings} times in this pass, and the cluster"
+                f" {'twice' if self._looked_again else 'once'}",
+            )
+        self._deleted.update(ids)
+        most, before = self.world.script.shape.max_deletes, self._nodes_before
+        if most is not None and len(self._deleted) > most:
+            raise Violation(
+                "no limit is exceeded",
+                f"{len(self._deleted)} nodes are deleted in one pass, of which {most} may be",
+            )
+        if sum(node.counts for node in before) > 20 and len(self._deleted) > len(before) / 2:
+            raise Violation(
+                "no limit is exceeded",
+                f"{len(self._deleted)} of {len(before)} nodes are deleted in one pass",
+            )
+
+    def _check_deletion(self, node_id: str, by_hand: bool) -> None:
+        """A node that somebody still needs, or needed a moment ago, is not to go."""
+        node = self.world.cloud.orchestrator.nodes.get(node_id)
+        if node is None or node.phase is not Phase.READY:
+            return
+        host = self.world.scheduler.hosts.get(node_id)
+        if host is not None and host.busy:
+            raise Violation(
+                "no busy node is deleted", f"{node.name} runs {sum(host.running.values())} tasks"
+            )
+        if node.is_set("KeepAlive"):
+            raise Violation("no node is deleted that is to be kept", node.name)
+        if by_hand:
+            return
+        if (node.nodearray.name, node.placement_group) in self._offerings:
+            raise Violation(
+                "no node is deleted where one like it is made", f"{node.name} in the same pass"
+            )
+        if self.world.now - self.world.strange_time_at < _STRANGE_FOR:
+            return
+        idle_for = self.world.now - self._seen_busy.get(node_id, self._born[node_id])
+        if idle_for < IDLE_TIMEOUT:
+            raise Violation(
+                "no node is deleted before its idle time is over",
+                f"{node.name} was seen at work {idle_for:.0f} s ago",
+            )
 
     def _check_limits(self) -> None:
         most = self.world.script.shape.max_new
@@ -144,18 +252,20 @@ class Watch:
         for what, arrays in (("quota", (HTC, MPI)), ("spot quota", (SPOT,))):
             cores = sum(self._asked[array] * CORES[array] for array in arrays)
             left = self._room.get(what)
-            if left is not None and cores > left:
+            if left is not None and cores > max(0, left):
                 raise Violation(
                     "no limit is exceeded",
                     f"{cores} cores are asked for, the status had {left} left of the {what}",
                 )
 
-    def read_status(self, body: bytes) -> None:
-        """A process was told the status of the cluster: how much room there is."""
-        try:
-            self._room = _room(json.loads(body))
-        except (ValueError, TypeError, KeyError, AttributeError):
+    def told_status(self, kind: str, status: int, body: bytes) -> None:
+        """A process was told the status of the cluster as it is: how much room there is."""
+        if status != 200:
             return
+        value = json.loads(body)
+        self._room = _room(value)
+        self._told_to_end = value["targetState"] == "Terminated"
+        self._looked_again = kind == "status_nodes"
 
     def _check_plan(self, process: Process) -> None:
         """What is asked for costs no more than the plan does."""
@@ -220,16 +330,32 @@ class Watch:
     def created(self, entry: Mapping[str, Any]) -> None:
         """A node came into being."""
         node_id = entry["node_id"]
-        self.made += 1
+        self.created_nodes.append(entry["nodearray"])
+        if not self.others:
+            self._check_once(str(entry.get("request_id")))
         self._born[node_id] = self.world.now
         if self.others:
             self._foreign[node_id] = self.world.now
         alive = sum(node.counts for node in self.world.cloud.orchestrator.nodes.values())
         self.most_nodes = max(self.most_nodes, alive)
 
-    def ready(self, entry: Mapping[str, Any]) -> None:
-        """A node has booted."""
-        self._ready_at[entry["node_id"]] = self.world.now
+    def sent_late(self, request_id: str) -> None:
+        """A request was sent that will arrive at some time."""
+        self._late.setdefault(request_id, self.world.now)
+
+    def _check_once(self, request_id: str) -> None:
+        """Nodes are made for a request: not if others were made since it was sent, by whoever did
+        not know what had become of it."""
+        now = self.world.now
+        if self._executed.setdefault(request_id, now) < now or request_id not in self._late:
+            return
+        sent = self._late[request_id]
+        between = [r for r, at in self._executed.items() if r != request_id and at > sent]
+        if between:
+            raise Violation(
+                "no node is created twice for one need",
+                f"request {request_id} arrives late, and {between[0]} was carried out meanwhile",
+            )
 
     def goes_down(self, entry: Mapping[str, Any]) -> None:
         """A machine ends. It must be one on which nothing runs, where we asked for it."""
@@ -237,21 +363,11 @@ class Watch:
             return
         host: Host | None = self.world.scheduler.hosts.get(entry["node_id"])
         self.note(f"{entry['name']} is deleted")
-        self._deleted += 1
         if host is not None and host.busy:
             raise Violation(
                 "no busy node is deleted",
                 f"{entry['name']} runs {sum(host.running.values())} tasks",
             )
-        most = self.world.script.shape.max_deletes
-        if most is not None and self._deleted > most:
-            raise Violation(
-                "no limit is exceeded",
-                f"{self._deleted} nodes are deleted in one pass, of which {most} may be",
-            )
-
-    def removed(self, entry: Mapping[str, Any]) -> None:
-        """The record of a node is gone."""
 
     def after_request(self) -> None:
         """A request was answered: the limits hold."""

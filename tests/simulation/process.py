@@ -19,17 +19,26 @@ from hpc.autoscale.autoscaler import Autoscaler, learning, loop
 from hpc.autoscale.autoscaler.reporting import Reporter
 from hpc.autoscale.autoscaler.summary import PassError, PassSummary
 from hpc.autoscale.ccbindings.client import Client
+from hpc.autoscale.ccbindings.errors import InvalidSelection
 from hpc.autoscale.ccbindings.legacy import ClusterBinding
 from hpc.autoscale.ccbindings.pacing import Pacing
 from hpc.autoscale.ccbindings.waits import SavedWaits
-from hpc.autoscale.errors import MultipleInstancesError
+from hpc.autoscale.errors import AutoscaleError, MultipleInstancesError
+from hpc.autoscale.hpctypes import NodeId, NodeName
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
+from hpc.autoscale.job.schedulernode import TempNode
 from hpc.autoscale.node import operations
+from hpc.autoscale.node.delayednodeid import DelayedNodeId
+from hpc.autoscale.node.guards import Asker
+from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.util import NullSingletonLock
 from simulation import wire
 from simulation.disk import Disk
+from simulation.invariants import COMMANDS, Violation
 from simulation.scheduler import SimDriver, Told
-from simulation.script import BOOT_TIMEOUT, CLUSTER, IDLE_TIMEOUT, INTERVAL
+from simulation.script import BOOT_TIMEOUT, CLUSTER, IDLE_TIMEOUT, INTERVAL, MPI, Trouble
 from simulation.world import World
 
 
@@ -48,6 +57,7 @@ class Process:
         self.dead = False
         self.calculator: DemandCalculator | None = None
         self.told = Told()
+        self.readings = 0
         self.session = Session()
         self.session.mount(wire.URL, wire.Wire(world, self.step))
         self.disk = Disk(self.step)
@@ -80,9 +90,10 @@ class Process:
         )
         client = Client(config, pacing)
         self.binding = ClusterBinding(config, client.session, client)
+        self.config = {**config, "_mock_bindings": self.binding}
         self.autoscaler = Autoscaler(
-            {**config, "_mock_bindings": self.binding},
-            self._new_driver,
+            self.config,
+            self.new_driver,
             clock=world.clock,
             reporter=_Reporter(self),
             new_calculator=self._new_calculator,
@@ -99,10 +110,18 @@ class Process:
             raise Killed(name)
         self.disk.full = self.world.disk_is_full
 
-    def _new_driver(self) -> SchedulerDriver:
-        return SimDriver(self.world.scheduler, self.world.script.shape.careful, self._on_reading)
+    def new_driver(self) -> SchedulerDriver:
+        """A driver, as the loop makes one for each pass."""
+        return SimDriver(
+            self.world.scheduler, self.world.script.shape.careful, self._on_ask, self._on_reading
+        )
+
+    def _on_ask(self, kind: str) -> None:
+        if self.calculator is not None:
+            self.world.on_request(kind)
 
     def _on_reading(self, told: Told) -> None:
+        self.readings += 1
         if self.calculator is None:
             self.told = told
 
@@ -116,6 +135,7 @@ class Process:
         """Nothing is known yet in a new pass."""
         self.calculator = None
         self.told = Told()
+        self.readings = 0
         self.world.watch.begin_pass(self)
 
 
@@ -135,6 +155,28 @@ class _Reporter(Reporter):
         self._process.world.watch.end_pass(self._process, (error,))
 
 
+def _named_by_hand(process: Process, trouble: Trouble) -> tuple[list[Node], NodeManager]:
+    """The nodes that a person names, and their manager."""
+    config = {**process.config, "lock_file": None}
+    driver = process.new_driver()
+    try:
+        calculator, _ = learning.new_calculator(config, driver, lock=NullSingletonLock())
+    finally:
+        driver.close_histories()
+    node_mgr = calculator.node_mgr
+    nodes = [node for node in node_mgr.get_nodes() if node.managed and node.state == "Ready"]
+    random.Random(trouble.part).shuffle(nodes)
+    nodes = nodes[: int(trouble.amount)]
+    for node in nodes[:1]:
+        node.required = True
+    stranger = TempNode("elsewhere", node_id=DelayedNodeId(NodeName("x"), NodeId("elsewhere")))
+    planned = list(node_mgr.allocate({"node.nodearray": MPI, "node.exists": False}, 1).nodes or ())
+    for node in planned:
+        node.assignments.clear()
+        node.required = False
+    return [stranger, *planned, *nodes], node_mgr
+
+
 class Machine:
     """The machine that processes run on: which one runs now, and where its calls go."""
 
@@ -145,6 +187,7 @@ class Machine:
         self._running: list[Process] = []
         world.watch.home = str(home)
         world.second_loop = self._run_second
+        world.person = self._run_person
         world.kill = self._kill
         world.file_trouble = self._spoil
 
@@ -171,6 +214,27 @@ class Machine:
                 watch.note("a second loop was refused")
             except Exception as error:
                 watch.note(f"a second loop failed: {error}")
+
+    def _run_person(self, trouble: Trouble) -> None:
+        """Somebody deletes some nodes by hand. They name a machine of another cluster, a node that
+        was never made, and one that is required, too."""
+        process = Process(self.world, self.home, "person")
+        watch = self.world.watch
+        with self.running(process), watch.kept():
+            try:
+                nodes, node_mgr = _named_by_hand(process, trouble)
+            except (AutoscaleError, OSError) as error:
+                watch.note(f"a person could not look: {error}")
+                return
+            watch.reserved = {str(n.delayed_node_id.node_id) for n in nodes if n.required}
+            node_mgr.gate.facts.asker = Asker.PERSON
+            try:
+                result = node_mgr.delete(nodes)
+                watch.note(f"a person deletes {len(result.nodes or ())} of {len(nodes)} nodes")
+            except InvalidSelection as error:
+                raise Violation(COMMANDS, str(error)) from error
+            except (AutoscaleError, OSError) as error:
+                watch.note(f"a person could not delete: {error}")
 
     @contextmanager
     def running(self, process: Process) -> Iterator[None]:

@@ -63,10 +63,12 @@ class Progress:
 
 @dataclass
 class Told:
-    """What a reading told, and what was true then: tasks that wait by job, free cores by NodeId."""
+    """What a reading told, and what was true then: tasks that wait by job, free cores by NodeId,
+    and which nodes were at work."""
 
     waiting: dict[int, int] = field(default_factory=dict)
     free: dict[str, int] = field(default_factory=dict)
+    busy: list[str] = field(default_factory=list)
 
 
 class SimScheduler:
@@ -217,7 +219,8 @@ class SimScheduler:
 
 
 class SimDriver(SchedulerDriver):
-    """The driver of the scheduler. `on_reading` hears what the first reading of a pass told.
+    """The driver of the scheduler. `on_ask` is called before a reading (`reread`) and before
+    hosts are joined (`join`), and `on_reading` hears what a reading told.
 
     With `careful` a node on which something runs is not given up, as real schedulers have it.
     """
@@ -226,11 +229,13 @@ class SimDriver(SchedulerDriver):
         self,
         scheduler: SimScheduler,
         careful: bool,
+        on_ask: Callable[[str], None],
         on_reading: Callable[[Told], None],
     ) -> None:
         super().__init__("simulated")
         self.scheduler = scheduler
         self.careful = careful
+        self._on_ask = on_ask
         self._on_reading = on_reading
 
     def initialize(self) -> None:
@@ -240,6 +245,7 @@ class SimDriver(SchedulerDriver):
         return config
 
     def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
+        self._on_ask("reread")
         scheduler = self.scheduler.ask()
         jobs, hosts, waiting = [], [], {}
         left_out = random.Random(scheduler.part)
@@ -257,7 +263,8 @@ class SimDriver(SchedulerDriver):
                 continue
             hosts.append(_reported(host))
         free = {h.node_id: h.free if h.takes_work else 0 for h in scheduler.hosts.values()}
-        self._on_reading(Told(waiting, free))
+        busy = [h.node_id for h in scheduler.hosts.values() if h.busy]
+        self._on_reading(Told(waiting, free, [] if way else busy))
         return jobs, hosts
 
     def validate_nodes(self, scheduler_nodes: list[SchedulerNode], cc_nodes: list[Node]) -> None:
@@ -266,6 +273,7 @@ class SimDriver(SchedulerDriver):
     def add_nodes_to_cluster(
         self, nodes: list[Node], include_permanent: bool = False
     ) -> list[Node]:
+        self._on_ask("join")
         scheduler = self.scheduler.ask()
         ready = [node for node in nodes if node.state == "Ready" and node.managed]
         for node in ready:

@@ -5,7 +5,7 @@ gives the same day, and a script with an entry less is a script too, which is ho
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 HOUR = 3600.0
@@ -95,8 +95,13 @@ class Script:
     troubles: tuple[Trouble, ...]
 
 
+RUSH = 1000
+"""Jobs that arrive in the middle of a pass have numbers from here on."""
+
 READS = ("status", "nodes")
-"""The requests that every pass sends; others are `create`, `operation` and `shutdown`."""
+"""The requests that every pass sends; others are `create`, `operation`, `status_nodes` and
+`shutdown`. `reread` is when the scheduler is read again before nodes are deleted, `join` when it is
+given hosts."""
 
 
 def _on_the_wire(kind: str, *where: str) -> Callable[[random.Random, float], Trouble]:
@@ -124,6 +129,7 @@ DRAWN: dict[str, tuple[float, Callable[[random.Random, float], Trouble]]] = {
     # the network and the server
     "lost_reply": (4, _on_the_wire("lost_reply", *_POSTS)),
     "lost_request": (2, _on_the_wire("lost_request", *_ANY)),
+    "late_request": (3, _lasting("late_request", 60, 1200, "create", amount=(1, 6))),
     "sent_twice": (2, _on_the_wire("sent_twice", *_POSTS)),
     "old_reply": (2, _on_the_wire("old_reply", "nodes", "operation", "create")),
     "delay": (3, _lasting("delay", 5, 120, *_ANY)),
@@ -136,21 +142,27 @@ DRAWN: dict[str, tuple[float, Callable[[random.Random, float], Trouble]]] = {
     "no_nodes": (2, _on_the_wire("no_nodes", "nodes", "operation", "status_nodes")),
     "half_nodes": (3, _on_the_wire("half_nodes", "nodes", "status_nodes")),
     # the cloud
+    "cluster_ends": (1, _lasting("cluster_ends", 600, 2400)),
     "no_capacity": (2, _lasting("no_capacity", 600, 3600, HTC, SPOT, MPI)),
     "less_quota": (2, _lasting("less_quota", 1200, 5400, HTC, SPOT, amount=(0.2, 0.9))),
     "eviction": (3, _lasting("eviction", 0, 0, SPOT, amount=(1, 4))),
     "boot_hangs": (3, _lasting("boot_hangs", 0, 0, HTC, SPOT, MPI, amount=(1, 3))),
     "boot_fails": (3, _lasting("boot_fails", 0, 0, HTC, SPOT, MPI, amount=(1, 3))),
+    "kept_alive": (2, _lasting("kept_alive", 600, 3600, *READS, "reread", amount=(1, 4))),
     "node_lost": (1, _lasting("node_lost", 0, 0, HTC, SPOT)),
     # the scheduler
+    "rush": (3, _lasting("rush", 120, 900, *READS, "create", amount=(1, 4))),
     "scheduler_down": (3, _lasting("scheduler_down", 60, 1500)),
+    "goes_silent": (2, _lasting("goes_silent", 30, 300, "reread", *READS)),
+    "weak_hosts": (1, _lasting("weak_hosts", 0, 0, HTC, SPOT, amount=(1, 6))),
     "half_hosts": (2, _lasting("half_hosts", 60, 1800)),
     "half_jobs": (1, _lasting("half_jobs", 60, 1200)),
     "nothing_read": (2, _lasting("nothing_read", 60, 1800)),
     # our own process
     "killed": (6, _lasting("killed", 1, 900, amount=(1, 30))),
-    "second_loop": (3, _on_the_wire("second_loop", "*", "create", "nodes")),
+    "second_loop": (3, _on_the_wire("second_loop", "*", "create", "join", "join")),
     "others_create": (2, _lasting("others_create", 0, 0, HTC, "create", amount=(1, 3))),
+    "person": (2, _lasting("person", 0, 0, amount=(1, 8))),
     "clock_ahead": (1, _lasting("clock_ahead", 600, 7200)),
     "clock_back": (1, _lasting("clock_back", 60, 7200)),
     "away": (1, _lasting("away", 900, 3600)),
@@ -160,9 +172,13 @@ DRAWN: dict[str, tuple[float, Callable[[random.Random, float], Trouble]]] = {
 }
 """What can go wrong: how often, beside the others, and how the details are drawn."""
 
+NEEDS_CARE = frozenset({"half_hosts", "half_jobs", "nothing_read"})
+"""What is not drawn with a driver that gives up busy nodes: nobody but the scheduler could tell."""
 
-def draw(seed: int) -> Script:
-    """The script of a seed."""
+
+def draw(seed: int, kinds: Collection[str] = DRAWN.keys(), careful: bool | None = None) -> Script:
+    """The script of a seed. `kinds` are the things that go wrong on that day, `careful` how its
+    driver is (None: as drawn)."""
     rng = random.Random(f"day {seed}")
     scale = rng.choice((1.0, 1.0, 1.5, 2.5))
     shape = Shape(
@@ -175,14 +191,15 @@ def draw(seed: int) -> Script:
         spot_quota=rng.choice((10_000, 40)),
         max_new=rng.choice((None, None, 15)),
         max_deletes=rng.choice((None, None, 5)),
+        careful=(rng.random() < 0.6) if careful is None else careful,
     )
     works = _works(rng, shape, scale)
-    kinds = list(DRAWN)
-    weights = [DRAWN[kind][0] for kind in kinds]
+    drawn = [kind for kind in kinds if shape.careful or kind not in NEEDS_CARE]
+    weights = [DRAWN[kind][0] for kind in drawn]
     times = sorted(rng.uniform(0.1 * HOUR, LAST_FAULT) for _ in range(rng.randint(45, 60)))
     troubles = (
         DRAWN[kind][1](rng, at)
-        for at, kind in zip(times, rng.choices(kinds, weights, k=len(times)), strict=True)
+        for at, kind in zip(times, rng.choices(drawn, weights, k=len(times)), strict=True)
     )
     return Script(seed, shape, works, tuple(map(_in_time, troubles)))
 

@@ -30,6 +30,7 @@ SPOILED = frozenset({"old_reply", "page", "cut_off", "garbage", "no_nodes", "hal
 ON_THE_WIRE = SPOILED | {
     "lost_reply",
     "lost_request",
+    "late_request",
     "sent_twice",
     "delay",
     "throttled",
@@ -90,8 +91,12 @@ class Wire(BaseAdapter):
         kind = kind_of(method, url)
         self._step(f"send {kind}")
         self._world.on_request(kind)
+        if method == "POST":
+            self._world.watch.before_command(urlsplit(url).path, json.loads(request.body or b"{}"))
         trouble = self._world.trouble_for(kind)
         answer = self._exchange(request, kind, trouble)
+        if kind.startswith("status") and (trouble is None or trouble.kind not in SPOILED):
+            self._world.watch.told_status(kind, answer[0], answer[2])
         self._step(f"received {kind}")
         status, headers, body = answer
         response = requests.Response()
@@ -110,6 +115,10 @@ class Wire(BaseAdapter):
         what = trouble.kind
         if what == "lost_request":
             raise requests.ConnectionError("Connection reset by peer (the request was lost)")
+        if what == "late_request":
+            self._world.watch.sent_late(json.loads(request.body or b"{}").get("requestId"))
+            self._world.later(trouble.seconds, lambda: void(self._call(request, kind)))
+            raise requests.ConnectionError("Connection reset by peer (the request is on its way)")
         if what in ("throttled", "unavailable"):
             return _refusal(429 if what == "throttled" else 503, trouble.seconds)
         if what == "delay":
@@ -142,6 +151,10 @@ class Wire(BaseAdapter):
         )
         self._last[kind] = answer
         return answer
+
+
+def void(_: object) -> None:
+    """Nothing."""
 
 
 def _refusal(status: int, seconds: float) -> Answer:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import io
-import json
+import math
 import random
 import sys
 import uuid
@@ -39,16 +39,21 @@ from simulation.script import (
     MPI,
     OVERTIME,
     REGION,
+    RUSH,
     SIZES,
     SPOT,
     Script,
     Trouble,
+    Work,
 )
 
 T = TypeVar("T")
 
 START = 1_767_225_600.0
 """The day begins on 2026-01-01 at 00:00 UTC."""
+
+_IN_A_PASS = frozenset({"second_loop", "rush", "kept_alive", "goes_silent"})
+"""Troubles that wait for the middle of a pass."""
 
 _DOWN = frozenset(
     {"failed", "terminating", "deallocating", "restarting", "reimaging", "allocation"}
@@ -92,6 +97,7 @@ class World:
         self.script = script
         self.now = START
         self.skew = 0.0
+        self.strange_time_at = -math.inf
         self.rng = random.Random(f"world {script.seed}")
         self.clock = WorldClock(self)
         self.scheduler = SimScheduler(lambda: self.now)
@@ -102,7 +108,10 @@ class World:
         self.fired: Counter[str] = Counter()
         self.watch = Watch(self)
         self.disk_is_full = False
+        self.ends = False
+        self.is_waiting = False
         self.second_loop: Callable[[], None] | None = None
+        self.person: Callable[[Trouble], None] | None = None
         self.file_trouble: Callable[[str], None] | None = None
         self.kill: Callable[[int], None] | None = None
         self.restart_after = 1.0
@@ -147,7 +156,9 @@ class World:
     def sleep(self, seconds: float) -> None:
         """The process waits, and maybe does not run for longer than it meant to."""
         absent, self._absent = self._absent, 0.0
+        self.is_waiting = True
         self.pass_time(seconds + absent)
+        self.is_waiting = False
 
     def pass_time(self, seconds: float) -> None:
         """Let time pass, with all that happens meanwhile, each at its own time."""
@@ -193,8 +204,6 @@ class World:
         """The answer of the server to a request."""
         parts = urlsplit(url)
         data = body if isinstance(body, bytes) else (body or "").encode()
-        if method == "POST":
-            self.watch.before_command(parts.path, json.loads(data))
         environ = {
             "REQUEST_METHOD": method,
             "SCRIPT_NAME": "",
@@ -225,6 +234,8 @@ class World:
         self._catch_up()
         self.watch.after_request()
         status, found = said
+        if self.ends and parts.path.endswith("/status"):
+            content = content.replace(b'"targetState": "Started"', b'"targetState": "Terminated"')
         return status, found, content
 
     def _note(self, entry: dict[str, Any]) -> None:
@@ -239,13 +250,9 @@ class World:
             if self._boots[array]:
                 node = self.cloud.orchestrator.nodes[node_id]
                 self._later.append((self._boots[array].pop(), node))
-        elif event == "ready":
-            self.watch.ready(entry)
         elif event in _DOWN:
             self.watch.goes_down(entry)
             self.scheduler.machine_down(node_id)
-        elif event == "removed":
-            self.watch.removed(entry)
 
     # -- trouble
 
@@ -256,6 +263,8 @@ class World:
                 self._armed.remove(trouble)
                 self.fired[trouble.kind] += 1
                 self.watch.note(f"{trouble.kind} at {kind}")
+                if trouble.kind == "late_request" and trouble.amount >= 2:
+                    self._armed.append(replace(trouble, amount=trouble.amount - 1))
                 return trouble
         return None
 
@@ -264,7 +273,13 @@ class World:
         for trouble in list(self._armed):
             if trouble.where not in ("*", kind) or trouble.kind in wire.ON_THE_WIRE:
                 continue
-            if trouble.kind == "others_create":
+            if trouble.kind == "rush":
+                self._armed.remove(trouble)
+                self._rush(trouble)
+            elif trouble.kind in ("kept_alive", "goes_silent"):
+                self._armed.remove(trouble)
+                getattr(self, f"_{trouble.kind}")(trouble)
+            elif trouble.kind == "others_create":
                 self._armed.remove(trouble)
                 self._others_create(trouble)
             elif trouble.kind == "second_loop" and self.second_loop is not None:
@@ -274,10 +289,10 @@ class World:
 
     def _begin(self, trouble: Trouble) -> None:
         kind = trouble.kind
-        if kind in wire.ON_THE_WIRE or kind == "second_loop":
+        if kind in wire.ON_THE_WIRE or kind in _IN_A_PASS:
             self._armed.append(trouble)
             return
-        if kind == "others_create" and trouble.where == "create":
+        if kind == "others_create" and trouble.where != HTC:
             self._armed.append(trouble)
             return
         self.watch.note(f"{kind} {trouble.where}")
@@ -288,6 +303,23 @@ class World:
         self._armed.clear()
         self._boots.clear()
 
+    def later(self, seconds: float, act: Callable[[], None]) -> None:
+        """Let something happen after some time."""
+        self._at(self.now + seconds, act)
+
+    def _rush(self, trouble: Trouble) -> None:
+        """Tasks arrive just now, which may start on nodes that were idle a moment ago."""
+        self.fired["rush"] += 1
+        number = RUSH + self.fired["rush"]
+        width = next((w.cores for w in self.script.works if w.arrays == (HTC,)), 1)
+        tasks = int(trouble.amount)
+        self.scheduler.submit(Work(number, self.now - START, trouble.seconds, (HTC,), tasks, width))
+
+    def _cluster_ends(self, trouble: Trouble) -> None:
+        """Somebody wants to terminate the cluster, and thinks better of it."""
+        self.ends = True
+        self._until_the_end(trouble, lambda: setattr(self, "ends", False))
+
     def _until_the_end(self, trouble: Trouble, undo: Callable[[], None]) -> None:
         self.fired[trouble.kind] += 1
         self._at(self.now + trouble.seconds, undo)
@@ -295,7 +327,7 @@ class World:
     def _no_capacity(self, trouble: Trouble) -> None:
         orchestrator, key = self.cloud.orchestrator, (REGION, SIZES[trouble.where].lower())
         orchestrator.capacity[key] = 0
-        self._until_the_end(trouble, lambda: void(orchestrator.capacity.pop(key, None)))
+        self._until_the_end(trouble, lambda: wire.void(orchestrator.capacity.pop(key, None)))
 
     def _less_quota(self, trouble: Trouble) -> None:
         region = self.cloud.regions[REGION]
@@ -338,6 +370,16 @@ class World:
         self.scheduler.down = True
         self._until_the_end(trouble, lambda: setattr(self.scheduler, "down", False))
 
+    _goes_silent = _scheduler_down
+
+    def _weak_hosts(self, trouble: Trouble) -> None:
+        """Something takes a core of some hosts that have no work."""
+        idle = [h for h in self.scheduler.hosts.values() if not h.busy and h.cores > 1]
+        for host in [h for h in idle if h.array == trouble.where][: int(trouble.amount)]:
+            self.fired[trouble.kind] += 1
+            host.cores -= 1
+            host.free -= 1
+
     def _half_hosts(self, trouble: Trouble) -> None:
         self.scheduler.reading, self.scheduler.part = trouble.kind, trouble.part
         self._until_the_end(trouble, lambda: setattr(self.scheduler, "reading", ""))
@@ -366,16 +408,45 @@ class World:
         finally:
             self.watch.others = False
 
+    def _kept_alive(self, trouble: Trouble) -> None:
+        """Somebody wants to keep nodes, until the end of the trouble."""
+        busy = {host.node_id for host in self.scheduler.hosts.values() if host.busy}
+        ready = [node for node in self.cluster.nodes() if node.phase is Phase.READY]
+        ready.sort(key=lambda node: node.node_id in busy)
+        nodes = ready[: int(trouble.amount)]
+        if not nodes:
+            return
+        names = [node.name for node in nodes]
+        self.cluster.edit(names, {"KeepAlive": True})
+        ids = [node.node_id for node in nodes]
+
+        def let_go() -> None:
+            left = [n.name for n in self.cluster.nodes() if n.node_id in ids]
+            self.cluster.edit(left, {"KeepAlive": False})
+
+        self._until_the_end(trouble, let_go)
+
+    def _person(self, trouble: Trouble) -> None:
+        """A person deletes nodes by hand, when the loop waits and the scheduler answers."""
+        if not self.is_waiting or self.scheduler.down or self.scheduler.reading:
+            self._at(self.now + 60, partial(self._person, trouble))
+        elif self.person is not None:
+            self.fired[trouble.kind] += 1
+            self.person(trouble)
+
     def _clock_ahead(self, trouble: Trouble) -> None:
         self.fired[trouble.kind] += 1
+        self.strange_time_at = self.now
         self.skew += trouble.seconds
 
     def _clock_back(self, trouble: Trouble) -> None:
         self.fired[trouble.kind] += 1
+        self.strange_time_at = self.now
         self.skew -= trouble.seconds
 
     def _away(self, trouble: Trouble) -> None:
         self.fired[trouble.kind] += 1
+        self.strange_time_at = self.now + trouble.seconds
         self._absent += trouble.seconds
 
     def _disk_full(self, trouble: Trouble) -> None:
@@ -388,10 +459,6 @@ class World:
             self.file_trouble(trouble.kind)
 
     _history_garbled = _history_gone
-
-
-def void(_: object) -> None:
-    """Nothing."""
 
 
 def _description(script: Script) -> dict[str, Any]:

@@ -1,0 +1,129 @@
+"""The checks that keep the autoscaler from harm, and what it is without each of them.
+
+A row of `BREAKS` takes one check away. On some day of a seed an invariant must then fail, or nobody
+would notice that the check is gone; `test_guards` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+from hpc.autoscale import hpctypes as ht
+from hpc.autoscale.ccbindings.legacy import ClusterBinding
+from hpc.autoscale.node import operations
+from hpc.autoscale.node.nodehistory import NodeHistoryResult, SQLiteNodeHistory
+from hpc.autoscale.node.nodemanager import manager
+from hpc.autoscale.packing.limits import NO_LIMIT, Limit
+from hpc.autoscale.testing.guards import without_guard
+from hpc.autoscale.util import NullSingletonLock
+from simulation.day import Report, run_day
+from simulation.scheduler import SimDriver
+from simulation.script import draw
+
+Off = Callable[[], AbstractContextManager[Any]]
+
+
+@dataclass(frozen=True)
+class Break:
+    """A check that is taken away: how, and a seed on which that does harm, where these kinds of
+    things go wrong and the driver is so careful."""
+
+    off: Off
+    seed: int
+    kinds: Collection[str]
+    careful: bool | None = None
+
+
+def _instead(owner: Any, name: str, function: Any) -> Off:
+    return lambda: mock.patch.object(owner, name, function)
+
+
+def _guard(*names: str) -> Off:
+    @contextmanager
+    def off() -> Iterator[None]:
+        with ExitStack() as stack:
+            for name in names:
+                stack.enter_context(without_guard(name))
+            yield
+
+    return off
+
+
+def _forget_idle_times(self: SQLiteNodeHistory, for_at_least: float = 300) -> NodeHistoryResult:
+    """As if no node had ever been needed."""
+    return [(ht.NodeId(key), ht.Hostname(r.hostname or ""), 0.0) for key, r in self.read().items()]
+
+
+_set_up = Limit.__post_init__
+
+
+def _no_limit(self: Limit) -> None:
+    """As if there were room for any number of nodes."""
+    self.max_nodes = self.max_cores = NO_LIMIT
+    _set_up(self)
+
+
+BREAKS: dict[str, Break] = {
+    # the guards of the library
+    # when the scheduler does not answer, the loop does not ask the cluster either, and each of two
+    # guards is enough
+    "scheduler-asked": Break(_guard("scheduler-asked", "cluster-asked"), 1, ("goes_silent",)),
+    "cluster-asked": Break(_guard("cluster-asked"), 1, ("half_nodes", "no_nodes")),
+    "no-jobs": Break(_guard("no-jobs"), 1, ("rush",), False),
+    "not-kept": Break(_guard("not-kept"), 1, ("kept_alive",)),
+    "not-both": Break(_guard("not-both"), 5, ("weak_hosts", "rush")),
+    "cluster-wanted": Break(_guard("cluster-wanted"), 1, ("cluster_ends",)),
+    "managed": Break(_guard("managed"), 1, ("person",)),
+    "created": Break(_guard("created"), 1, ("person",)),
+    "not-required": Break(_guard("not-required"), 1, ("person",)),
+    "max-new": Break(_guard("max-new"), 1, ("delay",)),
+    "max-deletes": Break(_guard("max-deletes"), 4, ("delay",)),
+    "max-share": Break(_guard("max-share"), 1, ("delay",)),
+    # what stands elsewhere
+    "a listing is held against the counts": Break(
+        _instead(ClusterBinding, "check_listing", lambda *_: None), 1, ("half_nodes", "no_nodes")
+    ),
+    "request ids outlive the process": Break(
+        _instead(manager, "RequestLog", lambda path=None: operations.RequestLog()),
+        1,
+        ("late_request", "killed"),
+    ),
+    "lost creates are settled before a pass plans": Break(
+        _instead(operations, "settle_lost_creates", lambda binding, requests: []),
+        3,
+        ("late_request", "lost_reply"),
+    ),
+    "one loop at a time": Break(
+        _instead(SimDriver, "new_singleton_lock", lambda self, config: NullSingletonLock()),
+        1,
+        ("second_loop",),
+    ),
+    "how long a node was idle is remembered": Break(
+        _instead(SQLiteNodeHistory, "find_unmatched", _forget_idle_times), 1, ("delay",)
+    ),
+    "plans keep within limits": Break(
+        _instead(Limit, "__post_init__", _no_limit),
+        1,
+        ("less_quota",),
+    ),
+}
+"""Every guard that the loop is kept by, and every check beside them."""
+
+
+def failing_day(broken: Break, seeds: Iterable[int]) -> Report | None:
+    """The first of the days on which an invariant fails without the check."""
+    for seed in seeds:
+        with broken.off():
+            report = run_day(draw(seed, broken.kinds, broken.careful))
+        if report.violation is not None:
+            return report
+    return None
+
+
+def healthy_day(broken: Break) -> Report:
+    """The day that is written down, with everything in its place."""
+    return run_day(draw(broken.seed, broken.kinds, broken.careful))

@@ -1,0 +1,26 @@
+"""Without a guard some day goes wrong: none of the checks is there for nothing."""
+
+import pytest
+
+from hpc.autoscale.node.guards import GUARDS
+from simulation.breaks import BREAKS, failing_day, healthy_day
+
+SEEDS = range(1, 13)
+"""Days that are tried when the one that was written down does not fail any more."""
+
+
+def test_every_guard_is_taken_away_once() -> None:
+    assert BREAKS.keys() >= GUARDS.keys()
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("name", BREAKS)
+def test_a_day_goes_wrong_without_it(name: str) -> None:
+    broken = BREAKS[name]
+    assert failing_day(broken, dict.fromkeys((broken.seed, *SEEDS))) is not None
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("name", BREAKS)
+def test_the_same_day_goes_well_with_it(name: str) -> None:
+    assert healthy_day(BREAKS[name]).violation is None
