@@ -7,14 +7,13 @@ import pickle
 import pytest
 
 from builders.nodes import a_manager, a_planned_node, an_htc_cluster
+from hpc.autoscale.node.node.contents import Change, NodeClass, by_class
 from hpc.autoscale.node.node.node import _REPORTED
-from hpc.autoscale.node.node.node_class import NodeClass, by_class
-from hpc.autoscale.node.node.tracked import Change
 
 
 def a_node_of(node_class, name):
     """One more node of a class."""
-    node = node_class.node(name, type(a_planned_node()))
+    node = node_class.node(name)
     node.__dict__.update(_node_id=f"id-{name}", _hostname=f"host-{name}")
     return node
 
