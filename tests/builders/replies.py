@@ -12,7 +12,7 @@ from hpc.autoscale.ccbindings.models import (
     PlacementGroupStatus,
 )
 from hpc.autoscale.node.bucket import NodeBucket
-from hpc.autoscale.node.nodemanager.building import Built, build
+from hpc.autoscale.node.nodemanager.building import Built
 
 F4 = "Standard_F4"
 
@@ -111,7 +111,7 @@ def build_from(
 ) -> Built:
     """The buckets of a status, with the same records in both listings."""
     status.nodes = list(records)
-    return build(config, status, list(records))
+    return Built(config, status, list(records))
 
 
 def only_bucket(

@@ -14,7 +14,7 @@ from hpc.autoscale.node.constraints import (
     get_constraint,
 )
 from hpc.autoscale.node.constraints.base import bucket_view, view_of
-from hpc.autoscale.node.node.shaping import restore
+from hpc.autoscale.node.node.contents import restore
 from hpc.autoscale.packing.amounts import FREE_OF_CHARGE, left
 from hpc.autoscale.packing.expr import UNBOUNDED, Fit
 

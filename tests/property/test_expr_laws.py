@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from builders.random_constraints import constraints, nodes, takings
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES
-from hpc.autoscale.node.node.shaping import shape_of
+from hpc.autoscale.node.node.contents import shape_of
 from hpc.autoscale.packing.amounts import left
 from hpc.autoscale.packing.compound import AllOf, AnyOf, ExactlyOne, Negation
 from hpc.autoscale.packing.expr import (

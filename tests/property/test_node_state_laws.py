@@ -13,8 +13,7 @@ from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.limits import null_bucket_limits
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES, Node
-from hpc.autoscale.node.node.decrementing import copy_of
-from hpc.autoscale.node.node.shaping import shape_of
+from hpc.autoscale.node.node.contents import shape_of
 from hpc.autoscale.node.nodemanager import NodeManager
 
 AMOUNTS = st.sampled_from(
@@ -202,7 +201,7 @@ def test_a_manager_that_is_built_anew_knows_the_same(steps):
         carry_out(manager, step, number)
     for bucket in manager.get_buckets():
         nodes = bucket.nodes
-        copies = [copy_of(node) for node in nodes]
+        copies = [copy.copy(node) for node in nodes]
         for again in (copies, copy.deepcopy(nodes), pickle.loads(pickle.dumps(nodes))):
             assert [picture(node) for node in again] == [picture(node) for node in nodes]
         restored = [Node.from_dict(node.to_dict()) for node in nodes]

@@ -7,7 +7,7 @@ from builders.nodes import a_manager
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.node.constraints import BaseNodeConstraint
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES
-from hpc.autoscale.node.node.shaping import shape_of
+from hpc.autoscale.node.node.contents import shape_of
 from hpc.autoscale.results import SatisfiedResult
 
 GROUPS = ["pg0", "pg1", "pg2"]

@@ -7,8 +7,7 @@ from builders.nodes import a_manager, a_planned_node, an_htc_cluster
 from hpc.autoscale.hpctypes import Size
 from hpc.autoscale.node.default_resources import Defaults, MemoryDefault, definition_from
 from hpc.autoscale.node.default_resources.definition import NodeIdDefault
-from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.node.node_class import NodeClass
+from hpc.autoscale.node.node.contents import NodeClass
 
 DEFINITIONS = [
     definition_from({}, "ncpus", "node.vcpu_count"),
@@ -66,7 +65,7 @@ def of_a_class(index, size, cores, resources, configuration):
 
 def a_copy_of(sample, name, hostname, node_id=None):
     """One more node of its class."""
-    node = NodeClass(sample).node(name, Node)
+    node = NodeClass(sample).node(name)
     node.__dict__.update(_node_id=node_id, _hostname=hostname)
     return node
 

@@ -170,7 +170,6 @@ def test_a_host_name_that_stands_for_two_nodes():
     """Nobody knows which of them is meant; but only when the scheduler reports it."""
     cluster = running()
     cluster.nodes["htc-2"]._hostname = "ip-1"
-    cluster.nodes["htc-2"]._changed()
     calculator = a_calculator(cluster)
     calculator.update_scheduler_nodes([seen("tux")])
     with pytest.raises(RuntimeError, match="htc-1, htc-2"):

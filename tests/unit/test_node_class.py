@@ -7,14 +7,13 @@ import pickle
 import pytest
 
 from builders.nodes import a_manager, a_planned_node, an_htc_cluster
+from hpc.autoscale.node.node.contents import Change, NodeClass, by_class
 from hpc.autoscale.node.node.node import _REPORTED
-from hpc.autoscale.node.node.node_class import NodeClass, by_class
-from hpc.autoscale.node.node.tracked import Change
 
 
 def a_node_of(node_class, name):
     """One more node of a class."""
-    node = node_class.node(name, type(a_planned_node()))
+    node = node_class.node(name)
     node.__dict__.update(_node_id=f"id-{name}", _hostname=f"host-{name}")
     return node
 
@@ -93,6 +92,23 @@ def test_copies_are_whole(again):
     assert copied.to_dict() == first.to_dict()
     assert type(copied) is type(first)
     assert copied._class is None
+
+
+def test_a_copy_shares_nothing_that_can_be_changed():
+    """Whatever is written into it, the node stays what it was, under the same transient id."""
+    node = a_planned_node(resources={"tags": ["a"]}, software_configuration={"a": {"b": 1}})
+    before, copied = node.to_dict(), copy.copy(node)
+    assert copied.delayed_node_id.transient_id == node.delayed_node_id.transient_id
+    copied.assign("job")
+    copied.closed = True
+    copied.metadata["seen"] = True
+    copied.available["tags"].append("b")
+    copied._resources["tags"].append("c")
+    copied.software_configuration["a"]["b"] = 2
+    copied.node_attribute_overrides["Zone"] = 1
+    copied.delayed_node_id.node_id = "other"
+    assert node.to_dict() == before
+    assert not (node.closed or node.node_attribute_overrides)
 
 
 def test_planned_nodes_have_a_host_name_once_asked():

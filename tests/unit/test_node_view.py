@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from hpc.autoscale.hpctypes import Memory, Size
-from hpc.autoscale.node.node.shaping import NodeView, split_sizes
+from hpc.autoscale.node.node.contents import NodeView, split_sizes
 
 VALUES = {
     "ncpus": 4,

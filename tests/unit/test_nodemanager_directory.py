@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from builders.nodes import a_manager, an_htc_cluster
 from hpc.autoscale.job.job import Job
-from hpc.autoscale.node.node.state import Directory, Pin, pin_of
+from hpc.autoscale.node.node.state import pin_of
 from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.expr import MinResource, OneOf, PropertyIs, ResourceIs
 
@@ -111,10 +111,11 @@ def test_a_pinned_gang_is_whole_or_not_at_all():
 def test_which_expressions_pin():
     """Texts, alone or beside other conditions, for what changes by writes to the node alone."""
     name = PropertyIs("name", ["a", "b"])
-    assert pin_of(AllOf([MinResource("ncpus", 1), name])) == Pin(name.one_of, name)
+    assert pin_of(AllOf([MinResource("ncpus", 1), name])) is name
     assert name.one_of == OneOf("node.name", ("a", "b"), wild=False)
     ours = ResourceIs("ccnodeid", ["a*"])
-    assert pin_of(ours) == Pin(OneOf("ccnodeid", ("a*",), wild=True), ours)
+    assert pin_of(ours) is ours
+    assert ours.one_of == OneOf("ccnodeid", ("a*",), wild=True)
     for other in (
         PropertyIs("instance_id", [None]),
         PropertyIs("create_time", ["x"]),
@@ -133,19 +134,18 @@ HOSTS = st.sampled_from(["a", "ab", "ab1", "b", "ba", "z"])
     st.lists(
         HOSTS | st.sampled_from(["a*", "*a", "ab*", "a?", "[bz]*", "*"]), min_size=1, max_size=3
     ),
-    st.integers(0, 6),
+    st.booleans(),
 )
-def test_finds_what_a_scan_finds(renames, wanted, count):
-    """After any changes of host names, of as many nodes as are asked for, whether spelt out or by
-    patterns."""
+def test_finds_what_a_scan_finds(renames, wanted, asked_before):
+    """After any changes of host names, whether spelt out or by patterns."""
     node_mgr = manager(running=6)
     (bucket,) = [bucket for bucket in node_mgr.get_buckets() if bucket.nodes]
-    directory, nodes = Directory(bucket._handle), bucket.nodes
-    pin = pin_of(PropertyIs("hostname", wanted))
-    directory.positions(pin, count)
+    state, nodes = bucket._nodes, bucket.nodes
+    pin = pin_of(PropertyIs("hostname", wanted)).one_of
+    if asked_before:
+        state.positions_of(pin)
     for position, hostname in renames:
         nodes[position]._settle(hostname, None)
-        directory.renew([position])
     hostnames = [str(node.hostname) for node in nodes]
     expected = [i for i, host in enumerate(hostnames) if any(fnmatch(host, w) for w in wanted)]
-    assert list(directory.positions(pin, 6)) == expected
+    assert list(state.positions_of(pin)) == expected

@@ -11,7 +11,7 @@ from hpc.autoscale.node.constraints import NodePropertyConstraint
 from hpc.autoscale.node.default_resources import Defaults, definition_from
 from hpc.autoscale.node.default_resources.definition import NodeIdDefault
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.node.node_class import NodeClass
+from hpc.autoscale.node.node.contents import NodeClass
 from hpc.autoscale.node.nodemanager.records import NodeRecords, listed, node_from
 
 CONFIGURATIONS = st.sampled_from(
@@ -53,7 +53,7 @@ def sorted_out(records, assume_hostnames=False):
 
 def made_of(classes, records):
     """The nodes of these."""
-    return [c.node(record, Node) for c, record in zip(classes, records, strict=True)]
+    return [c.node(record) for c, record in zip(classes, records, strict=True)]
 
 
 def all_of(node):
@@ -92,7 +92,7 @@ def test_default_resources_are_those_of_a_node_made_at_once(records):
         if node_class is not None:
             alone = node_from(record, a_definition(), False)
             defaults.apply(alone)
-            assert all_of(node_class.node(record, Node)) == all_of(alone)
+            assert all_of(node_class.node(record)) == all_of(alone)
 
 
 def test_what_only_nodes_can_tell_is_left_to_them():
@@ -129,7 +129,7 @@ def count_made(monkeypatch):
     monkeypatch.setattr(
         NodeClass,
         "node",
-        lambda self, source, cls: made.append(source["Name"]) or make(self, source, cls),
+        lambda self, source: made.append(source["Name"]) or make(self, source),
     )
     return made
 

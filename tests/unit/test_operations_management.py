@@ -76,7 +76,6 @@ def test_what_goes_keeps_its_host_name():
     cluster.assign_ip(["htc-1"])
     later = a_manager(cluster, assume_standalone_hostnames=True)
     cluster.nodes["htc-1"]._hostname = None
-    cluster.nodes["htc-1"]._changed()
     for made in (manager, later):
         (node,) = made.get_nodes()
         name = node.hostname

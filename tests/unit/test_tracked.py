@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from builders.nodes import a_planned_node
-from hpc.autoscale.node.node.tracked import (
+from hpc.autoscale.node.node.contents import (
     Amounts,
     ReadOnlyShellDict,
     ShellAmounts,
@@ -23,10 +23,7 @@ class Owner:
     times = 0
     _shape = None
 
-    def _changed(self, what):
-        self.times += 1
-
-    def _amount_changed(self, name, value):
+    def _changed(self, what, amount=None):
         self.times += 1
 
 
@@ -106,14 +103,6 @@ def test_reading_reports_nothing(told):
     assert told.times == 0
 
 
-def test_taking_over_quietly(told):
-    """The engine's own writes are not reported back to it."""
-    d, s = TrackedDict({"a": 1}, told), TrackedSet({"a"}, told)
-    d.replace({"b": 2})
-    s.extend_quietly(["b"])
-    assert (d, s, told.times) == ({"b": 2}, {"a", "b"}, 0)
-
-
 @pytest.mark.parametrize(
     "copied", [copy.copy, copy.deepcopy, lambda c: pickle.loads(pickle.dumps(c))]
 )
@@ -134,13 +123,11 @@ def test_they_print_and_dump_as_plain_ones(told):
 
 def test_a_shell_dict_has_attributes_and_reports_still(told):
     """Also when an item is called like one of its own attributes."""
-    d = TrackedShellDict({"a b": 1, "owner": 2, "replace": 3}, told)
+    d = TrackedShellDict({"a b": 1, "owner": 2}, told)
     d["c"] = 4
     assert (d.a_b, told.times) == (1, 1)
     amounts = ShellAmounts(Amounts({"a b": 1, "shape": 2}, told), told)
     assert (amounts.a_b, amounts["shape"], amounts.shape) == (1, 2, None)
-    TrackedDict.replace(d, {"z": 1})
-    assert (d, told.times) == ({"z": 1}, 1)
 
 
 def test_totals_in_the_shell():
@@ -163,10 +150,7 @@ class Listener:
         self.used, self.uncounted = set(), set()
         node.__dict__.update(_home=self, _position=0)
 
-    def written(self, node, what):
-        self.heard += 1
-
-    def written_amount(self, node, name, value):
+    def written(self, node, what, amount):
         self.heard += 1
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.node.node_class import free_of_each
+from hpc.autoscale.node.node.contents import free_of_each
 from hpc.autoscale.results import EarlyBailoutResult
 
 _NUMBERS = frozenset((int, float))

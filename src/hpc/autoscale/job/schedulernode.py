@@ -11,41 +11,8 @@ from typing import Any
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
-from hpc.autoscale.node.delayednodeid import DelayedNodeId
-from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.node.record import parse
+from hpc.autoscale.node.node.node import Node, host_arguments
 from hpc.autoscale.util import random_uuid
-
-
-def _as_reported(
-    hostname: str, resources: Mapping[str, Any] | None, bucket_id: str | None
-) -> dict[str, Any]:
-    """The arguments of `Node` for a host of which only the name and the resources are known."""
-    running = ht.NodeStatus("running")
-    return {
-        "node_id": DelayedNodeId(ht.NodeName(hostname)),
-        "name": ht.NodeName(hostname),
-        "nodearray": ht.NodeArrayName("unknown"),
-        "bucket_id": ht.BucketId(bucket_id or random_uuid()),
-        "hostname": ht.Hostname(hostname),
-        "private_ip": None,
-        "instance_id": None,
-        "vm_size": ht.VMSize("unknown"),
-        "location": ht.Location("unknown"),
-        "spot": False,
-        "vcpu_count": 1,
-        "memory": ht.Memory(0, "b"),
-        "infiniband": False,
-        "state": running,
-        "target_state": running,
-        "power_state": running,
-        "exists": True,
-        "placement_group": None,
-        "managed": False,
-        "resources": resources or {},
-        "software_configuration": {},
-        "keep_alive": False,
-    }
 
 
 class SchedulerNode(Node):
@@ -65,7 +32,8 @@ class SchedulerNode(Node):
         resources: Mapping[str, Any] | None = None,
         bucket_id: str | None = None,
     ) -> None:
-        super().__init__(**_as_reported(hostname, resources, bucket_id))
+        given = bucket_id or random_uuid()
+        super().__init__(**host_arguments(hostname, resources, bucket_id=given))
         self._has_bucket_id = bucket_id is not None
 
     @property
@@ -92,14 +60,7 @@ class SchedulerNode(Node):
     @staticmethod
     def from_dict(d: Mapping[str, Any]) -> SchedulerNode:
         """The inverse of `to_dict`; the argument is left alone."""
-        known = parse(d)
-        node = SchedulerNode.__new__(SchedulerNode)
-        Node.__init__(node, **{**known.arguments, "gpu_count": d.get("gpu-count")})
-        node.available.clear()
-        node.available.update(known.available)
-        node.assignments.update(known.assignments)
-        node.metadata = known.metadata
-        return node
+        return SchedulerNode._restored(d, d.get("gpu-count"))
 
     def __str__(self) -> str:
         return f"SchedulerNode({self.hostname}, {self.bucket_id})"
@@ -129,5 +90,6 @@ class TempNode(Node):
         bucket_id: str | None = None,
         **overrides: Any,
     ) -> None:
-        super().__init__(**{**_as_reported(hostname, resources, bucket_id), **overrides})
+        given = {"bucket_id": bucket_id or random_uuid(), **overrides}
+        super().__init__(**host_arguments(hostname, resources, **given))
         self._has_bucket_id = bucket_id is not None

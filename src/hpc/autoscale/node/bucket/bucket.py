@@ -10,6 +10,7 @@ here too, for those who ask the constraints themselves.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from typing import Any, Protocol
 
 from hpc.autoscale import hpctypes as ht
@@ -18,10 +19,8 @@ from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node.bucket.definition import Finish, FinishNode, NodeDefinition, NodeTemplate
 from hpc.autoscale.node.limits import BucketLimits, _SharedLimit
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.node.decrementing import copy_of
-from hpc.autoscale.node.node.node_class import NodeClass
-from hpc.autoscale.node.node.shaping import in_group
-from hpc.autoscale.node.node.state import BucketNodes, Directory
+from hpc.autoscale.node.node.contents import NodeClass, reads
+from hpc.autoscale.node.node.state import BucketNodes
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit, LimitExceeded
 from hpc.autoscale.packing.plan import Step
@@ -75,74 +74,46 @@ class NodeBucket:
         self._on_write: Callable[[NodeBucket], None] | None = None
         self._on_stale: Callable[[NodeBucket], None] | None = None
         self._reserved = 0
-        self._template = template or self._at_home(NodeTemplate(definition))
+        self._template = template or NodeTemplate(definition)
+        if not self._template.is_shared:  # what is written to it is reported here
+            self._template.example._home = self._nodes
         if listed is not None:
             self._nodes.add_listed(*listed)
         for node in nodes:
             self._adopt(node)
 
-    def _at_home(self, template: NodeTemplate) -> NodeTemplate:
-        """A template of its own, writes into which are reported here."""
-        template.example._home = self._nodes
-        return template
-
     def _own_template(self) -> NodeTemplate:
         """The template, for whoever may write into it."""
         if self._template.is_shared:
-            self._template = self._at_home(self._template.of(self._definition))
+            self._template = self._template.of(self._definition)
+            self._template.example._home = self._nodes
         return self._template
 
     # -- what it is
 
-    @property
-    def nodearray(self) -> ht.NodeArrayName:
-        """The nodearray its nodes are made from."""
-        return self._definition.nodearray
-
-    @property
-    def bucket_id(self) -> ht.BucketId:
-        """The server's id, shared by the placement-group variants of one bucket."""
-        return self._definition.bucket_id
-
-    @property
-    def vm_size(self) -> ht.VMSize:
-        """Azure VM size."""
-        return self._definition.vm_size
-
-    @property
-    def location(self) -> ht.Location:
-        """Azure region."""
-        return self._definition.location
-
-    @property
-    def spot(self) -> bool:
-        """Interruptible, at spot price."""
-        return self._definition.spot
-
-    @property
-    def subnet(self) -> ht.SubnetId:
-        """Subnet, as `group/network/subnet`."""
-        return self._definition.subnet
+    nodearray = reads("_definition.nodearray", ht.NodeArrayName, "Of which its nodes are made.")
+    bucket_id = reads("_definition.bucket_id", ht.BucketId, "Shared by placement-group variants.")
+    vm_size = reads("_definition.vm_size", ht.VMSize, "Azure VM size.")
+    location = reads("_definition.location", ht.Location, "Azure region.")
+    spot = reads("_definition.spot", bool, "Interruptible, at spot price.")
+    subnet = reads("_definition.subnet", ht.SubnetId, "Subnet, as `group/network/subnet`.")
+    vcpu_count = reads("_definition.vcpu_count", int, "Virtual CPUs of one node.")
+    memory = reads("_definition.memory", ht.Memory, "Memory of one node.")
+    # of its size, from the catalogue
+    gpu_count = reads("_template.example.gpu_count", int, "GPUs of one node.")
+    vm_family = reads("_template.example.vm_family", ht.VMFamily, "Quota family of the size.")
+    vm_capabilities = reads("_template.example.vm_capabilities", ShellDict, "Of the size, raw.")
+    pcpu_count = reads("_template.example.pcpu_count", int, "Physical cores of one node.")
+    cores_per_socket = reads(
+        "_template.example.cores_per_socket",
+        int,
+        "vCPUs to a physical core (-1 unknown), despite its name.",
+    )
 
     @property
     def placement_group(self) -> ht.PlacementGroup | None:
         """Placement group, if any."""
         return self._definition.placement_group
-
-    @property
-    def vcpu_count(self) -> int:
-        """Virtual CPUs of one node."""
-        return self._definition.vcpu_count
-
-    @property
-    def gpu_count(self) -> int:
-        """GPUs of one node."""
-        return self._template.example.gpu_count
-
-    @property
-    def memory(self) -> ht.Memory:
-        """Memory of one node."""
-        return self._definition.memory
 
     @property
     def resources(self) -> dict[str, Any]:
@@ -155,34 +126,12 @@ class NodeBucket:
         return self._definition.software_configuration
 
     @property
-    def vm_family(self) -> ht.VMFamily:
-        """Quota family of the size."""
-        return self._template.example.vm_family
-
-    @property
-    def vm_capabilities(self) -> ShellDict:
-        """Raw capabilities of the size."""
-        return self._template.example.vm_capabilities
-
-    @property
-    def pcpu_count(self) -> int:
-        """Physical cores of one node."""
-        return self._template.example.pcpu_count
-
-    @property
-    def cores_per_socket(self) -> int:
-        """vCPUs to a physical core (-1 unknown). The published name is a misnomer."""
-        return self._template.example.cores_per_socket
-
-    @property
     def example_node(self) -> Node:
         """A node as a new one would be, named `<nodearray>-0`: what constraints on the bucket
         look at."""
         return self._own_template().example
 
-    @property
-    def _example_node(self) -> Node:
-        return self.example_node
+    _example_node = example_node
 
     @property
     def spot_placement_score(self) -> str | None:
@@ -228,10 +177,7 @@ class NodeBucket:
         """How many nodes the family's quota has room for, less those reserved."""
         return self.limits.family_available_count - self._reserved
 
-    @property
-    def max_count(self) -> int:
-        """Most nodes the bucket can have."""
-        return self.limits.max_count
+    max_count = reads("limits.max_count", int, "Most nodes the bucket can have.")
 
     def decrement(self, count: int = 1) -> None:
         """Reserve places for `count` nodes until `commit` or `rollback`; AssertionError when
@@ -298,27 +244,28 @@ class NodeBucket:
         self._nodes.adopt(node, self._candidate is None and node._is_counted and not rests)
         self._written(node)
 
-    @property
-    def _counted(self) -> int:
-        """How many of its nodes have a place under the limits."""
-        return self._nodes.counted
-
-    def _names(self) -> list[str]:
-        """The names of its nodes, but for those that nobody has looked at: whoever lists them
-        knows all."""
-        return [node.name for node in self._made()]
-
     def clone_with_placement_group(self, placement_group: ht.PlacementGroup) -> NodeBucket:
         """The same bucket within a placement group: no nodes yet, all other limits shared with
         this one."""
+        return self._within(placement_group)
+
+    def _within(
+        self,
+        group: str,
+        used_cores: int = 0,
+        template: NodeTemplate | None = None,
+        listed: Listed | None = None,
+    ) -> NodeBucket:
+        """The same bucket within a placement group in which so many cores are in use. `template`
+        and `listed`: its own, see `NodeBucket`."""
         if self.placement_group:
             raise AutoscaleError(f"expected a bucket without a placement group, found {self}")
-        definition = self._definition.in_placement_group(placement_group, self._template.given())
         cores = self.max_placement_group_size * self.vcpu_count
-        group = _SharedLimit(f"PlacementGroup({placement_group})", 0, cores)
         return NodeBucket(
-            definition,
-            self.limits.in_placement_group(group),
+            self._definition.in_placement_group(group, self._template.given()),
+            self.limits.in_placement_group(
+                _SharedLimit(f"PlacementGroup({group})", used_cores, cores)
+            ),
             self.max_placement_group_size,
             [],
             artificial=self._artificial,
@@ -326,6 +273,8 @@ class NodeBucket:
             last_capacity_failure=self._last_capacity_failure,
             valid=self.valid,
             spot_placement_score=self._spot_placement_score,
+            template=template,
+            listed=listed,
         )
 
     # -- between the engine and the handles
@@ -381,15 +330,6 @@ class NodeBucket:
         self._nodes.give_defaults(finish.refined, finish.apply_to)
         self._renew_template()
 
-    def _shapes(self, table: ShapeTable) -> tuple[NodeShape, NodeShape]:
-        """What the engine knows of the bucket, and of a new node."""
-        template, group = self._template, self.placement_group
-        bucket, new = template.shapes(table, self._finishing, self._nodes.deferred)
-        if not (template.is_shared and group):
-            return bucket, new
-        moved = in_group(new, group)
-        return moved if bucket is new else in_group(bucket, group), moved
-
     @property
     def _finishing(self) -> Finish:
         if self._finish is None:
@@ -401,7 +341,7 @@ class NodeBucket:
         if position >= len(self._nodes):
             # it has no name before it is planned; a number could be another node's
             return self._new_node(f"{self.nodearray}-new", util.uuid("hostname"))
-        return copy_of(self._handle(position))
+        return copy(self._handle(position))
 
     def _sync(self, table: ShapeTable) -> bool:
         """Let the engine know what new nodes are made from, and what default resources the nodes
@@ -415,36 +355,33 @@ class NodeBucket:
         self._is_template_stale = False
         self._template.renew()
         self._planned = None
-        candidate.bucket_shape, candidate.new_shape = self._shapes(table)
+        bucket, new = self._template.shapes(table, self._finishing, self._nodes.deferred)
+        moved = {}
+        if self._template.is_shared and (group := self.placement_group):
+            moved = {s: table.with_property(s, "placement_group", group) for s in {bucket, new}}
+        candidate.bucket_shape = moved.get(bucket, bucket)
+        candidate.new_shape = moved.get(new, new)
         return True
-
-    def _directory(self) -> Directory:
-        """The nodes by what tells them apart."""
-        if self._nodes.directory is None:
-            self._nodes.directory = Directory(self._nodes.handle)
-        return self._nodes.directory
 
     def _took(self, step: Step, names: Sequence[str], assignment_id: str) -> None:
         """The engine has placed something here; `names` are those of newly opened nodes."""
-        nodes = self._nodes
         if names:
             self._opened(names, assignment_id)
             return
         if step.before.dormant:
-            nodes.uncounted.difference_update(range(step.lo, step.hi))
+            self._nodes.uncounted.difference_update(range(step.lo, step.hi))
         for position in range(step.lo, step.hi):
-            nodes.placed(position, assignment_id)
+            self._nodes.placed(position, assignment_id)
 
     def _opened(self, names: Sequence[str], assignment_id: str | None = None) -> None:
         """The engine has opened nodes, which have these names; there may be nobody on them yet."""
-        self._nodes.open(self._planned or self._plan_class(), names, assignment_id)
-
-    def _plan_class(self) -> NodeClass:
-        planned = self._template.planned(self._finishing, self.placement_group)
-        if self._candidate is not None:
-            self._nodes.note_class(planned, self._candidate.new_shape)
-        self._planned = planned
-        return planned
+        planned = self._planned
+        if planned is None:
+            planned = self._template.planned(self._finishing, self.placement_group)
+            if self._candidate is not None:
+                self._nodes.of_class[planned] = self._candidate.new_shape
+            self._planned = planned
+        self._nodes.open(planned, names, assignment_id)
 
     def _handle(self, position: int) -> Node:
         """The node at a position, also one that is gone; made now if nobody has looked at it

@@ -9,16 +9,15 @@ for itself, because they may name the node.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale import util
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES, Node
-from hpc.autoscale.node.node.node_class import NodeClass
-from hpc.autoscale.node.node.shaping import shape_of
-from hpc.autoscale.node.node.tracked import TrackedDict, copied, same
+from hpc.autoscale.node.node.contents import NodeClass, TrackedDict, copied, same, shape_of
 from hpc.autoscale.packing.shape import NodeShape, ShapeTable
 
 if TYPE_CHECKING:
@@ -27,50 +26,39 @@ if TYPE_CHECKING:
 OFF = ht.NodeStatus("Off")
 
 
+@dataclass(eq=False, repr=False)
 class NodeDefinition:
     """What a new node of a bucket would be. Everything but `placement_group` must be given
     (AssertionError)."""
 
-    def __init__(
-        self,
-        nodearray: ht.NodeArrayName,
-        bucket_id: ht.BucketId,
-        vm_size: ht.VMSize,
-        location: ht.Location,
-        spot: bool,
-        subnet: ht.SubnetId,
-        vcpu_count: int,
-        gpu_count: int,
-        memory: ht.Memory,
-        placement_group: ht.PlacementGroup | None,
-        resources: Mapping[str, Any],
-        software_configuration: Mapping[str, Any],
-    ) -> None:
-        given = {k: v for k, v in locals().items() if k not in ("self", "placement_group")}
+    nodearray: ht.NodeArrayName
+    bucket_id: ht.BucketId
+    vm_size: ht.VMSize
+    location: ht.Location
+    spot: bool
+    subnet: ht.SubnetId
+    vcpu_count: int
+    gpu_count: int
+    memory: ht.Memory
+    placement_group: ht.PlacementGroup | None
+    resources: Mapping[str, Any]
+    software_configuration: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        given = {**self.__dict__, "placement_group": ""}
         missing = [name for name, value in given.items() if value is None]
         if missing:
             raise AssertionError(f"a node definition needs {', '.join(missing)}")
-        self.nodearray = nodearray
-        self.bucket_id = bucket_id
-        self.vm_size = vm_size
-        self.location = location
-        self.spot = spot
-        self.subnet = subnet
-        self.vcpu_count = vcpu_count
-        self.gpu_count = gpu_count
-        self.memory = memory
-        self.placement_group = placement_group
-        self.resources: dict[str, Any] = copied(resources)
-        self.software_configuration = software_configuration
+        self.resources = copied(self.resources)
 
     def in_placement_group(
-        self, placement_group: ht.PlacementGroup | None, resources: Mapping[str, Any]
+        self, placement_group: str | None, resources: Mapping[str, Any] | None = None
     ) -> NodeDefinition:
-        """The same within a placement group, or (None) in none, with these resources."""
+        """The same within a placement group, or (None) in none; with these resources, if given."""
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__)
-        made.placement_group = placement_group
-        made.resources = copied(resources)
+        made.placement_group = ht.PlacementGroup(placement_group) if placement_group else None
+        made.resources = copied(self.resources if resources is None else resources)
         return made
 
     def __str__(self) -> str:
@@ -99,9 +87,18 @@ def node_from_bucket(
         hostname,
         bucket.resources,
         placement_group,
-        (state, target_state, power_state),
-        exists,
+        state=state,
+        target_state=target_state,
+        power_state=power_state,
+        exists=exists,
     )
+
+
+# What a node has as its definition has it.
+_OF_NODES = (
+    *("nodearray", "bucket_id", "vm_size", "location", "spot", "vcpu_count", "gpu_count", "memory"),
+    "software_configuration",
+)
 
 
 def node_of(
@@ -110,40 +107,28 @@ def node_of(
     hostname: str | None,
     resources: Mapping[str, Any],
     placement_group: str | None = None,
-    states: tuple[ht.NodeStatus, ht.NodeStatus, ht.NodeStatus] = (OFF, OFF, OFF),
-    exists: bool = False,
+    **more: Any,
 ) -> Node:
     """A node of a definition, with resources of its own; by itself one that does not exist yet.
-    `placement_group`: in the place of the definition's; `states`: state, target state and power
-    state."""
-    node_name = ht.NodeName(name)
-    group = ht.PlacementGroup(placement_group) if placement_group else d.placement_group
-    state, target_state, power_state = states
-    return Node(
-        node_id=DelayedNodeId(node_name),
-        name=node_name,
-        nodearray=d.nodearray,
-        bucket_id=d.bucket_id,
-        hostname=None if hostname is None else ht.Hostname(hostname),
-        private_ip=None,
-        instance_id=None,
-        vm_size=d.vm_size,
-        location=d.location,
-        spot=d.spot,
-        vcpu_count=d.vcpu_count,
-        memory=d.memory,
-        infiniband=bool(group),
-        state=state,
-        target_state=target_state,
-        power_state=power_state,
-        exists=exists,
-        placement_group=group,
-        managed=True,
-        resources=resources,
-        software_configuration=d.software_configuration,
-        keep_alive=False,
-        gpu_count=d.gpu_count,
-    )
+    `placement_group`: in the place of the definition's; `more`: arguments of `Node` that are to be
+    others."""
+    group = placement_group or d.placement_group
+    given: dict[str, Any] = {
+        **{name: getattr(d, name) for name in _OF_NODES},
+        **dict.fromkeys(("state", "target_state", "power_state"), OFF),
+        "node_id": DelayedNodeId(ht.NodeName(name)),
+        "name": name,
+        "hostname": hostname,
+        "private_ip": None,
+        "instance_id": None,
+        "infiniband": bool(group),
+        "exists": False,
+        "placement_group": group,
+        "managed": True,
+        "resources": resources,
+        "keep_alive": False,
+    }
+    return Node(**{**given, **more})
 
 
 FinishNode = Callable[[Node], None]
@@ -182,15 +167,16 @@ class NodeTemplate:
         self._definition = definition
         self.is_shared = is_shared
         self._example = node_of(definition, f"{definition.nodearray}-0", None, definition.resources)
-        self._resources = TrackedDict(definition.resources, self._example)
-        self._example._resources = definition.resources = self._resources
+        # totals of a new node: live, may be written to
+        self.resources = TrackedDict(definition.resources, self._example)
+        self._example._resources = definition.resources = self.resources
         # what the example node's available amounts were last brought in line with
-        self._seen = copied(self._resources)
+        self._seen = copied(self.resources)
         self._derived: dict[str, Any] = {}
         self._applied: list[FinishNode] = []
-        self._made_from = copied(self._resources)
+        self._made_from = copied(self.resources)
         self._sample: tuple[Node, FinishNode | None] | None = None
-        self._shapes: tuple[NodeShape, NodeShape] | None = None
+        self._shapes: Sequence[NodeShape] | None = None
         self._planned: dict[str | None, NodeClass] = {}
 
     def of(self, definition: NodeDefinition) -> NodeTemplate:
@@ -202,24 +188,16 @@ class NodeTemplate:
         return made
 
     @property
-    def resources(self) -> dict[str, Any]:
-        """Totals of a new node: live, may be written to."""
-        return self._resources
-
-    @property
     def example(self) -> Node:
         """The example node; resources that were written since show in what it has available."""
-        if self._resources != self._seen:
-            self._bring_in_line()
+        if self.resources != self._seen:
+            seen, self._seen = self._seen, copied(self.resources)
+            for name in seen.keys() - self._seen.keys():
+                self._example.available.pop(name, None)
+            for name, value in copied(self.resources).items():
+                if name not in seen or not same(seen[name], value):
+                    self._example.available[name] = value
         return self._example
-
-    def _bring_in_line(self) -> None:
-        seen, self._seen = self._seen, copied(self._resources)
-        for name in seen.keys() - self._seen.keys():
-            self._example.available.pop(name, None)
-        for name, value in copied(self._resources).items():
-            if name not in seen or not same(seen[name], value):
-                self._example.available[name] = value
 
     def derive(self, apply: FinishNode) -> None:
         """Give the example node the default resources that it lacks. New nodes get them too from
@@ -230,12 +208,12 @@ class NodeTemplate:
             self._applied.append(apply)
         self._forget()
         example = self.example
-        before = dict(self._resources)
+        before = dict(self.resources)
         apply(example)
-        for name, value in self._resources.items():
+        for name, value in self.resources.items():
             if before.get(name) is None:
                 self._derived[name] = value
-        self._seen = copied(self._resources)
+        self._seen = copied(self.resources)
 
     def _forget(self) -> None:
         self._sample = self._shapes = None
@@ -246,7 +224,7 @@ class NodeTemplate:
         return copied(
             {
                 name: value
-                for name, value in self._resources.items()
+                for name, value in self.resources.items()
                 if not (name in self._derived and same(self._derived[name], value))
             }
         )
@@ -259,11 +237,8 @@ class NodeTemplate:
             self._made_from = self.given()
 
     def shapes(
-        self,
-        table: ShapeTable,
-        finish: Finish,
-        deferred: Collection[str],
-    ) -> tuple[NodeShape, NodeShape]:
+        self, table: ShapeTable, finish: Finish, deferred: Collection[str]
+    ) -> Sequence[NodeShape]:
         """Those of the example node and of a new node. `deferred`: see `shape_of`."""
         if self._shapes is None:
             sample, rest = self._sampled(finish)

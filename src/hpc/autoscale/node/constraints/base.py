@@ -19,7 +19,7 @@ from hpc.autoscale.errors import AutoscaleError, ConstraintError, did_you_mean
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints.pools import restore_pools, saved_pools
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.node.shaping import NodeView
+from hpc.autoscale.node.node.contents import NodeView
 from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.expr import UNBOUNDED, AnyNode, Expr, Fit, View
 from hpc.autoscale.packing.reject import Reject

@@ -20,10 +20,15 @@ from hpc.autoscale.errors import AutoscaleError, did_you_mean
 from hpc.autoscale.node.constraints import NodeConstraint
 from hpc.autoscale.node.identity import NODE_ID as NODE_ID
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES, Node
+from hpc.autoscale.node.node.contents import (
+    NodeClass,
+    NodeView,
+    by_class,
+    can_be_shared,
+    given_node_id,
+    same,
+)
 from hpc.autoscale.node.node.decrementing import lowered
-from hpc.autoscale.node.node.node_class import NodeClass, by_class, given_node_id
-from hpc.autoscale.node.node.shaping import NodeView
-from hpc.autoscale.node.node.tracked import can_be_shared, same
 from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.expr import IDENTITY_NAMES, Fit
 from hpc.autoscale.packing.shape import IDENTITY
@@ -428,21 +433,22 @@ class Defaults:
         """
         classes, left = by_class(nodes)
         for node_class, members in classes.items():
-            finer = self.refined(node_class, members[0].__class__)
+            finer = self.refined(node_class)
             if finer is None:
                 left.extend(members)
             else:
-                finer.adopt(members)
+                for node in members:
+                    node.__dict__["_class"] = finer
         return left
 
-    def refined(self, node_class: NodeClass, cls: type[Node] = Node) -> NodeClass | None:
+    def refined(self, node_class: NodeClass) -> NodeClass | None:
         """The node class that nodes of a class have with the default resources.
 
         None when each node must be asked.
         """
         if not self.definitions:
             return node_class
-        sample = node_class.sample(cls)
+        sample = node_class.sample()
         own = dict(node_class.own)
         alike = []
         for definition in self.definitions:

@@ -1,9 +1,9 @@
 """The published `Node` and what belongs to it.
 
-`node`: the node itself, and one that CycleCloud does not know. `node_class`: what equal nodes have
-in common. `state`: what is kept of the nodes of one bucket. `directory`: where its nodes are, by
-name. `tracked`: containers that report writes. `shaping`: what the engine knows of a node.
-`decrementing`: placing work on one node. `record`: its JSON form.
+`node`: the node itself, and one that CycleCloud does not know. `contents`: containers that report
+writes, what equal nodes have in common, and what the engine sees of a node. `state`: what is kept
+of the nodes of one bucket, and where they are by name. `decrementing`: placing work on one node.
+`record`: its JSON form.
 """
 
 from hpc.autoscale.node.node.decrementing import minimum_space as minimum_space

@@ -8,14 +8,13 @@ work may change of a node can be saved, put back, and repeated on another copy o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
-from copy import copy, deepcopy
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.errors import AutoscaleError
-from hpc.autoscale.node.node.shaping import restore, split_sizes
-from hpc.autoscale.node.node.tracked import Amounts, TrackedDict, TrackedSet, copied, same
+from hpc.autoscale.node.node.contents import copied, restore, same, split_sizes
 from hpc.autoscale.packing.amounts import left
 from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.expr import UNBOUNDED, Expr, Fit
@@ -65,22 +64,6 @@ def shared(constraints: Iterable[Condition]) -> Iterator[Any]:
         yield from shared(constraint.get_children())
 
 
-class Snapshot:
-    """What placing work may change on a node and in shared pools, so that a refused attempt can
-    be undone."""
-
-    def __init__(self, node: Node, constraints: Sequence[Condition]) -> None:
-        self._node = node
-        self._state = saved(node)
-        self._shared = [(constraint, constraint.saved()) for constraint in shared(constraints)]
-
-    def undo(self) -> None:
-        """Put everything back."""
-        put_back(self._node, self._state)
-        for constraint, saved in self._shared:
-            constraint.restore(saved)
-
-
 def take(node: Node, fit: Fit, times: int) -> None:
     """Use up what `fit` takes, `times` times, on the node."""
     if fit.take:
@@ -108,7 +91,7 @@ def decrement(
     space = minimum_space(constraints, node)
     count = min(iterations, fit.count, UNBOUNDED if space < 0 else space)
     opaque = [constraint for constraint, expr in exprs if expr is None]
-    count = _carry_out_most(node, constraints, fit, opaque, count)
+    count = _carry_out(node, constraints, fit, opaque, count)
     if count < 1:
         return MatchResult("NodeRejected", node, iterations, [f"{node} has no room left"])
     node.required = True
@@ -116,7 +99,7 @@ def decrement(
     return MatchResult("success", node, count)
 
 
-def _carry_out_most(
+def _carry_out(
     node: Node,
     constraints: Sequence[Condition],
     fit: Fit,
@@ -129,44 +112,49 @@ def _carry_out_most(
     Each constraint has said how much room there is for it alone; what it says while the others take
     theirs decides. The fewer iterations, the easier they fit, so the most is found by halving.
     """
-    if count < 1 or _carry_out(node, constraints, fit, opaque, count):
+
+    def taken(times: int) -> bool:
+        """Take what so many need; when a constraint refuses one of them, or raises, nothing is
+        taken. One of ours refuses by an AutoscaleError when there is nothing left for it; anything
+        else that is raised goes on up."""
+        undo = _undo(node, constraints) if opaque else None
+        done = False
+        try:
+            take(node, fit, times)
+            done = all(constraint.do_decrement(node) for constraint in opaque for _ in range(times))
+        except AutoscaleError as e:
+            logging.fine("%s: %s", node, e)
+        finally:
+            if not done and undo is not None:
+                undo()
+        return done
+
+    if count < 1 or taken(count):
         return max(0, count)
     fits, too_many = 0, count
     while too_many - fits > 1:
         tried = (fits + too_many) // 2
-        snapshot = Snapshot(node, constraints)
-        if _carry_out(node, constraints, fit, opaque, tried):
-            snapshot.undo()
+        undo = _undo(node, constraints)
+        if taken(tried):
+            undo()
             fits = tried
         else:
             too_many = tried
-    return fits if fits and _carry_out(node, constraints, fit, opaque, fits) else 0
+    return fits if fits and taken(fits) else 0
 
 
-def _carry_out(
-    node: Node,
-    constraints: Sequence[Condition],
-    fit: Fit,
-    opaque: Sequence[Condition],
-    count: int,
-) -> bool:
-    """Take what `count` iterations need; when a constraint refuses one of them, or raises, nothing
-    is taken.
+def _undo(node: Node, constraints: Sequence[Condition]) -> Callable[[], None]:
+    """What puts back, on the node and in shared pools, whatever placing work changes from now
+    on."""
+    before = saved(node)
+    pools = [(constraint, constraint.saved()) for constraint in shared(constraints)]
 
-    One of ours refuses by an AutoscaleError when there is nothing left for it; anything else that
-    is raised goes on up.
-    """
-    snapshot = Snapshot(node, constraints) if opaque else None
-    done = False
-    try:
-        take(node, fit, count)
-        done = all(constraint.do_decrement(node) for constraint in opaque for _ in range(count))
-    except AutoscaleError as e:
-        logging.fine("%s: %s", node, e)
-    finally:
-        if not done and snapshot is not None:
-            snapshot.undo()
-    return done
+    def undo() -> None:
+        carry_over(node, saved(node), before)
+        for constraint, was in pools:
+            constraint.restore(was)
+
+    return undo
 
 
 def merge(node: Node, snode: Node) -> None:
@@ -205,73 +193,37 @@ def merge(node: Node, snode: Node) -> None:
 # asked again.
 _MAPPINGS = ("_resources", "available", "metadata", "_Node__node_attribute_overrides")
 _PLAIN = (
-    "_allocated",
-    "_Node__closed",
-    "_Node__placement_group",
-    "_Node__keep_alive",
-    "name_format",
-    "name_offset",
+    *("_allocated", "_Node__closed", "_Node__placement_group", "_Node__keep_alive"),
+    *("name_format", "name_offset"),
 )
 
-
-class Memento(NamedTuple):
-    """Everything that placing work may change, as values of its own."""
-
-    mappings: dict[str, dict[str, Any]]
-    assignments: set[str]
-    plain: dict[str, Any]
+Saved = dict[str, Any]
+"""Everything of a node that placing work may change, by attribute, as values of its own."""
 
 
-def saved(node: Node) -> Memento:
+def saved(node: Node) -> Saved:
     """What the node is now."""
-    return Memento(
-        {name: copied(getattr(node, name)) for name in _MAPPINGS},
-        set(node.assignments),
-        {name: getattr(node, name) for name in _PLAIN},
-    )
+    return {
+        **{name: copied(getattr(node, name)) for name in _MAPPINGS},
+        **{name: getattr(node, name) for name in _PLAIN},
+        "assignments": set(node.assignments),
+    }
 
 
-def put_back(node: Node, memento: Memento) -> None:
-    """Make the node again what it was."""
-    carry_over(node, saved(node), memento)
-
-
-def carry_over(node: Node, before: Memento, after: Memento) -> None:
+def carry_over(node: Node, before: Saved, after: Saved) -> None:
     """Do to the node what made `after` of `before`; whatever did not change there stays as it is
     here."""
     for name in _MAPPINGS:
-        _change(getattr(node, name), before.mappings[name], after.mappings[name])
-    if after.assignments != before.assignments:
-        node.assignments.difference_update(before.assignments - after.assignments)
-        node.assignments.update(after.assignments - before.assignments)
-    for name, value in after.plain.items():
-        if value != before.plain[name]:
-            setattr(node, name, value)
-
-
-def _change(
-    target: MutableMapping[str, Any], before: Mapping[str, Any], after: Mapping[str, Any]
-) -> None:
-    for name in before.keys() - after.keys():
-        target.pop(name, None)
-    for name, value in copied(after).items():
-        if name not in before or not same(before[name], value):
-            target[name] = value
-
-
-def copy_of(node: Node) -> Node:
-    """A copy that answers every question as the node would, and belongs to no bucket."""
-    made = copy(node)
-    made.delayed_node_id = node.delayed_node_id.clone()
-    made.delayed_node_id.transient_id = node.delayed_node_id.transient_id
-    fresh: dict[str, Any] = {
-        "_resources": TrackedDict(copied(node._resources), made),
-        "_Node__available": Amounts(copied(node.available), made),
-        "_Node__assignments": TrackedSet(node.assignments, made),
-        "metadata": deepcopy(node.metadata),
-    }
-    for name in ("_Node__node_attribute_overrides", "_Node__software_configuration"):
-        fresh[name] = deepcopy(dict(getattr(node, name)))
-    for name, value in fresh.items():
-        setattr(made, name, value)
-    return made
+        was, became, target = before[name], after[name], getattr(node, name)
+        for key in was.keys() - became.keys():
+            target.pop(key, None)
+        for key, value in copied(became).items():
+            if key not in was or not same(was[key], value):
+                target[key] = value
+    there, left_there = before["assignments"], after["assignments"]
+    if there != left_there:
+        node.assignments.difference_update(there - left_there)
+        node.assignments.update(left_there - there)
+    for name in _PLAIN:
+        if after[name] != before[name]:
+            setattr(node, name, after[name])

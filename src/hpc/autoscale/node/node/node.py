@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale import util
@@ -24,17 +24,20 @@ from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.node import decrementing, record
-from hpc.autoscale.node.node.node_class import MADE_LATE, NodeClass, given_node_id
-from hpc.autoscale.node.node.shaping import NodeView
-from hpc.autoscale.node.node.tracked import (
+from hpc.autoscale.node.node.contents import (
+    MADE_LATE,
     Amounts,
     Change,
+    NodeClass,
+    NodeView,
     ReadOnlyShellDict,
     ShellAmounts,
     TrackedDict,
     TrackedSet,
     TrackedShellDict,
     copied,
+    given_node_id,
+    reads,
 )
 from hpc.autoscale.packing.shape import NodeShape
 from hpc.autoscale.results import MatchResult
@@ -68,63 +71,33 @@ def escaped_placement_group(name: str) -> ht.PlacementGroup:
 # The names that a constraint may ask for as {"node.<name>": …}; published, and compared by
 # callers.
 QUERYABLE_PROPERTIES: list[str] = [
-    "state",
-    "exists",
-    "instance_id",
-    "keep_alive",
-    "placement_group",
-    "create_time_unix",
-    "last_match_time_unix",
-    "delete_time_unix",
-    "create_time_remaining",
-    "name",
-    "nodearray",
-    "bucket_id",
-    "vm_size",
-    "vm_family",
-    "hostname",
-    "fqdn",
-    "hostname_or_uuid",
-    "private_ip",
-    "location",
-    "spot",
-    "vcpu_count",
-    "memory",
-    "infiniband",
-    "colocated",
-    "version",
-    "pcpu_count",
-    "gpu_count",
-    "cores_per_socket",
-    "create_time",
-    "last_match_time",
-    "delete_time",
+    *("state", "exists", "instance_id", "keep_alive", "placement_group", "create_time_unix"),
+    *("last_match_time_unix", "delete_time_unix", "create_time_remaining", "name", "nodearray"),
+    *("bucket_id", "vm_size", "vm_family", "hostname", "fqdn", "hostname_or_uuid", "private_ip"),
+    *("location", "spot", "vcpu_count", "memory", "infiniband", "colocated", "version"),
+    *("pcpu_count", "gpu_count", "cores_per_socket"),
+    *("create_time", "last_match_time", "delete_time"),
 ]
 
 
+_NAMES = ("_name", "_hostname", "_Node__private_ip", "instance_id")
+_DECIDING = (
+    *("_Node__nodearray", "_Node__placement_group", "_Node__keep_alive", "state", "target_state"),
+    *("exists", "_bucket_id", "_vm_size", "_location", "_spot", "_vcpu_count", "_memory"),
+    *("_infiniband", "_gpu_count"),
+)
 # Attributes of which each write may change a decision.
 _REPORTED = {
-    **dict.fromkeys(("_name", "_hostname", "_Node__private_ip", "instance_id"), Change.IDENTITY),
-    **dict.fromkeys(
-        (
-            "_Node__nodearray",
-            "_Node__placement_group",
-            "_Node__keep_alive",
-            "state",
-            "target_state",
-            "exists",
-            "_bucket_id",
-            "_vm_size",
-            "_location",
-            "_spot",
-            "_vcpu_count",
-            "_memory",
-            "_infiniband",
-            "_gpu_count",
-        ),
-        Change.ALL,
-    ),
+    **dict.fromkeys(_NAMES, Change.IDENTITY),
+    **dict.fromkeys(_DECIDING, Change.ALL),
 }
+
+# What a clone is given as it is, by the names of both the argument and the property.
+_CLONED = (
+    *("name", "nodearray", "bucket_id", "private_ip", "instance_id", "vm_size", "location", "spot"),
+    *("memory", "infiniband", "state", "target_state", "exists", "placement_group", "managed"),
+    "keep_alive",
+)
 
 
 class Node(ABC):
@@ -175,17 +148,10 @@ class Node(ABC):
     instance_id: ht.InstanceId | None
     managed: bool
     _name: ht.NodeName
-    _bucket_id: ht.BucketId
-    _vm_size: ht.VMSize
-    _location: ht.Location
-    _spot: bool
     _vcpu_count: int
-    _memory: ht.Memory
-    _infiniband: bool
     _gpu_count: int | None
 
     # The mangled names are part of the interface: callers' tests write `node._Node__nodearray`.
-    __nodearray: ht.NodeArrayName
     __private_ip: ht.IpAddress | None
     __placement_group: ht.PlacementGroup | None
     __keep_alive: bool
@@ -273,7 +239,8 @@ class Node(ABC):
     @cached_property
     def __available(self) -> Amounts:
         node_class = self._require_class("available")
-        known = self._home.class_shape(node_class) if self._home is not None else None
+        home = self._home
+        known = home.class_shape(node_class) if home is not None and home.is_bound else None
         return Amounts(node_class.filled(node_class.free, self), self, known)
 
     @cached_property
@@ -326,6 +293,21 @@ class Node(ABC):
             state.pop(name, None)
         return state
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Be what another node was, under the same transient id; nothing that can be changed is
+        shared with it."""
+        self.__dict__.update(
+            state,
+            delayed_node_id=state["delayed_node_id"].clone(),
+            metadata=deepcopy(state["metadata"]),
+            _resources=TrackedDict(copied(state["_resources"]), self),
+            _Node__available=Amounts(copied(state["_Node__available"]), self),
+            _Node__assignments=TrackedSet(state["_Node__assignments"], self),
+        )
+        self.delayed_node_id.transient_id = state["delayed_node_id"].transient_id
+        for name in ("_Node__node_attribute_overrides", "_Node__software_configuration"):
+            self.__dict__[name] = deepcopy(dict(state[name]))
+
     def _own_state(self) -> dict[str, Any]:
         """What its home keeps for it, for when it has none."""
         self.available.catch_up()
@@ -335,14 +317,10 @@ class Node(ABC):
         """Belong to nobody from now on."""
         self.__dict__.update(self._own_state(), _home=None)
 
-    def _changed(self, what: Change = Change.ALL) -> None:
+    def _changed(self, what: Change, amount: tuple[str, object] | None = None) -> None:
         """Tell the bucket, if any, that something was written that may change a decision."""
         if self._home is not None:
-            self._home.written(self, what)
-
-    def _amount_changed(self, name: str, value: object) -> None:
-        if self._home is not None:
-            self._home.written_amount(self, name, value)
+            self._home.written(self, what, amount)
 
     @property
     def _shape(self) -> NodeShape | None:
@@ -385,7 +363,7 @@ class Node(ABC):
             home.used.add(self._position)
         else:
             home.used.discard(self._position)
-        if was != value:
+        if was != value and not self.exists:  # one that exists has its place, used or not
             self._changed(Change.OCCUPANCY)
 
     @property
@@ -408,20 +386,14 @@ class Node(ABC):
 
     # -- identity
 
-    @property
-    def name(self) -> ht.NodeName:
-        """Name in the cluster, unique at one time."""
-        return self._name
+    name = reads("_name", ht.NodeName, "Name in the cluster, unique at one time.")
 
     def _rename(self, name: ht.NodeName) -> None:
         """Take the name that the server gave; a planned name is only a proposal until then."""
         self._name = name
         self.delayed_node_id.name = name
 
-    @property
-    def bucket_id(self) -> ht.BucketId:
-        """The bucket it belongs to."""
-        return self._bucket_id
+    bucket_id = reads("_bucket_id", ht.BucketId, "The bucket it belongs to.")
 
     @property
     def hostname(self) -> ht.Hostname | None:
@@ -453,39 +425,25 @@ class Node(ABC):
 
     # -- hardware
 
-    @property
-    def vm_size(self) -> ht.VMSize:
-        """Azure VM size."""
-        return self._vm_size
-
-    @property
-    def location(self) -> ht.Location:
-        """Azure region."""
-        return self._location
-
-    @property
-    def spot(self) -> bool:
-        """Interruptible, at spot price."""
-        return self._spot
-
-    @property
-    def infiniband(self) -> bool:
-        """On an InfiniBand fabric."""
-        return self._infiniband
-
-    @property
-    def memory(self) -> ht.Memory:
-        """Memory, in the unit in which CycleCloud reports it (GiB)."""
-        return self._memory
+    vm_size = reads("_vm_size", ht.VMSize, "Azure VM size.")
+    location = reads("_location", ht.Location, "Azure region.")
+    spot = reads("_spot", bool, "Interruptible, at spot price.")
+    infiniband = reads("_infiniband", bool, "On an InfiniBand fabric.")
+    memory = reads("_memory", ht.Memory, "Memory, in the unit that CycleCloud reports (GiB).")
+    vm_family = reads("_aux.vm_family", ht.VMFamily, "Quota family of the size, or `unknown`.")
+    cores_per_socket = reads(
+        "_aux.cores_per_socket", int, "vCPUs to a physical core (-1 unknown), despite its name."
+    )
+    vm_capabilities = reads("_aux.capabilities", ShellDict, "Raw capabilities, by Azure's names.")
 
     @cached_property
     def _aux(self) -> vm_sizes.AuxVMSizeInfo:
-        return vm_sizes.get_aux_vm_size_info(self._location, self._vm_size)
+        return vm_sizes.get_aux_vm_size_info(self.location, self.vm_size)
 
     @property
-    def vm_family(self) -> ht.VMFamily:
-        """Quota family from the catalogue, "unknown" when the size is not in it."""
-        return self._aux.vm_family
+    def version(self) -> str:
+        """Constant kept for callers that ask for it."""
+        return "7.9"
 
     @property
     def vcpu_count(self) -> int:
@@ -503,22 +461,6 @@ class Node(ABC):
         """GPUs: the number given when above 0, else the catalogue's."""
         given = self._gpu_count
         return given if given is not None and given > 0 else self._aux.gpu_count
-
-    @property
-    def cores_per_socket(self) -> int:
-        """vCPUs to a physical core, by the catalogue (-1 unknown). The published name is a
-        misnomer."""
-        return self._aux.cores_per_socket
-
-    @property
-    def vm_capabilities(self) -> ShellDict:
-        """Raw capabilities of the size, by Azure's names."""
-        return self._aux.capabilities
-
-    @property
-    def version(self) -> str:
-        """Constant kept for callers that ask for it."""
-        return "7.9"
 
     # -- times, in seconds since the epoch; set by the node history
 
@@ -557,10 +499,7 @@ class Node(ABC):
 
     # -- where it stands
 
-    @property
-    def nodearray(self) -> ht.NodeArrayName:
-        """The nodearray it is made from."""
-        return self.__nodearray
+    nodearray = reads("_Node__nodearray", ht.NodeArrayName, "The nodearray it is made from.")
 
     @property
     def private_ip(self) -> ht.IpAddress | None:
@@ -641,7 +580,7 @@ class Node(ABC):
         """Somebody was placed here. As `assignments`, which need not be made for it."""
         made = self.__dict__.get("_Node__assignments")
         if made is None and self._home is not None:
-            return self._home.is_assigned(self._position)
+            made = self._home.assigned.get(self._position)
         return bool(made)
 
     @property
@@ -714,8 +653,18 @@ class Node(ABC):
     def clone(self) -> Node:
         """An independent copy of what it is and offers; assignments and the closed flag are not
         copied."""
-        made = Node(**record.arguments_of(self, self.__software_configuration))
-        TrackedDict.replace(made.__available, copied(self.__available))
+        given: dict[str, Any] = {name: getattr(self, name) for name in _CLONED}
+        made = Node(
+            node_id=self.delayed_node_id.clone(),
+            hostname=ht.Hostname(self.hostname_or_uuid),
+            vcpu_count=self._vcpu_count,
+            gpu_count=self._gpu_count,
+            power_state=self.state,
+            resources=self._resources,
+            software_configuration=deepcopy(dict(self.__software_configuration)),
+            **given,
+        )
+        made.__available = Amounts(copied(self.__available), made)
         made.metadata = deepcopy(self.metadata)
         made._has_bucket_id = self._has_bucket_id
         if not self.exists:
@@ -744,12 +693,13 @@ class Node(ABC):
         return Node._restored(d)
 
     @classmethod
-    def _restored(cls, d: Mapping[str, Any]) -> Node:
-        known = record.parse(d)
-        node = Node(**known.arguments)
-        node.__available.replace(known.available)
-        node.__assignments.extend_quietly(known.assignments)
-        node.metadata = known.metadata
+    def _restored(cls, d: Mapping[str, Any], gpu_count: int | None = None) -> Self:
+        node = cls.__new__(cls)
+        Node.__init__(node, gpu_count=gpu_count, **record.arguments(d))
+        if d.get("available") is not None:
+            node.__available = Amounts(ht.with_sizes(copied(d["available"])), node)
+        node.__assignments.update(d.get("job-ids") or ())
+        node.metadata = deepcopy(dict(d.get("metadata") or {}))
         return node
 
     def _is_example_node(self) -> bool:
@@ -780,6 +730,33 @@ def _local(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds)
 
 
+_OF_A_HOST = {
+    **dict.fromkeys(("nodearray", "bucket_id", "vm_size", "location"), "unknown"),
+    **dict.fromkeys(("state", "target_state", "power_state"), "running"),
+    **dict.fromkeys(("private_ip", "instance_id", "placement_group")),
+    **dict.fromkeys(("spot", "infiniband", "managed", "keep_alive"), False),
+    "exists": True,
+    "vcpu_count": 1,
+    "memory": ht.Memory(0, "b"),
+}
+
+
+def host_arguments(
+    hostname: str, resources: Mapping[str, Any] | None, **known: Any
+) -> dict[str, Any]:
+    """The arguments of `Node` for a running host of which only the name, the resources and what is
+    `known` are known."""
+    return {
+        **_OF_A_HOST,
+        "node_id": DelayedNodeId(ht.NodeName(hostname)),
+        "name": hostname,
+        "hostname": hostname,
+        "resources": resources or {},
+        "software_configuration": {},
+        **known,
+    }
+
+
 class UnmanagedNode(Node):
     """A machine that CycleCloud does not know: always there, never created or deleted.
 
@@ -802,30 +779,14 @@ class UnmanagedNode(Node):
         size = ht.VMSize(vm_size or "unknown")
         where = ht.Location(location or "unknown")
         aux = vm_sizes.get_aux_vm_size_info(where, size)
-        super().__init__(
-            node_id=DelayedNodeId(ht.NodeName(hostname)),
-            name=ht.NodeName(hostname),
-            nodearray=ht.NodeArrayName("unknown"),
-            bucket_id=ht.BucketId("unknown"),
-            hostname=ht.Hostname(hostname),
-            private_ip=None,
-            instance_id=None,
-            vm_size=size,
-            location=where,
-            spot=False,
-            vcpu_count=aux.vcpu_count if vcpu_count is None else vcpu_count,
-            memory=aux.memory if memory is None else memory,
-            infiniband=False,
-            state=ht.NodeStatus("running"),
-            target_state=ht.NodeStatus("running"),
-            power_state=ht.NodeStatus("running"),
-            exists=True,
-            placement_group=placement_group,
-            managed=False,
-            resources=resources or {},
-            software_configuration={},
-            keep_alive=True,
-        )
+        known = {
+            "vm_size": size,
+            "location": where,
+            "vcpu_count": aux.vcpu_count if vcpu_count is None else vcpu_count,
+            "memory": aux.memory if memory is None else memory,
+            "placement_group": placement_group,
+        }
+        super().__init__(**host_arguments(hostname, resources, keep_alive=True, **known))
 
     def __str__(self) -> str:
         return "Unmanaged" + super().__str__()

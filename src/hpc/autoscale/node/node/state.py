@@ -6,22 +6,20 @@ somebody asks, and reads and writes them from then on. The shapes are the list t
 decides by. While no engine knows the bucket, or default resources are being given out, the state is
 not bound: each node keeps what is its own, until `bind`.
 
-A `Directory` says where nodes are, by what tells them apart: jobs that are meant for one host need
-not be held against all of them.
+Jobs that are meant for one host need not be held against all nodes: `positions_of` says where the
+nodes are that have a text which tells nodes apart.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.hpctypes import Size
+from hpc.autoscale.node.node.contents import Change, NodeClass, TrackedSet, shape_of
 from hpc.autoscale.node.node.node import QUERYABLE_PROPERTIES, Node
-from hpc.autoscale.node.node.node_class import NodeClass
-from hpc.autoscale.node.node.shaping import shape_of
-from hpc.autoscale.node.node.tracked import Change, TrackedSet
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.expr import Expr, OneOf, TextPattern, text_pattern
 from hpc.autoscale.packing.shape import NodeShape, ShapeTable
@@ -36,20 +34,14 @@ _KEPT = frozenset(
 )
 
 
-class Pin(NamedTuple):
-    """What tells a node apart, a property or a resource, must be one of some texts; `expr` says
-    so."""
-
-    one_of: OneOf
-    expr: Expr
-
-
-def pin_of(expr: Expr) -> Pin | None:
-    """What an expression says of something that is kept here; None where it says nothing."""
+def pin_of(expr: Expr) -> Expr | None:
+    """The condition of an expression that names something that tells a node apart and is kept here,
+    a property or a resource, and the texts that it may be (its `one_of`); None where there is
+    none."""
     for each in expr.conditions():
         one_of = each.one_of
         if one_of is not None and (one_of.name in _KEPT or one_of.name[:5] != "node."):
-            return Pin(one_of, each)
+            return each
     return None
 
 
@@ -95,43 +87,6 @@ class _Index:
         return filter(pattern.matches, self._sorted[start:end])
 
 
-class Directory:
-    """The nodes of one bucket by each key that was asked for. Cost: each node once for a key, and
-    once more when it was written to."""
-
-    def __init__(self, node_at: Callable[[int], Node]) -> None:
-        self._node_at = node_at
-        self._kept: dict[str, _Index] = {}
-
-    def positions(self, pin: Pin, count: int) -> Sequence[int]:
-        """Which of the first `count` positions a pin names, in order."""
-        index = self._kept.get(pin.one_of.name)
-        if index is None:
-            index = self._kept[pin.one_of.name] = _Index()
-        known = len(index.texts)
-        if known < count:
-            index.texts += [None] * (count - known)
-            self._enter(pin.one_of.name, range(known, count))
-        return index.positions(pin.one_of)
-
-    def renew(self, positions: Collection[int]) -> None:
-        """Nodes at these positions were written to."""
-        for name, index in self._kept.items():
-            self._enter(name, [position for position in positions if position < len(index.texts)])
-
-    def _enter(self, name: str, positions: Iterable[int]) -> None:
-        index = self._kept[name]
-        for position in positions:
-            index.put(position, _text(self._node_at(position), name))
-
-
-def _text(node: Node, name: str) -> str | None:
-    """The text that a node has for a resource, or a property (`node.X`), if it is one."""
-    is_property = name[:5] == "node."
-    found = getattr(node, name[5:]) if is_property else node.available.get(name)
-    return found if isinstance(found, str) else None
-
-
 class BucketNodes:
     """The state of the nodes of one bucket. All lists go by position; a position is never used
     again.
@@ -160,14 +115,15 @@ class BucketNodes:
         self.gone: set[int] = set()
         # resources that differ from node to node, and are in no shape
         self.deferred: frozenset[str] = frozenset()
-        self.directory: Directory | None = None
+        # of the texts that tell nodes apart, by the property or resource that was asked for
+        self._indexes: dict[str, _Index] = {}
         self.is_bound = False
         self._on_write = on_write
         self._last_capacity_failure = last_capacity_failure
         self._candidate: Candidate | None = None
         self._table: ShapeTable | None = None
-        # of nodes that are as their class made them
-        self._of_class: dict[NodeClass, NodeShape] = {}
+        # what is known of nodes that are as their class made them
+        self.of_class: dict[NodeClass, NodeShape] = {}
         # what becomes of a shape when one amount is written, or somebody is placed on the node
         self._rewritten: dict[object, NodeShape] = {}
         # ids and host names of the nodes at positions before the second
@@ -193,13 +149,11 @@ class BucketNodes:
     def there(self) -> list[Node]:
         """The nodes that are there, in order."""
         self.bind()
-        made = [
+        return [
             self._make(position) if node is None else node
             for position, node in enumerate(self.handles)
+            if position not in self.gone
         ]
-        if self.gone:
-            return [node for position, node in enumerate(made) if position not in self.gone]
-        return made
 
     def made(self) -> list[Node]:
         """Those of which there is a `Node`."""
@@ -213,11 +167,11 @@ class BucketNodes:
         node_class = self.classes[position]
         if node_class is None:
             raise AutoscaleError(f"{self.bucket} has no node at {position}")
-        node = node_class.node(self.sources[position], Node)
+        node = node_class.node(self.sources[position])
         if node_class.finish is not None:
             # as a new one, before anything is placed on it
             node_class.finish(node)
-            node.available.shape = self.class_shape(node_class)
+            node.available.shape = self.class_shape(node_class) if self.is_bound else None
         own = node.__dict__
         own["_home"], own["_position"] = self, position
         self.handles[position] = node
@@ -229,6 +183,24 @@ class BucketNodes:
             self._known |= _names_of(self.handle(position))
         self._known_until = len(self.handles)
         return not self._known.isdisjoint(names)
+
+    def positions_of(self, one_of: OneOf) -> Sequence[int]:
+        """Where the nodes are that have one of some texts, in order. Cost: each node once for a
+        property or resource, and once more when it was written to."""
+        name = one_of.name
+        index = self._indexes.get(name)
+        if index is None:
+            index = self._indexes[name] = _Index()
+        known, count = len(index.texts), len(self.handles)
+        index.texts += [None] * (count - known)
+        for position in range(known, count):
+            self._enter(name, index, position)
+        return index.positions(one_of)
+
+    def _enter(self, name: str, index: _Index, position: int) -> None:
+        node = self.handle(position)
+        found = getattr(node, name[5:]) if name[:5] == "node." else node.available.get(name)
+        index.put(position, found if isinstance(found, str) else None)
 
     # -- nodes come and go
 
@@ -253,7 +225,7 @@ class BucketNodes:
         if not is_counted:
             self.uncounted.add(position)
         self.assigned[position] = node.assignments
-        shape = self._shape_of(node) if self.is_bound else None
+        shape = self.shape_now(node) if self.is_bound else None
         node.__dict__["_home"], node.__dict__["_position"] = self, position
         if self._candidate is not None and shape is not None:
             self._candidate.extend([shape])
@@ -269,17 +241,14 @@ class BucketNodes:
         self.used.update(positions)
         if assignment_id is not None:
             self.assigned.update(dict.fromkeys(positions, (assignment_id,)))
-        if node_class.finish is not None:
-            self._finish(positions)
-
-    def _finish(self, positions: Iterable[int]) -> None:
-        """Make planned nodes that have something which only the node itself can tell."""
+        if node_class.finish is None:
+            return
+        # they have something that only the node itself can tell
         changed: dict[int, NodeShape | None] = {}
         for position in positions:
             node = self._make(position)
             node.available.catch_up()
-            shape = changed[position] = self._shape_of(node)
-            node.available.shape = shape
+            changed[position] = node.available.shape = self.shape_now(node)
         if self._candidate is not None:
             self._candidate.reshape(changed)
 
@@ -292,7 +261,7 @@ class BucketNodes:
         elif there is None:
             self.assigned[position] = (assignment_id,)
         elif isinstance(there, TrackedSet):
-            there.extend_quietly((assignment_id,))
+            set.add(there, assignment_id)  # the engine is not told what it did
         else:  # nodes may share it
             self.assigned[position] = [*there, assignment_id]
 
@@ -315,10 +284,6 @@ class BucketNodes:
             there = self.assigned[node._position] = TrackedSet(there, node)
         return there
 
-    def is_assigned(self, position: int) -> bool:
-        """Whether anybody was placed on a node."""
-        return bool(self.assigned.get(position))
-
     def close(self, position: int, closed: bool) -> None:
         """Say whether a node takes no more work."""
         shape = self.shapes[position]
@@ -326,49 +291,23 @@ class BucketNodes:
             self._set(position, self._occupied(shape, shape.vacant, closed, shape.dormant))
             self._on_write(self.handle(position))
 
-    def class_shape(self, node_class: NodeClass) -> NodeShape | None:
-        """What the engine knows of nodes that are as their class made them; None when no engine
-        knows them."""
-        return self._class_shape_now(node_class) if self.is_bound else None
-
-    def note_class(self, node_class: NodeClass, shape: NodeShape) -> None:
-        """What the engine knows of nodes of a class, where it is known already."""
-        self._of_class[node_class] = shape
-
     # -- writes through handles
 
-    def written(self, node: Node, what: Change) -> None:
-        """Something was written through a node: the engine knows of it when this returns."""
+    def written(self, node: Node, what: Change, amount: tuple[str, object] | None = None) -> None:
+        """Something was written through a node: the engine knows of it when this returns. `amount`:
+        the name and the value of the one amount that was written."""
         position = node._position
         if position >= 0 and position not in self.gone:
             if self.is_bound:
-                self._take_in(node, position, what)
-            if self.directory is not None and what is not Change.OCCUPANCY:
-                self.directory.renew((position,))
+                self._take_in(node, position, what, amount)
+            for name, index in self._indexes.items() if what is not Change.OCCUPANCY else ():
+                if position < len(index.texts):
+                    self._enter(name, index, position)
         self._on_write(node)
 
-    def written_amount(self, node: Node, name: str, value: object) -> None:
-        """`written` for one amount. Many nodes are often given the same, which is worked out
-        once."""
-        shape = node._shape if node.__class__ is Node and name not in self.deferred else None
-        key = _written_key(value)
-        if shape is None or key is None:
-            self.written(node, Change.AMOUNTS)
-            return
-        after = self._rewritten.get((shape, name, key))
-        if after is None:
-            self.written(node, Change.AMOUNTS)
-            after = node._shape
-            if after is not None:
-                self._remember((shape, name, key), after)
-            return
-        node.available.shape = after
-        self._set(node._position, after)
-        if self.directory is not None:
-            self.directory.renew((node._position,))
-        self._on_write(node)
-
-    def _take_in(self, node: Node, position: int, what: Change) -> None:
+    def _take_in(
+        self, node: Node, position: int, what: Change, amount: tuple[str, object] | None
+    ) -> None:
         shape = self.shapes[position]
         if shape is None or what in (Change.RESOURCES, Change.IDENTITY):
             return
@@ -384,9 +323,23 @@ class BucketNodes:
         else:
             # a class of somebody's own may answer by what is available
             is_ours = what is Change.AMOUNTS and node.__class__ is Node
-            changed = self._shape_of(node, shape if is_ours else None)
+            # many nodes are often given the same, which is worked out once
+            key = self._amount_key(shape, *amount) if is_ours and amount is not None else None
+            known = self._rewritten.get(key) if key is not None else None
+            changed = known or self.shape_now(node, shape if is_ours else None)
+            if key is not None and known is None:
+                self._remember(key, changed)
             node.available.shape = changed
         self._set(position, changed)
+
+    def _amount_key(self, shape: NodeShape, name: str, value: object) -> object:
+        """Equal for writes that make the same of a shape; None where that cannot be told."""
+        cls = value.__class__
+        if name in self.deferred:
+            return None
+        if cls in _SIMPLE:
+            return shape, name, cls, value
+        return (shape, name, cls, value.magnitude, value.bytes) if isinstance(value, Size) else None
 
     def _set(self, position: int, shape: NodeShape) -> None:
         if self._candidate is not None and shape is not self.shapes[position]:
@@ -407,15 +360,22 @@ class BucketNodes:
             self._rewritten.clear()
         self._rewritten[key] = shape
 
-    def _shape_of(self, node: Node, like: NodeShape | None = None) -> NodeShape:
+    def shape_now(self, node: Node, like: NodeShape | None = None) -> NodeShape:
+        """What the engine knows, or would know, of a node of this bucket or a copy of one. `like`:
+        see `shape_of`."""
         if self._table is None:
             raise AutoscaleError(f"{self.bucket} does not belong to a node manager")
         failure = self._last_capacity_failure
         return shape_of(node, self._table, QUERYABLE_PROPERTIES, self.deferred, failure, like)
 
-    def shape_of_copy(self, node: Node) -> NodeShape:
-        """What the engine would know of a copy of a node of this bucket."""
-        return self._shape_of(node)
+    def class_shape(self, node_class: NodeClass | None) -> NodeShape:
+        """What the engine knows of nodes that are as their class made them."""
+        if node_class is None:
+            raise AutoscaleError(f"{self.bucket} has a node that nobody can make")
+        found = self.of_class.get(node_class)
+        if found is None:
+            found = self.of_class[node_class] = self.shape_now(node_class.sample())
+        return found
 
     # -- becoming the engine's, and being looked at by definitions of default resources
 
@@ -430,9 +390,9 @@ class BucketNodes:
         asked, and before nodes are handed out."""
         if self.is_bound or self._candidate is None:
             return
-        self._of_class.clear()
+        self.of_class.clear()
         self._rewritten.clear()
-        self.directory = None
+        self._indexes.clear()
         known = len(self.shapes)
         found = [self._bound_shape(position) for position in range(len(self.handles))]
         self.is_bound = True
@@ -447,25 +407,17 @@ class BucketNodes:
             return None
         node, node_class = self.handles[position], self.classes[position]
         if node is None or (node._class is not None and "_Node__available" not in node.__dict__):
-            shape = self._class_shape_now(node_class if node is None else node._class)
+            shape = self.class_shape(node_class if node is None else node._class)
             vacant = not self.assigned.get(position)
             closed = node is not None and node._closed
             dormant = shape.dormant and vacant and position not in self.used
             if (vacant, closed, dormant) == (shape.vacant, shape.closed, shape.dormant):
                 return shape
             return self._occupied(shape, vacant, closed, dormant)
-        like = None if node._class is None else self._class_shape_now(node._class)
-        shape = self._shape_of(node, None if like is None or like.dormant else like)
+        like = None if node._class is None else self.class_shape(node._class)
+        shape = self.shape_now(node, None if like is None or like.dormant else like)
         node.available.shape = shape
         return shape
-
-    def _class_shape_now(self, node_class: NodeClass | None) -> NodeShape:
-        if node_class is None:
-            raise AutoscaleError(f"{self.bucket} has a node that nobody can make")
-        found = self._of_class.get(node_class)
-        if found is None:
-            found = self._of_class[node_class] = self._shape_of(node_class.sample(Node))
-        return found
 
     def loosen(self) -> None:
         """From now on each node keeps what is its own. Nodes that nobody has looked at, and that
@@ -478,14 +430,14 @@ class BucketNodes:
                 node_class = self.classes[position]
                 if shape is None or node_class is None:
                     continue
-                if position not in self.used and shape is self._of_class.get(node_class):
+                if position not in self.used and shape is self.of_class.get(node_class):
                     continue
                 node = self._make(position)
             if shape is not None:
                 own = node.__dict__
                 if shape.closed:
                     own["_closed"] = True
-                if "_Node__available" in own or shape is not self._of_class.get(own["_class"]):
+                if "_Node__available" in own or shape is not self.of_class.get(own["_class"]):
                     node.available.catch_up()
         self.is_bound = False
 
@@ -506,14 +458,6 @@ class BucketNodes:
             else:
                 self.classes[position] = new
         apply_to(self.made())
-
-
-def _written_key(value: object) -> object:
-    """Equal for values that come to the same shape; None where that cannot be told."""
-    cls = value.__class__
-    if cls in _SIMPLE:
-        return cls, value
-    return (cls, value.magnitude, value.bytes) if isinstance(value, Size) else None
 
 
 def _names_of(node: Node) -> set[str]:

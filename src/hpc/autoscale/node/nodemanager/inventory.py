@@ -40,8 +40,6 @@ _MOST_TRIES = 100_000
 Sizes = Mapping[NodeBucket, int]
 """How many nodes each bucket has had so far."""
 
-_NOBODY: frozenset[str] = frozenset()
-
 
 class Names:
     """All names in use. A name that is in use stays so, which is why the indices below it need not
@@ -120,7 +118,7 @@ class Apart:
     def __init__(self) -> None:
         self._noted: list[tuple[NodeBucket, int, int, Set[str]]] = []
 
-    def note(self, bucket: NodeBucket, lo: int, hi: int, given: Set[str] = _NOBODY) -> None:
+    def note(self, bucket: NodeBucket, lo: int, hi: int, given: Set[str] = frozenset()) -> None:
         """Nodes of a bucket, from position `lo` to before `hi`, came or got assignments this
         way."""
         self._noted.append((bucket, lo, hi, given))
@@ -186,13 +184,16 @@ class Inventory:
         """Take on buckets of the cluster."""
         for bucket in buckets:
             self.take_on(bucket)
-        self._cover_limits()
+        # what a server does not count of the nodes there are must not be given back
+        known = [bucket for bucket in self.buckets if isinstance(bucket.limits, BucketLimits)]
+        cover((bucket.limits, bucket._nodes.counted) for bucket in known if not bucket._artificial)
 
     def take_on(self, bucket: NodeBucket) -> None:
         """Take on a bucket whose nodes, if any, are counted by no limit that others share."""
         self.buckets.append(bucket)
         self._groups.add((bucket.nodearray, bucket.vm_size, bucket.placement_group))
-        self.names.reserve(bucket._names())
+        # those that nobody has looked at are known to whoever lists them
+        self.names.reserve(node.name for node in bucket._made())
         if self.defaults.definitions:
             bucket._apply_defaults(self.defaults, self.defaults.deferred)
         if bucket.valid:
@@ -201,12 +202,6 @@ class Inventory:
     def has(self, nodearray: str, vm_size: str, placement_group: str | None) -> bool:
         """Whether there is such a bucket."""
         return (nodearray, vm_size, placement_group) in self._groups
-
-    def _cover_limits(self) -> None:
-        """Hold the limits against the nodes there are: what a server does not count must not be
-        given back."""
-        known = [bucket for bucket in self.buckets if isinstance(bucket.limits, BucketLimits)]
-        cover((bucket.limits, bucket._counted) for bucket in known if not bucket._artificial)
 
     # -- default resources
 
@@ -252,25 +247,19 @@ class Inventory:
         taken = {bucket.bucket_id for bucket in self.buckets}
         for key, nodes in grouped.items():
             bucket = key if isinstance(key, NodeBucket) else self._unmanaged.get(key)
-            bucket = bucket or self._new_unmanaged_bucket(key, nodes, taken)
+            if bucket is None:
+                first = nodes[0]
+                bucket_id = uuid("bucket") if first.bucket_id in taken else first.bucket_id
+                bucket = self._unmanaged[key] = artificial_bucket(
+                    "__unmanaged__", like=first, count=len(nodes), bucket_id=bucket_id
+                )
+                taken.add(bucket.bucket_id)
+                self.take_on(bucket)
             bucket.add_nodes(nodes)
             self.names.reserve(node.name for node in nodes)
         if self.defaults.definitions:
             # other nodes may have got what a definition lacked before, as from the scheduler
             self._apply_defaults(list(self._written))
-
-    def _new_unmanaged_bucket(
-        self, key: object, nodes: Sequence[Node], taken: set[ht.BucketId]
-    ) -> NodeBucket:
-        first = nodes[0]
-        bucket_id = uuid("bucket") if first.bucket_id in taken else first.bucket_id
-        bucket = artificial_bucket(
-            "__unmanaged__", like=first, count=len(nodes), bucket_id=bucket_id
-        )
-        taken.add(bucket.bucket_id)
-        self._unmanaged[key] = bucket
-        self.take_on(bucket)
-        return bucket
 
 
 def unmanaged_key(node: Node) -> object:
@@ -362,16 +351,12 @@ class IdleMachines:
                 (node.placement_group, node.vm_size, freeze(node.resources)): node
                 for node in bucket.nodes
             }
-            found = self._of[bucket] = [_idle(node) for node in alike.values()]
+            found = self._of[bucket] = [node.clone() for node in alike.values()]
+            for node in found:
+                node.available.update(node.resources)
         return found
 
 
 def _refusal(constraints: Sequence[NodeConstraint], machine: Node) -> SatisfiedResult | None:
     answers = (constraint.satisfied_by_node(machine) for constraint in constraints)
     return next((answer for answer in answers if not answer), None)
-
-
-def _idle(machine: Node) -> Node:
-    copied = machine.clone()
-    copied.available.update(copied.resources)
-    return copied

@@ -31,7 +31,7 @@ from hpc.autoscale.node.default_resources import (
 from hpc.autoscale.node.guards import Gate
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.node import checked_placement_group
-from hpc.autoscale.node.nodemanager.building import Built, build
+from hpc.autoscale.node.nodemanager.building import Built
 from hpc.autoscale.node.nodemanager.inventory import Inventory, NameHook, artificial_bucket
 from hpc.autoscale.node.nodemanager.placing import Ask, Placer
 from hpc.autoscale.node.nodemanager.policies import DEFAULT, configured_policy
@@ -146,12 +146,11 @@ class NodeManager:
         """Buckets by id. RuntimeError when ids repeat, as with placement groups."""
         found: dict[ht.BucketId, NodeBucket] = {}
         for bucket in self.get_buckets():
-            if bucket.bucket_id in found:
+            other = found.setdefault(bucket.bucket_id, bucket)
+            if other is not bucket:
                 raise AutoscaleError(
-                    f"bucket id {bucket.bucket_id} stands for {found[bucket.bucket_id]} and for"
-                    f" {bucket}"
+                    f"bucket id {bucket.bucket_id} stands for {other} and for {bucket}"
                 )
-            found[bucket.bucket_id] = bucket
         return found
 
     def get_nodes(self) -> list[Node]:
@@ -252,18 +251,9 @@ class NodeManager:
         allow_none: bool = True,
     ) -> None:
         """Give nodes and buckets a resource that they do not have yet; see `default_resources`."""
-        self._define(
-            [
-                definition_from(
-                    selection,
-                    resource_name,
-                    default_value,
-                    modifier,
-                    modifier_magnitude,
-                    allow_none,
-                )
-            ]
-        )
+        arithmetic = modifier, modifier_magnitude
+        made = definition_from(selection, resource_name, default_value, *arithmetic, allow_none)
+        self._define([made])
 
     def set_system_default_resources(self) -> None:
         """Define ncpus, pcpus, ngpus, memb … memtb, nodearray and ccnodeid."""
@@ -457,8 +447,9 @@ def read_cluster(
     listing = NodeList.adopt(binding.get_nodes())
     _check(binding, status, listing)
     dynamic = DynamicArrays(arrays, (str(array.name) for array in status.nodearrays or ()))
-    built = build(config, status, listing.nodes or [], dynamic)
-    return dynamic, built._replace(problems=[*unread, *built.problems])
+    built = Built(config, status, listing.nodes or [], dynamic)
+    built.problems[:0] = unread
+    return dynamic, built
 
 
 def look_again(binding: ClusterBindingInterface) -> Sequence[Mapping[str, Any]]:

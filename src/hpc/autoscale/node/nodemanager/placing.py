@@ -26,9 +26,9 @@ from hpc.autoscale.node.nodemanager.policies import (
 )
 from hpc.autoscale.node.nodemanager.probing import HandleProbe, Sorted, sort_out
 from hpc.autoscale.node.nodemanager.reporting import (
+    DemandReport,
     PlacementReport,
     Refusal,
-    RefusalReport,
     criteria,
     report,
     sentences,
@@ -337,7 +337,7 @@ class Placer:
                 return self._decide(ask)
 
             refusal = self.planner.refused[key] = Refusal(decide, self, compiled, request)
-        results.tell(RefusalReport(refusal))
+        results.tell(DemandReport(refusal.results))
 
     def _decide(self, ask: Ask) -> Verdict:
         """What is to become of a demand; nothing has changed yet."""

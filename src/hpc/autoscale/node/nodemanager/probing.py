@@ -10,14 +10,14 @@ neither, as long as it keeps to that.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hpc.autoscale import results
 from hpc.autoscale.node.constraints import And, Compiled, NodeConstraint, SharedConstraint
 from hpc.autoscale.node.constraints.declared import Declarations, DeclaredExpr
 from hpc.autoscale.node.default_resources import Defaults
-from hpc.autoscale.node.node.decrementing import Memento, carry_over, saved, shared
-from hpc.autoscale.node.node.shaping import NodeView
+from hpc.autoscale.node.node.contents import NodeView
+from hpc.autoscale.node.node.decrementing import Saved, carry_over, saved, shared
 from hpc.autoscale.node.node.state import pin_of
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.compound import AllOf
@@ -85,8 +85,11 @@ def sort_out(compiled: Compiled, defaults: Defaults, declarations: Declarations)
             common.append(expr)
             continue
         general.append(constraint)
-        if _is_pooled(constraint):
-            pooled.append(cast("SharedConstraint", constraint))
+        # of a class without answers of its own, so that it is the same for all nodes
+        if isinstance(constraint, SharedConstraint) and (
+            type(constraint).join is not NodeConstraint.join
+        ):
+            pooled.append(constraint)
         elif expr is not None:
             common.append(expr)
         elif (told := declarations.expression(constraint, defaults.deferred)) is not None:
@@ -113,13 +116,6 @@ def _stands_alone(expr: DeclaredExpr, others: Sequence[Expr]) -> bool:
     Only then is the least of their counts what they come to together."""
     return not any(
         not (expr.reads | expr.uses).isdisjoint(other.uses) for other in others if other is not expr
-    )
-
-
-def _is_pooled(constraint: NodeConstraint) -> bool:
-    """Whether it is the same for all nodes, and not of a class that has answers of its own."""
-    return isinstance(constraint, SharedConstraint) and (
-        type(constraint).join is not NodeConstraint.join
     )
 
 
@@ -152,7 +148,7 @@ class HandleProbe:
         self._whole = AllOf(exprs)
         self._shared = list(shared(demand.constraints)) if demand.opaque else []
         self._before = [constraint.saved() for constraint in self._shared]
-        self._tried: list[tuple[NodeBucket, int, Memento, Memento]] = []
+        self._tried: list[tuple[NodeBucket, int, Saved, Saved]] = []
 
     def __call__(self, candidate: Candidate, position: int, units: int) -> Trial | Reject:
         bucket = self._bucket_of(candidate)
@@ -169,26 +165,20 @@ class HandleProbe:
                 if trial is not None:
                     return trial
         if not is_new:
-            refused = self._refusal(bucket, position)
-            if refused is not None:
-                return refused
+            # asked before anything is copied
+            for constraint in self._demand.opaque:
+                with results.muted():
+                    answer = constraint.satisfied_by_node(bucket._handle(position))
+                if not answer:
+                    return Reject("NodeRejected", *answer.reasons)
         return self._by_trying(bucket, position, units)
 
     def positions(self, candidate: Candidate) -> Sequence[int] | Reject | None:
         pin = self._pin
-        if pin is None:
+        if pin is None or pin.one_of is None:
             return None
-        found = self._bucket_of(candidate)._directory().positions(pin, len(candidate.shapes))
-        return found or Reject("NoSuchNode", str(pin.expr))
-
-    def _refusal(self, bucket: NodeBucket, position: int) -> Reject | None:
-        """The refusal of an opaque constraint, asked before anything is copied."""
-        for constraint in self._demand.opaque:
-            with results.muted():
-                answer = constraint.satisfied_by_node(bucket._handle(position))
-            if not answer:
-                return Reject("NodeRejected", *answer.reasons)
-        return None
+        found = self._bucket_of(candidate)._nodes.positions_of(pin.one_of)
+        return found or Reject("NoSuchNode", str(pin))
 
     def _by_shape(
         self, view: NodeView, shape: NodeShape | None, units: int
@@ -210,7 +200,7 @@ class HandleProbe:
         if not match:
             return Reject(match.status, *match.reasons)
         self._tried.append((bucket, position, before, saved(scratch)))
-        return Trial(match.total_slots, bucket._nodes.shape_of_copy(scratch))
+        return Trial(match.total_slots, bucket._nodes.shape_now(scratch))
 
     def settle(self, keep: bool) -> Effects:
         after = [constraint.saved() for constraint in self._shared]

@@ -20,10 +20,7 @@ from hpc.autoscale.node.guards import Facts, Gate, Refusal, in_words
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager.records import refresh
 from hpc.autoscale.node.operations import Created, Managed, Record, RequestLog
-from hpc.autoscale.results import (
-    BootupResult,
-    NodeOperationResult,
-)
+from hpc.autoscale.results import BootupResult, NodeOperationResult
 
 if TYPE_CHECKING:
     from hpc.autoscale.node.bucket import NodeBucket
@@ -74,24 +71,17 @@ class Provisioner:
             wanted = [n for n in nodes or self._inventory.new_nodes() if n.managed and not n.exists]
             if not wanted and not outcome.operation_ids:
                 return BootupResult("success", "", [], None, ["No new nodes required or created."])
-            self._boot(wanted, request_id_start, request_id_create, outcome)
+            to_start = [n for n in wanted if n.delayed_node_id.node_id]
+            to_create = [n for n in wanted if not n.delayed_node_id.node_id]
+            if to_start:
+                started = operations.start(
+                    self.cluster_bindings, to_start, request_id_start, self.gate
+                )
+                made = self._learn(started, removes=False)
+                outcome.add_managed(started, made)
+            if to_create:
+                self._create(to_create, request_id_create, outcome)
         return outcome.result()
-
-    def _boot(
-        self,
-        wanted: Sequence[Node],
-        request_id_start: str | None,
-        request_id_create: str | None,
-        outcome: _Outcome,
-    ) -> None:
-        to_start = [n for n in wanted if n.delayed_node_id.node_id]
-        to_create = [n for n in wanted if not n.delayed_node_id.node_id]
-        if to_start:
-            started = operations.start(self.cluster_bindings, to_start, request_id_start, self.gate)
-            made = self._learn(started, removes=False)
-            outcome.add_managed(started, made)
-        if to_create:
-            self._create(to_create, request_id_create, outcome)
 
     @contextmanager
     def _warning_of(self, command: str) -> Iterator[None]:
@@ -312,14 +302,15 @@ def _bucket_of(node: Node) -> NodeBucket | None:
 
 
 def _why_not_made(created: Created) -> list[str]:
-    late = [f"{counted(len(created.pending), 'node')} accepted and not listed yet"]
+    pending, missing = len(created.pending), created.not_made
+    late = [f"{counted(pending, 'node')} accepted and not listed yet"] if pending else []
     messages = list(dict.fromkeys(created.messages))
-    if not created.not_made:
-        return [*messages, *(late if created.pending else [])]
+    if not missing:
+        return [*messages, *late]
     said = "; ".join(messages) or "the server did not say why"
-    names = ", ".join(node.name for node in created.not_made[:3])
-    more = f" and {len(created.not_made) - 3} more" if len(created.not_made) > 3 else ""
+    names = ", ".join(node.name for node in missing[:3])
+    more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
     return [
-        *(late if created.pending else []),
-        f"{len(created.not_made)} of the nodes asked for were not created ({names}{more}): {said}",
+        *late,
+        f"{len(missing)} of the nodes asked for were not created ({names}{more}): {said}",
     ]

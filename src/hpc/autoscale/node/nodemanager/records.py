@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import itemgetter
+from types import SimpleNamespace
 from typing import Any
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.node.bucket import NodeDefinition
+from hpc.autoscale.node.bucket.definition import node_of
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.identity import short_name
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.node.node_class import NodeClass
+from hpc.autoscale.node.node.contents import NodeClass
 from hpc.autoscale.packing.shape import freeze
 from hpc.autoscale.util import is_standalone_dns
 
@@ -30,42 +32,26 @@ _GARBLED = (AttributeError, TypeError, ValueError, ArithmeticError, RuntimeError
 _ByGroup = dict[str | None, list["_Alike"]]
 
 _NEEDED = ("Name", "NodeId", "Template", "MachineType", "Status", "TargetState")
-_IS_TEXT = str.__instancecheck__
 # What a record says of its node beside names and configuration. Figures that are equal say the
 # same.
 _DESCRIBING = (
-    "Template",
-    "MachineType",
-    "Status",
-    "TargetState",
-    "PlacementGroupId",
-    "Region",
-    "CoreCount",
-    "Memory",
-    "Interruptible",
-    "KeepAlive",
+    *("Template", "MachineType", "Status", "TargetState", "PlacementGroupId", "Region"),
+    *("CoreCount", "Memory", "Interruptible", "KeepAlive"),
 )
 
 
 class _Alike(list[Record]):
-    """Records that differ in names and configurations only. `usable`: whether they say what
-    every record must; `leaving`: whether the nodes are going, or are gone and still listed."""
+    """Usable records that differ in names and configurations only. `seen`: how many there are, with
+    those that cannot be used. `usable`: whether they say what every record must; `leaving`: whether
+    the nodes are going, or are gone and still listed."""
 
     def __init__(self, first: Record) -> None:
-        needed = [first.get(key) for key in _NEEDED[2:]]
-        self.usable = all(needed) and all(map(_IS_TEXT, needed))
+        self.first = first
+        self.seen = 0
+        self.usable = all(first.get(key) and isinstance(first[key], str) for key in _NEEDED[2:])
         status, target = first.get("Status"), first.get("TargetState")
         # what is there to work with runs or boots, or is kept deallocated and can be started
         self.leaving = not (target == "Started" or target == status == "Deallocated")
-
-
-def values_of(keys: Sequence[str], records: Sequence[Record]) -> Iterable[tuple[Any, ...]]:
-    """What each record has under these keys, None where it has nothing."""
-    try:
-        # most have all of them, and this way takes half as long
-        return list(map(itemgetter(*keys), records))
-    except KeyError:
-        return [tuple(map(record.get, keys)) for record in records]
 
 
 class NodeRecords:
@@ -78,6 +64,7 @@ class NodeRecords:
         self.problems: list[str] = []
         self.names: list[str] = []
         self.leaving: set[str] = set()
+        self.sorts: list[_Alike] = []
         self._by_array: dict[Any, list[_Alike]] = defaultdict(list)
         self._members: dict[tuple[Any, Any], _ByGroup] = defaultdict(lambda: defaultdict(list))
         self._placed: set[tuple[str, str]] = set()
@@ -88,13 +75,20 @@ class NodeRecords:
         names: list[Any] = self.names
         known: dict[object, _Alike] = {}
         description: object
-        for record, description in zip(records, values_of(_DESCRIBING, records), strict=True):
+        descriptions: Iterable[object]
+        try:
+            # most have all of them, and this way takes half as long
+            descriptions = list(map(itemgetter(*_DESCRIBING), records))
+        except KeyError:
+            descriptions = [tuple(map(record.get, _DESCRIBING)) for record in records]
+        for record, description in zip(records, descriptions, strict=True):
             try:
                 alike = known.get(description)
             except TypeError:  # a value that cannot be compared
                 description, alike = id(record), None
             if alike is None:
                 alike = known[description] = self._new_sort(record)
+            alike.seen += 1
             name, node_id = record.get("Name"), record.get("NodeId")
             is_named = name and isinstance(name, str)
             if is_named:
@@ -110,6 +104,7 @@ class NodeRecords:
 
     def _new_sort(self, record: Record) -> _Alike:
         alike = _Alike(record)
+        self.sorts.append(alike)
         if alike.usable:
             array, size = record["Template"], record["MachineType"]
             self._by_array[array].append(alike)
@@ -131,7 +126,7 @@ class NodeRecords:
 
     def of_nodearray(self, nodearray: str) -> list[tuple[Record, int]]:
         """The records of a nodearray: one of each sort, and how many there are."""
-        return [(alike[0], len(alike)) for alike in self._by_array.get(nodearray, ()) if alike]
+        return [(alike.first, len(alike)) for alike in self._by_array.get(nodearray, ())]
 
     def placement_groups(self, nodearray: str, machine_type: str) -> list[str]:
         """Placement groups in which the nodearray has nodes of this size."""
@@ -194,7 +189,9 @@ def listed(
         own["instance_id"] = text(record, "InstanceId")
         own["_Node__software_configuration"] = configuration
 
-    for number, record in _in_order(members):
+    named = [(ht.name_order(r["Name"]), n, r) for n, alike in enumerate(members) for r in alike]
+    named.sort(key=itemgetter(0))
+    for _, number, record in named:
         try:
             key = _class_key(record, number)
             found = known.get(key)
@@ -219,48 +216,31 @@ def _class_key(record: Record, number: int) -> object:
     return (number, None) if configuration is None else number
 
 
-def _in_order(members: Sequence[Sequence[Record]]) -> list[tuple[int, Record]]:
-    """The records with the number of their list, by prefix and number of their names."""
-    found = []
-    for number, alike in enumerate(members):
-        for record in alike:
-            found.append((ht.name_order(record["Name"]), number, record))
-    found.sort(key=itemgetter(0))
-    return [(number, record) for _, number, record in found]
-
-
 def node_from(record: Record, d: NodeDefinition, assume_hostnames: bool) -> Node:
     """A node from its record; the definition fills in what the record does not say."""
     own = record.get("Configuration")
     configuration = d.software_configuration if own is None else own
     resources = ((own or {}).get("autoscale") or {}).get("resources")
     memory, cores = record.get("Memory"), record.get("CoreCount")
-    group = record.get("PlacementGroupId") or None
-    target = record["TargetState"]
-    return Node(
+    spot, target = record.get("Interruptible"), record["TargetState"]
+    return node_of(
+        d,
+        record["Name"],
+        hostname_of(record, configuration, assume_hostnames),
+        d.resources if own is None else ht.with_sizes(resources or {}),
+        record.get("PlacementGroupId"),
         node_id=DelayedNodeId(record["Name"], record["NodeId"]),
-        name=record["Name"],
-        nodearray=d.nodearray,
-        bucket_id=d.bucket_id,
-        hostname=hostname_of(record, configuration, assume_hostnames),
         private_ip=text(record, "PrivateIp"),
         instance_id=text(record, "InstanceId"),
-        vm_size=d.vm_size,
-        location=d.location,
-        spot=d.spot if record.get("Interruptible") is None else bool(record["Interruptible"]),
+        spot=d.spot if spot is None else bool(spot),
         vcpu_count=int(cores) if cores else d.vcpu_count,
         memory=ht.Memory(memory, "g") if memory else d.memory,
-        infiniband=bool(group),
         state=record["Status"],
         target_state=target,
         power_state=record["Status"],
         exists=target == "Started",
-        placement_group=group,
-        managed=True,
-        resources=d.resources if own is None else ht.with_sizes(resources or {}),
         software_configuration=configuration,
         keep_alive=bool(record.get("KeepAlive")),
-        gpu_count=d.gpu_count,
     )
 
 
@@ -269,7 +249,7 @@ def hostname_of(record: Record, configuration: Any, assume_hostnames: bool) -> A
     from its address."""
     hostname = text(record, "Hostname")
     address = text(record, "PrivateIp") if assume_hostnames else None
-    if address and is_standalone_dns(_HasConfiguration(configuration)):
+    if address and is_standalone_dns(SimpleNamespace(software_configuration=configuration)):
         from ipaddress import AddressValueError, IPv4Address
 
         try:
@@ -277,11 +257,6 @@ def hostname_of(record: Record, configuration: Any, assume_hostnames: bool) -> A
         except AddressValueError:
             return hostname
     return hostname
-
-
-class _HasConfiguration:
-    def __init__(self, software_configuration: Any) -> None:
-        self.software_configuration = software_configuration
 
 
 def text(record: Record, key: str) -> Any:

@@ -16,7 +16,7 @@ from hpc.autoscale.errors import counted
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints import Compiled, NodeConstraint, SharedConstraint
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.node.shaping import NodeView
+from hpc.autoscale.node.node.contents import NodeView
 from hpc.autoscale.node.nodemanager.probing import Sorted
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.cursor import Cursor
@@ -34,8 +34,6 @@ from hpc.autoscale.results import (
 
 if TYPE_CHECKING:
     from hpc.autoscale.node.nodemanager.placing import Placer, Verdict
-
-Rejects = Sequence[tuple[Candidate, Reject]]
 
 
 class Refusal:
@@ -75,32 +73,18 @@ class Refusal:
         return [*self._shared, whole]
 
 
-class RefusalReport(Report):
-    """What handlers are told of one demand that finds nothing."""
+class DemandReport(Report):
+    """What handlers are told of one demand, but for what was placed at once; `make` gives the
+    results when somebody reads them."""
 
-    __slots__ = ("_refusal",)
+    __slots__ = ("_make_them",)
 
-    def __init__(self, refusal: Refusal) -> None:
+    def __init__(self, make: Callable[[], Sequence[Result]]) -> None:
         super().__init__()
-        self._refusal = refusal
+        self._make_them = make
 
     def _make(self) -> Sequence[Result]:
-        return self._refusal.results()
-
-
-class PlanReport(Report):
-    """What handlers are told of a demand beside the result of the demand itself."""
-
-    __slots__ = ("_arguments",)
-
-    def __init__(
-        self, placer: Placer, compiled: Compiled, request: Request, verdict: Verdict
-    ) -> None:
-        super().__init__()
-        self._arguments = (placer, compiled, request, verdict)
-
-    def _make(self) -> Sequence[Result]:
-        return _results(*self._arguments)
+        return self._make_them()
 
 
 class PlacementReport(Report):
@@ -136,7 +120,7 @@ class PlacementReport(Report):
 
 def report(placer: Placer, compiled: Compiled, request: Request, verdict: Verdict) -> None:
     """Tell the handlers what became of a demand, but for the result of the demand itself."""
-    tell(PlanReport(placer, compiled, request, verdict))
+    tell(DemandReport(partial(_results, placer, compiled, request, verdict)))
 
 
 def _results(
@@ -175,41 +159,33 @@ def _matches(placer: Placer, plan: Plan) -> list[Result]:
 
 def _refusals(placer: Placer, compiled: Compiled, verdict: Verdict) -> list[Result]:
     told: list[Result] = list(verdict.refusals)
-    rejects = (
-        *verdict.ranking.rejects,
-        *(verdict.plan.rejects if verdict.plan is not None else ()),
-    )
-    for candidate, reject in rejects:
-        refused = _refused(compiled, placer.bucket_of(candidate), reject)
-        if refused is not None:
-            told.append(refused)
+    if compiled.constraints:
+        planned = verdict.plan.rejects if verdict.plan is not None else ()
+        for candidate, reject in (*verdict.ranking.rejects, *planned):
+            told.append(_refused(compiled.constraints, placer.bucket_of(candidate), reject))
     return told
 
 
-def _refused(compiled: Compiled, bucket: NodeBucket, reject: Reject) -> SatisfiedResult | None:
+def _refused(
+    constraints: Sequence[NodeConstraint], bucket: NodeBucket, reject: Reject
+) -> SatisfiedResult:
     """The refusal as the answer of the constraint that is to blame, or of the first one."""
-    if not compiled.constraints:
-        return None
-    blamed = partial(_blamed, compiled.constraints, bucket)
-    reasons = partial(_explained, reject, bucket)
-    return SatisfiedResult(reject.code, blamed, bucket.example_node, reasons)
+
+    def blamed() -> NodeConstraint:
+        view = NodeView(bucket.example_node, bucket.last_capacity_failure)
+        for constraint in constraints:
+            expr = constraint.lower()
+            if expr is not None and isinstance(expr.fit(view), Reject):
+                return constraint
+        return constraints[0]
+
+    def why() -> list[str]:
+        return [reject.explain(str(bucket))]
+
+    return SatisfiedResult(reject.code, blamed, bucket.example_node, why)
 
 
-def _blamed(constraints: Sequence[NodeConstraint], bucket: NodeBucket) -> NodeConstraint:
-    view = NodeView(bucket.example_node, bucket.last_capacity_failure)
-    return next((c for c in constraints if _refuses(c, view)), constraints[0])
-
-
-def _explained(reject: Reject, bucket: NodeBucket) -> list[str]:
-    return [reject.explain(str(bucket))]
-
-
-def _refuses(constraint: NodeConstraint, example: NodeView) -> bool:
-    expr = constraint.lower()
-    return expr is not None and isinstance(expr.fit(example), Reject)
-
-
-def sentences(rejects: Rejects) -> list[str]:
+def sentences(rejects: Sequence[tuple[Candidate, Reject]]) -> list[str]:
     """Refusals as sentences, equal ones once."""
     return summarise([(candidate.name, reject) for candidate, reject in rejects])
 
