@@ -53,7 +53,6 @@ class Candidate:
     """
 
     __slots__ = (
-        "_charged",
         "_fixed",
         "_in_want",
         "_index",
@@ -61,6 +60,7 @@ class Candidate:
         "_tight",
         "artificial",
         "bucket_shape",
+        "charged",
         "cores",
         "journal",
         "limits",
@@ -85,7 +85,7 @@ class Candidate:
         self.new_shape = new_shape
         self.cores = cores
         self.limits = tuple(limits)
-        self._charged = tuple(limit for limit in limits if limit.is_charged)
+        self.charged = tuple(limit for limit in limits if limit.is_charged)
         self.artificial = artificial
         self.reserved = 0
         self.since_failure: float | None = None
@@ -100,18 +100,15 @@ class Candidate:
         # properties that all nodes share
         self._fixed: dict[str, object] | None = None
 
-    @property
-    def is_still_full(self) -> bool:
-        """Whether the limit that was short when it was last asked has no room now; False says
-        nothing."""
-        tight = self._tight
-        return tight is not None and tight.room(self.cores) <= self.reserved
-
     def has_room_for(self, nodes: int) -> bool:
-        """Whether the limits allow so many more nodes."""
+        """Whether the limits allow so many more nodes. Constant time where the limit that was short
+        last time still is."""
         nodes += self.reserved
         cores = nodes * self.cores
-        for limit in self._charged:
+        tight = self._tight
+        if tight is not None and not tight.bears(nodes, cores):
+            return False
+        for limit in self.charged:
             # each new node is asked about, so this is written out
             if (
                 limit.used_nodes + nodes > limit.max_nodes
@@ -142,15 +139,11 @@ class Candidate:
     def charge(self, nodes: int) -> None:
         """Charge so many new nodes to the limits; LimitExceeded, and nothing is charged, where one
         has no room for them."""
-        charge_all(self._charged, nodes, nodes * self.cores)
+        charge_all(self.charged, nodes, nodes * self.cores)
 
     def room(self, reservation: Reservation) -> int:
         """How many new nodes the limits allow beside what is reserved; may be below 0."""
         return reservation.room(self.limits, self.cores) - self.reserved
-
-    def nodes_full(self) -> Reject:
-        """The refusal that says that no node of it has room."""
-        return Reject("NodesFull", len(self.shapes))
 
     def no_capacity(self, reservation: Reservation) -> Reject:
         """Why there is no room for a new node beside what is on the reservation."""
@@ -231,7 +224,10 @@ class Candidate:
 
     def append(self, shape: NodeShape | None, count: int = 1) -> None:
         """Add so many nodes that look alike, behind those that are there."""
-        self.extend([shape] * count)
+        self.shapes += [shape] * count
+        journal = self.journal
+        journal.plan = None
+        journal.added.append(self)
 
     def extend(self, shapes: Sequence[NodeShape | None]) -> None:
         """Add nodes behind those that are there; each has a shape of its own."""

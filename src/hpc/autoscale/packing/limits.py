@@ -144,10 +144,10 @@ class Limit:
 def charge_all(limits: Sequence[Limit], nodes: int, cores: int) -> None:
     """Charge `nodes`, above 0, with `cores` in all to each limit, all of which are charged.
     LimitExceeded when one has no room for them; then nothing is charged."""
-    for index, limit in enumerate(limits):
+    for limit in limits:
         used_nodes, used_cores = limit.used_nodes + nodes, limit.used_cores + cores
         if used_nodes > limit.max_nodes or used_cores > limit.max_cores:
-            for charged in limits[:index]:
+            for charged in limits[: limits.index(limit)]:
                 charged.charge(-nodes, -cores)
             limit.charge(nodes, cores)  # says what it is short of
         limit.used_nodes, limit.used_cores = used_nodes, used_cores

@@ -14,8 +14,8 @@ from hpc.autoscale.packing.candidate import Candidate, Journal
 from hpc.autoscale.packing.cursor import ByNeed, Cursor
 from hpc.autoscale.packing.expr import AnyNode, Expr
 from hpc.autoscale.packing.feasibility import Feasibility, Ranking
-from hpc.autoscale.packing.limits import LimitExceeded
-from hpc.autoscale.packing.plan import NOTHING, Plan, Probe, Request, Step
+from hpc.autoscale.packing.limits import LimitExceeded, charge_all
+from hpc.autoscale.packing.plan import NOTHING, ONE_SLOT, Plan, Probe, Request, Step
 from hpc.autoscale.packing.search import Groups, Search, plan_whole
 from hpc.autoscale.packing.shape import ShapeTable
 
@@ -166,8 +166,7 @@ class Planner:
         plan of no units is the answer when nothing fits.
         """
         journal = self._journal
-        is_slot = request.units == 1 and probe is None and not request.whole
-        if is_slot and cursor.monotone and self._has_fast_slots:
+        if cursor.monotone and request == ONE_SLOT and probe is None and self._has_fast_slots:
             step = cursor.slot()
             if step is not None and not step.before.dormant:
                 journal.plan = step
@@ -232,12 +231,13 @@ class Planner:
         journal.plan = None
         if plan.units == 1 and isinstance(plan, Step):
             # most plans: one node, and nothing to take back
+            candidate = plan.candidate
             if plan.opened:
-                plan.candidate.charge(1)
-                plan.candidate.append(plan.after)
+                charge_all(candidate.charged, 1, candidate.cores)
+                candidate.append(plan.after)
                 return (plan,)
             if not plan.before.dormant:
-                plan.candidate.fill_one(plan.lo, plan.after)
+                candidate.fill_one(plan.lo, plan.after)
                 return (plan,)
         self._charge(plan.steps)
         for step in plan.steps:

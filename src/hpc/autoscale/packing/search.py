@@ -93,7 +93,7 @@ class Search:
                 fit = self.cursor.opening(index)
                 said = [fit] if isinstance(fit, Reject) else []
             elif not said and candidate.shapes:
-                said = [candidate.nodes_full()]
+                said = [Reject("NodesFull", len(candidate.shapes))]
             found.extend((candidate, reject) for reject in said)
         return found
 
@@ -108,7 +108,7 @@ class Search:
             self._use_only(index, only)
             return
         size, per_node = len(shapes), self.request.per_node
-        found, why = cursor.find(index)
+        start, found = cursor.first[index], cursor.find(index)
         while found is not None:
             position, shape, fit = found
             end = position + 1
@@ -123,10 +123,9 @@ class Search:
                 self._fill(index, position, end, shape, fit, False)
             if not self.left:
                 return
-            found, reject = cursor.find_next(index, end)
-            why = why or reject
+            found = cursor.find(index, end)
         if self.explain:
-            self._say(index, False, why or candidate.nodes_full())
+            self._say(index, False, cursor.why_none(index, start))
 
     def _use_only(self, index: int, positions: Sequence[int] | Reject) -> None:
         """Place units on nodes at some positions, the only ones of the candidate that may take
@@ -163,7 +162,7 @@ class Search:
         fit = self.cursor.opening(index)
         if not isinstance(fit, Fit):
             return
-        room = 0 if candidate.is_still_full else candidate.room(self.reservation)
+        room = candidate.room(self.reservation) if candidate.has_room_for(1) else 0
         needed = self._most_nodes(fit)
         if room > 0:
             self.open_so_many(index, min(room, needed))

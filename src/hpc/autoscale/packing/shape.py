@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from hpc.autoscale.packing.amounts import Quantity as Quantity
 from hpc.autoscale.packing.amounts import Unit as Unit
@@ -60,10 +60,11 @@ class NodeShape:
 
     `free`: amounts and other values by resource name, sized resources in bytes. `vacant`: nothing
     is assigned. `closed`: takes no more work. `dormant`: using it needs a place under the limits,
-    because no VM runs yet.
+    because no VM runs yet. `values`: of `free`, in the order of the names of the `frame`, where it
+    has one.
     """
 
-    __slots__ = ("_values", "closed", "dormant", "frame", "free", "table", "template", "vacant")
+    __slots__ = ("closed", "dormant", "frame", "free", "table", "template", "vacant", "values")
 
     def __init__(
         self,
@@ -79,7 +80,7 @@ class NodeShape:
         self.free = free
         self.vacant, self.closed, self.dormant = occupied
         self.frame = frame
-        self._values = values
+        self.values = values
 
     @property
     def units(self) -> Mapping[str, Unit]:
@@ -174,7 +175,7 @@ class ShapeTable:
         if frame is None:
             return self.shape(template, shape.free, shape.vacant, shape.closed, shape.dormant)
         moved = self._frame(template, frame.occupied, frame.names, frame.kinds)
-        return moved.shape(shape._values, shape.free)
+        return moved.shape(shape.values, shape.free)
 
     def in_want(self, shape: NodeShape, last_capacity_failure: float) -> NodeShape:
         """The shape of the same node where capacity must still be had, which last failed so many
@@ -241,26 +242,29 @@ class Frame:
             found = self._shapes[values] = NodeShape(*args)
         return found
 
-    def less(
-        self, shape: NodeShape, amounts: Sequence[tuple[str, int, bool]]
-    ) -> NodeShape | Literal[False] | None:
-        """One of these shapes once amounts (resource, amount, whether it is in bytes) were taken
-        from it; None where it refuses. False: that is not a matter of whole numbers; see
-        `NodeShape.fit` and `after`."""
+    def places(
+        self, amounts: Sequence[tuple[str, int, bool]]
+    ) -> Sequence[tuple[int, int]] | Literal[False] | None:
+        """Where in the values of these shapes amounts (resource, amount, whether it is in bytes)
+        are taken from, each with the amount; None where these shapes have none of it. False: that
+        is not a matter of whole numbers; see `NodeShape.fit` and `after`."""
         if self._refuses:
             return None
-        values = list(shape._values)
-        where, units = self._where, self.template.units
+        found = []
         for name, amount, sized in amounts:
-            index = where.get(name)
-            if index is None:
+            place = self._where.get(name)
+            if place is None:
                 return None
-            available = values[index]
-            if available.__class__ is not int or not (sized or name not in units):
+            if self.kinds[place] is not int or not (sized or name not in self.template.units):
                 return False
-            if available < amount:
-                return None
-            values[index] = available - amount
+            found.append((place, amount))
+        return found
+
+    def less(self, shape: NodeShape, places: Sequence[tuple[int, int]]) -> NodeShape:
+        """One of these shapes once amounts that it has were taken from it."""
+        values: list[Any] = list(shape.values)
+        for place, amount in places:
+            values[place] -= amount
         target = self._used
         if target is None:  # a frame without shapes is false
             names, kinds = self.names, self.kinds
@@ -269,8 +273,7 @@ class Frame:
         key = tuple(values)
         found = target._shapes.get(key)
         if found is None:
-            rest = {name: values[where[name]] for name, _, _ in amounts}
-            found = target.shape(key, {**shape.free, **rest})
+            found = target.shape(key, dict(zip(self.names, values, strict=True)))
         return found
 
 

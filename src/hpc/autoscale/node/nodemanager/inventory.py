@@ -16,7 +16,7 @@ preferred. Whether a machine is a candidate at all is asked of what it is when n
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
-from itertools import chain
+from itertools import chain, filterfalse
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale import results
@@ -87,11 +87,10 @@ class Names:
     def _lowest(self, nodearray: str, count: int) -> list[str]:
         found: list[str] = []
         index, used = self._next.get(nodearray, 1), self._used
-        while len(found) < count:
-            name = f"{nodearray}-{index}"
-            if name not in used:
-                found.append(name)
-            index += 1
+        while (missing := count - len(found)) > 0:
+            names = [f"{nodearray}-{i}" for i in range(index, index + missing)]
+            found += filterfalse(used.__contains__, names)
+            index += missing
         self._next[nodearray] = index
         used.update(found)
         return found
