@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from hpc.autoscale.packing.expr import VACANT, Expr, Fit, Minimum
-from hpc.autoscale.packing.limits import Limit, Reservation, charge_all
+from hpc.autoscale.packing.limits import Limit, Reservation
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.segment_tree import Need, NodeIndex, Reading
 from hpc.autoscale.packing.shape import OF_BUCKET, NodeShape
@@ -25,8 +25,6 @@ class Journal:
     take what they refused before. `charged`: limits that were charged, of those that somebody
     wants to hear of.
     """
-
-    __slots__ = ("added", "charged", "plan", "reshaped")
 
     def __init__(self) -> None:
         self.added: list[Candidate] = []
@@ -48,28 +46,10 @@ class Candidate:
     Changed by `Planner.apply`, and through `extend` and `reshape` where nodes were added or written
     to from outside. `shapes`: of the nodes, by position; None for one that is gone. `bucket_shape`
     is what ranking looks at, `new_shape` what a new node would be. `cores`: vCPUs of one node.
-    `artificial`: stands for machines that cannot be ordered; ranked first. `reserved`: nodes
-    promised elsewhere. `since_failure`: seconds since capacity last failed; None for never.
+    `charged`: the limits that new nodes are charged to. `artificial`: stands for machines that
+    cannot be ordered; ranked first. `reserved`: nodes promised elsewhere. `since_failure`: seconds
+    since capacity last failed; None for never.
     """
-
-    __slots__ = (
-        "_fixed",
-        "_in_want",
-        "_index",
-        "_readings",
-        "_tight",
-        "artificial",
-        "bucket_shape",
-        "charged",
-        "cores",
-        "journal",
-        "limits",
-        "name",
-        "new_shape",
-        "reserved",
-        "shapes",
-        "since_failure",
-    )
 
     def __init__(
         self,
@@ -136,18 +116,9 @@ class Candidate:
         fit = self._in_want[1].fit(expr)
         return fit if isinstance(fit, Reject) and isinstance(shape.fit(expr), Fit) else None
 
-    def charge(self, nodes: int) -> None:
-        """Charge so many new nodes to the limits; LimitExceeded, and nothing is charged, where one
-        has no room for them."""
-        charge_all(self.charged, nodes, nodes * self.cores)
-
     def room(self, reservation: Reservation) -> int:
         """How many new nodes the limits allow beside what is reserved; may be below 0."""
         return reservation.room(self.limits, self.cores) - self.reserved
-
-    def no_capacity(self, reservation: Reservation) -> Reject:
-        """Why there is no room for a new node beside what is on the reservation."""
-        return Reject("NoCapacity", reservation.tightest(self.limits, self.cores))
 
     @property
     def is_in_use(self) -> bool:

@@ -135,8 +135,7 @@ class Planner:
             found = self.nowhere
             if candidates:
                 candidates = self._tuples.setdefault(candidates, candidates)
-                _, by_need, by_share = self._arranged()
-                found = Cursor(expr, candidates, self._journal, by_need, by_share)
+                found = Cursor(expr, candidates, self._journal, *self._arranged()[1:])
             self._cursors[expr] = found
         return found
 
@@ -154,8 +153,8 @@ class Planner:
         place of those of its ranking; `as_given`: new nodes are opened in their order."""
         if candidates is None:
             return self.plan(self.cursor(expr), request, probe)
-        _, by_need, by_share = (candidates, None, False) if as_given else self._arranged()
-        return self.plan(Cursor(expr, candidates, Journal(), by_need, by_share), request, probe)
+        order = (None, False) if as_given else self._arranged()[1:]
+        return self.plan(Cursor(expr, candidates, Journal(), *order), request, probe)
 
     def plan(
         self, cursor: Cursor, request: Request, probe: Probe | None = None, explain: bool = True
@@ -260,9 +259,9 @@ class Planner:
         charged: list[Candidate] = []
         for candidate, count in nodes.items():
             try:
-                candidate.charge(count)
+                charge_all(candidate.charged, count, count * candidate.cores)
             except LimitExceeded:
                 for other in charged:
-                    other.charge(-nodes[other])
+                    charge_all(other.charged, -nodes[other], -nodes[other] * other.cores)
                 raise
             charged.append(candidate)

@@ -120,8 +120,6 @@ class NodeShape:
 class ShapeTable:
     """Hands out one `Template` and one `NodeShape` object for equal contents."""
 
-    __slots__ = ("_frames", "_shapes", "_templates")
-
     def __init__(self) -> None:
         self._templates: dict[object, Template] = {}
         self._frames: dict[object, Frame] = {}
@@ -129,7 +127,7 @@ class ShapeTable:
         self._shapes: dict[object, NodeShape] = {}
 
     def __len__(self) -> int:
-        return len(self._shapes) + sum(map(len, self._frames.values()))
+        return len(self._shapes) + sum(len(frame.shapes) for frame in self._frames.values())
 
     def template(
         self,
@@ -207,11 +205,6 @@ class Frame:
     names. There may be thousands of shapes, and this is what makes one from another in few
     steps."""
 
-    __slots__ = (
-        *("_refuses", "_shapes", "_table", "_used", "_where"),
-        *("kinds", "names", "occupied", "template"),
-    )
-
     def __init__(
         self,
         table: ShapeTable,
@@ -226,20 +219,17 @@ class Frame:
         self.names = names
         self.kinds = kinds
         self._where = {name: index for index, name in enumerate(names)}
-        self._shapes: dict[tuple[object, ...], NodeShape] = {}
+        self.shapes: dict[tuple[object, ...], NodeShape] = {}
         self._refuses = occupied[1] or bool(template.trouble)
         # the frame of nodes that have work and take more
         self._used: Frame | None = None
 
-    def __len__(self) -> int:
-        return len(self._shapes)
-
     def shape(self, values: tuple[object, ...], free: Mapping[str, object]) -> NodeShape:
         """The shape with these values; `free` has them by name."""
-        found = self._shapes.get(values)
+        found = self.shapes.get(values)
         if found is None:
             args = (self._table, self.template, dict(free), self.occupied, self, values)
-            found = self._shapes[values] = NodeShape(*args)
+            found = self.shapes[values] = NodeShape(*args)
         return found
 
     def places(
@@ -265,13 +255,12 @@ class Frame:
         values: list[Any] = list(shape.values)
         for place, amount in places:
             values[place] -= amount
+        if self._used is None:
+            given = (self.template, (False, False, False), self.names, self.kinds)
+            self._used = self._table._frame(*given)
         target = self._used
-        if target is None:  # a frame without shapes is false
-            names, kinds = self.names, self.kinds
-            target = self._table._frame(self.template, (False, False, False), names, kinds)
-            self._used = target
         key = tuple(values)
-        found = target._shapes.get(key)
+        found = target.shapes.get(key)
         if found is None:
             found = target.shape(key, dict(zip(self.names, values, strict=True)))
         return found
