@@ -483,7 +483,7 @@ def my_own():
 
 
 def test_least_waste_opens_the_fewest_nodes_for_an_array_at_one_price():
-    """Of sizes of one price for each core the larger one, where all of the array fills its nodes."""
+    """Of sizes of one price for each core the larger one, where an array fills its nodes."""
     assert wasteful([Job("a", {"ncpus": 8}, iterations=4)]) == ["F16"] * 2
     assert wasteful([Job("a", {"ncpus": 8}, iterations=3)]) == ["F8"] * 3
     assert wasteful([Job("a", {"ncpus": 8})]) == ["F8"]

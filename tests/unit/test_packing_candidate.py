@@ -157,7 +157,7 @@ def test_a_node_that_one_limit_has_no_room_for_is_charged_to_none(short):
     assert [bench.place_quietly(cores(4)) for _ in range(3)] == [[("a", 0, 1, 1, True)], [], []]
     assert [(a.used_nodes, a.used_cores) for a in limits] == [(1, 4)] * 3
     assert free_cores(candidate) == [0]
-    assert candidate.is_still_full
+    assert not candidate.has_room_for(1)
 
 
 def test_reserved_nodes_leave_room_for_themselves():

@@ -31,7 +31,7 @@ from hpc.autoscale.node.constraints.base import Source, json_of
 from hpc.autoscale.node.constraints.declared import is_declared, is_plain
 from hpc.autoscale.node.constraints.parse import CUSTOM_PARSERS
 from hpc.autoscale.packing.expr import UNBOUNDED
-from hpc.autoscale.packing.plan import Request
+from hpc.autoscale.packing.plan import ONE_SLOT, Request
 from hpc.autoscale.packing.shape import freeze
 from hpc.autoscale.results import AllocationResult, CandidatesResult
 
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from hpc.autoscale.node.nodemanager import NodeManager
 
 _default_names = count(1)
-_ONE_SLOT = Request(1)
 # the status where a calculator finds nothing for a job, by whether it scatters
 _REFUSED_AS = ("Failed", "CompoundFailure")
 _MOST_KNOWN = 10_000  # distinct constraints that are remembered
@@ -210,50 +209,53 @@ class Job:
 
         `all_or_nothing` is implied when colocated.
         """
-        return self._allocate(node_mgr, all_or_nothing, allow_existing=allow_existing).result
+        return self._allocate(node_mgr, all_or_nothing, True, allow_existing).result
 
     def _allocate(
         self,
         node_mgr: NodeManager,
-        all_or_nothing: bool,
-        failed_as: str | None = None,
+        all_or_nothing: bool | None = None,
         explain: bool = True,
         allow_existing: bool = True,
     ) -> Outcome:
         """Place what remains of the job.
 
-        `failed_as`: the status of a refusal, for a job of a queue. `explain`: the result says what
+        `all_or_nothing`: None for a job of a queue, which is placed as a whole or not at all where
+        it scatters; of any other, as much as there is room for. `explain`: the result says what
         keeps the rest out as things are now; otherwise as they are when it is read, unless a
         handler must hear it now. `allow_existing` false: on nodes that do not exist yet.
         """
+        failed_as = None
+        if all_or_nothing is None:
+            all_or_nothing = self.__packing_strategy == PackingStrategy.SCATTER
+            failed_as = _REFUSED_AS[all_or_nothing]
         request = self._request(all_or_nothing or self.__colocated)
         if request.units <= 0:
             reasons = [f"job {self.name} has nothing left to place"]
             nothing: AllocationResult[Node] = AllocationResult("NothingRequested", reasons=reasons)
             return Outcome(node_mgr, self, 0, nothing)
-        compiled = self._compile()
+        compiled = self.__compiled if self.__parsed is None else self._compile()
         if not allow_existing:
             new_only = get_constraints([{"node.exists": False}])
             compiled = compile_constraints([*new_only, *self._constraints])
-        units, result = node_mgr._placer.place_job(
-            compiled, request, self.__name, failed_as, explain, partial(self._compile, own=True)
-        )
+        placer, result = node_mgr._placer, None
+        plan = None if explain else placer.place_at_once(compiled, request, self.__name)
+        if plan is None:
+            own = partial(self._compile, own=True)
+            result = placer.place_job(compiled, request, self.__name, failed_as, own)
+            units = result.total_slots if result else 0
+        else:
+            units = plan.units
         if self.__node_count <= 0:
             self.iterations_remaining -= units
         return Outcome(node_mgr, self, units, result)
-
-    def _allocate_as_queued(self, node_mgr: NodeManager, explain: bool) -> Outcome:
-        """Place what remains of the job, as a calculator does: a job that scatters as a whole or
-        not at all, of any other as much as there is room for."""
-        scatters = self.__packing_strategy == PackingStrategy.SCATTER
-        return self._allocate(node_mgr, scatters, _REFUSED_AS[scatters], explain)
 
     def _request(self, whole: bool) -> Request:
         """What remains to be placed. A job of nodes asks for all of them again each time."""
         if self.__node_count > 0:
             return Request(self.__node_count, 1, whole)
         if self.iterations_remaining == 1 and not whole:
-            return _ONE_SLOT
+            return ONE_SLOT
         each = 1 if self.__packing_strategy == PackingStrategy.SCATTER else UNBOUNDED
         return Request(self.iterations_remaining, each, whole)
 

@@ -53,7 +53,7 @@ class FirstFit:
         try:
             if listener is not None:
                 listener.begins(job)
-            return job._allocate_as_queued(self._manager, self._explain)
+            return job._allocate(self._manager, explain=self._explain)
         except Exception as error:
             if listener is None or not listener.failed(job, error):
                 raise

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from hpc.autoscale.packing.expr import VACANT, Expr, Fit, Minimum
-from hpc.autoscale.packing.limits import Limit, Reservation, charge_all
+from hpc.autoscale.packing.limits import Limit, Reservation
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.segment_tree import Need, NodeIndex, Reading
 from hpc.autoscale.packing.shape import OF_BUCKET, NodeShape
@@ -25,8 +25,6 @@ class Journal:
     take what they refused before. `charged`: limits that were charged, of those that somebody
     wants to hear of.
     """
-
-    __slots__ = ("added", "charged", "plan", "reshaped")
 
     def __init__(self) -> None:
         self.added: list[Candidate] = []
@@ -48,28 +46,10 @@ class Candidate:
     Changed by `Planner.apply`, and through `extend` and `reshape` where nodes were added or written
     to from outside. `shapes`: of the nodes, by position; None for one that is gone. `bucket_shape`
     is what ranking looks at, `new_shape` what a new node would be. `cores`: vCPUs of one node.
-    `artificial`: stands for machines that cannot be ordered; ranked first. `reserved`: nodes
-    promised elsewhere. `since_failure`: seconds since capacity last failed; None for never.
+    `charged`: the limits that new nodes are charged to. `artificial`: stands for machines that
+    cannot be ordered; ranked first. `reserved`: nodes promised elsewhere. `since_failure`: seconds
+    since capacity last failed; None for never.
     """
-
-    __slots__ = (
-        "_charged",
-        "_fixed",
-        "_in_want",
-        "_index",
-        "_readings",
-        "_tight",
-        "artificial",
-        "bucket_shape",
-        "cores",
-        "journal",
-        "limits",
-        "name",
-        "new_shape",
-        "reserved",
-        "shapes",
-        "since_failure",
-    )
 
     def __init__(
         self,
@@ -85,7 +65,7 @@ class Candidate:
         self.new_shape = new_shape
         self.cores = cores
         self.limits = tuple(limits)
-        self._charged = tuple(limit for limit in limits if limit.is_charged)
+        self.charged = tuple(limit for limit in limits if limit.is_charged)
         self.artificial = artificial
         self.reserved = 0
         self.since_failure: float | None = None
@@ -100,18 +80,15 @@ class Candidate:
         # properties that all nodes share
         self._fixed: dict[str, object] | None = None
 
-    @property
-    def is_still_full(self) -> bool:
-        """Whether the limit that was short when it was last asked has no room now; False says
-        nothing."""
-        tight = self._tight
-        return tight is not None and tight.room(self.cores) <= self.reserved
-
     def has_room_for(self, nodes: int) -> bool:
-        """Whether the limits allow so many more nodes."""
+        """Whether the limits allow so many more nodes. Constant time where the limit that was short
+        last time still is."""
         nodes += self.reserved
         cores = nodes * self.cores
-        for limit in self._charged:
+        tight = self._tight
+        if tight is not None and not tight.bears(nodes, cores):
+            return False
+        for limit in self.charged:
             # each new node is asked about, so this is written out
             if (
                 limit.used_nodes + nodes > limit.max_nodes
@@ -139,22 +116,9 @@ class Candidate:
         fit = self._in_want[1].fit(expr)
         return fit if isinstance(fit, Reject) and isinstance(shape.fit(expr), Fit) else None
 
-    def charge(self, nodes: int) -> None:
-        """Charge so many new nodes to the limits; LimitExceeded, and nothing is charged, where one
-        has no room for them."""
-        charge_all(self._charged, nodes, nodes * self.cores)
-
     def room(self, reservation: Reservation) -> int:
         """How many new nodes the limits allow beside what is reserved; may be below 0."""
         return reservation.room(self.limits, self.cores) - self.reserved
-
-    def nodes_full(self) -> Reject:
-        """The refusal that says that no node of it has room."""
-        return Reject("NodesFull", len(self.shapes))
-
-    def no_capacity(self, reservation: Reservation) -> Reject:
-        """Why there is no room for a new node beside what is on the reservation."""
-        return Reject("NoCapacity", reservation.tightest(self.limits, self.cores))
 
     @property
     def is_in_use(self) -> bool:
@@ -231,7 +195,10 @@ class Candidate:
 
     def append(self, shape: NodeShape | None, count: int = 1) -> None:
         """Add so many nodes that look alike, behind those that are there."""
-        self.extend([shape] * count)
+        self.shapes += [shape] * count
+        journal = self.journal
+        journal.plan = None
+        journal.added.append(self)
 
     def extend(self, shapes: Sequence[NodeShape | None]) -> None:
         """Add nodes behind those that are there; each has a shape of its own."""

@@ -1,28 +1,30 @@
 """What is remembered of the candidates for one expression, from one request to the next.
 
 Thousands of requests with the same expression ask the same candidates. A `Cursor` remembers from
-which node of each candidate on there may be room, how the expression fits the shapes it has met,
-and how it fits a new node of each, so that nothing is asked again before something changes. It
-reads candidates and never writes to them. Used by `planner` and `search`.
+which node of each candidate on there may be room, which of the shapes it has met take a unit, and
+how the expression fits a new node of each, so that nothing is asked again before something changes.
+It reads candidates and never writes to them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import filterfalse
 from typing import Literal, NamedTuple
 
 from hpc.autoscale.packing.candidate import Candidate, Journal, Needs
 from hpc.autoscale.packing.expr import UNBOUNDED, Expr, Fit
 from hpc.autoscale.packing.plan import Step
 from hpc.autoscale.packing.reject import Reject
-from hpc.autoscale.packing.shape import NodeShape
+from hpc.autoscale.packing.shape import Frame, NodeShape
 
-NEAR = 24
-"""So many nodes are looked at one by one before the tree is asked: most often it is one of them."""
-
+# so many nodes are looked at one by one before the tree is asked: most often it is one of them
+_NEAR = 64
+# as long as few shapes are known to refuse: to look at a shape for the first time takes longer than
+# to ask the tree
+_FEW = 24
 _NEAR_WHILE_NEW = 2
-"""So many nodes are looked at one by one before the tree is asked, as long as few shapes are known
-to refuse: to look at a shape for the first time takes longer than to ask the tree."""
+_MOST_ORDERS = 1_000
 
 
 class NewNodes(NamedTuple):
@@ -38,7 +40,6 @@ ByNeed = Callable[["Cursor", int, int], Sequence[int]]
 """The numbers of the candidates of a cursor in the order in which they are asked for new nodes, for
 so many units with at most so many on one node (`Cursor.needed`)."""
 
-_MOST_ORDERS = 1_000
 
 Found = tuple[int, NodeShape, Fit]
 """A node that takes a unit: its position, what it looks like, and how the expression fits it."""
@@ -50,32 +51,9 @@ class Cursor:
 
     `journal`: what has happened to the candidates; read by `catch_up`. `by_need`: in which order
     new nodes are opened, where that depends on what is needed; `by_share`: nodes with room are
-    looked at in the same order, for one unit. Cost of a request: what is in
-    the journal since the last one, or the number of candidates where that is less, and the nodes
-    that may still take it.
+    looked at in the same order, for one unit. Cost of a request: what is in the journal since the
+    last one, or the number of candidates where that is less, and the nodes that may still take it.
     """
-
-    __slots__ = (
-        "_after_one",
-        "_alive",
-        "_amounts",
-        "_by_need",
-        "_first",
-        "_fits",
-        "_full",
-        "_journal",
-        "_needs",
-        "_new",
-        "_openings",
-        "_pin",
-        "_read_added",
-        "_read_reshaped",
-        "_refused",
-        "_where",
-        "candidates",
-        "expr",
-        "monotone",
-    )
 
     def __init__(
         self,
@@ -85,9 +63,11 @@ class Cursor:
         by_need: ByNeed | None = None,
         by_share: bool = False,
     ) -> None:
+        self.expr = expr
+        self.monotone = expr.monotone
         self.candidates = tuple(candidates)
         self._by_need = by_need
-        self.expr = expr
+        # how the expression fits a new node of each, once it was asked
         self._new: list[Fit | Reject | None] = [None] * len(self.candidates)
         # by units, and how many of them one node takes at most
         self._openings: dict[tuple[int, int], Sequence[int]] = {}
@@ -96,68 +76,60 @@ class Cursor:
             self.candidates = tuple([self.candidates[index] for index in order])
             self._new = [self._new[index] for index in order]
             self._openings[1, UNBOUNDED] = range(len(order))
-        self.monotone = expr.monotone
-        # False where there is not enough of something; that is no reason to be told
-        self._fits: dict[NodeShape | None, Fit | Reject | Literal[False]] = {}
-        # what shapes look like when they are full, and after one unit
-        self._full: dict[NodeShape, NodeShape] = {}
-        self._after_one: dict[NodeShape | None, NodeShape] = {}
-        # those that do not take a unit
-        self._refused: set[NodeShape | None] = {None}
         self._journal = journal
         self._read_added, self._read_reshaped = len(journal.added), len(journal.reshaped)
-        # by candidate: whether a node may have room, and the first that may; all before it have
-        # refused, and refuse still
+        # by candidate: whether a node may have room, and the first that may; of a monotone
+        # expression all before it have refused, and refuse still
         self._alive = bytearray(len(self.candidates))
-        self._first = [len(candidate.shapes) for candidate in self.candidates]
+        self.first = [len(candidate.shapes) for candidate in self.candidates]
         for index, candidate in enumerate(self.candidates):
             if candidate.shapes and candidate.may_meet(expr):
                 self._alive[index] = 1
-                self._first[index] = 0
+                self.first[index] = 0
         self._needs: list[Needs | None] = [None] * len(self.candidates)
-        self._where: dict[Candidate, int] | None = None
+        self._numbers: dict[Candidate, int] | None = None
+        # shapes that take no unit, and those that do with what they look like after one, None where
+        # that was not worked out yet
+        self._refused: set[NodeShape | None] = {None}
+        self._after_one: dict[NodeShape | None, NodeShape | None] = {}
+        self._fits: dict[NodeShape, Fit | Reject] = {}
+        # what shapes look like when they are full
+        self._full: dict[NodeShape, NodeShape] = {}
+        # as `Frame.places` has it
+        self._places: dict[Frame | None, Sequence[tuple[int, int]] | Literal[False] | None] = {}
         # False: not looked at yet
         self._pin: tuple[str, tuple[str, ...]] | Literal[False] | None = False
-        self._amounts: Sequence[tuple[str, int, bool]] | Literal[False] | None = False
 
     def catch_up(self) -> None:
         """Take into account what has happened to the candidates since the last time."""
-        added, reshaped = self._journal.added, self._journal.reshaped
-        if self._read_reshaped != len(reshaped):
-            for candidate, lo in reshaped[self._read_reshaped :]:
-                index = self._numbers().get(candidate)
-                if index is not None:
-                    self._first[index] = min(lo, self._first[index])
-                    self._alive[index] = 1
-            self._read_reshaped = len(reshaped)
-        new = len(added) - self._read_added
-        if not new:
-            return
-        where, alive = self._numbers(), self._alive
-        for candidate in self.candidates if new > len(self.candidates) else set(added[-new:]):
-            index = where.get(candidate, -1)
+        journal, numbers = self._journal, self._numbers
+        if numbers is None:
+            numbers = {candidate: index for index, candidate in enumerate(self.candidates)}
+            self._numbers = numbers
+        for candidate, lo in journal.reshaped[self._read_reshaped :]:
+            index = numbers.get(candidate, -1)
+            if index >= 0:
+                self.first[index] = min(lo, self.first[index])
+                self._alive[index] = 1
+        self._read_reshaped = len(journal.reshaped)
+        start, alive = self._read_added, self._alive
+        self._read_added = len(journal.added)
+        for candidate in set(journal.added[start:]):
+            index = numbers.get(candidate, -1)
             if index >= 0 and not alive[index]:
-                self._revive(index)
-        self._read_added = len(added)
+                alive[index] = not self.monotone or self._is_more(candidate.shapes, index)
 
-    def _numbers(self) -> dict[Candidate, int]:
-        if self._where is None:
-            self._where = {candidate: index for index, candidate in enumerate(self.candidates)}
-        return self._where
-
-    def _revive(self, index: int) -> None:
-        """Ask a candidate again that had refused on all its nodes, if it has a new one that may
-        fit. Most nodes are opened for another request, which fills them."""
-        shapes, refused, first = self.candidates[index].shapes, self._refused, self._first[index]
-        size = len(shapes)
-        if self.monotone:
-            while first < size:
-                shape = shapes[first]
-                if shape is not None and not shape.closed and shape not in refused:
-                    break
-                first += 1
-            self._first[index] = first
-        self._alive[index] = first < size
+    def _is_more(self, shapes: Sequence[NodeShape | None], index: int) -> bool:
+        """Whether a candidate that had refused on all its nodes has a new one that may take a unit.
+        Most nodes are opened for another request, which fills them."""
+        refused = self._refused
+        for shape in shapes[self.first[index] :]:
+            if shape not in refused:
+                if shape is None or not shape.closed:
+                    return True
+                refused.add(shape)
+        self.first[index] = len(shapes)
+        return False
 
     def in_use(self) -> Iterator[tuple[int, Candidate]]:
         """The candidates that may have a node with room, each with its number."""
@@ -170,189 +142,145 @@ class Cursor:
         """Whether a candidate may have a node with room."""
         return bool(self._alive[index])
 
+    # -- what nodes take
+
     def fit(self, shape: NodeShape) -> Fit | Reject:
         """How the expression fits nodes of a shape; worked out once for each shape."""
         found = self._fits.get(shape)
-        if not found:
+        if found is None:
             found = self._fits[shape] = shape.fit(self.expr)
         return found
 
+    def _meet(self, index: int, shape: NodeShape) -> bool:
+        """Whether nodes of a candidate that have a shape, which was not met before, take a
+        unit."""
+        frame = shape.frame
+        try:
+            places = self._places[frame]
+        except KeyError:
+            amounts = self.expr.whole_amounts()
+            places = False if frame is None or amounts is None else frame.places(amounts)
+            self._places[frame] = places
+        fits = places is not None
+        if places:
+            values = shape.values
+            for place, amount in places:
+                if values[place] < amount:  # type: ignore[operator]
+                    fits = False
+                    break
+        elif fits:
+            met = self._needs_of(index).are_met_by(shape)  # that takes less time than to fit
+            fits = met and isinstance(self.fit(shape), Fit)
+        if fits:
+            self._after_one[shape] = None
+        else:
+            self._refused.add(shape)
+        return fits
+
     def after(self, shape: NodeShape, fit: Fit, times: int) -> NodeShape:
         """What a shape looks like once its fit was taken so many times."""
+        if times == 1:
+            return self._after_one.get(shape) or self._one_more(shape)
         if times != fit.count:
-            if times > 1:
-                return shape.after(fit, times)
-            one = self._after_one.get(shape)
-            if one is None:
-                one = self._after_one[shape] = shape.after(fit, 1)
-            return one
+            return shape.after(fit, times)
         found = self._full.get(shape)
         if found is None:
             found = self._full[shape] = shape.after(fit, times)
-            if found not in self._fits and (found.closed or self._whole_amounts()):
+            if found.closed or self.expr.whole_amounts():
                 # an amount does not fit once more
                 self._refused.add(found)
-                self._fits[found] = False
         return found
+
+    def _one_more(self, shape: NodeShape) -> NodeShape:
+        """What a shape that takes a unit looks like after one."""
+        places = self._places.get(shape.frame)
+        if shape.frame is not None and places:
+            after = shape.frame.less(shape, places)
+        else:
+            fit = self.fit(shape)
+            after = shape.after(fit, 1) if isinstance(fit, Fit) else shape
+        self._after_one[shape] = after
+        return after
+
+    # -- nodes that are there
 
     def slot(self) -> Step | None:
         """One unit on the first node that takes it, in the first candidate that has one, or on a
         new node; None where there is room for neither. Of a monotone expression only."""
-        alive, known, refused = self._alive, self._after_one, self._refused
-        if self._read_reshaped != len(self._journal.reshaped):
+        alive, journal = self._alive, self._journal
+        if self._read_reshaped != len(journal.reshaped):
             self.catch_up()
         index = alive.find(1)
-        if index and self._read_added != len(self._journal.added):
+        if index and self._read_added != len(journal.added):
             # as long as the first candidate has room, nodes that were added to others do not matter
             self.catch_up()
             index = alive.find(1)
         while index >= 0:
-            candidate, position = self.candidates[index], self._first[index]
+            candidate, position = self.candidates[index], self.first[index]
             shape = candidate.shapes[position]
-            if shape in refused or (shape not in known and self._one_more(shape) is None):
-                position = self._next_slot(index, position)
-                if position < 0:
+            after = self._after_one.get(shape)
+            if shape is None or after is None:
+                found = self._seek(index)
+                if found is None:
                     self.catch_up()
                     index = alive.find(1, index + 1)
                     continue
-                shape = candidate.shapes[position]
-            if shape is not None:
-                return Step(candidate, position, position + 1, 1, shape, known[shape], False)
-        return self._new_slot()
-
-    def _next_slot(self, index: int, position: int) -> int:
-        """The first position of a candidate behind one that refuses that takes a unit.
-
-        -1, and the candidate need not be asked again, when there is none.
-        """
-        shapes, known, refused = self.candidates[index].shapes, self._after_one, self._refused
-        size, start = len(shapes), position + 1
-        # most often it is one of the next few, and then the tree need not be brought up to date
-        few = NEAR
-        if len(refused) <= NEAR:
-            few = _NEAR_WHILE_NEW
-            start = self._next_with_room(index, start)
-        while 0 <= start < size:
-            near = min(size, start + few)
-            for position in range(start, near):
-                shape = shapes[position]
-                if shape not in refused and (shape in known or self._one_more(shape) is not None):
-                    self._first[index] = position
-                    return position
-            start = self._next_with_room(index, near)
-        self.exhaust(index)
-        return -1
-
-    def _one_more(self, shape: NodeShape | None) -> NodeShape | None:
-        """What a node looks like after one unit; None where none fits."""
-        after: NodeShape | None = None
-        if shape is not None:
-            amounts, frame = self._whole_amounts(), shape.frame
-            less = frame.less(shape, amounts) if amounts and frame is not None else False
-            if less is not False:
-                after = less
-            elif isinstance(fit := self.fit(shape), Fit):
-                after = shape.after(fit, 1)
-        if shape is None or after is None:
-            self._refused.add(shape)
-            return None
-        self._after_one[shape] = after
-        return after
-
-    def _whole_amounts(self) -> Sequence[tuple[str, int, bool]] | None:
-        if self._amounts is False:
-            self._amounts = self.expr.whole_amounts()
-        return self._amounts
-
-    def _new_slot(self) -> Step | None:
-        """One unit on a new node of the first candidate that may have one."""
+                position, shape = found
+                after = self._after_one.get(shape) or self._one_more(shape)
+            return Step(candidate, position, position + 1, 1, shape, after, False)
         for index in self.openings(1):
             candidate = self.candidates[index]
-            if candidate.is_still_full:
-                continue
-            new = self.opening(index)
-            if isinstance(new, Fit) and candidate.has_room_for(1):
-                shape = candidate.new_shape
-                after = self.after(shape, new, 1)
-                size = len(candidate.shapes)
-                return Step(candidate, size, size + 1, 1, shape, after, True)
+            if candidate.has_room_for(1):
+                fit = self._new[index] or self.opening(index)
+                if isinstance(fit, Fit):
+                    shape, size = candidate.new_shape, len(candidate.shapes)
+                    after = self._after_one.get(shape) or self._one_more(shape)
+                    return Step(candidate, size, size + 1, 1, shape, after, True)
         return None
 
-    def exhaust(self, index: int) -> None:
-        """No node of a candidate that is there now takes a unit."""
-        self._alive[index] = 0
-        self._first[index] = len(self.candidates[index].shapes)
-
-    def find(self, index: int) -> tuple[Found | None, Reject | None]:
-        """The first node of a candidate that fits, None when there is none; and why the first of
-        those that had room before it did not fit.
-
-        Nodes before it need not be asked again, if the expression is monotone.
-        """
-        if not self.monotone:
-            return self.find_next(index, 0)
-        if not self._alive[index]:
-            return None, None
-        found, why = self.find_next(index, self._first[index])
+    def find(self, index: int, start: int = -1) -> Found | None:
+        """The first node of a candidate that takes a unit, from a position on; None when there is
+        none. Without a position it is any node, and those before it are not asked again."""
+        found = self._seek(index, start) if self.monotone else self._seek_shapes(index, start)
         if found is None:
-            self.exhaust(index)
-        else:
-            self._first[index] = found[0]
-        return found, why
-
-    def find_next(self, index: int, start: int) -> tuple[Found | None, Reject | None]:
-        """The first node of a candidate that fits from a position on, and the first refusal of
-        those that had room before it; None for either when there is none."""
-        if not self.monotone:
-            return self._find_by_shape(index, start)
-        shapes, fits = self.candidates[index].shapes, self._fits
-        size = len(shapes)
-        why: Reject | None = None
-        while 0 <= start < size:
-            near = min(size, start + NEAR)
-            for position, fit in enumerate(map(fits.get, shapes[start:near]), start):
-                if fit is None:
-                    fit = self._meet(index, shapes[position])
-                if fit is not False:
-                    shape = shapes[position]
-                    if shape is not None and isinstance(fit, Fit):
-                        return (position, shape, fit), why
-                    if isinstance(fit, Reject):
-                        why = why or fit
-            start = self._next_with_room(index, near)
-        return None, why
-
-    def _find_by_shape(self, index: int, start: int) -> tuple[Found | None, Reject | None]:
-        """What `find_next` answers for an expression that is not monotone: every shape that nodes
-        from the position on have is asked."""
-        found: Found | None = None
-        why: tuple[int, Reject] | None = None
-        for shape, position in self.candidates[index].first_of_each(start):
-            fit = self._fits.get(shape)
-            if fit is None:
-                fit = self._meet(index, shape)
-            if shape is not None and isinstance(fit, Fit):
-                if found is None or position < found[0]:
-                    found = position, shape, fit
-            elif isinstance(fit, Reject) and (why is None or position < why[0]):
-                why = position, fit
-        if why is None or (found is not None and found[0] < why[0]):
-            return found, None
-        return found, why[1]
-
-    def _meet(self, index: int, shape: NodeShape | None) -> Fit | Reject | Literal[False]:
-        """How the expression fits the shape of a node of a candidate; False where it has not the
-        room."""
-        if shape in self._fits:
-            return self._fits[shape]
-        if shape is None or not self._needs_of(index).are_met_by(shape):
-            self._refused.add(shape)
-            self._fits[shape] = False
-            return False
+            return None
+        position, shape = found
         fit = self.fit(shape)
-        if isinstance(fit, Reject):
-            self._refused.add(shape)
-        return fit
+        return (position, shape, fit) if isinstance(fit, Fit) else None
+
+    def _seek(self, index: int, start: int = -1) -> tuple[int, NodeShape] | None:
+        is_first = start < 0
+        if is_first:
+            if not self._alive[index]:
+                return None
+            start = self.first[index]
+        shapes, takes, refused = self.candidates[index].shapes, self._after_one, self._refused
+        size = len(shapes)
+        few = _NEAR if len(refused) > _FEW else _NEAR_WHILE_NEW
+        while 0 <= start < size:
+            near = start + few
+            for shape in filterfalse(refused.__contains__, shapes[start:near]):
+                if shape is not None and (shape in takes or self._meet(index, shape)):
+                    position = shapes.index(shape, start)
+                    if is_first:
+                        self.first[index] = position
+                    return position, shape
+            start = self._next_with_room(index, near) if near < size else -1
+        if is_first:
+            self._alive[index] = 0
+            self.first[index] = size
+        return None
+
+    def _seek_shapes(self, index: int, start: int) -> tuple[int, NodeShape] | None:
+        """`_seek` for an expression that is not monotone: every shape that nodes from the position
+        on have is asked."""
+        found: tuple[int, NodeShape] | None = None
+        for shape, position in self.candidates[index].first_of_each(max(start, 0)):
+            if shape is None or shape in self._refused or (found and position > found[0]):
+                continue
+            if shape in self._after_one or self._meet(index, shape):
+                found = position, shape
+        return found
 
     def _next_with_room(self, index: int, start: int) -> int:
         """The first position from `start` on of a node that may have room; -1 when none has."""
@@ -372,6 +300,19 @@ class Cursor:
         if needs is None:
             needs = self._needs[index] = self.candidates[index].needs(self.expr)
         return needs
+
+    def why_none(self, index: int, start: int) -> Reject:
+        """Why no node of a candidate from a position on takes a unit: what the first of them says
+        that has the room, or that none has it."""
+        candidate = self.candidates[index]
+        for shape in dict.fromkeys(candidate.shapes[start:]):
+            if shape is not None and self._needs_of(index).are_met_by(shape):
+                fit = self.fit(shape)
+                if isinstance(fit, Reject):
+                    return fit
+        return Reject("NodesFull", len(candidate.shapes))
+
+    # -- new nodes
 
     def opening(self, index: int) -> Fit | Reject | None:
         """How the expression fits a new node of a candidate; None where none can be made."""
@@ -427,9 +368,7 @@ def _share(fit: Fit, shape: NodeShape, each: int, per_node: int) -> float:
     for name, amount in fit.take:
         whole = shape.free[name]
         if isinstance(whole, (int, float)) and whole > 0:
-            share = amount / whole
-            if share > found:
-                found = share
+            found = max(found, amount / whole)
     return found
 
 

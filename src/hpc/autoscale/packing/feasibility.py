@@ -27,8 +27,6 @@ class Ranking:
     The reasons are made when they are read, from what the buckets were when they were ranked.
     """
 
-    __slots__ = ("_rejects", "candidates")
-
     def __init__(
         self, candidates: tuple[Candidate, ...], rejects: Rejects | Callable[[], Rejects]
     ) -> None:

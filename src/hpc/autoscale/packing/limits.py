@@ -30,19 +30,6 @@ class Limit:
     constant time.
     """
 
-    __slots__ = (
-        "_cores_in_use",
-        "_nodes_in_use",
-        "beyond_cores",
-        "beyond_nodes",
-        "max_cores",
-        "max_nodes",
-        "name",
-        "told",
-        "used_cores",
-        "used_nodes",
-    )
-
     is_charged: ClassVar[bool] = True
     """False for one that only shows another limit, which is charged on its own."""
 
@@ -142,12 +129,12 @@ class Limit:
 
 
 def charge_all(limits: Sequence[Limit], nodes: int, cores: int) -> None:
-    """Charge `nodes`, above 0, with `cores` in all to each limit, all of which are charged.
-    LimitExceeded when one has no room for them; then nothing is charged."""
-    for index, limit in enumerate(limits):
+    """Charge `nodes` with `cores` in all to each limit, all of which are charged; negative numbers
+    take a charge back. LimitExceeded when one has no room for them; then nothing is charged."""
+    for limit in limits:
         used_nodes, used_cores = limit.used_nodes + nodes, limit.used_cores + cores
         if used_nodes > limit.max_nodes or used_cores > limit.max_cores:
-            for charged in limits[:index]:
+            for charged in limits[: limits.index(limit)]:
                 charged.charge(-nodes, -cores)
             limit.charge(nodes, cores)  # says what it is short of
         limit.used_nodes, limit.used_cores = used_nodes, used_cores
@@ -167,8 +154,6 @@ def room_under(limits: Iterable[Limit], cores: int) -> int:
 
 class Reservation:
     """What one plan would charge to which limits. It never writes to them."""
-
-    __slots__ = ("_owed",)
 
     def __init__(self) -> None:
         self._owed: dict[Limit, tuple[int, int]] = {}

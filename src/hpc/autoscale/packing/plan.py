@@ -23,6 +23,9 @@ class Request(NamedTuple):
     whole: bool = False
 
 
+ONE_SLOT = Request(1)
+"""What most jobs ask for."""
+
 Refusals = Sequence[tuple[Candidate, Reject]]
 """Candidates with the reason why they did not take more."""
 

@@ -15,8 +15,8 @@ from hpc.autoscale.packing.candidate import Candidate, Journal
 from hpc.autoscale.packing.cursor import ByNeed, Cursor
 from hpc.autoscale.packing.expr import AnyNode, Expr
 from hpc.autoscale.packing.feasibility import Feasibility, Ranking
-from hpc.autoscale.packing.limits import LimitExceeded
-from hpc.autoscale.packing.plan import NOTHING, Plan, Probe, Request, Step
+from hpc.autoscale.packing.limits import LimitExceeded, charge_all
+from hpc.autoscale.packing.plan import NOTHING, ONE_SLOT, Plan, Probe, Request, Step
 from hpc.autoscale.packing.search import Groups, Search, plan_whole
 from hpc.autoscale.packing.shape import ShapeTable
 
@@ -139,8 +139,7 @@ class Planner:
             found = self.nowhere
             if candidates:
                 candidates = self._tuples.setdefault(candidates, candidates)
-                _, by_need, by_share = self._arranged()
-                found = Cursor(expr, candidates, self._journal, by_need, by_share)
+                found = Cursor(expr, candidates, self._journal, *self._arranged()[1:])
             self._cursors[expr] = found
         return found
 
@@ -158,8 +157,8 @@ class Planner:
         place of those of its ranking; `as_given`: new nodes are opened in their order."""
         if candidates is None:
             return self.plan(self.cursor(expr), request, probe)
-        _, by_need, by_share = (candidates, None, False) if as_given else self._arranged()
-        return self.plan(Cursor(expr, candidates, Journal(), by_need, by_share), request, probe)
+        order = (None, False) if as_given else self._arranged()[1:]
+        return self.plan(Cursor(expr, candidates, Journal(), *order), request, probe)
 
     def plan(
         self, cursor: Cursor, request: Request, probe: Probe | None = None, explain: bool = True
@@ -170,8 +169,7 @@ class Planner:
         plan of no units is the answer when nothing fits.
         """
         journal = self._journal
-        is_slot = request.units == 1 and probe is None and not request.whole
-        if is_slot and cursor.monotone and self._has_fast_slots:
+        if cursor.monotone and request == ONE_SLOT and probe is None and self._has_fast_slots:
             step = cursor.slot()
             if step is not None and not step.before.dormant:
                 journal.plan = step
@@ -236,12 +234,13 @@ class Planner:
         journal.plan = None
         if plan.units == 1 and isinstance(plan, Step):
             # most plans: one node, and nothing to take back
+            candidate = plan.candidate
             if plan.opened:
-                plan.candidate.charge(1)
-                plan.candidate.append(plan.after)
+                charge_all(candidate.charged, 1, candidate.cores)
+                candidate.append(plan.after)
                 return (plan,)
             if not plan.before.dormant:
-                plan.candidate.fill_one(plan.lo, plan.after)
+                candidate.fill_one(plan.lo, plan.after)
                 return (plan,)
         self._charge(plan.steps)
         for step in plan.steps:
@@ -264,9 +263,9 @@ class Planner:
         charged: list[Candidate] = []
         for candidate, count in nodes.items():
             try:
-                candidate.charge(count)
+                charge_all(candidate.charged, count, count * candidate.cores)
             except LimitExceeded:
                 for other in charged:
-                    other.charge(-nodes[other])
+                    charge_all(other.charged, -nodes[other], -nodes[other] * other.cores)
                 raise
             charged.append(candidate)

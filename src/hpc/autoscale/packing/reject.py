@@ -7,7 +7,7 @@ until `explain` is called, because most refusals are never read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 _TEMPLATES: dict[str, str] = {
     "UndefinedResource": "has no resource {0!r}",
@@ -83,6 +83,3 @@ def summarise(rejects: Iterable[tuple[str, Reject]], limit: int = 20) -> list[st
     if len(said) > limit:
         said[limit - 1 :] = [f"… and {len(said) - limit + 1} other reasons"]
     return said
-
-
-Explain = Callable[[], list[str]]

@@ -1,21 +1,16 @@
 """Where one request finds room: on nodes that are there, and on new ones.
 
 `Search` fills nodes and opens new ones, candidate by candidate. Each turn of every loop either
-places at least one unit or is done with some nodes or a candidate, so all of them end. In which
-order candidates of a request for single units are tried is for `planner` to say.
+places at least one unit or is done with some nodes or a candidate, so all of them end.
 
 A gang is all or nothing: `plan_whole` puts all of it in one candidate. Nodes that are there come
 first: the first candidate that takes everything on them gets it. Otherwise families are asked in
 order. A *family* is the placement groups of one nodearray and VM size: a node in one group of it is
-as good as in another. In a family, groups in use come before those that would have to be opened, so
-that as few as possible are: of groups in use, the one that needs the fewest new nodes, and of
-equals the first. Any other candidate is a family of its own, and simply gets what it can take
-whole. A gang that fits nowhere is told how close each candidate came, the closest first. Where
-candidates are filled bucket by bucket, the first that takes everything gets it, and they are told
-of in their order.
-
-With hundreds of groups, to try each for every gang takes longer than all else. `Groups` keeps an
-index of the room that each has for new nodes.
+as good as in another. Of its groups in use, the one that needs the fewest new nodes gets the gang,
+before one that would have to be opened. Any other candidate is a family of its own. Where
+candidates are filled bucket by bucket, the first that takes everything gets it. `Groups` keeps an
+index of the room that groups have for new nodes: with hundreds of them, to try each for every gang
+takes longer than all else.
 """
 
 from __future__ import annotations
@@ -39,8 +34,6 @@ class Search:
 
     `explain`: what keeps units out is noted, for `rejects`.
     """
-
-    __slots__ = ("_said", "cursor", "explain", "left", "probe", "request", "reservation", "steps")
 
     def __init__(
         self, request: Request, cursor: Cursor, probe: Probe | None = None, explain: bool = True
@@ -81,10 +74,9 @@ class Search:
         if not self.left or not self.explain:
             return []
         asked = range(len(self.cursor.candidates)) if indices is None else indices
+        parts = [(index, opened) for index in asked for opened in (False, True)]
         if existing_first:
-            parts = [(index, opened) for opened in (False, True) for index in asked]
-        else:
-            parts = [(index, opened) for index in asked for opened in (False, True)]
+            parts.sort(key=lambda part: part[1])
         found: list[tuple[Candidate, Reject]] = []
         for index, opened in parts:
             candidate = self.cursor.candidates[index]
@@ -93,28 +85,27 @@ class Search:
                 fit = self.cursor.opening(index)
                 said = [fit] if isinstance(fit, Reject) else []
             elif not said and candidate.shapes:
-                said = [candidate.nodes_full()]
+                said = [Reject("NodesFull", len(candidate.shapes))]
             found.extend((candidate, reject) for reject in said)
         return found
 
     def use(self, index: int) -> None:
         """Place units on nodes of a candidate that are there, in order."""
         candidate, cursor = self.cursor.candidates[index], self.cursor
-        shapes = candidate.shapes
-        if not self.left or not shapes:
+        if not self.left or not candidate.shapes:
             return
         only = None if self.probe is None else self.probe.positions(candidate)
         if only is not None:
             self._use_only(index, only)
             return
-        size, per_node = len(shapes), self.request.per_node
-        found, why = cursor.find(index)
+        start, found = cursor.first[index], cursor.find(index)
         while found is not None:
             position, shape, fit = found
             end = position + 1
-            is_lone = end == size or shapes[end] is not shape
+            is_lone = end == len(candidate.shapes) or candidate.shapes[end] is not shape
             if is_lone and self.probe is None and not shape.dormant:
-                times = min(fit.count, per_node, self.left)
+                # most are, and `_fill` takes longer
+                times = min(fit.count, self.request.per_node, self.left)
                 after = cursor.after(shape, fit, times)
                 self.steps.append(Step(candidate, position, end, times, shape, after, False))
                 self.left -= times
@@ -123,30 +114,25 @@ class Search:
                 self._fill(index, position, end, shape, fit, False)
             if not self.left:
                 return
-            found, reject = cursor.find_next(index, end)
-            why = why or reject
+            found = cursor.find(index, end)
         if self.explain:
-            self._say(index, False, why or candidate.nodes_full())
+            self._say(index, False, cursor.why_none(index, start))
 
     def _use_only(self, index: int, positions: Sequence[int] | Reject) -> None:
         """Place units on nodes at some positions, the only ones of the candidate that may take
         any."""
-        candidate, cursor = self.cursor.candidates[index], self.cursor
-        if isinstance(positions, Reject):
-            self._say(index, False, positions)
-            return
-        why: Reject | None = None
-        for position in positions:
-            shape = candidate.shapes[position]
-            fit = cursor.fit(shape) if shape is not None else None
+        refusals = [positions] if isinstance(positions, Reject) else []
+        for position in () if isinstance(positions, Reject) else positions:
+            shape = self.cursor.candidates[index].shapes[position]
+            fit = None if shape is None else self.cursor.fit(shape)
             if shape is not None and isinstance(fit, Fit):
                 self._fill(index, position, position + 1, shape, fit, False)
                 if not self.left:
                     return
             elif isinstance(fit, Reject):
-                why = why or fit
-        if why is not None:
-            self._say(index, False, why)
+                refusals.append(fit)
+        if refusals:
+            self._say(index, False, refusals[0])
 
     def _most_nodes(self, fit: Fit) -> int:
         """On how many nodes what is left may come to lie; custom constraints may take as little as
@@ -163,12 +149,13 @@ class Search:
         fit = self.cursor.opening(index)
         if not isinstance(fit, Fit):
             return
-        room = 0 if candidate.is_still_full else candidate.room(self.reservation)
+        room = candidate.room(self.reservation) if candidate.has_room_for(1) else 0
         needed = self._most_nodes(fit)
         if room > 0:
             self.open_so_many(index, min(room, needed))
         if self.left and room < needed and self.explain:
-            self._say(index, True, candidate.no_capacity(self.reservation))
+            short = self.reservation.tightest(candidate.limits, candidate.cores)
+            self._say(index, True, Reject("NoCapacity", short))
 
     def open_so_many(self, index: int, nodes: int) -> None:
         """Add new nodes, as many as the caller knows the limits to allow."""
@@ -253,7 +240,11 @@ def plan_whole(
 
 
 class _Gang:
-    """A request that is all or nothing, while its candidate is looked for."""
+    """A request that is all or nothing, while its candidate is looked for.
+
+    `tried`: by number of the candidate, searches that took as much as they could. `partly`: by
+    number of the family and of the candidate, those that placed a part on nodes that are there.
+    """
 
     def __init__(
         self,
@@ -268,10 +259,7 @@ class _Gang:
         self.probe = probe
         self.groups = groups
         self.explain = explain
-        # by number of the candidate: searches that took as much as they could
         self.tried: dict[int, Search] = {}
-        # by number of the family, and of the candidate: searches that placed a part on nodes that
-        # are there
         self.partly: dict[int, dict[int, Search]] = {}
 
     def fewest_opened(self) -> Search | None:
@@ -300,7 +288,7 @@ class _Gang:
         take."""
         units, per_node, groups = self.request.units, self.request.per_node, self.groups
         for index, candidate in self.cursor.in_use():
-            is_grouped = groups is not None and groups.is_grouped(index)
+            is_grouped = groups is not None and candidate in groups.places
             if not is_grouped and len(candidate.shapes) * per_node < units:
                 continue
             search = self._new_search()
@@ -450,8 +438,6 @@ class Family:
     other, but for the group.
     """
 
-    __slots__ = ("_candidates", "_unused", "_used", "even", "members", "own", "shared")
-
     def __init__(self, members: tuple[int, ...], candidates: Sequence[Candidate]) -> None:
         self.members = members
         self._candidates = [candidates[index] for index in members]
@@ -505,24 +491,13 @@ class Groups:
     """The families of some candidates, kept up with what happens to them. Cost of `catch_up`: what
     is new in the journal."""
 
-    __slots__ = (
-        "_even",
-        "_holders",
-        "_journal",
-        "_places",
-        "_read",
-        "candidates",
-        "families",
-        "number",
-    )
-
     def __init__(self, candidates: Sequence[Candidate], journal: Journal) -> None:
         self.candidates = candidates
         self.families: list[Family] = []
         # by number of a candidate: that of its family
         self.number = [0] * len(candidates)
         self._journal = journal
-        self._places: dict[Candidate, tuple[Family, int]] = {}
+        self.places: dict[Candidate, tuple[Family, int]] = {}
         self._holders: dict[Limit, list[tuple[Family, int]]] = {}
         self._even: dict[Expr, bool] = {}
         for members in families(candidates):
@@ -531,7 +506,7 @@ class Groups:
                 self.number[index] = len(self.families)
             # who is alone is tried, and needs no index
             for place, index in enumerate(members if len(members) > 1 else ()):
-                self._places[candidates[index]] = (family, place)
+                self.places[candidates[index]] = (family, place)
                 for limit in family.own[place]:
                     self._holders.setdefault(limit, []).append((family, place))
                     limit.told = journal.charged
@@ -550,15 +525,11 @@ class Groups:
             changed.update(self._holders.get(limit, ()))
         written = [candidate for candidate, _ in journal.reshaped[reshaped:]]
         for candidate in (*journal.added[added:], *written):
-            found = self._places.get(candidate)
+            found = self.places.get(candidate)
             if found is not None:
                 changed.add(found)
         for family, place in changed:
             family.look(place)
-
-    def is_grouped(self, index: int) -> bool:
-        """Whether a candidate, by its number, is one of several placement groups."""
-        return len(self.families[self.number[index]].members) > 1
 
     def treats_alike(self, expr: Expr) -> bool:
         """Whether an expression that the candidates meet asks the same of nodes in any placement

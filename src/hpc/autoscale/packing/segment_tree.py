@@ -77,8 +77,6 @@ def first_meeting(needs: Sequence[Need], start: int, capacity: int) -> int:
 class SegmentTree:
     """Numbers in places, -1 where nothing was set."""
 
-    __slots__ = ("_capacity", "_tree")
-
     def __init__(self, length: int) -> None:
         self._capacity = 1 << max(0, length - 1).bit_length()
         self._tree = [-1] * (2 * self._capacity)
@@ -100,8 +98,6 @@ class Places(Generic[Key]):
     """Positions by a key of their shapes, of a list of shapes that is the caller's: it grows at its
     end, and where it is changed the caller says so. Cost: a binary search for each key that is
     asked for, and for each position that is changed."""
-
-    __slots__ = ("_entered", "_key", "_shapes", "_where")
 
     def __init__(
         self, shapes: Sequence[NodeShape | None], key: Callable[[NodeShape | None], Key]
@@ -173,8 +169,6 @@ class Reading:
     its `NodeIndex`.
     """
 
-    __slots__ = ("_name", "factor", "known", "tree", "unit")
-
     def __init__(self, name: str, unit: Unit | None) -> None:
         self._name = name
         self.tree: list[float] = []
@@ -215,8 +209,6 @@ class NodeIndex:
     when they are next asked, once however often a position was changed; O(log n) for one, O(1) each
     for many in a row. track: O(n) once for each resource. first: O(log n) where nodes are alike in
     what they lack."""
-
-    __slots__ = ("_alike", "_capacity", "_entered", "_readings", "_shapes", "_texts", "late")
 
     def __init__(self, shapes: Sequence[NodeShape | None]) -> None:
         self._shapes = shapes

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from hpc.autoscale.packing.amounts import Quantity as Quantity
 from hpc.autoscale.packing.amounts import Unit as Unit
@@ -60,10 +60,11 @@ class NodeShape:
 
     `free`: amounts and other values by resource name, sized resources in bytes. `vacant`: nothing
     is assigned. `closed`: takes no more work. `dormant`: using it needs a place under the limits,
-    because no VM runs yet.
+    because no VM runs yet. `values`: of `free`, in the order of the names of the `frame`, where it
+    has one.
     """
 
-    __slots__ = ("_values", "closed", "dormant", "frame", "free", "table", "template", "vacant")
+    __slots__ = ("closed", "dormant", "frame", "free", "table", "template", "vacant", "values")
 
     def __init__(
         self,
@@ -79,7 +80,7 @@ class NodeShape:
         self.free = free
         self.vacant, self.closed, self.dormant = occupied
         self.frame = frame
-        self._values = values
+        self.values = values
 
     @property
     def units(self) -> Mapping[str, Unit]:
@@ -119,8 +120,6 @@ class NodeShape:
 class ShapeTable:
     """Hands out one `Template` and one `NodeShape` object for equal contents."""
 
-    __slots__ = ("_frames", "_shapes", "_templates")
-
     def __init__(self) -> None:
         self._templates: dict[object, Template] = {}
         self._frames: dict[object, Frame] = {}
@@ -128,7 +127,7 @@ class ShapeTable:
         self._shapes: dict[object, NodeShape] = {}
 
     def __len__(self) -> int:
-        return len(self._shapes) + sum(map(len, self._frames.values()))
+        return len(self._shapes) + sum(len(frame.shapes) for frame in self._frames.values())
 
     def template(
         self,
@@ -174,7 +173,7 @@ class ShapeTable:
         if frame is None:
             return self.shape(template, shape.free, shape.vacant, shape.closed, shape.dormant)
         moved = self._frame(template, frame.occupied, frame.names, frame.kinds)
-        return moved.shape(shape._values, shape.free)
+        return moved.shape(shape.values, shape.free)
 
     def in_want(self, shape: NodeShape, last_capacity_failure: float) -> NodeShape:
         """The shape of the same node where capacity must still be had, which last failed so many
@@ -206,11 +205,6 @@ class Frame:
     names. There may be thousands of shapes, and this is what makes one from another in few
     steps."""
 
-    __slots__ = (
-        *("_refuses", "_shapes", "_table", "_used", "_where"),
-        *("kinds", "names", "occupied", "template"),
-    )
-
     def __init__(
         self,
         table: ShapeTable,
@@ -225,52 +219,50 @@ class Frame:
         self.names = names
         self.kinds = kinds
         self._where = {name: index for index, name in enumerate(names)}
-        self._shapes: dict[tuple[object, ...], NodeShape] = {}
+        self.shapes: dict[tuple[object, ...], NodeShape] = {}
         self._refuses = occupied[1] or bool(template.trouble)
         # the frame of nodes that have work and take more
         self._used: Frame | None = None
 
-    def __len__(self) -> int:
-        return len(self._shapes)
-
     def shape(self, values: tuple[object, ...], free: Mapping[str, object]) -> NodeShape:
         """The shape with these values; `free` has them by name."""
-        found = self._shapes.get(values)
+        found = self.shapes.get(values)
         if found is None:
             args = (self._table, self.template, dict(free), self.occupied, self, values)
-            found = self._shapes[values] = NodeShape(*args)
+            found = self.shapes[values] = NodeShape(*args)
         return found
 
-    def less(
-        self, shape: NodeShape, amounts: Sequence[tuple[str, int, bool]]
-    ) -> NodeShape | Literal[False] | None:
-        """One of these shapes once amounts (resource, amount, whether it is in bytes) were taken
-        from it; None where it refuses. False: that is not a matter of whole numbers; see
-        `NodeShape.fit` and `after`."""
+    def places(
+        self, amounts: Sequence[tuple[str, int, bool]]
+    ) -> Sequence[tuple[int, int]] | Literal[False] | None:
+        """Where in the values of these shapes amounts (resource, amount, whether it is in bytes)
+        are taken from, each with the amount; None where these shapes have none of it. False: that
+        is not a matter of whole numbers; see `NodeShape.fit` and `after`."""
         if self._refuses:
             return None
-        values = list(shape._values)
-        where, units = self._where, self.template.units
+        found = []
         for name, amount, sized in amounts:
-            index = where.get(name)
-            if index is None:
+            place = self._where.get(name)
+            if place is None:
                 return None
-            available = values[index]
-            if available.__class__ is not int or not (sized or name not in units):
+            if self.kinds[place] is not int or not (sized or name not in self.template.units):
                 return False
-            if available < amount:
-                return None
-            values[index] = available - amount
+            found.append((place, amount))
+        return found
+
+    def less(self, shape: NodeShape, places: Sequence[tuple[int, int]]) -> NodeShape:
+        """One of these shapes once amounts that it has were taken from it."""
+        values: list[Any] = list(shape.values)
+        for place, amount in places:
+            values[place] -= amount
+        if self._used is None:
+            given = (self.template, (False, False, False), self.names, self.kinds)
+            self._used = self._table._frame(*given)
         target = self._used
-        if target is None:  # a frame without shapes is false
-            names, kinds = self.names, self.kinds
-            target = self._table._frame(self.template, (False, False, False), names, kinds)
-            self._used = target
         key = tuple(values)
-        found = target._shapes.get(key)
+        found = target.shapes.get(key)
         if found is None:
-            rest = {name: values[where[name]] for name, _, _ in amounts}
-            found = target.shape(key, {**shape.free, **rest})
+            found = target.shape(key, dict(zip(self.names, values, strict=True)))
         return found
 
 

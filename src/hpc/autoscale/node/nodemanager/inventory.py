@@ -16,7 +16,7 @@ preferred. Whether a machine is a candidate at all is asked of what it is when n
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
-from itertools import chain
+from itertools import chain, filterfalse
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale import results
@@ -88,11 +88,10 @@ class Names:
         found: list[str] = []
         index, used = self._next.get(nodearray, 1), self._used
         prefix = self.prefixes.get(nodearray, nodearray)
-        while len(found) < count:
-            name = f"{prefix}-{index}"
-            if name not in used:
-                found.append(name)
-            index += 1
+        while (missing := count - len(found)) > 0:
+            names = [f"{prefix}-{i}" for i in range(index, index + missing)]
+            found += filterfalse(used.__contains__, names)
+            index += missing
         self._next[nodearray] = index
         used.update(found)
         return found

@@ -175,9 +175,10 @@ class Placer:
     def _carry_out(self, plan: Plan, assignment_id: str) -> None:
         """Make a plan of the engine true: all of it, or nothing when naming new nodes fails."""
         if isinstance(plan, Step):  # as most are
-            names = self.names_of((plan,))[0] if plan.opened else ()
+            bucket, names = self._by_candidate[plan.candidate], self.inventory.names
+            taken = names.take(((bucket, plan.hi - plan.lo),))[0] if plan.opened else ()
             self.planner.apply(plan)
-            self._by_candidate[plan.candidate]._took(plan, names, assignment_id)
+            bucket._took(plan, taken, assignment_id)
             return
         of_opened = iter(self.names_of([step for step in plan.steps if step.opened]))
         for step in self.planner.apply(plan):
@@ -222,7 +223,7 @@ class Placer:
             planner.by_demand[compiled] = found
         return found
 
-    def _place_at_once(
+    def place_at_once(
         self, compiled: Compiled, request: Request, assignment_id: str, partly: bool = True
     ) -> Plan | None:
         """Place a request where that takes the engine alone and nobody must be told why not; what
@@ -230,10 +231,12 @@ class Placer:
 
         `partly`: nobody wants to know now what keeps the rest out.
         """
+        cursor = None if self._stale else self.planner.by_demand.get(compiled)
         try:
-            cursor = self._cursor(compiled)
             if cursor is None:
-                return None
+                cursor = self._cursor(compiled)
+                if cursor is None:
+                    return None
             plan = self.planner.plan(cursor, request, explain=False)
         except NotAsDeclared:
             return None
@@ -243,15 +246,18 @@ class Placer:
                 return None
         if plan.units:
             self._carry_out(plan, assignment_id)
-            if results.HANDLERS:
+        if results.HANDLERS:
+            if plan.units:
                 results.tell(PlacementReport(self, cursor, plan))
+            else:
+                self._tell_refused(compiled, request)
         return plan
 
     # -- one demand
 
     def place(self, ask: Ask) -> AllocationResult[Node]:
         """Place a demand, or say why not. Nothing is changed on failure."""
-        plan = self._place_at_once(ask.compiled, ask.request, ask.assignment_id, partly=False)
+        plan = self.place_at_once(ask.compiled, ask.request, ask.assignment_id, partly=False)
         if plan is not None:
             self._note_apart(ask, plan)
             results.settle()
@@ -285,20 +291,12 @@ class Placer:
         request: Request,
         assignment_id: str,
         failed_as: str | None,
-        explain: bool,
         own: Callable[[], Compiled],
-    ) -> tuple[int, AllocationResult[Node] | None]:
-        """Place a job's demand: the units placed, and the result. Without `explain` there is none
-        where the engine alone could answer and nobody must be told why not. `own` makes the
-        constraints anew, which then know the job's name."""
-        plan = None if explain else self._place_at_once(compiled, request, assignment_id)
-        if plan is not None:
-            if results.HANDLERS and not plan:
-                self._tell_refused(compiled, request)
-            return plan.units, None
+    ) -> AllocationResult[Node]:
+        """`place` a job's demand. `own` makes the constraints anew, which then know the job's
+        name."""
         known = self._told_whose(compiled, own)
-        result = self.place(Ask(known, request, assignment_id, failed_as))
-        return (result.total_slots if result else 0), result
+        return self.place(Ask(known, request, assignment_id, failed_as))
 
     def why_not(
         self,
