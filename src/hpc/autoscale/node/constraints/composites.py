@@ -309,8 +309,8 @@ class Not(_CompositeConstraint):
         return f"not {self.condition}"
 
 
-def _reader(cls: type[And | Or | XOr]) -> Callable[[str, Any, ParsePosition], NodeConstraint]:
-    def read(attr: str, value: Any, at: ParsePosition) -> NodeConstraint:
+def _reader(cls: type[And | Or | XOr]) -> Callable[[Any, ParsePosition], NodeConstraint]:
+    def read(value: Any, at: ParsePosition) -> NodeConstraint:
         if not isinstance(value, (list, tuple)):
             raise MalformedConstraint("a list of constraints", value, at.path)
         return cls(*read_children(value, at))
@@ -321,6 +321,4 @@ def _reader(cls: type[And | Or | XOr]) -> Callable[[str, Any, ParsePosition], No
 KEYWORDS["and"] = Keyword(_reader(And), "a list: all of these at once")
 KEYWORDS["or"] = Keyword(_reader(Or), "a list: any of these, earlier ones preferred")
 KEYWORDS["xor"] = Keyword(_reader(XOr), "a list: exactly one of these")
-KEYWORDS["not"] = Keyword(
-    lambda attr, value, at: Not(at.one(value)), "an object: anything but this"
-)
+KEYWORDS["not"] = Keyword(lambda value, at: Not(at.one(value)), "an object: anything but this")

@@ -80,10 +80,10 @@ class ParsePosition(NamedTuple):
 
 
 class Keyword(NamedTuple):
-    """A name with a meaning of its own. `read` makes a constraint of (name, value, where it
-    stands); `meaning` is for the table in the README, and names the value first."""
+    """A name with a meaning of its own. `read` makes a constraint of a value and where it stands;
+    `meaning` is for the table in the README, and names the value first."""
 
-    read: Callable[[str, Any, ParsePosition], NodeConstraint]
+    read: Callable[[Any, ParsePosition], NodeConstraint]
     meaning: str
 
 
@@ -147,7 +147,7 @@ def _element(expr: Any, at: ParsePosition) -> NodeConstraint | None:
         return ReadOnlyAlias(str(expr["alias"]), str(expr["resource-name"]))
     found = [_constraint(attr, value, at.key(attr)) for attr, value in expr.items()]
     if len(found) > 1:
-        return KEYWORDS["and"].read("and", found, at)
+        return KEYWORDS["and"].read(found, at)
     return found[0] if found else None
 
 
@@ -166,44 +166,34 @@ def _constraint(attr: str, value: Any, at: ParsePosition) -> NodeConstraint:
         return value
     with located(at.path):
         if attr in KEYWORDS:
-            return KEYWORDS[attr].read(attr, value, at)
+            return KEYWORDS[attr].read(value, at)
+        if isinstance(value, (list, tuple)):
+            value = _scalars(value, at)
         if attr.startswith("node."):
-            return _property(attr, value, at)
-        return read_resource(attr, value, at)
+            return _property(attr.removeprefix("node."), value)
+        return _resource(attr, value, at.case_insensitive)
 
 
-def _property(attr: str, value: Any, at: ParsePosition) -> NodeConstraint:
-    if value is not None and not isinstance(value, (str, int, float, list, tuple)):
-        raise MalformedConstraint("a text, a number, a list of these, or null", value, at.path)
-    values = _scalars(value, at) if isinstance(value, (list, tuple)) else [value]
-    return NodePropertyConstraint(attr.removeprefix("node."), values)
+def _property(attr: str, value: Any) -> NodeConstraint:
+    if value is not None and not isinstance(value, (str, int, float, list)):
+        raise MalformedConstraint("a text, a number, a list of these, or null", value)
+    return NodePropertyConstraint(attr, value if isinstance(value, list) else [value])
 
 
-def read_resource(attr: str, value: Any, at: ParsePosition) -> NodeConstraint:
-    """What `{attr: value}` stands for when `attr` is the name of a resource."""
+def _resource(attr: str, value: Any, case_insensitive: bool) -> NodeConstraint:
     if isinstance(value, str) and (cls := size_class(value)) is not None:
-        return MinResourcePerNode(attr, _size(cls, value, at))
-    if value is None or isinstance(value, (str, bool)):
-        return NodeResourceConstraint(attr, value, case_insensitive=at.case_insensitive)
-    if isinstance(value, (list, tuple)):
-        values = _scalars(value, at)
-        return NodeResourceConstraint(attr, *values, case_insensitive=at.case_insensitive)
+        try:
+            return MinResourcePerNode(attr, cls.value_of(value))
+        except SizeError as e:
+            raise ConstraintError("a size such as 'memory::4g'", value, hint=f": {e}") from None
+    if value is None or isinstance(value, (str, bool, list)):
+        values = value if isinstance(value, list) else [value]
+        return NodeResourceConstraint(attr, *values, case_insensitive=case_insensitive)
     if isinstance(value, (int, float, Size)):
         return MinResourcePerNode(attr, value)
-    known = [*KEYWORDS, *CUSTOM_PARSERS]
-    raise ConstraintError(
-        "a number, a size, a text, true, false, null or a list of these",
-        value,
-        at.path,
-        f"{did_you_mean(attr, known)} (Unsupported constraint value type)",
-    )
-
-
-def _size(cls: type[Size], text: str, at: ParsePosition) -> Size:
-    try:
-        return cls.value_of(text)
-    except SizeError as e:
-        raise ConstraintError("a size such as 'memory::4g'", text, at.path, f": {e}") from None
+    hint = did_you_mean(attr, [*KEYWORDS, *CUSTOM_PARSERS])
+    expected = "a number, a size, a text, true, false, null or a list of these"
+    raise ConstraintError(expected, value, hint=f"{hint} (Unsupported constraint value type)")
 
 
 def _scalars(values: Sequence[Any], at: ParsePosition) -> list[Any]:
@@ -213,7 +203,7 @@ def _scalars(values: Sequence[Any], at: ParsePosition) -> list[Any]:
     return list(values)
 
 
-def _flag(value: Any, at: ParsePosition) -> bool:
+def _flag(value: Any) -> bool:
     """A yes or no; digits and the words in any case will do."""
     if isinstance(value, int):
         return bool(value)
@@ -222,39 +212,41 @@ def _flag(value: Any, at: ParsePosition) -> bool:
         return text == "true"
     if text.isdecimal():
         return bool(text.strip("0"))
-    raise ConstraintError("true or false", value, at.path)
+    raise ConstraintError("true or false", value)
 
 
-def _read_exclusive(attr: str, value: Any, at: ParsePosition) -> NodeConstraint:
-    return ExclusiveNode(_flag(value, at), job_exclusive=attr == "exclusive")
+def _read_exclusive_task(value: Any, at: ParsePosition) -> NodeConstraint:
+    return ExclusiveNode(_flag(value), job_exclusive=False)
 
 
-def _read_never(attr: str, value: Any, at: ParsePosition) -> NodeConstraint:
+def _read_never(value: Any, at: ParsePosition) -> NodeConstraint:
     if value is not None and not isinstance(value, (str, int, float)):
-        raise ConstraintError("the reason as a text", value, at.path)
+        raise ConstraintError("the reason as a text", value)
     return Never(str(value))
 
 
-def _read_backoff(attr: str, value: Any, at: ParsePosition) -> NodeConstraint:
+def _read_backoff(value: Any, at: ParsePosition) -> NodeConstraint:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ConstraintError("a number of seconds", value, at.path)
+        raise ConstraintError("a number of seconds", value)
     return CapacityFailureBackoffConstraint(value)
 
 
-def _read_not_allocated(attr: str, value: Any, at: ParsePosition) -> NodeConstraint:
-    if not _flag(value, at):
-        raise ConstraintError("true", value, at.path)
+def _read_not_allocated(value: Any, at: ParsePosition) -> NodeConstraint:
+    if not _flag(value):
+        raise ConstraintError("true", value)
     return NotAllocated()
 
 
 _OF_SHARED = "an object: what all nodes share, and what a task needs of it"
 KEYWORDS: dict[str, Keyword] = {
-    "exclusive": Keyword(_read_exclusive, "true: a node that no other job is placed on"),
-    "exclusive-task": Keyword(_read_exclusive, "true: the same, for each task array"),
-    "exclusive_task": Keyword(_read_exclusive, "as `exclusive-task`"),
+    "exclusive": Keyword(
+        lambda value, at: ExclusiveNode(_flag(value)), "true: a node that no other job is placed on"
+    ),
+    "exclusive-task": Keyword(_read_exclusive_task, "true: the same, for each task array"),
+    "exclusive_task": Keyword(_read_exclusive_task, "as `exclusive-task`"),
     "never": Keyword(_read_never, "a text: no node does, for this reason"),
     "in-a-placement-group": Keyword(
-        lambda attr, value, at: InAPlacementGroup(_flag(value, at)),
+        lambda value, at: InAPlacementGroup(_flag(value)),
         "true: in any placement group; false: in none",
     ),
     "capacity-failure-backoff": Keyword(
@@ -264,10 +256,10 @@ KEYWORDS: dict[str, Keyword] = {
         _read_not_allocated, "true: a node that nothing was allocated to (deprecated)"
     ),
     SharedConsumableConstraint.JSON_NAME: Keyword(
-        lambda attr, value, at: SharedConsumableConstraint.read(value), _OF_SHARED
+        lambda value, at: SharedConsumableConstraint.read(value), _OF_SHARED
     ),
     SharedNonConsumableConstraint.JSON_NAME: Keyword(
-        lambda attr, value, at: SharedNonConsumableConstraint.read(value), _OF_SHARED
+        lambda value, at: SharedNonConsumableConstraint.read(value), _OF_SHARED
     ),
 }
 
