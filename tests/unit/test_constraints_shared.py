@@ -9,6 +9,7 @@ from hpc.autoscale.errors import ConstraintError
 from hpc.autoscale.hpctypes import Memory, Size
 from hpc.autoscale.node.constraints import (
     MinResourcePerNode,
+    SharedConstraint,
     SharedConsumableConstraint,
     SharedConsumableResource,
     SharedNonConsumableConstraint,
@@ -298,3 +299,9 @@ def test_missing_keys():
                 }
             }
         )
+
+
+def test_a_class_without_a_json_form_cannot_be_read():
+    """It says so; integrations register a parser for theirs."""
+    with pytest.raises(NotImplementedError, match="SharedConstraint has no JSON form"):
+        SharedConstraint.from_dict({"x": 1})

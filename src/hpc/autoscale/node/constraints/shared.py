@@ -39,7 +39,7 @@ class SharedConstraint(BaseNodeConstraint):
     instead is asked by these.
     """
 
-    JSON_NAME: str
+    JSON_NAME = ""
 
     def reject(self) -> Reject | None:
         """Why not one more iteration is possible; None when it is."""
