@@ -18,7 +18,7 @@ from hpc.autoscale.autoscaler import learning
 from hpc.autoscale.autoscaler.faults import one_line
 from hpc.autoscale.autoscaler.loop import Autoscaler, NewDriver
 from hpc.autoscale.autoscaler.passes import Pass
-from hpc.autoscale.autostop.decision import Answer, Candidate, Code, Surplus
+from hpc.autoscale.autostop.decision import Answer, Code, KnownNode, Surplus
 from hpc.autoscale.autostop.ledger import Ledger
 from hpc.autoscale.errors import AutoscaleError, ReadOnlyModeException
 from hpc.autoscale.job.demandcalculator import DemandCalculator
@@ -115,7 +115,7 @@ class StopService:
             for question in asking:
                 question.answer = answers[node_id]
 
-    def _not_found(self, instance: str, found: Sequence[Candidate], now: float) -> Answer:
+    def _not_found(self, instance: str, found: Sequence[KnownNode], now: float) -> Answer:
         if found:
             names = ", ".join(one.name for one in found)
             return Answer(Code.AMBIGUOUS, f"instance {instance} stands for several nodes: {names}")

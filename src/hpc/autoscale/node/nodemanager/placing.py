@@ -26,8 +26,8 @@ from hpc.autoscale.node.nodemanager.policies import (
 )
 from hpc.autoscale.node.nodemanager.probing import HandleProbe, Sorted, sort_out
 from hpc.autoscale.node.nodemanager.reporting import (
+    NothingFound,
     PlacementReport,
-    Refusal,
     RefusalReport,
     criteria,
     report,
@@ -329,14 +329,14 @@ class Placer:
         same share what is said."""
         key = compiled, request
         refusal = self.planner.refused.get(key)
-        if not isinstance(refusal, Refusal):
+        if not isinstance(refusal, NothingFound):
             ask = Ask(compiled, request, "", "Failed", is_heard=True)
 
             def decide() -> Verdict:
                 self.sync()
                 return self._decide(ask)
 
-            refusal = self.planner.refused[key] = Refusal(decide, self, compiled, request)
+            refusal = self.planner.refused[key] = NothingFound(decide, self, compiled, request)
         results.tell(RefusalReport(refusal))
 
     def _decide(self, ask: Ask) -> Verdict:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 Rejects = Sequence[tuple[Candidate, Reject]]
 
 
-class Refusal:
+class NothingFound:
     """What is said of demands that ask for the same and find nothing. It is worked out when
     somebody reads it, once."""
 
@@ -80,7 +80,7 @@ class RefusalReport(Report):
 
     __slots__ = ("_refusal",)
 
-    def __init__(self, refusal: Refusal) -> None:
+    def __init__(self, refusal: NothingFound) -> None:
         super().__init__()
         self._refusal = refusal
 
