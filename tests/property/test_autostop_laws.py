@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hpc.autoscale.autostop.decision import (
     RESERVED_SECONDS,
     Answer,
-    Candidate,
     Code,
+    KnownNode,
     Surplus,
     decide,
     refusals,
@@ -35,7 +35,7 @@ def clusters(draw):
         size = draw(st.integers(1, 3))
         found += [(POOLS[0], f"g{group}", wanted, True)] * size
     return [
-        Candidate(
+        KnownNode(
             f"id{i}",
             f"n{i}",
             pool,
@@ -141,7 +141,7 @@ def test_two_that_decide_with_old_looks(file, count, wanted, steps):
     alive = [str(i) for i in range(count)]
 
     def look():
-        nodes = [Candidate(e, e, POOLS[0], wanted=i < wanted) for i, e in enumerate(alive)]
+        nodes = [KnownNode(e, e, POOLS[0], wanted=i < wanted) for i, e in enumerate(alive)]
         return Surplus(nodes)
 
     looks = [look(), look()]

@@ -2,14 +2,14 @@
 
 import pytest
 
-from hpc.autoscale.autostop.decision import Answer, Candidate, Code, Surplus, decide
+from hpc.autoscale.autostop.decision import Answer, Code, KnownNode, Surplus, decide
 
 POOL = ("execute", "F4", "")
 
 
 def a_node(name, wanted=False, pool=POOL, **more):
     """A node whose NodeId is its name."""
-    return Candidate(name, name, pool, f"vm-{name}", wanted=wanted, **more)
+    return KnownNode(name, name, pool, f"vm-{name}", wanted=wanted, **more)
 
 
 def nodes(count, wanted=0, prefix="n", **more):
@@ -99,7 +99,7 @@ def test_groups_are_no_surplus_of_their_pool():
 
 def test_finding_a_node():
     """By InstanceId, else by NodeId; two with the same are both found."""
-    twins = [Candidate(each, each, POOL, "same") for each in "ab"]
+    twins = [KnownNode(each, each, POOL, "same") for each in "ab"]
     surplus = Surplus([*twins, a_node("n")])
     assert [one.name for one in surplus.find("same")] == ["a", "b"]
     assert [one.name for one in surplus.find("vm-n")] == ["n"]

@@ -4,7 +4,7 @@ import sqlite3
 
 import pytest
 
-from hpc.autoscale.autostop.decision import Candidate, Code, Surplus
+from hpc.autoscale.autostop.decision import Code, KnownNode, Surplus
 from hpc.autoscale.autostop.ledger import Ledger, LedgerError, ledger_path
 
 POOL = ("execute", "F4", "")
@@ -13,7 +13,7 @@ POOL = ("execute", "F4", "")
 def a_surplus(count, wanted=0, group=None):
     """Nodes 0, 1, …, demand being placed on the first ones."""
     return Surplus(
-        Candidate(str(i), f"execute-{i}", POOL, f"vm-{i}", group, i < wanted) for i in range(count)
+        KnownNode(str(i), f"execute-{i}", POOL, f"vm-{i}", group, i < wanted) for i in range(count)
     )
 
 

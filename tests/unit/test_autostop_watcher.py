@@ -5,7 +5,7 @@ import json
 import pytest
 
 from hpc.autoscale import clock
-from hpc.autoscale.autostop.callback import Event, Told
+from hpc.autoscale.autostop.callback import ScheduledEvent, Told
 from hpc.autoscale.autostop.watcher import NodeCommandError, Watcher, settings_of
 from hpc.autoscale.errors import ConfigurationException
 
@@ -235,9 +235,9 @@ def test_no_command_to_stop(node):
 def test_an_event_is_handed_on_once(node):
     """With its kind; others are handed on as they come."""
     node.more = {"notice_command": node.command("notice")}
-    node.events = Events(Event("1", "Reboot", "soon"))
+    node.events = Events(ScheduledEvent("1", "Reboot", "soon"))
     node.look()
-    node.events.found.append(Event("2", "Preempt", "now"))
+    node.events.found.append(ScheduledEvent("2", "Preempt", "now"))
     node.look()
     node.look()
     assert node.log == ["notice Reboot", "notice Preempt"]
@@ -246,7 +246,7 @@ def test_an_event_is_handed_on_once(node):
 @pytest.mark.parametrize(("kind", "asks"), [("Preempt", 0), ("Terminate", 0), ("Freeze", 1)])
 def test_a_machine_that_goes_anyway(node, kind, asks):
     """Needs no permission."""
-    node.events = Events(Event("1", kind, "soon"))
+    node.events = Events(ScheduledEvent("1", kind, "soon"))
     node.idle(BEFORE)
     assert node.service.asked == asks
 

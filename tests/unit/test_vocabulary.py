@@ -18,6 +18,8 @@ SAME_NAMES = {
     "BadRequest": {"simulator.errors", "ccbindings.errors"},
     "Conflict": {"simulator.errors", "ccbindings.errors"},
     "NotFound": {"simulator.errors", "ccbindings.errors"},
+    # WSGI's word for what a server calls with each request: the simulator's, and that of autostop
+    "Application": {"simulator.app", "autostop.web"},
     # the published clock, and what the loop asks of any, as the plug-in API names it
     "Clock": {"clock", "autoscaler.loop"},
     # a nodearray as somebody describes it: to the simulator, and to the builder of test clusters

@@ -77,7 +77,7 @@ class Callback:
 
 
 @dataclass(frozen=True)
-class Event:
+class ScheduledEvent:
     """Something that Azure is about to do to this machine."""
 
     event_id: str
@@ -100,7 +100,7 @@ class Metadata:
         self._open_session = open_session or _new_session
         self._name: str | None = None
 
-    def events(self) -> Sequence[Event]:
+    def events(self) -> Sequence[ScheduledEvent]:
         """The events that are scheduled for this machine. They are never acknowledged here."""
         import requests
 
@@ -126,8 +126,10 @@ class Metadata:
             reply.raise_for_status()
             return reply
 
-    def _event(self, found: Mapping[str, Any]) -> tuple[Event, Sequence[str]]:
-        event = Event(str(found["EventId"]), str(found["EventType"]), str(found.get("NotBefore")))
+    def _event(self, found: Mapping[str, Any]) -> tuple[ScheduledEvent, Sequence[str]]:
+        event = ScheduledEvent(
+            str(found["EventId"]), str(found["EventType"]), str(found.get("NotBefore"))
+        )
         return event, [str(each) for each in found.get("Resources") or ()]
 
 

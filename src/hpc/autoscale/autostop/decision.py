@@ -54,7 +54,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class KnownNode:
     """What is known of a node that exists.
 
     `pool`: nodes with the same one can take each other's place. `group`: nodes with the same one
@@ -76,10 +76,10 @@ class Candidate:
 class Surplus:
     """The nodes of a cluster at one time, as demand was placed on them."""
 
-    def __init__(self, candidates: Iterable[Candidate]) -> None:
+    def __init__(self, candidates: Iterable[KnownNode]) -> None:
         self.by_id = {one.node_id: one for one in candidates}
-        self._by_instance: dict[str, list[Candidate]] = defaultdict(list)
-        self._groups: dict[str, list[Candidate]] = defaultdict(list)
+        self._by_instance: dict[str, list[KnownNode]] = defaultdict(list)
+        self._groups: dict[str, list[KnownNode]] = defaultdict(list)
         self._spare: Counter[tuple[str, ...]] = Counter()
         for one in self.by_id.values():
             if one.instance_id:
@@ -89,14 +89,14 @@ class Surplus:
             elif one.serves and not one.wanted:
                 self._spare[one.pool] += 1
 
-    def find(self, instance: str) -> list[Candidate]:
+    def find(self, instance: str) -> list[KnownNode]:
         """The nodes with this InstanceId; where there is none, the node with this NodeId."""
         found = self._by_instance.get(instance)
         if found:
             return found
         return [self.by_id[instance]] if instance in self.by_id else []
 
-    def members(self, group: str) -> Sequence[Candidate]:
+    def members(self, group: str) -> Sequence[KnownNode]:
         """The nodes of a group."""
         return self._groups[group]
 
@@ -160,7 +160,7 @@ def decide(
     return answers
 
 
-def _decide_one(one: Candidate, spare: dict[tuple[str, ...], int]) -> Answer:
+def _decide_one(one: KnownNode, spare: dict[tuple[str, ...], int]) -> Answer:
     """The answer for a node outside of groups; a yes is taken off what its pool can spare."""
     if spare[one.pool] < 1:
         return Answer(Code.WANTED, f"{one.name} is wanted: demand takes all such nodes", one.name)
@@ -168,7 +168,7 @@ def _decide_one(one: Candidate, spare: dict[tuple[str, ...], int]) -> Answer:
     return _yes(one)
 
 
-def _decide_group(surplus: Surplus, one: Candidate, reserved: set[str], asking: set[str]) -> Answer:
+def _decide_group(surplus: Surplus, one: KnownNode, reserved: set[str], asking: set[str]) -> Answer:
     members = surplus.members(str(one.group))
     for other in members:
         kept = other.refusal
@@ -187,5 +187,5 @@ def _decide_group(surplus: Surplus, one: Candidate, reserved: set[str], asking: 
     return _yes(one)
 
 
-def _yes(one: Candidate) -> Answer:
+def _yes(one: KnownNode) -> Answer:
     return Answer(Code.MAY_STOP, f"{one.name} may stop: demand does without it", one.name)

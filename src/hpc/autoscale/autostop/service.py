@@ -19,7 +19,7 @@ from hpc.autoscale.autoscaler import learning
 from hpc.autoscale.autoscaler.faults import one_line
 from hpc.autoscale.autoscaler.loop import Autoscaler, NewDriver
 from hpc.autoscale.autoscaler.passes import Pass
-from hpc.autoscale.autostop.decision import Answer, Candidate, Code, Surplus, refusals
+from hpc.autoscale.autostop.decision import Answer, Code, KnownNode, Surplus, refusals
 from hpc.autoscale.autostop.ledger import Ledger
 from hpc.autoscale.errors import AutoscaleError, ReadOnlyModeException
 from hpc.autoscale.job.demandcalculator import DemandCalculator
@@ -140,7 +140,7 @@ class StopService:
         now = clock.time()
         return [one for one in self._store.sets() if one.stands(now)]
 
-    def _not_found(self, instance: str, found: Sequence[Candidate], now: float) -> Answer:
+    def _not_found(self, instance: str, found: Sequence[KnownNode], now: float) -> Answer:
         if found:
             names = ", ".join(one.name for one in found)
             return Answer(Code.AMBIGUOUS, f"instance {instance} stands for several nodes: {names}")

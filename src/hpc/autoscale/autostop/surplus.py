@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from hpc.autoscale.autostop.decision import Answer, Candidate, Code, Surplus
+from hpc.autoscale.autostop.decision import Answer, Code, KnownNode, Surplus
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.requestsets.demand import group_of
@@ -30,7 +30,7 @@ def surplus_of(
         if not (node.managed and node.exists and node_id):
             continue
         found.append(
-            Candidate(
+            KnownNode(
                 str(node_id),
                 str(node.name),
                 (str(node.nodearray), str(node.vm_size), str(node.placement_group or "")),

@@ -16,7 +16,7 @@ from typing import Any
 
 from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
-from hpc.autoscale.autostop.callback import Callback, Event, Metadata, Told
+from hpc.autoscale.autostop.callback import Callback, Metadata, ScheduledEvent, Told
 from hpc.autoscale.autostop.idleness import Idleness, read_state, write_state
 from hpc.autoscale.autostop.settings import section_of
 from hpc.autoscale.errors import AutoscaleError, ConfigurationException
@@ -108,7 +108,7 @@ class Watcher:
             return said, False
         return self._try_to_stop(state, said)
 
-    def notice(self) -> Event | None:
+    def notice(self) -> ScheduledEvent | None:
         """Hand on events of Azure that are new; one that ends this machine, if there is one."""
         events = self._metadata.events() if self._metadata else ()
         if not events:
@@ -181,7 +181,7 @@ class Watcher:
         if self.settings.undrain_command:
             self._run("undrain_command")
 
-    def _hand_on(self, event: Event) -> None:
+    def _hand_on(self, event: ScheduledEvent) -> None:
         if self.settings.notice_command:
             self._run(
                 "notice_command",

@@ -131,7 +131,7 @@ class _Integer(FieldType):
         return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-class _Object(FieldType):
+class _FreeForm(FieldType):
     """A free-form JSON object, kept as a `Record`."""
 
     def build(self, value: Any) -> Any:
@@ -198,7 +198,7 @@ INT: FieldType = _Integer("a whole number", _is_integer)
 NUMBER = FieldType("a number", _is_number)
 STR = FieldType("a string", lambda value: isinstance(value, str))
 BOOL = FieldType("true or false", lambda value: isinstance(value, bool))
-RECORD: FieldType = _Object("an object", lambda value: isinstance(value, Mapping))
+RECORD: FieldType = _FreeForm("an object", lambda value: isinstance(value, Mapping))
 
 
 class Field:

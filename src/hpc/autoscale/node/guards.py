@@ -97,7 +97,7 @@ def in_words(refused: Iterable[Refusal]) -> list[str]:
     return sentences
 
 
-class Verdict(NamedTuple):
+class Clearance(NamedTuple):
     """The nodes for which a command may be sent, in the order given, and the refusals."""
 
     allowed: list[Node]
@@ -124,7 +124,7 @@ class Gate:
         self._leaving: set[object] = set()
         self._offerings_coming: set[tuple[Any, ...]] = set()
 
-    def ask(self, command: Command, nodes: Iterable[Node], rationed: bool = True) -> Verdict:
+    def ask(self, command: Command, nodes: Iterable[Node], rationed: bool = True) -> Clearance:
         """Which nodes the command may be sent for. Every guard is asked, rations last.
 
         With `rationed` false only what the nodes themselves are asked about counts, and nothing is
@@ -135,7 +135,7 @@ class Gate:
             guards = [guard for guard in guards if not guard.is_ration]
         return self._ask(command, nodes, guards, counts=rationed)
 
-    def ration(self, command: Command, nodes: Iterable[Node]) -> Verdict:
+    def ration(self, command: Command, nodes: Iterable[Node]) -> Clearance:
         """As `ask`, but only how many: for nodes of which all else is asked later."""
         guards = [g for g in GUARDS.values() if g.is_ration and g.applies(command, self)]
         return self._ask(command, nodes, guards, counts=True)
@@ -167,7 +167,7 @@ class Gate:
 
     def _ask(
         self, command: Command, nodes: Iterable[Node], guards: Sequence[Guard], counts: bool
-    ) -> Verdict:
+    ) -> Clearance:
         allowed: list[Node] = []
         refused: list[Refusal] = []
         guards = sorted(guards, key=lambda guard: guard.is_ration)
@@ -186,7 +186,7 @@ class Gate:
             expected = command == "drain" or all(refusal.is_ration for refusal in refused)
             log = logging.info if expected else logging.warning
             log("%s refused: %s", command, "; ".join(in_words(refused)))
-        return Verdict(allowed, refused)
+        return Clearance(allowed, refused)
 
     def _first_refusal(
         self, command: Command, node: Node, guards: Sequence[Guard]

@@ -8,7 +8,7 @@ ours. It takes counts of instances and of cores. Who may stop is decided by the 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from hpc.autoscale.autostop.decision import Answer, Candidate, Code, Surplus, decide
+from hpc.autoscale.autostop.decision import Answer, Code, KnownNode, Surplus, decide
 from hpc.autoscale.ccbindings import models
 from hpc.autoscale.requestsets.definitions import ArrayRequest, RequestError, read_arrays
 from hpc.autoscale.requestsets.recording import LEAST_SECONDS
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hpc.autoscale.simulator.cluster import SimCluster
 
 
-class Demand:
+class PostedSets:
     """The request sets of one cluster."""
 
     def __init__(self, cluster: "SimCluster") -> None:
@@ -88,7 +88,7 @@ class Demand:
         cores = preferred(self._cluster.nodearray(nodearray)).vcpus
         return sum(each.nodes or -(-each.cores // cores) for each in self._standing(nodearray))
 
-    def _candidates(self) -> Iterable[Candidate]:
+    def _candidates(self) -> Iterable[KnownNode]:
         by_array: dict[str, list[SimNode]] = {}
         for node in self._cluster.nodes():
             if node.counts:
@@ -100,7 +100,7 @@ class Demand:
             wanted = _count_wanted(self._standing(name), [n.machine_type.vcpus for n in alive])
             needed = {node.node_id for node in alive[:wanted]}
             for node in nodes:
-                yield Candidate(
+                yield KnownNode(
                     node.node_id,
                     node.name,
                     (name,),

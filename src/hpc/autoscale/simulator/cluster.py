@@ -16,7 +16,7 @@ from hpc.autoscale.ccbindings.errors import InvalidModel
 from hpc.autoscale.errors import did_you_mean
 from hpc.autoscale.simulator import actions, creation_requests
 from hpc.autoscale.simulator.attributes import MANAGED, merged, node_record, timestamp
-from hpc.autoscale.simulator.autostop import Demand
+from hpc.autoscale.simulator.autostop import PostedSets
 from hpc.autoscale.simulator.description import (
     ClusterDescription,
     Description,
@@ -151,7 +151,7 @@ class SimCluster:
             for key in array.machine_types
         }
         self._health_reports: dict[str, dict[str, Any]] = {}
-        self.demand = Demand(self)
+        self.demand = PostedSets(self)
         for array in description.nodes.values():
             self._set_up(array)
 

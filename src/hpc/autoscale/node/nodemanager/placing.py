@@ -27,8 +27,8 @@ from hpc.autoscale.node.nodemanager.policies import (
 from hpc.autoscale.node.nodemanager.probing import HandleProbe, Sorted, sort_out
 from hpc.autoscale.node.nodemanager.reporting import (
     DemandReport,
+    NothingFound,
     PlacementReport,
-    Refusal,
     criteria,
     report,
     sentences,
@@ -327,14 +327,14 @@ class Placer:
         same share what is said."""
         key = compiled, request
         refusal = self.planner.refused.get(key)
-        if not isinstance(refusal, Refusal):
+        if not isinstance(refusal, NothingFound):
             ask = Ask(compiled, request, "", "Failed", is_heard=True)
 
             def decide() -> Verdict:
                 self.sync()
                 return self._decide(ask)
 
-            refusal = self.planner.refused[key] = Refusal(decide, self, compiled, request)
+            refusal = self.planner.refused[key] = NothingFound(decide, self, compiled, request)
         results.tell(DemandReport(refusal.results))
 
     def _decide(self, ask: Ask) -> Verdict:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from hpc.autoscale.node.nodemanager.placing import Placer, Verdict
 
 
-class Refusal:
+class NothingFound:
     """What is said of demands that ask for the same and find nothing. It is worked out when
     somebody reads it, once."""
 

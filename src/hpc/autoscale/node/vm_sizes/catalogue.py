@@ -26,7 +26,7 @@ RESOURCE_FILE: str = os.path.join(os.path.dirname(os.path.dirname(__file__)), "v
 """Path of the size table that comes with the package."""
 
 
-class Facts(NamedTuple):
+class SizeFacts(NamedTuple):
     """A size table as a file gives it.
 
     `sizes` hold in every location. `records` hold in one location and have the published form, but
@@ -39,17 +39,17 @@ class Facts(NamedTuple):
     records: Mapping[str, Mapping[str, SizeRecord]] = MappingProxyType({})
 
 
-NOTHING = Facts()
+NOTHING = SizeFacts()
 
 
-def read_packaged(path: str) -> Facts:
+def read_packaged(path: str) -> SizeFacts:
     """The table in the package. When it cannot be read this is logged, and the table is empty."""
     import json
 
     try:
         with open(path, encoding="utf-8") as stream:
             data = json.load(stream)
-        return Facts(data["sizes"], frozenset(data["locations"]), data["proxied-locations"])
+        return SizeFacts(data["sizes"], frozenset(data["locations"]), data["proxied-locations"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         logging.error(
             "Cannot read the VM sizes in %s, all of them are unknown now: %s", path, error
@@ -68,14 +68,14 @@ class SizeTable(Mapping[str, Mapping[str, SizeRecord]]):
     def __init__(self, path: str) -> None:
         self.path = path
         self.on_change: list[Callable[[], None]] = []
-        self._packaged: Facts | None = None
+        self._packaged: SizeFacts | None = None
         self.configured: object = None
         self.override = NOTHING
         self._lock = threading.Lock()
         self._sizes: dict[str, Compact] = {}
         self._by_case: dict[str, str] = {}
 
-    def load(self) -> Facts:
+    def load(self) -> SizeFacts:
         """The packaged table, which is read at the first call."""
         packaged = self._packaged
         if packaged is None:
@@ -85,7 +85,7 @@ class SizeTable(Mapping[str, Mapping[str, SizeRecord]]):
                 self._packaged = packaged
         return packaged
 
-    def use(self, override: Facts) -> None:
+    def use(self, override: SizeFacts) -> None:
         """Let the user's facts win over the packaged ones, in place of an earlier call's."""
         packaged = self.load()
         with self._lock:
@@ -94,7 +94,7 @@ class SizeTable(Mapping[str, Mapping[str, SizeRecord]]):
         for changed in self.on_change:
             changed()
 
-    def _combine(self, packaged: Facts) -> None:
+    def _combine(self, packaged: SizeFacts) -> None:
         sizes = dict(packaged.sizes)
         for name, changes in self.override.sizes.items():
             base = dict(sizes.get(name, {}))

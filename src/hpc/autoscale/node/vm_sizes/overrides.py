@@ -2,7 +2,7 @@
 
 They are the short form of the packaged table (for a correction by hand), location -> size -> record
 (as cyclecloud-scalelib's data file has it), and the output of `az vm list-skus`. All become
-`Facts`, which `catalogue` lays over its own. Every mistake is one line that says where.
+`SizeFacts`, which `catalogue` lays over its own. Every mistake is one line that says where.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.errors import ConfigurationException, did_you_mean, unreadable
-from hpc.autoscale.node.vm_sizes.catalogue import Facts
+from hpc.autoscale.node.vm_sizes.catalogue import SizeFacts
 from hpc.autoscale.node.vm_sizes.size_formats import FIELDS, SizeRecord, capability_value
 
 _PROXIES = "proxied-locations"
@@ -53,7 +53,7 @@ def load_user_data(source: Any, what: str) -> tuple[Any, str]:
     raise ConfigurationException(f"{name}: {problem}")
 
 
-def read_override(source: Any, packaged: Facts) -> Facts:
+def read_override(source: Any, packaged: SizeFacts) -> SizeFacts:
     """The user's facts. `packaged` says which sizes and locations are known, so that a correction
     may be partial.
 
@@ -71,7 +71,7 @@ def read_override(source: Any, packaged: Facts) -> Facts:
     return facts
 
 
-def _parse(data: Any, packaged: Facts) -> Facts:
+def _parse(data: Any, packaged: SizeFacts) -> SizeFacts:
     if isinstance(data, Mapping):
         if isinstance(data.get("value"), list):
             return _from_skus(data["value"])
@@ -90,7 +90,7 @@ def _without_comments(data: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
 # --- the short form
 
 
-def _from_short_form(data: Mapping[str, Any], packaged: Facts) -> Facts:
+def _from_short_form(data: Mapping[str, Any], packaged: SizeFacts) -> SizeFacts:
     for key, _ in _without_comments(data):
         if key not in _SHORT_FORM_KEYS:
             raise Wrong(
@@ -108,7 +108,7 @@ def _from_short_form(data: Mapping[str, Any], packaged: Facts) -> Facts:
                 f"sizes.{name}",
                 f"expected {' and '.join(missing)}, because the catalogue has no such size{guess}",
             )
-    return Facts(sizes, _locations(data.get("locations", ())), _proxies(data))
+    return SizeFacts(sizes, _locations(data.get("locations", ())), _proxies(data))
 
 
 def _locations(given: Any) -> frozenset[str]:
@@ -143,7 +143,7 @@ def _short_record(given: Any, path: str) -> dict[str, Any]:
 # --- location -> size -> record
 
 
-def _from_records(data: Mapping[str, Any]) -> Facts:
+def _from_records(data: Mapping[str, Any]) -> SizeFacts:
     records: dict[str, dict[str, SizeRecord]] = {}
     for location, sizes in _without_comments(data):
         if location == _PROXIES:
@@ -151,7 +151,7 @@ def _from_records(data: Mapping[str, Any]) -> Facts:
         by_size = records.setdefault(location, {})
         for name, given in _without_comments(_object(sizes, location)):
             by_size[name] = _record(given, name, f"{location}.{name}")
-    return Facts(proxies=_proxies(data), records=records)
+    return SizeFacts(proxies=_proxies(data), records=records)
 
 
 def _record(given: Any, name: str, path: str) -> SizeRecord:
@@ -180,7 +180,7 @@ def _capabilities(given: Any, path: str) -> dict[str, Any]:
 # --- az vm list-skus
 
 
-def _from_skus(skus: Sequence[Any]) -> Facts:
+def _from_skus(skus: Sequence[Any]) -> SizeFacts:
     """The facts in SKU objects of Azure's API; those that are no virtual machines are left out.
 
     This API gives names of regions in any letter case; everywhere else they are in lower case.
@@ -201,7 +201,7 @@ def _from_skus(skus: Sequence[Any]) -> Facts:
             records.setdefault(location, {})[name] = record
     if not records:
         raise Wrong("", "expected the SKU objects of `az vm list-skus`, found no virtual machine")
-    return Facts(records=records)
+    return SizeFacts(records=records)
 
 
 def _sku_locations(sku: Mapping[str, Any], path: str) -> list[str]:
