@@ -182,7 +182,7 @@ def _refused(
     def why() -> list[str]:
         return [reject.explain(str(bucket))]
 
-    return SatisfiedResult(reject.code, blamed, bucket.example_node, why)
+    return SatisfiedResult(reject.code, partial(blamed), bucket.example_node, why)
 
 
 def sentences(rejects: Sequence[tuple[Candidate, Reject]]) -> list[str]:
