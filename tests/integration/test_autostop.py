@@ -175,6 +175,49 @@ def test_a_stop_that_fails(site, callback):
     assert site.instances("execute") == [instances[1]]
 
 
+def test_limits_on_how_many_go_at_once(site):
+    """Hold as for the loop; the others are told to ask again, and then go."""
+    site.write({**site.config, "autoscale": {"max_deletes_per_pass": 1}})
+    instances = site.start("execute", 6)
+    site.want({"Name": "execute", "TargetCount": 2})
+    seen = Counter()
+    with site.serving() as callback:
+        for _ in range(4):
+            seen += Counter(reply.code for reply in callback.ask_all(instances[:4]))
+    assert site.instances("execute") == instances[4:]
+    assert set(seen) <= {"may_stop", "later"}
+    assert seen["may_stop"] >= 4
+
+
+KEEPING = """
+from hpc.autoscale.cli import GenericDriver
+
+class Driver(GenericDriver):
+    '''Lets the test do something while it drains.'''
+
+    meanwhile = []
+
+    def handle_draining(self, nodes):
+        for act in self.meanwhile:
+            act()
+        return nodes
+"""
+
+
+def test_a_node_that_is_to_be_kept_after_all(site):
+    """Is told so, and somebody else may stop in its place."""
+    (site.home / "as_keeping.py").write_text(KEEPING)
+    site.write({**site.config, "driver": "as_keeping:Driver"})
+    one, other = site.start("execute", 2)
+    site.want({"Name": "execute", "TargetCount": 1})
+    with site.serving() as callback:
+        meanwhile = sys.modules["as_keeping"].Driver.meanwhile
+        meanwhile.append(lambda: site.cluster.edit("execute-1", KeepAlive=True))
+        assert callback.ask(one).code == "keep_alive"
+        assert callback.ask(other).code == "may_stop"
+    assert site.instances("execute") == [one]
+
+
 # -- no
 
 
@@ -276,7 +319,27 @@ def test_a_scheduler(site):
     }
 
 
-# -- groups
+# -- dynamic arrays and groups
+
+
+def test_a_dynamic_array(site, callback):
+    """Is a pool of its own, and is gone when its last node has stopped."""
+    mine = {"Name": "mine", "Dynamic": True, "Extends": "execute"}
+    site.want({**mine, "TargetCount": 3}, {"Name": "execute", "TargetCount": 2})
+    site.autoscale()
+    site.later()
+    by_array = {}
+    for node in site.running("execute"):
+        section = (node.get("Configuration") or {}).get("autoscale") or {}
+        by_array.setdefault(section.get("dynamic_array"), []).append(node["InstanceId"])
+    assert {name: len(ids) for name, ids in by_array.items()} == {"mine": 3, None: 2}
+    site.want({**mine, "TargetCount": 1}, {"Name": "execute", "TargetCount": 2})
+    assert statuses(callback.ask_all(by_array["mine"])) == {200: 2, 409: 1}
+    assert statuses(callback.ask_all(by_array[None])) == {409: 2}
+    site.want({"Name": "execute", "TargetCount": 2})
+    site.later()
+    assert statuses(callback.ask_all(by_array["mine"])) == {200: 3}
+    assert sorted(site.instances("execute")) == sorted(by_array[None])
 
 
 def test_a_group_stops_as_a_whole(site, callback):

@@ -25,7 +25,7 @@ from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.schedulernode import SchedulerNode
-from hpc.autoscale.node.guards import Gate, key_of
+from hpc.autoscale.node.guards import Gate, Refusal, key_of
 from hpc.autoscale.node.identity import Identities, claimed_ids, short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
@@ -256,11 +256,12 @@ class Pass:
         busy = learning.busy_nodes(demand.compute_nodes, *self._reading)
         return surplus_of(demand, self._requests, busy, reported)
 
-    def stop(self, node_ids: Collection[str]) -> None:
+    def stop(self, node_ids: Collection[str]) -> dict[object, Refusal]:
         """Drain and delete nodes of the demand that was calculated, unless they are needed after
-        all. `outcome` and `faults` have what became of them, as after a pass."""
+        all. `outcome` and `faults` have what became of them, as after a pass; the result is what
+        the gate refused, by `key_of`."""
         if self._calculator is None:
-            return
+            return {}
         nodes = [node for node in self.outcome["demand"].compute_nodes if key_of(node) in node_ids]
         for node in nodes:
             # another node takes the place of one that a request set was placed on
@@ -271,6 +272,7 @@ class Pass:
         self.outcome["drained"] = drained
         if leaving:
             self._delete(self._calculator, leaving)
+        return {key: refusal for (key, _, _), refusal in gate.refused.items()}
 
     def _look_again(self) -> Reading:
         return self._readings.read_for_deletion(self.driver, self.config, self._another_driver)

@@ -28,6 +28,7 @@ class Code(Enum):
     GROUP_WANTED = ("group_wanted", 409)
     GROUP_WAITS = ("group_waits", 409)
     DRAINING = ("draining", 409)
+    LATER = ("later", 409)
     AMBIGUOUS = ("ambiguous", 409)
     UNKNOWN_INSTANCE = ("unknown_instance", 404)
     UNKNOWN_CLUSTER = ("unknown_cluster", 404)

@@ -19,12 +19,14 @@ from hpc.autoscale.autoscaler import learning
 from hpc.autoscale.autoscaler.faults import one_line
 from hpc.autoscale.autoscaler.loop import Autoscaler, NewDriver
 from hpc.autoscale.autoscaler.passes import Pass
+from hpc.autoscale.autoscaler.summary import PassError
 from hpc.autoscale.autostop.decision import Answer, Code, KnownNode, Surplus, refusals
 from hpc.autoscale.autostop.ledger import Ledger
 from hpc.autoscale.errors import AutoscaleError, ReadOnlyModeException
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
+from hpc.autoscale.node.guards import Refusal
 from hpc.autoscale.node.nodemanager import new_node_manager
 from hpc.autoscale.requestsets.store import RequestSet, RequestStore
 
@@ -151,28 +153,33 @@ class StopService:
 
     def _stop(self, one: Pass, surplus: Surplus, node_ids: Sequence[str]) -> dict[str, Answer]:
         """Delete nodes that may go; another answer for those of which nothing came."""
-        one.stop(node_ids)
+        refused = one.stop(node_ids)
         deleted = set(one.outcome.get("deleted", ()))
-        spared = set(one.outcome.get("spared", ()))
-        drained = set(one.outcome.get("drained", ()))
         answers: dict[str, Answer] = {}
         for node_id in node_ids:
             name = surplus.by_id[node_id].name
-            if name in deleted:
-                continue
-            if one.faults.found:
-                problem = "; ".join(map(str, one.faults.found))
-                text = f"{name} may stop, and could not be stopped yet: {problem}"
-                answers[node_id] = Answer(Code.STOP_FAILED, text, name)
-            elif name in spared:
-                answers[node_id] = Answer(Code.HAS_WORK, f"{name} is needed after all", name)
-            elif name not in drained:
-                text = f"{name} may stop when the scheduler has drained it"
-                answers[node_id] = Answer(Code.DRAINING, text, name)
-        released = [each for each, no in answers.items() if no.code is Code.HAS_WORK]
+            if name not in deleted:
+                answers[node_id] = _why_not(name, refused.get(node_id), one.faults.found)
+        needed = (Code.HAS_WORK, Code.KEEP_ALIVE)
+        released = [each for each, no in answers.items() if no.code in needed]
         if released:
             self._ledger.release(released)
         return answers
+
+
+def _why_not(name: str, refusal: Refusal | None, faults: Sequence[PassError]) -> Answer:
+    """What a node is told that may stop and was not deleted."""
+    if faults:
+        problem = "; ".join(map(str, faults))
+        text = f"{name} may stop, and could not be stopped yet: {problem}"
+        return Answer(Code.STOP_FAILED, text, name)
+    if refusal is None:
+        text = f"{name} may stop when the scheduler has drained it"
+        return Answer(Code.DRAINING, text, name)
+    if refusal.is_ration:
+        return Answer(Code.LATER, f"{name} may stop, but not yet: it {refusal.text}", name)
+    code = Code.KEEP_ALIVE if refusal.code == "KeepAlive" else Code.HAS_WORK
+    return Answer(code, f"{name} {refusal.text}", name)
 
 
 class _Look(NamedTuple):
