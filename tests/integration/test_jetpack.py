@@ -132,7 +132,7 @@ def test_a_limit(site):
 
 def groups(site):
     """How many nodes of which machine type there are in each group."""
-    nodes = [n for n in site.cluster.nodes() if n["TargetState"] == "Started"]
+    nodes = site.running()
     for node in nodes:
         group = node["GroupId"]
         assert group == node["PlacementGroupId"]
@@ -149,6 +149,8 @@ def test_groups(site):
         assert groups(site) == {(f"group-execute-64-{i}-{F4}", F4): 16 for i in (1, 2, 3, 4)}
         site.later(30)
     assert site.created() == 64
+    (array,) = {node["Configuration"]["autoscale"]["dynamic_array"] for node in site.running()}
+    assert array == "execute:64"
 
 
 def test_groups_of_instances(site):
@@ -166,6 +168,7 @@ def test_another_size(site):
         site.later(60)
         autoscale.update([{"Name": "execute", "TargetGroupCount": 1, "GroupCoreCount": 128}])
     assert groups(site) == {(f"group-execute-128-1-{F4}", F4): 32}
+    assert {n.rpartition("-")[0] for n in site.names()} == {"execute-128"}
 
 
 def test_fewer_groups(site):
