@@ -4,13 +4,12 @@ import json
 import os
 import signal
 import sys
-import time
 from collections import Counter
 
 import pytest
 
 import hpc.autoscale.jetpack as autoscale
-from builders.reporters import F4, F8, F16
+from builders.reporters import F4, F8, F16, until
 from hpc.autoscale import clock
 from hpc.autoscale.jetpack.__main__ import run
 from hpc.autoscale.util import SingletonFileLock
@@ -453,14 +452,6 @@ def test_a_file_that_cannot_be_read(site):
 
 
 CODE = "import hpc.autoscale.jetpack as a; a.set('gpu', instancecount=4)"
-
-
-def until(condition):
-    """Wait for something that another process does."""
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("late", ["get_nodes", "create_nodes"])

@@ -4,16 +4,16 @@ import json
 import os
 import signal
 from collections import Counter
+from contextlib import suppress
 
 import pytest
 
 import hpc.autoscale.jetpack as autoscale
-from builders.processes import until
+from builders.reporters import F4, F8, F16, until
 from hpc.autoscale import clock
 from hpc.autoscale.node.nodemanager import new_node_manager
 from hpc.autoscale.util import load_config
 
-F4, F8, F16 = "Standard_F4s_v2", "Standard_F8s_v2", "Standard_F16s_v2"
 WISH = {"Name": "render", "Dynamic": True, "Extends": "execute", "TargetCount": 3}
 
 DRIVER = """
@@ -132,6 +132,13 @@ def test_the_command_line_knows_it(site):
     assert "render-4" in site.names()
 
 
+def test_the_list_of_requests(site):
+    """Says what an array extends."""
+    autoscale.update([WISH, {"Name": "top", "Dynamic": True, "Extends": "render"}])
+    found = {row["nodearray"]: row["extends"] for row in rows(site, "request", "list")}
+    assert found == {"render": "execute", "top": "render"}
+
+
 def test_constraints(site):
     """Of jobs that are placed by the library may name it."""
     autoscale.update([{**WISH, "TargetCount": 1}])
@@ -241,10 +248,8 @@ MIXED_NODES = {"execute": 2, "execute:8": 4, "render": 3, "other": 3, "other:2i"
 def test_a_reply_that_is_lost(site, kind):
     """Nothing is created twice, and each node is of the array that it was meant for."""
     site.simulator.faults.add(kind, endpoint="create_nodes", times=1)
-    try:
+    with suppress(autoscale.NotServedError):
         autoscale.update(MIXED)
-    except autoscale.NotServedError:
-        pass
     for _ in range(2):
         site.later(30)
         autoscale.update(MIXED)
@@ -367,6 +372,16 @@ def test_a_dry_run(site):
             [{**WISH, "TargetGroupCount": 1, "GroupInstanceCount": 41}],
             f"nodearray render: a group is too large: it has 41 of {F4}, where 40 may be in a"
             " placement group",
+        ),
+        (
+            [WISH, {"Name": "rendr", "TargetCount": 1}],
+            "Name: expected a nodearray of cluster demo (execute, gpu, mixed, few, viz), found"
+            " 'rendr'; did you mean 'render'?",
+        ),
+        (
+            [{"Name": "shard", "TargetCount": 1}],
+            "Name: expected a nodearray of cluster demo (execute, gpu, mixed, few, viz), found"
+            " 'shard'; did you mean 'shared'?",
         ),
         (
             [{"Name": "gpu", "Extends": "execute"}],

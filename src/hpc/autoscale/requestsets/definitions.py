@@ -127,9 +127,17 @@ def read_arrays(arrays: Any) -> tuple[ArrayRequest, ...]:
     return tuple(requests.values())
 
 
-def check_arrays(requests: Iterable[ArrayRequest], cluster: str, status: ClusterStatus) -> None:
+def check_arrays(
+    requests: Sequence[ArrayRequest],
+    cluster: str,
+    status: ClusterStatus,
+    dynamic: Iterable[str] = (),
+) -> None:
     """RequestError when the cluster has no such nodearray, that no such machine type, a dynamic
-    array has the name of a nodearray, or a group is larger than a placement group may be."""
+    array has the name of a nodearray, or a group is larger than a placement group may be.
+
+    `dynamic`: names of dynamic arrays that others have listed.
+    """
     buckets = {array.name: list(array.buckets) for array in status.nodearrays}
     sizes = {
         name: [b.definition.machine_type for b in held if b.definition]
@@ -151,9 +159,11 @@ def check_arrays(requests: Iterable[ArrayRequest], cluster: str, status: Cluster
         if request.base not in sizes:
             names = ", ".join(sizes) or "none"
             key = f"{where}: Extends" if request.is_dynamic else "Name"
+            own = (r.name for r in requests if r.is_dynamic and r.name != request.name)
+            hint = did_you_mean(request.base, [*sizes, *dynamic, *own])
             raise RequestError(
                 f"{key}: expected a nodearray of cluster {cluster} ({names}),"
-                f" found {request.base!r}{did_you_mean(request.base, sizes)}"
+                f" found {request.base!r}{hint}"
             )
         known = [size for size in sizes[request.base] if size]
         for size in request.machine_types:
