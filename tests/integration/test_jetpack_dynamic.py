@@ -236,6 +236,16 @@ def test_silence(site):
     assert site.nodes() == {}
 
 
+def test_groups_belong_to_one_array(site):
+    """Whatever characters the names of arrays have."""
+    groups = {"TargetGroupCount": 1, "GroupInstanceCount": 2}
+    names = ["a:b", "a-b", "a_b", "a.b"]
+    autoscale.update([{**WISH, **groups, "Name": name, "TargetCount": 0} for name in names])
+    found = Counter((node["GroupId"], node["PlacementGroupId"]) for node in site.running())
+    assert list(found.values()) == [2, 2, 2, 2]
+    assert arrays(site) == {f"{name}:2i": 2 for name in names}
+
+
 MIXED = [
     {"Name": "execute", "TargetCount": 2, "TargetGroupCount": 2, "GroupCoreCount": 8},
     {**WISH, "Owner": "me"},

@@ -23,6 +23,8 @@ WANTED_KEYS = (*_TARGETS, *_GROUPS)
 """The keys that say how much is wanted; the others say what it is."""
 # attributes that scripts often set, so that a key that is close to one is taken for a typo of it
 _COMMON = ("Configuration", "ImageName", "SubnetId", "Interruptible", "KeepAlive", "Azure", "Tags")
+# names of nodes and of placement groups are made of it, and have limits of their own
+_LONGEST_NAME = 40
 # what CycleCloud says of a node and no request can set
 _FACTS = ("NodeId", "InstanceId", "Status", "State", "TargetState", "PlacementGroupId", "GroupId")
 
@@ -222,9 +224,6 @@ def _read(definition: Any, where: str) -> ArrayRequest:
     cluster_name = definition.get("ClusterName")
     if not (cluster_name is None or isinstance(cluster_name, str)):
         raise RequestError(f"{where}: ClusterName: expected a text, found {cluster_name!r}")
-    dynamic = definition.get("Dynamic")
-    if not (dynamic is None or isinstance(dynamic, bool)):
-        raise RequestError(f"{where}: Dynamic: expected true or false, found {dynamic!r}")
     return ArrayRequest(
         name,
         nodes or 0,
@@ -235,10 +234,22 @@ def _read(definition: Any, where: str) -> ArrayRequest:
         _machine_types(definition.get("MachineType"), where),
         attributes,
         cluster_name,
-        bool(dynamic),
+        _is_dynamic(definition, name, where),
         _extends(definition.get("Extends"), where),
         has_target=not (group_nodes or group_cores) or not (nodes is cores is None),
     )
+
+
+def _is_dynamic(definition: Mapping[str, Any], name: str, where: str) -> bool:
+    dynamic = definition.get("Dynamic")
+    if not (dynamic is None or isinstance(dynamic, bool)):
+        raise RequestError(f"{where}: Dynamic: expected true or false, found {dynamic!r}")
+    if dynamic and (len(name) > _LONGEST_NAME or not name.isprintable()):
+        raise RequestError(
+            f"{where}: Name: expected at most {_LONGEST_NAME} printable characters for a dynamic"
+            f" array, found {len(name)}"
+        )
+    return bool(dynamic)
 
 
 def _extends(value: Any, where: str) -> tuple[str, ...]:

@@ -264,7 +264,8 @@ class Built:
         named = bucket.placement_groups or ()
         if key != d.nodearray:
             # a dynamic array has those with nodes of its own
-            named = [g for g in named if g.name in own] if own else ()
+            mine = set(own)
+            named = [g for g in named if g.name in mine] if mine else ()
         used = {g.name: number(g.active_core_count, 0) for g in named}
         for each in self._dynamic.of(key):
             for group in self._records.placement_groups(each.key, d.vm_size):
