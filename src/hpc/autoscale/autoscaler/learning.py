@@ -58,7 +58,8 @@ def new_calculator(
     """
     jobs, scheduler_nodes = driver.read_jobs_and_nodes(config)
     if node_mgr is None:
-        node_mgr = new_node_manager(for_a_pass(config, driver))
+        config = config if DRIVERS_WISH in config else for_a_pass(config, driver)
+        node_mgr = new_node_manager(config)
         driver.preprocess_node_mgr(config, node_mgr)
     # before they are joined: hosts that the driver takes out of the list get no work
     driver.validate_nodes(scheduler_nodes, node_mgr.get_nodes())
