@@ -75,6 +75,7 @@ HANDLER_RATIO, HANDLER_MS = 1.6, {"W6": 80.0}
 # queues of which most is refused, through the loop with a handler: milliseconds and megabytes
 REFUSED = {"drain": (1_000.0, 250.0), "full300": (1_500.0, 300.0)}
 OR10_MS, OR10_MB = 1_600.0, 200.0
+REQUESTS_MS = 2_000.0
 EXPONENT = 1.1
 # least-cost mode: by seconds of search, how far above the lower bound a plan may be
 GAPS: Mapping[float, Mapping[str, float | None]] = {
@@ -143,6 +144,7 @@ def _figures(part: int) -> Iterator[Figure]:
     yield from _explaining()
     yield from _loops()
     yield from _hard()
+    yield from _requests()
     yield from _custom()
     yield from _costs()
     nodes, jobs = 20_000 // part, 100_000 // part
@@ -224,6 +226,13 @@ def _hard() -> Iterator[Figure]:
         yield Figure(f"{workload}, the loop, told", "hard", task, *targets)
     task = {"kind": "pass", "workload": "or10", "check": True}
     yield Figure("or10", "hard", task, OR10_MS, OR10_MB)
+
+
+def _requests() -> Iterator[Figure]:
+    """A request set of 1,000 arrays and 200 groups, of the cluster's nodearrays or dynamic ones."""
+    for arrays in ("real", "dynamic"):
+        name = f"1,000 arrays, 200 groups, {arrays}"
+        yield Figure(name, "requests", {"kind": "requests", "arrays": arrays}, REQUESTS_MS)
 
 
 def _custom() -> Iterator[Figure]:

@@ -40,6 +40,9 @@ def measured(task: Mapping[str, Any], library: Path) -> dict[str, Any]:
     """The figures of one run, see `measure.measure`. MeasurementFailed when there are none."""
     if task["kind"] == "import":
         arguments = ["measure_import.py", task["module"], str(task.get("turns", ""))]
+    elif task["kind"] == "requests":
+        arguments = ["measure_requests.py", task["arrays"]]
+        arguments += [str(task[key]) for key in ("turns", "part") if key in task]
     else:
         arguments = ["measure.py", json.dumps(task)]
     command = [sys.executable, str(HERE / arguments[0]), *filter(None, arguments[1:])]

@@ -23,6 +23,7 @@ TITLES = {
     "explain": "With a handler registered that keeps every result",
     "loop": "CPU of a whole dry pass of the loop; told: with a handler, as azscale has",
     "hard": "Queues of which most is refused, with a handler; an `or` of ten alternatives",
+    "requests": "CPU of a dry pass over a request set: when nothing is there, and when all is",
     "custom": "Two site rules as built-in constraints, expressions, declared methods, methods",
     "cost": "Least cost: dollars per hour of new nodes, the lower bound, seconds of search allowed",
     "big": "Very many jobs against very many nodes",

@@ -4,13 +4,12 @@ import json
 import os
 import signal
 import sys
-import time
 from collections import Counter
 
 import pytest
 
 import hpc.autoscale.jetpack as autoscale
-from builders.reporters import F4, F8, F16
+from builders.reporters import F4, F8, F16, until
 from hpc.autoscale import clock
 from hpc.autoscale.jetpack.__main__ import run
 from hpc.autoscale.util import SingletonFileLock
@@ -132,7 +131,7 @@ def test_a_limit(site):
 
 def groups(site):
     """How many nodes of which machine type there are in each group."""
-    nodes = [n for n in site.cluster.nodes() if n["TargetState"] == "Started"]
+    nodes = site.running()
     for node in nodes:
         group = node["GroupId"]
         assert group == node["PlacementGroupId"]
@@ -149,6 +148,8 @@ def test_groups(site):
         assert groups(site) == {(f"group-execute-64-{i}-{F4}", F4): 16 for i in (1, 2, 3, 4)}
         site.later(30)
     assert site.created() == 64
+    (array,) = {node["Configuration"]["autoscale"]["dynamic_array"] for node in site.running()}
+    assert array == "execute:64"
 
 
 def test_groups_of_instances(site):
@@ -166,6 +167,7 @@ def test_another_size(site):
         site.later(60)
         autoscale.update([{"Name": "execute", "TargetGroupCount": 1, "GroupCoreCount": 128}])
     assert groups(site) == {(f"group-execute-128-1-{F4}", F4): 32}
+    assert {n.rpartition("-")[0] for n in site.names()} == {"execute-128"}
 
 
 def test_fewer_groups(site):
@@ -450,14 +452,6 @@ def test_a_file_that_cannot_be_read(site):
 
 
 CODE = "import hpc.autoscale.jetpack as a; a.set('gpu', instancecount=4)"
-
-
-def until(condition):
-    """Wait for something that another process does."""
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("late", ["get_nodes", "create_nodes"])

@@ -1,16 +1,32 @@
 """Dynamic arrays of the auto-scale plug-in API, against a simulator over HTTP."""
 
 import json
+import os
+import signal
 from collections import Counter
+from contextlib import suppress
 
 import pytest
 
 import hpc.autoscale.jetpack as autoscale
+from builders.reporters import F4, F8, F16, until
+from hpc.autoscale import clock
 from hpc.autoscale.node.nodemanager import new_node_manager
 from hpc.autoscale.util import load_config
 
-F4, F8, F16 = "Standard_F4s_v2", "Standard_F8s_v2", "Standard_F16s_v2"
 WISH = {"Name": "render", "Dynamic": True, "Extends": "execute", "TargetCount": 3}
+
+DRIVER = """
+from hpc.autoscale.cli import GenericDriver
+from hpc.autoscale.job.job import Job
+
+class Driver(GenericDriver):
+    '''A job that wants a node of render.'''
+
+    def _read_jobs_and_nodes(self, config):
+        alone = [{"node.nodearray": "render"}, {"exclusive": True}]
+        return [Job("one", alone)], []
+"""
 
 
 def arrays(site):
@@ -116,6 +132,13 @@ def test_the_command_line_knows_it(site):
     assert "render-4" in site.names()
 
 
+def test_the_list_of_requests(site):
+    """Says what an array extends."""
+    autoscale.update([WISH, {"Name": "top", "Dynamic": True, "Extends": "render"}])
+    found = {row["nodearray"]: row["extends"] for row in rows(site, "request", "list")}
+    assert found == {"render": "execute", "top": "render"}
+
+
 def test_constraints(site):
     """Of jobs that are placed by the library may name it."""
     autoscale.update([{**WISH, "TargetCount": 1}])
@@ -213,6 +236,118 @@ def test_silence(site):
     assert site.nodes() == {}
 
 
+def test_groups_belong_to_one_array(site):
+    """Whatever characters the names of arrays have."""
+    groups = {"TargetGroupCount": 1, "GroupInstanceCount": 2}
+    names = ["a:b", "a-b", "a_b", "a.b"]
+    autoscale.update([{**WISH, **groups, "Name": name, "TargetCount": 0} for name in names])
+    found = Counter((node["GroupId"], node["PlacementGroupId"]) for node in site.running())
+    assert list(found.values()) == [2, 2, 2, 2]
+    assert arrays(site) == {f"{name}:2i": 2 for name in names}
+
+
+MIXED = [
+    {"Name": "execute", "TargetCount": 2, "TargetGroupCount": 2, "GroupCoreCount": 8},
+    {**WISH, "Owner": "me"},
+    {**WISH, "Name": "other", "TargetGroupCount": 1, "GroupInstanceCount": 2},
+]
+MIXED_NODES = {"execute": 2, "execute:8": 4, "render": 3, "other": 3, "other:2i": 2}
+
+
+@pytest.mark.parametrize("kind", ["lost_reply", "html", "truncated", "no_reply"])
+def test_a_reply_that_is_lost(site, kind):
+    """Nothing is created twice, and each node is of the array that it was meant for."""
+    site.simulator.faults.add(kind, endpoint="create_nodes", times=1)
+    with suppress(autoscale.NotServedError):
+        autoscale.update(MIXED)
+    for _ in range(2):
+        site.later(30)
+        autoscale.update(MIXED)
+        assert arrays(site) == MIXED_NODES
+    assert site.created() == 14
+
+
+@pytest.mark.parametrize("late", ["get_nodes", "create_nodes"])
+def test_killed_on_the_way(site, late):
+    """kill -9 between the wish and the create, or before its reply: nothing is lost, and nothing is
+    created twice."""
+    clock.use_clock(clock.Clock())
+    site.simulator.faults.add("latency", endpoint=late, seconds=3, times=1)
+    process = site.start(f"import hpc.autoscale.jetpack as a; a.update({MIXED})")
+    try:
+        until(site.sets if late == "get_nodes" else lambda: site.created() == 14)
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate(timeout=60)
+    site.simulator.faults.clear()
+    site("autoscale")
+    assert arrays(site) == MIXED_NODES
+    assert site.created() == 14
+
+
+def test_jobs(site):
+    """That are grouped are a group each in the array of their size, with what is said of all sizes
+    and of that one."""
+    jobs = [{"name": f"{n}", "request_cpus": n, "grouped": True} for n in (8, 8, 16)]
+    definitions = [
+        {"Name": "execute:grouped", "Configuration": {"run": {"grouped": True}}},
+        {"Name": "execute:16", "Configuration": {"run": {"large": True}}},
+        {"Name": "execute", "Owner": "me"},
+    ]
+    autoscale.scale_by_jobs([*jobs, {"request_cpus": 3}], definitions)
+    assert arrays(site) == {"execute": 1, "execute:8": 4, "execute:16": 4}
+    runs = Counter(
+        (node["Name"].rpartition("-")[0], str(node.get("Configuration", {}).get("run")))
+        for node in site.running()
+    )
+    assert runs == {
+        ("execute", "None"): 1,
+        ("execute-8", "{'grouped': True}"): 4,
+        ("execute-16", "{'grouped': True, 'large': True}"): 4,
+    }
+
+
+def test_jobs_of_a_scheduler(site, monkeypatch):
+    """Go to a dynamic array where they ask for it."""
+    (site.home / "onejob.py").write_text(DRIVER)
+    monkeypatch.syspath_prepend(str(site.home))
+    site.configure(driver="onejob:Driver")
+    autoscale.update([{**WISH, "TargetCount": 1}])
+    assert arrays(site) == {"render": 2}
+    site.later(30)
+    site("autoscale")
+    assert site.created() == 2
+
+
+def test_nobody_elses_nodes_go(site):
+    """Groups of a nodearray say nothing of its other nodes."""
+    site("create_nodes", "--nodearray", "execute", "-n", "2")
+    autoscale.update([{"Name": "execute", "TargetGroupCount": 1, "GroupCoreCount": 8}])
+    autoscale.update([{"Name": "render", "Dynamic": True, "Extends": "execute"}], "other")
+    site.passes(1200)
+    assert arrays(site) == {"execute": 2}
+
+
+def test_nodes_of_an_array_go_without_the_file(site):
+    """Nobody but a request set has started them."""
+    autoscale.update([WISH])
+    (site.home / "requestsets.db").unlink()
+    site.passes(600)
+    assert site.nodes() == {}
+
+
+def test_a_dry_run(site):
+    """Shows nodes of the array, with the names that they would have, and starts none."""
+    autoscale.update([{"Name": "execute", "TargetGroupCount": 1, "GroupCoreCount": 4}])
+    options = ("--nodearray", "execute:4", "-n", "2", "--dry-run", "-o", "name,nodearray")
+    planned = rows(site, "create_nodes", *options)
+    assert [(node["name"], node["nodearray"]) for node in planned] == [
+        ("execute-4-2", "execute:4"),
+        ("execute-4-3", "execute:4"),
+    ]
+    assert site.created() == 1
+
+
 @pytest.mark.parametrize(
     ("wish", "said"),
     [
@@ -247,6 +382,16 @@ def test_silence(site):
             [{**WISH, "TargetGroupCount": 1, "GroupInstanceCount": 41}],
             f"nodearray render: a group is too large: it has 41 of {F4}, where 40 may be in a"
             " placement group",
+        ),
+        (
+            [WISH, {"Name": "rendr", "TargetCount": 1}],
+            "Name: expected a nodearray of cluster demo (execute, gpu, mixed, few, viz), found"
+            " 'rendr'; did you mean 'render'?",
+        ),
+        (
+            [{"Name": "shard", "TargetCount": 1}],
+            "Name: expected a nodearray of cluster demo (execute, gpu, mixed, few, viz), found"
+            " 'shard'; did you mean 'shared'?",
         ),
         (
             [{"Name": "gpu", "Extends": "execute"}],

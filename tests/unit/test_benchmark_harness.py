@@ -63,6 +63,15 @@ def test_import_and_startup_are_measured():
     assert told["cpu"].keys() == {"manager", "total"}
 
 
+@pytest.mark.parametrize("arrays", ["real", "dynamic"])
+def test_request_sets_are_measured(arrays):
+    """All that they want is planned, and wanted no more once it is there."""
+    task = {"kind": "requests", "arrays": arrays, "turns": 10_000, "part": 20}
+    told = fresh.measured(task, LIBRARY)
+    assert told["counts"] == {"new": 209, "unplaced": 0}
+    assert told["cpu"]["total"] > 0 < told["cpu_again"]["total"]
+
+
 def test_failed_measurement_says_why():
     """The last line of the process is the message."""
     with pytest.raises(fresh.MeasurementFailed, match="KeyError: 'W9'"):

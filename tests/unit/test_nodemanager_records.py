@@ -47,7 +47,7 @@ def sorted_out(records, assume_hostnames=False):
     """The classes and records of the nodes of all these records, and which cannot be used."""
     config = {"assume_standalone_hostnames": assume_hostnames}
     sorted_records = NodeRecords(config, records)
-    classes, usable = sorted_records.listed(a_definition(), None)
+    classes, usable = sorted_records.listed("htc", a_definition(), None)
     return classes, usable, sorted_records.problems
 
 

@@ -106,6 +106,11 @@ MISTAKES = [
         "arrays[0] (a): Dynamic: expected true or false, found 'yes'",
     ),
     (
+        [{"Name": "a" * 41, "Dynamic": True, "Extends": "b"}],
+        f"arrays[0] ({'a' * 41}): Name: expected at most 40 printable characters for a dynamic"
+        " array, found 41",
+    ),
+    (
         [{"Name": "a", "Dynamic": True, "Extends": 3}],
         "arrays[0] (a): Extends: expected the name of a nodearray, found 3",
     ),

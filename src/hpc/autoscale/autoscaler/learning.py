@@ -16,6 +16,7 @@ from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.autoscaler.faults import one_line, try_each
 from hpc.autoscale.autoscaler.summary import Cause, SetAsideJob, UnsatisfiedJob
+from hpc.autoscale.collector import collecting_seldom
 from hpc.autoscale.errors import counted
 from hpc.autoscale.job.demandcalculator import DemandCalculator, new_demand_calculator
 from hpc.autoscale.job.driver import SchedulerDriver
@@ -42,6 +43,7 @@ SetContext = Callable[[str], None]
 NewCalculator = Callable[[dict[str, Any], SchedulerDriver], tuple[DemandCalculator, Sequence[Job]]]
 
 
+@collecting_seldom()
 def new_calculator(
     config: dict[str, Any],
     driver: SchedulerDriver,
@@ -56,6 +58,7 @@ def new_calculator(
     """
     jobs, scheduler_nodes = driver.read_jobs_and_nodes(config)
     if node_mgr is None:
+        config = config if DRIVERS_WISH in config else for_a_pass(config, driver)
         node_mgr = new_node_manager(config)
         driver.preprocess_node_mgr(config, node_mgr)
     # before they are joined: hosts that the driver takes out of the list get no work

@@ -29,6 +29,7 @@ from hpc.autoscale.tables import OutputFormat, print_rows
 _COLUMNS = [
     "request_set",
     "nodearray",
+    "extends",
     "instances",
     "cores",
     "groups",
@@ -144,14 +145,15 @@ def _print(sets: Iterable[RequestSet], output_format: OutputFormat | None) -> No
         until = datetime.fromtimestamp(one.lapses_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         requests = read_arrays(one.arrays)
         if not requests:
-            rows.append([one.name, None, 0, None, None, None, state, until])
+            rows.append([one.name, None, None, 0, None, None, None, state, until])
         for each in requests:
             amount = [None, each.cores] if each.cores else [each.nodes, None]
             unit = "cores" if each.group_cores else "instances"
             size = each.group_cores or each.group_nodes
             groups = f"{each.groups} of {size} {unit}" if each.groups else None
             sizes = ",".join(each.machine_types) or None
-            rows.append([one.name, each.name, *amount, groups, sizes, state, until])
+            extends = each.extends[0] if each.extends else None
+            rows.append([one.name, each.name, extends, *amount, groups, sizes, state, until])
     print_rows(_COLUMNS, rows, sys.stdout, output_format or "table")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hpc.autoscale.errors import did_you_mean
-from hpc.autoscale.requestsets.definitions import DEFAULT_NODEARRAY, RequestError
+from hpc.autoscale.requestsets.definitions import DEFAULT_NODEARRAY, RequestError, merged
 
 _KEYS = ("name", "nodearray", "request_cpus", "average_runtime", "grouped")
 
@@ -39,8 +39,7 @@ def arrays_of_jobs(
         {
             "TargetGroupCount": count,
             "GroupCoreCount": size,
-            **given.get(f"{name}:grouped", {}),
-            **given.get(f"{name}:{size}", {}),
+            **merged(given.get(f"{name}:grouped", {}), given.get(f"{name}:{size}", {})),
             "Name": name,
         }
         for (name, size), count in groups.items()
@@ -58,7 +57,7 @@ def _by_name(definitions: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str,
                 f" found {definition!r}"
             )
         name = definition["Name"]
-        found[name] = {**found.get(name, {}), **definition}
+        found[name] = merged(found.get(name, {}), definition)
     return found
 
 

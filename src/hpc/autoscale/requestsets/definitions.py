@@ -23,6 +23,8 @@ WANTED_KEYS = (*_TARGETS, *_GROUPS)
 """The keys that say how much is wanted; the others say what it is."""
 # attributes that scripts often set, so that a key that is close to one is taken for a typo of it
 _COMMON = ("Configuration", "ImageName", "SubnetId", "Interruptible", "KeepAlive", "Azure", "Tags")
+# names of nodes and of placement groups are made of it, and have limits of their own
+_LONGEST_NAME = 40
 # what CycleCloud says of a node and no request can set
 _FACTS = ("NodeId", "InstanceId", "Status", "State", "TargetState", "PlacementGroupId", "GroupId")
 
@@ -127,9 +129,17 @@ def read_arrays(arrays: Any) -> tuple[ArrayRequest, ...]:
     return tuple(requests.values())
 
 
-def check_arrays(requests: Iterable[ArrayRequest], cluster: str, status: ClusterStatus) -> None:
+def check_arrays(
+    requests: Sequence[ArrayRequest],
+    cluster: str,
+    status: ClusterStatus,
+    dynamic: Iterable[str] = (),
+) -> None:
     """RequestError when the cluster has no such nodearray, that no such machine type, a dynamic
-    array has the name of a nodearray, or a group is larger than a placement group may be."""
+    array has the name of a nodearray, or a group is larger than a placement group may be.
+
+    `dynamic`: names of dynamic arrays that others have listed.
+    """
     buckets = {array.name: list(array.buckets) for array in status.nodearrays}
     sizes = {
         name: [b.definition.machine_type for b in held if b.definition]
@@ -151,9 +161,11 @@ def check_arrays(requests: Iterable[ArrayRequest], cluster: str, status: Cluster
         if request.base not in sizes:
             names = ", ".join(sizes) or "none"
             key = f"{where}: Extends" if request.is_dynamic else "Name"
+            own = (r.name for r in requests if r.is_dynamic and r.name != request.name)
+            hint = did_you_mean(request.base, [*sizes, *dynamic, *own])
             raise RequestError(
                 f"{key}: expected a nodearray of cluster {cluster} ({names}),"
-                f" found {request.base!r}{did_you_mean(request.base, sizes)}"
+                f" found {request.base!r}{hint}"
             )
         known = [size for size in sizes[request.base] if size]
         for size in request.machine_types:
@@ -212,9 +224,6 @@ def _read(definition: Any, where: str) -> ArrayRequest:
     cluster_name = definition.get("ClusterName")
     if not (cluster_name is None or isinstance(cluster_name, str)):
         raise RequestError(f"{where}: ClusterName: expected a text, found {cluster_name!r}")
-    dynamic = definition.get("Dynamic")
-    if not (dynamic is None or isinstance(dynamic, bool)):
-        raise RequestError(f"{where}: Dynamic: expected true or false, found {dynamic!r}")
     return ArrayRequest(
         name,
         nodes or 0,
@@ -225,10 +234,22 @@ def _read(definition: Any, where: str) -> ArrayRequest:
         _machine_types(definition.get("MachineType"), where),
         attributes,
         cluster_name,
-        bool(dynamic),
+        _is_dynamic(definition, name, where),
         _extends(definition.get("Extends"), where),
         has_target=not (group_nodes or group_cores) or not (nodes is cores is None),
     )
+
+
+def _is_dynamic(definition: Mapping[str, Any], name: str, where: str) -> bool:
+    dynamic = definition.get("Dynamic")
+    if not (dynamic is None or isinstance(dynamic, bool)):
+        raise RequestError(f"{where}: Dynamic: expected true or false, found {dynamic!r}")
+    if dynamic and (len(name) > _LONGEST_NAME or not name.isprintable()):
+        raise RequestError(
+            f"{where}: Name: expected at most {_LONGEST_NAME} printable characters for a dynamic"
+            f" array, found {len(name)}"
+        )
+    return bool(dynamic)
 
 
 def _extends(value: Any, where: str) -> tuple[str, ...]:

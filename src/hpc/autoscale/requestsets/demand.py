@@ -7,6 +7,7 @@ was rounded up. Nodes that a scheduler's work is on are not among them.
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -111,15 +112,14 @@ def _of_groups(
     numbers: Counter[str] = Counter()
     for request_set, request in wanted:
         array = request.group_array
+        prefix = _prefix_of(array)
         held = buckets.get(ht.NodeArrayName(array), ())
         plain = _plain_buckets(request, held)
         known = {b.placement_group: b for b in held if b.placement_group}
         for index in range(1, request.groups + 1):
             numbers[array] += 1
             by_name = {
-                escaped_placement_group(
-                    f"{_GROUP_PREFIX}{array.replace(':', '-')}-{numbers[array]}-{bucket.vm_size}"
-                ): bucket
+                escaped_placement_group(f"{prefix}-{numbers[array]}-{bucket.vm_size}"): bucket
                 for bucket in plain
             }
             # a group that is complete stays where it is, whatever else could be had
@@ -137,6 +137,15 @@ def _of_groups(
                 _any_of("node.placement_group", names or [_GROUP_PREFIX]),
                 is_group=True,
             )
+
+
+def _prefix_of(array: str) -> str:
+    """How the names of the placement groups of an array of groups begin; no two arrays have the
+    same, whatever characters their names have."""
+    name, _, size = array.rpartition(":")
+    plain = escaped_placement_group(name)
+    mark = "" if plain == name else f"-{zlib.crc32(name.encode()):08x}"
+    return f"{_GROUP_PREFIX}{plain}{mark}-{size}"
 
 
 def _plain_buckets(request: ArrayRequest, buckets: Sequence[NodeBucket]) -> list[NodeBucket]:

@@ -42,6 +42,12 @@ class DynamicArray(NamedTuple):
     attributes: Mapping[str, Any] = {}
     is_listed: bool = True
 
+    @property
+    def key(self) -> str:
+        """What its records go by: an array that was made of another nodearray before has nodes of
+        either."""
+        return f"{self.name} of {self.extends}"
+
     def takes(self, vm_size: str) -> bool:
         """Whether new nodes may have this size."""
         return self.is_listed and (not self.machine_types or vm_size.lower() in self.machine_types)
@@ -116,24 +122,28 @@ class DynamicArrays:
         """What names of nodes begin with, by array."""
         return {name: prefix_of(name) for name, _ in self._known}
 
-    def relabelled(self, records: Sequence[Record]) -> list[Record]:
-        """Node records with the dynamic array as `Template` where the node is of one. An array that
-        was not known so far is from now on."""
-        return [self._relabelled(record) for record in records]
+    def keyed(self, records: Sequence[Record]) -> list[Record]:
+        """Node records with the key of the dynamic array as `Template` where the node is of one. An
+        array that was not known so far is from now on."""
+        found = [(record, self._array_of(record)) for record in records]
+        return [{**record, "Template": of.key} if of else record for record, of in found]
 
-    def _relabelled(self, record: Record) -> Record:
+    def named(self, records: Sequence[Record]) -> list[Record]:
+        """The same with its name."""
+        found = [(record, self._array_of(record)) for record in records]
+        return [{**record, "Template": of.name} if of else record for record, of in found]
+
+    def _array_of(self, record: Record) -> DynamicArray | None:
         configuration = record.get("Configuration")
-        if configuration is None and not self._prefixes:
-            return record
         extends = record.get("Template")
-        if not isinstance(extends, str):
-            return record
+        if (configuration is None and not self._prefixes) or not isinstance(extends, str):
+            return None
         name = marked(configuration) or self._by_name(record, configuration, extends)
         if not name or name in self._nodearrays:
-            return record
+            return None
         if (name, extends) not in self._known:
             self._add(DynamicArray(name, extends, is_listed=False))
-        return {**record, "Template": name}
+        return self._known[name, extends]
 
     def _by_name(self, record: Record, configuration: object, extends: str) -> str | None:
         """The array that the name of a node says, where its record has no configuration at all."""
@@ -157,7 +167,7 @@ class DynamicArrays:
 class _Binding:
     """A binding that knows dynamic arrays; it answers all other calls as the one within it does.
 
-    What all nodes are is held against the counts of the server, so that is not relabelled.
+    What all nodes are is held against the counts of the server, so that stays as it is.
     """
 
     def __init__(self, binding: ClusterBindingInterface, arrays: DynamicArrays) -> None:
@@ -182,7 +192,7 @@ class _Binding:
         listing = self._binding.get_nodes(operation_id=operation_id, request_id=request_id)
         if operation_id is None and request_id is None:
             return listing
-        records = [cast(dict[str, Any], r) for r in self._arrays.relabelled(listing.nodes or [])]
+        records = [cast(dict[str, Any], r) for r in self._arrays.named(listing.nodes or [])]
         return NodeList(nodes=records, operation=listing.operation)
 
 

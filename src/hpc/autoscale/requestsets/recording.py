@@ -10,6 +10,7 @@ from hpc.autoscale import clock
 from hpc.autoscale.ccbindings import new_cluster_bindings
 from hpc.autoscale.errors import AutoscaleError, CycleCloudError
 from hpc.autoscale.requestsets.definitions import RequestError, check_arrays, read_arrays
+from hpc.autoscale.requestsets.dynamic import listed_by
 from hpc.autoscale.requestsets.extending import completed
 from hpc.autoscale.requestsets.store import KEPT_SECONDS, RequestSet, RequestStore
 
@@ -52,7 +53,8 @@ def record(
     binding = new_cluster_bindings(dict(config))
     unreachable: CycleCloudError | None = None
     try:
-        check_arrays(requests, binding.cluster_name, binding.get_cluster_status())
+        dynamic = [array.name for array in listed_by(sets, now)]
+        check_arrays(requests, binding.cluster_name, binding.get_cluster_status(), dynamic)
     except CycleCloudError as error:
         unreachable = error
     one = RequestSet(request_set, now, now + seconds, definitions)

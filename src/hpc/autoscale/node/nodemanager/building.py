@@ -51,13 +51,14 @@ UNLIMITED = 2**31 - 1
 
 
 class _Plain(NamedTuple):
-    """A bucket outside of placement groups: what new nodes are, what `listed` ones are whose
-    records do not say, limits, the nodearray of the cluster with its record, and the status."""
+    """A bucket outside of placement groups: what records of its array go by, what new nodes are,
+    what `listed` ones are whose records do not say, limits, the record of the nodearray, and the
+    status."""
 
+    key: str
     definition: NodeDefinition
     listed: NodeDefinition
     limits: BucketLimits
-    nodearray: str
     record: Record
     bucket: NodearrayBucketStatus
     priority: int
@@ -91,7 +92,7 @@ class Built:
         on_prem = set(config.get("_mimic_on_prem") or ())
         if on_prem:
             listed = [record for record in listed if record.get("Name") not in on_prem]
-        self._records = NodeRecords(config, self._dynamic.relabelled(listed))
+        self._records = NodeRecords(config, self._dynamic.keyed(listed))
         self._vcpus = self._vcpus_by_size()
         in_use = self._in_use((alike.first, alike.seen) for alike in self._records.sorts)
         self._cluster = self._limits("cluster", status, {}, in_use, "cluster")
@@ -148,10 +149,11 @@ class Built:
         """The buckets of a dynamic array: of the sizes that it may have, and has."""
         for plain in sorted(extended, key=lambda plain: array.rank(plain.definition.vm_size)):
             size = plain.definition.vm_size
-            if not (array.takes(size) or self._records.has(array.name, size)):
+            if not (array.takes(size) or self._records.has(array.key, size)):
                 continue
             try:
                 own = plain._replace(
+                    key=array.key,
                     definition=array.definition(plain.definition),
                     listed=array.definition(plain.listed),
                     limits=array.limits(plain.limits, size),
@@ -175,11 +177,11 @@ class Built:
             listed = definition.in_placement_group(None)
             listed.memory = ht.Memory(memory, "g")
         limits = self._bucket_limits(definition, shared, bucket)
-        return _Plain(definition, listed, limits, array.name, record, bucket, priority)
+        return _Plain(array.name, definition, listed, limits, record, bucket, priority)
 
     def _in_groups(self, plain: _Plain) -> list[NodeBucket]:
         """A bucket in each of its placement groups, and the one outside of any."""
-        definition, listed, limits, array, record, bucket, priority = plain
+        key, definition, listed, limits, record, bucket, priority = plain
         whole = NodeBucket(
             definition.in_placement_group(None),
             limits,
@@ -189,19 +191,19 @@ class Built:
             last_capacity_failure=bucket.last_capacity_failure,
             valid=bucket.valid is not False,
             spot_placement_score=getattr(bucket, "spot_placement_score", None),
-            listed=self._records.listed(listed, None),
+            listed=self._records.listed(key, listed, None),
         )
         made = [whole]
-        groups = self._placement_groups(definition, array, record, bucket)
+        groups = self._placement_groups(key, definition, record, bucket)
         if groups:
             # there may be thousands, which share a template
             first = definition.in_placement_group(next(iter(groups)))
             template = NodeTemplate(first, is_shared=True)
             made[:0] = [
-                whole._within(group, used_cores, template, self._records.listed(listed, group))
+                whole._within(group, used_cores, template, self._records.listed(key, listed, group))
                 for group, used_cores in groups.items()
             ]
-        self._records.placed(definition.nodearray, definition.vm_size)
+        self._records.placed(key, definition.vm_size)
         return made
 
     def _declared(
@@ -228,12 +230,14 @@ class Built:
         """Buckets for nodes that belong to none of the usable ones: they run, but nothing is
         placed on them."""
         record = array.nodearray if isinstance(array.nodearray, Mapping) else {}
-        for name, size, group, first in self._records.leftovers(self._names(array)):
+        names = self._names(array)
+        for key, size, group, first in self._records.leftovers(names):
+            name = names[key]
             try:
                 region = str(first.get("Region") or record.get("Region") or "unknown")
                 said = first.get("CoreCount"), first.get("Memory")
                 definition = _definition(name, record, f"{name}/{size}", region, size, *said)
-                listed = self._records.listed(definition, group)
+                listed = self._records.listed(key, definition, group)
                 count = len(listed[0])
                 limits = null_bucket_limits(count, max(1, definition.vcpu_count))
                 definition = definition.in_placement_group(group)
@@ -247,22 +251,24 @@ class Built:
                 "no work is placed there"
             )
 
-    def _names(self, array: ClusterNodearrayStatus) -> list[str]:
-        """The names of a nodearray and of the dynamic arrays that extend it."""
-        return [array.name, *(each.name for each in self._dynamic.of(array.name))]
+    def _names(self, array: ClusterNodearrayStatus) -> dict[str, str]:
+        """The names of a nodearray and of the dynamic arrays that extend it, by what their records
+        go by."""
+        return {array.name: array.name} | {a.key: a.name for a in self._dynamic.of(array.name)}
 
     def _placement_groups(
-        self, d: NodeDefinition, array: str, record: Record, bucket: NodearrayBucketStatus
+        self, key: str, d: NodeDefinition, record: Record, bucket: NodearrayBucketStatus
     ) -> dict[str, int]:
         """Placement groups, with the cores in use in each."""
-        own = self._records.placement_groups(d.nodearray, d.vm_size)
+        own = self._records.placement_groups(key, d.vm_size)
         named = bucket.placement_groups or ()
-        if d.nodearray != array:
+        if key != d.nodearray:
             # a dynamic array has those with nodes of its own
-            named = [g for g in named if g.name in own] if own else ()
+            mine = set(own)
+            named = [g for g in named if g.name in mine] if mine else ()
         used = {g.name: number(g.active_core_count, 0) for g in named}
-        for each in self._dynamic.of(d.nodearray):
-            for group in self._records.placement_groups(each.name, d.vm_size):
+        for each in self._dynamic.of(key):
+            for group in self._records.placement_groups(each.key, d.vm_size):
                 used.pop(group, None)
         configured = self._config.get("nodearrays") or {}
         names: list[str] = sorted(used)

@@ -152,11 +152,11 @@ class NodeRecords:
         self._placed.add((nodearray, machine_type))
 
     def listed(
-        self, definition: NodeDefinition, group: str | None
+        self, nodearray: str, definition: NodeDefinition, group: str | None
     ) -> tuple[list[NodeClass], list[Record]]:
         """The nodes of one size and placement group, if nobody has them: their classes and
         records."""
-        key = (definition.nodearray, definition.vm_size)
+        key = (nodearray, definition.vm_size)
         members = () if key in self._placed else self._members.get(key, {}).get(group, ())
         classes, records, problems = listed(definition, members, self._assume_hostnames)
         self.problems.extend(problems)
