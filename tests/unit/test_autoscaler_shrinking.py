@@ -310,6 +310,88 @@ def test_a_listing_that_is_no_evidence_ends_the_pass(run, scheduler, cluster, no
     assert {node.target_state for node in cluster.nodes.values()} == {"Started"}
 
 
+# -- time that nobody watched
+
+
+def watched(run, now, passes=3, every=60, **config):
+    """Passes at a steady rhythm; the summary of the last."""
+    for _ in range(passes):
+        now.sleep(every)
+        summary = run(**config)
+    return summary
+
+
+@pytest.mark.parametrize("interval", [60, None])
+@pytest.mark.parametrize("passes", [1, 4])
+def test_a_loop_that_slept_deletes_nothing(run, scheduler, cluster, now, interval, passes):
+    """An hour in which nobody looked is no idle time, whether it is known how often there is a pass
+    or not; after that the node goes in its time."""
+    cluster.add_node("htc-1", "htc", state="Ready", hostname="host-1")
+    config = {"autoscale": {"interval": interval}} if interval else {}
+    watched(run, now, passes, **config)
+    now.sleep(3600)
+    assert run(**config).idle == ()
+    watched(run, now, 7, **config)
+    assert cluster.nodes["htc-1"].target_state == "Terminated"
+
+
+def test_boot_time_that_nobody_watched_does_not_count(run, scheduler, cluster, now):
+    """A node that booted while the loop slept gets the time that it was promised."""
+    cluster.add_node("htc-1", "htc", state="Preparing")
+    config = {"autoscale": {"interval": 60}}
+    watched(run, now, 3, **config)
+    now.sleep(2000)
+    assert run(**config).overdue == ()
+    assert watched(run, now, 27, **config).overdue == ()
+    watched(run, now, 5, **config)
+    assert cluster.nodes["htc-1"].target_state == "Terminated"
+
+
+@pytest.mark.parametrize("jump", [-7200, 7200, 400 * 24 * 3600])
+def test_a_clock_that_jumps_deletes_nothing(run, scheduler, cluster, now, jump):
+    """Forward or back; and the node does not stay for ever."""
+    cluster.add_node("htc-1", "htc", state="Ready", hostname="host-1")
+    config = {"autoscale": {"interval": 60}}
+    watched(run, now, 4, **config)
+    now.now += jump
+    assert run(**config).idle == ()
+    now.now -= jump
+    assert run(**config).idle == ()
+    now.now += jump
+    watched(run, now, 8, **config)
+    assert cluster.nodes["htc-1"].target_state == "Terminated"
+
+
+def test_a_history_that_was_away_deletes_nothing(run, scheduler, cluster, now, tmp_path):
+    """It comes back as it was a week ago: what it says of idle times is of then."""
+    cluster.add_node("htc-1", "htc", state="Ready", hostname="host-1")
+    path = tmp_path / "nodehistory.db"
+    watched(run, now, 4)
+    before = path.read_bytes()
+    scheduler.hosts = [a_host("host-1", "job")]
+    for _ in range(5):
+        now.sleep(60)
+        scheduler.hosts = [a_host("host-1", "job")]
+        run()
+    scheduler.close_histories()
+    path.write_bytes(before)
+    now.sleep(7 * 24 * 3600)
+    scheduler.hosts = [a_host("host-1")]
+    assert run().idle == ()
+
+
+def test_a_history_of_cyclecloud_scalelib_begins_to_count_anew(run, scheduler, cluster, now):
+    """It does not say when it was last written."""
+    cluster.add_node("htc-1", "htc", state="Ready", hostname="host-1")
+    run()
+    scheduler.new_node_history({}).conn.executescript("DROP TABLE updates; DROP TABLE sightings")
+    scheduler.close_histories()
+    now.sleep(IDLE)
+    assert run().idle == ()
+    now.sleep(IDLE)
+    assert run().deleted == ("htc-1",)
+
+
 # -- how much one pass may do
 
 

@@ -28,9 +28,13 @@ from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.guards import Gate, key_of
 from hpc.autoscale.node.identity import Identities, claimed_ids, short_name
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.nodehistory.watching import Rhythm
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.requestsets.demand import RequestJob, give_attributes
 from hpc.autoscale.util import parse_boot_timeout, parse_idle_timeout
+
+ASSUMED_INTERVAL = 1200.0
+"""Seconds from pass to pass, until it is known from the passes: longer ones are hardly used."""
 
 _READY = frozenset({"Ready", "Started"})
 
@@ -40,7 +44,7 @@ class Pass:
     summary is made of.
 
     `another_driver` makes one that has read nothing yet, or gives the same one where there is no
-    other.
+    other. `interval`: seconds from pass to pass, where that is known.
     """
 
     def __init__(
@@ -52,8 +56,10 @@ class Pass:
         new_calculator: NewCalculator,
         set_context: SetContext,
         dry_run: bool,
+        interval: float | None = None,
     ) -> None:
         self.config = config
+        self._rhythm = Rhythm(interval, ASSUMED_INTERVAL)
         self.driver = driver
         self.dry_run = dry_run
         self.faults = Faults()
@@ -120,6 +126,7 @@ class Pass:
         self._requests = [job.name for job in jobs if isinstance(job, RequestJob)]
         self._check(calculator.node_mgr)
         self._take_gate(calculator.node_mgr)
+        calculator.node_history.rhythm = self._rhythm
         lost = self._validate(calculator)
         self._late = self._overdue(calculator)
         # work that is planned on a node that is to go would keep it there, and wait for it for ever
