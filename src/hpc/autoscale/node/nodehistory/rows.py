@@ -104,18 +104,18 @@ def alive(conn: sqlite3.Connection) -> list[str]:
 
 
 def mark_deleted(
-    conn: sqlite3.Connection, node_ids: Sequence[str], now: float, unseen: float = 0.0
+    conn: sqlite3.Connection, node_ids: Sequence[str], now: float, unwatched: float = 0.0
 ) -> None:
     """Note that nodes are gone. The times at which those that were never ready were first seen are
-    moved on by `unseen` seconds, in which it is not known whether they were booting."""
+    moved on by `unwatched` seconds, in which it is not known whether they were booting."""
     rows = [(now, node_id) for node_id in node_ids]
     _run_blocks(conn, "UPDATE nodes SET delete_time = ? WHERE node_id = ?", rows)
-    if unseen:
+    if unwatched:
         booting = "typeof(create_time) = 'real' AND COALESCE(ready_time, 0) < create_time"
         statement = (
             f"UPDATE nodes SET create_time = create_time + ? WHERE node_id = ? AND {booting}"
         )
-        _run_blocks(conn, statement, [(unseen, node_id) for node_id in node_ids])
+        _run_blocks(conn, statement, [(unwatched, node_id) for node_id in node_ids])
 
 
 def delete(conn: sqlite3.Connection, node_ids: Sequence[str]) -> None:

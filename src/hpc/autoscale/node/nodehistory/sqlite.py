@@ -115,8 +115,8 @@ class SQLiteNodeHistory(NodeHistory):
                 ids_are_true(conn)
             write(conn, [r for node_id, r in seen.items() if r != stored.get(node_id)])
             gone = [node_id for node_id in alive(conn) if node_id not in seen]
-            unseen = gap.length if gap.is_known and math.isfinite(gap.length) else 0.0
-            mark_deleted(conn, gone, now, unseen)
+            unwatched = gap.length if gap.is_known and math.isfinite(gap.length) else 0.0
+            mark_deleted(conn, gone, now, unwatched)
             self._retire(conn, now, RETIRE_AFTER)
             busy = {node_id_of(node) for node in nodes if node.required or node.state != "Ready"}
             idle = {node_id for node_id in seen if node_id not in busy}
@@ -162,8 +162,10 @@ class SQLiteNodeHistory(NodeHistory):
                 seen = after.get(node_id, Sighting())
                 after[node_id] = seen._replace(reported=False, missing_time=None)
             watching.write_sightings(conn, before, after)
-            unseen = find(conn, [i for i in missing if i not in given_up]).values()
-            write(conn, [r._replace(last_match_time=max(r.last_match_time, now)) for r in unseen])
+            unwatched = find(conn, [i for i in missing if i not in given_up]).values()
+            write(
+                conn, [r._replace(last_match_time=max(r.last_match_time, now)) for r in unwatched]
+            )
 
     def find_unmatched(self, for_at_least: float = 300) -> NodeHistoryResult:
         """The existing nodes that have not been needed for more than so many seconds, longest
@@ -328,7 +330,7 @@ def _observed(
     record = known or NodeRecord(node_id_of(node), None, None, now, now)
     created = _plausible(record.create_time, now)
     matched = _plausible(record.last_match_time, now)
-    # one that was thought gone may have been at work unseen
+    # one that was thought gone may have been at work unwatched
     if node.required or node.state != "Ready" or record.delete_time is not None:
         matched = now if is_exact else max(matched, now)
     ready = record.ready_time
