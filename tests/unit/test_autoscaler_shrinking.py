@@ -232,6 +232,18 @@ def test_what_may_be_busy_is(run, scheduler, cluster, now):
     assert run().spared == ("htc-1",)
 
 
+def test_a_host_of_a_node_that_is_gone_keeps_no_other_node(run, scheduler, cluster, now):
+    """Its job never ended there, for the scheduler; its host name and address were given to another
+    node meanwhile, which has nothing to do."""
+    old = cluster.add_node("htc-9", "htc", state="Ready", hostname="host-1")
+    run()
+    gone = old.delayed_node_id.node_id
+    del cluster.nodes["htc-9"]
+    idle_cluster(cluster, run, now, count=1)
+    scheduler.hosts = [a_host("host-1", "for ever", ccnodeid=gone)]
+    assert run().deleted == ("htc-1",)
+
+
 def test_a_name_that_stands_for_two_nodes_keeps_both(run, scheduler, cluster, now):
     """A job runs on one of them, and nobody knows on which."""
     idle_cluster(cluster, run, now)
@@ -390,6 +402,44 @@ def test_a_history_of_cyclecloud_scalelib_begins_to_count_anew(run, scheduler, c
     assert run().idle == ()
     now.sleep(IDLE)
     assert run().deleted == ("htc-1",)
+
+
+# -- hysteresis
+
+
+def test_one_idle_pass_is_not_enough(run, scheduler, cluster, now):
+    """However short the timeout: what is idle for a moment may be needed again."""
+    cluster.add_node("htc-1", "htc", state="Ready", hostname="host-1")
+    scheduler.hosts = [a_host("host-1", "job")]
+    run(idle_timeout=1)
+    now.sleep(60)
+    scheduler.hosts = [a_host("host-1")]
+    summary = run(idle_timeout=1)
+    assert summary.deleted == ()
+    assert [r.code for r in summary.refused] == ["IdleTooBriefly"]
+    now.sleep(60)
+    scheduler.hosts = [a_host("host-1")]
+    assert run(idle_timeout=1).deleted == ("htc-1",)
+
+
+def test_the_number_of_idle_passes_is_configured(run, scheduler, cluster, now):
+    """From one on."""
+    cluster.add_node("htc-1", "htc", state="Ready", hostname="host-1")
+    section = {"min_idle_passes": 4}
+    run(autoscale=section)
+    for deleted in ((), (), ("htc-1",)):
+        now.sleep(IDLE)
+        assert run(autoscale=section).deleted == deleted
+
+
+def test_a_young_node_stays(run, scheduler, cluster, now):
+    """A machine that was paid for a minute ago is not thrown away."""
+    cluster.add_node("htc-1", "htc", state="Ready", hostname="host-1")
+    section = {"min_lifetime": 3600}
+    run(autoscale=section)
+    for deleted in (*[()] * 5, ("htc-1",)):
+        now.sleep(600)
+        assert run(autoscale=section).deleted == deleted
 
 
 # -- how much one pass may do

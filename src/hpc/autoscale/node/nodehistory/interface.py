@@ -61,12 +61,17 @@ class NodeHistory(ABC):
         keeps nothing of the kind."""
         return None
 
+    def gone(self) -> Collection[str]:
+        """The ids of nodes that there were before and are not any more, as far as they are
+        known."""
+        return ()
+
     def note_scheduler(  # noqa: B027 - a history that keeps nothing of the kind
         self, reported: Collection[str], missing: Collection[str], given_up: Collection[str]
     ) -> None:
-        """Note, after an update, of which nodes the scheduler reports a host, of which it reports
-        none though it has before, and which it has given up. Those that are missing were not seen
-        idle."""
+        """Note, after an update, of which nodes the scheduler reports a host, of which nothing is
+        known, because it has reported theirs before and does not now, and which it has given
+        up."""
 
     def now(self) -> float:
         """The current unix time. May be overridden."""

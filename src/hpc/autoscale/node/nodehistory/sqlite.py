@@ -128,14 +128,19 @@ class SQLiteNodeHistory(NodeHistory):
         """What was seen of each existing node beside its times, by NodeId."""
         return self._run(watching.sightings)
 
+    def gone(self) -> frozenset[str]:
+        """The ids of nodes that there were before and are not any more, until they are retired."""
+        query = "SELECT node_id FROM nodes WHERE delete_time IS NOT NULL"
+        return self._run(lambda conn: frozenset(row[0] for row in conn.execute(query)))
+
     def note_scheduler(
         self, reported: Collection[str], missing: Collection[str], given_up: Collection[str]
     ) -> None:
-        """Note of which nodes the scheduler reports a host, of which it reports none though it has
-        before, and which it has given up.
+        """Note of which nodes the scheduler reports a host, of which nothing is known, because it
+        has reported theirs before and does not now, and which it has given up.
 
-        Called after an update, in the same pass. A node that is missing was not seen idle, so that
-        its idle time begins anew.
+        Called after an update, in the same pass. A node that is reported again was not seen idle
+        meanwhile, so that its idle time begins anew.
         """
         if not self.read_only:
             self._run(lambda conn: self._note_scheduler(conn, reported, missing, given_up))
@@ -150,22 +155,10 @@ class SQLiteNodeHistory(NodeHistory):
         now = self.now()
         with transaction(conn):
             before = watching.sightings(conn)
-            after = dict(before)
-            for node_id in reported:
-                seen = before.get(node_id, Sighting())
-                after[node_id] = seen._replace(reported=True, missing_time=None)
-            for node_id in missing:
-                seen = before.get(node_id, Sighting())
-                since = now if seen.missing_time is None else seen.missing_time
-                after[node_id] = Sighting(0, True, since)
-            for node_id in given_up:
-                seen = after.get(node_id, Sighting())
-                after[node_id] = seen._replace(reported=False, missing_time=None)
+            after = watching.after_answer(before, reported, missing, given_up, now)
             watching.write_sightings(conn, before, after)
-            unwatched = find(conn, [i for i in missing if i not in given_up]).values()
-            write(
-                conn, [r._replace(last_match_time=max(r.last_match_time, now)) for r in unwatched]
-            )
+            back = [i for i in reported if (s := before.get(i)) and s.missing_time is not None]
+            write(conn, [r._replace(last_match_time=now) for r in find(conn, back).values()])
 
     def find_unmatched(self, for_at_least: float = 300) -> NodeHistoryResult:
         """The existing nodes that have not been needed for more than so many seconds, longest

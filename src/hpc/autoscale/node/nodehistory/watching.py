@@ -48,8 +48,8 @@ class Rhythm(NamedTuple):
 class Sighting(NamedTuple):
     """What was seen of a node beside its times.
 
-    In how many updates in a row it was idle, whether the scheduler has ever reported it, and since
-    when it does not (None while it does).
+    In how many updates in a row it was idle, whether the scheduler has reported its host, and since
+    when nothing is known of it, because it does not report that (None while it does).
     """
 
     idle_passes: int = 0
@@ -163,4 +163,27 @@ def after_update(
         if missing is not None:
             missing = moved(missing, shift, now)
         after[node_id] = seen._replace(idle_passes=passes, missing_time=missing)
+    return after
+
+
+def after_answer(
+    before: Mapping[str, Sighting],
+    reported: Collection[str],
+    missing: Collection[str],
+    given_up: Collection[str],
+    now: float,
+) -> dict[str, Sighting]:
+    """What is known after an answer of the scheduler, of nodes of which something is known."""
+    after = dict(before)
+    for node_id in reported:
+        if (seen := before.get(node_id)) is not None:
+            passes = seen.idle_passes if seen.missing_time is None else min(seen.idle_passes, 1)
+            after[node_id] = Sighting(passes, True, None)
+    for node_id in missing:
+        if (seen := before.get(node_id)) is not None:
+            since = now if seen.missing_time is None else seen.missing_time
+            after[node_id] = Sighting(seen.idle_passes, True, since)
+    for node_id in given_up:
+        if (seen := after.get(node_id)) is not None:
+            after[node_id] = Sighting(seen.idle_passes, False, None)
     return after
