@@ -1,6 +1,7 @@
 """A scheduler in memory, and a cluster for it: what the tests of the loop and of the driver have in
 common."""
 
+import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -29,7 +30,8 @@ class FakeScheduler(SchedulerDriver):
     there.
 
     `calls` has the names of the hooks in the order in which they were called, `given` the names of
-    the nodes that each was last called with.
+    the nodes that each was last called with. What is read once more in a pass is made anew, as
+    drivers promise.
     """
 
     def __init__(self) -> None:
@@ -44,6 +46,7 @@ class FakeScheduler(SchedulerDriver):
         self.failing: dict[str, BaseException] = {}
         self.answers: dict[str, list[Node]] = {}
         self.configs: list[dict[str, Any]] = []
+        self._has_read = False
 
     def _hook(self, name: str, nodes: list[Node]) -> list[Node]:
         self.calls.append(name)
@@ -54,6 +57,7 @@ class FakeScheduler(SchedulerDriver):
 
     def initialize(self) -> None:
         self._hook("initialize", [])
+        self._has_read = False
 
     def preprocess_config(self, config: dict[str, Any]) -> dict[str, Any]:
         self._hook("preprocess_config", [])
@@ -65,7 +69,8 @@ class FakeScheduler(SchedulerDriver):
         jobs, hosts = self.jobs, self.hosts
         if self.later is not None:
             (self.jobs, self.hosts), self.later = self.later, None
-        return jobs, hosts
+        again, self._has_read = self._has_read, True
+        return (copy.deepcopy(jobs), copy.deepcopy(hosts)) if again else (jobs, hosts)
 
     def preprocess_node_mgr(self, config: dict[str, Any], node_mgr: NodeManager) -> None:
         self._hook("preprocess_node_mgr", [])

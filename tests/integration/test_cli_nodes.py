@@ -394,6 +394,30 @@ def test_a_host_name_that_stands_for_two_nodes(grid, command):
     assert ("htc-2" in out, "htc-1" in out) == (True, False)
 
 
+@pytest.mark.parametrize("command", ["delete_nodes", "restart_nodes"])
+def test_jobs_of_a_host_that_is_another_node_are_not_those_of_its_namesake(grid, command):
+    """The host says which node it is; the job there keeps that one."""
+    for number in (1, 2):
+        grid.cluster.add_node(f"htc-{number}", "htc", state="Ready", hostname=f"host-{number}")
+    other = grid.cluster.nodes["htc-2"].delayed_node_id.node_id
+    grid.scheduler.hosts = [SchedulerNode("host-1", {"ncpus": 4, "ccnodeid": other})]
+    job = Job("7", {"ncpus": 1}, executing_hostnames=["host-1"])
+    job.metadata["job_state"] = "running"
+    grid.scheduler.jobs.append(job.to_dict())
+    assert "htc-1" in grid(command, "-N", "htc-1")
+    grid(command, "-N", "htc-2", code=1)
+    assert "htc-2 has jobs: 7" in grid.errors
+
+
+@pytest.mark.parametrize("command", ["delete_nodes", "restart_nodes"])
+def test_of_two_nodes_with_one_host_name_the_one_that_exists_is_meant(grid, command):
+    """The other rests, and has no machine of that name."""
+    grid.cluster.add_node("htc-1", "htc", state="Deallocated", hostname="x")
+    grid.cluster.add_node("htc-2", "htc", state="Ready", hostname="x")
+    out = grid(command, "-H", "x")
+    assert ("htc-2" in out, "htc-1" in out) == (True, False)
+
+
 class Terminal(io.StringIO):
     """Somebody who types this."""
 

@@ -1,5 +1,8 @@
 """Laws of the node history, under any sequence of passes and any behaviour of the clock."""
 
+import itertools
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -7,6 +10,7 @@ from hpc.autoscale.hpctypes import Memory
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import SQLiteNodeHistory
+from hpc.autoscale.node.nodehistory.watching import Rhythm
 
 IDS = ("a", "A", "b-1", "B-1", "c")
 HOUR = 3600
@@ -102,20 +106,105 @@ def test_a_node_that_was_ready_never_boots_again(passes, later):
             history.at -= later
 
 
-@given(PASSES)
-def test_with_a_steady_clock_idle_time_is_the_time_since_last_needed(passes):
-    """While the clock runs forward only, a listed node is idle exactly if it was last needed, or
-    came (back), longer ago than the window."""
+def usual(times, rhythm):
+    """The usual interval, worked out the long way: of the gaps of a second and more, the one that
+    at most a third of them exceed."""
+    gaps = [later - sooner for sooner, later in itertools.pairwise(times) if later - sooner >= 1]
+    learnt = None
+    if len(gaps) >= 3:
+        learnt = min(g for g in gaps if sum(other > g for other in gaps) * 3 <= len(gaps))
+    if rhythm.declared is not None:
+        return max(rhythm.declared, learnt or 0)
+    return max(learnt, 60) if learnt is not None else rhythm.assumed
+
+
+class Watcher:
+    """The oracle: for how long each node was seen idle and booting, added up pass by pass."""
+
+    def __init__(self, rhythm):
+        self.rhythm = rhythm
+        self.times = []
+        self.before = {}
+        self.idle, self.booted, self.ready = {}, {}, set()
+
+    def look(self, now, seen):
+        """A pass; `seen` is the state of each node and whether it is needed."""
+        most = usual(self.times[-21:], self.rhythm)
+        gap = now - self.times[-1] if self.times else 0
+        watched = gap if most is None or 0 <= gap <= 2 * most else 0
+        for node_id, (state, required) in seen.items():
+            is_idle = state == "Ready" and not required
+            was_listed = node_id in self.before
+            strict = self.rhythm.declared is not None
+            counts = is_idle and was_listed and (not strict or self.before[node_id])
+            self.idle[node_id] = self.idle.get(node_id, 0) + watched if counts else 0
+            self.booted[node_id] = self.booted.get(node_id, 0) + (watched if was_listed else 0)
+            if state == "Ready":
+                self.ready.add(node_id)
+        self.before = {i: s == "Ready" and not required for i, (s, required) in seen.items()}
+        self.times.append(now)
+
+
+RHYTHMS = st.builds(
+    Rhythm,
+    st.one_of(st.none(), st.sampled_from([60.0, 300.0])),
+    st.sampled_from([30.0, 1200.0]),
+)
+
+
+@given(PASSES, RHYTHMS, st.integers(0, 4 * HOUR))
+def test_time_that_nobody_watched_is_neither_idle_nor_boot_time(passes, rhythm, later):
+    """However the clock jumps and however long the loop sleeps: idle time grows between two passes
+    that both saw the node idle, boot time between two that both saw it, each by no more than twice
+    the usual interval; so does what is answered between passes."""
     with History(":memory:") as history:
-        since: dict[str, float] = {}
-        before: set[str] = set()
-        for seen in play(history, [(abs(step), seen) for step, seen in passes]):
-            for node_id, (state, required) in seen.items():
-                if required or state != "Ready" or node_id not in before:
-                    since[node_id] = history.at
-            before = set(seen)
+        history.rhythm = rhythm
+        oracle = Watcher(rhythm)
+        for seen in play(history, passes):
+            oracle.look(history.at, seen)
+            known = history.read()
+            for node_id in seen:
+                record = known[node_id]
+                assert history.at - record.last_match_time == pytest.approx(oracle.idle[node_id])
+                if node_id not in oracle.ready:
+                    assert history.at - record.create_time == pytest.approx(oracle.booted[node_id])
             idle = {node_id for node_id, _, _ in history.find_unmatched(WINDOW)}
-            assert idle == {i for i in seen if since[i] < history.at - WINDOW}
+            assert idle == {i for i in seen if oracle.idle[i] > WINDOW}
+            booting = {node_id for node_id, _, _ in history.find_booting(WINDOW)}
+            assert booting == {i for i in set(seen) - oracle.ready if oracle.booted[i] > WINDOW}
+        if not oracle.times:
+            return
+        most = usual(oracle.times[-21:], rhythm)
+        watched = later if later <= 2 * most else 0
+        history.at += later
+        idle = {node_id for node_id, _, _ in history.find_unmatched(WINDOW)}
+        assert idle == {i for i in oracle.before if oracle.idle[i] + watched > WINDOW}
+
+
+@given(PASSES)
+def test_callers_who_say_nothing_have_their_own_rhythm(passes):
+    """While the clock runs forward only, a listed node is idle exactly if it was last needed, or
+    came (back), longer ago than the window; once three gaps are known, without those that are
+    longer than twice the usual one."""
+    with History(":memory:") as history:
+        oracle = Watcher(Rhythm())
+        for seen in play(history, [(abs(step), seen) for step, seen in passes]):
+            oracle.look(history.at, seen)
+            idle = {node_id for node_id, _, _ in history.find_unmatched(WINDOW)}
+            assert idle == {i for i in seen if oracle.idle[i] > WINDOW}
+
+
+@given(st.floats(1, 6 * HOUR), st.integers(1, 20))
+def test_any_steady_rhythm_ends_an_idle_node(interval, extra):
+    """However seldom there is a pass, and whatever was assumed of it."""
+    for rhythm in (Rhythm(), Rhythm(assumed=1200.0), Rhythm(declared=60.0)):
+        with History(":memory:") as history:
+            history.rhythm = rhythm
+            passes = 5 + int(WINDOW / interval) + extra
+            for _ in range(passes):
+                history.at += interval
+                history.update([make("a", "Ready", False)])
+            assert [i for i, _, _ in history.find_unmatched(WINDOW)] == ["a"]
 
 
 @given(PASSES)

@@ -220,14 +220,24 @@ def test_another_driver_that_cannot_be_made_is_no_evidence(config, cluster, run,
     assert "connection refused" in str(summary)
 
 
-def test_without_another_driver_its_word_counts(config, cluster, run, now, caplog):
-    """What it returned from the drain goes, and what it read as busy stays; the log says that
-    nobody looked again."""
+def test_without_another_driver_nothing_is_deleted(config, cluster, run, now):
+    """It read once and knows nothing newer: the error names the object and what to do, and what
+    stays is told with its code."""
     idle_cluster(cluster, run, now)
     queue = Queue()
     queue.hosts = {"host-1": ["running"], "host-2": [], "host-3": []}
     summary = Autoscaler(config, Keeping(queue)).run_once()
-    assert summary.deleted == ("htc-2", "htc-3")
+    assert (summary.deleted, summary.spared) == ((), ("htc-2", "htc-3"))
+    assert "found the same node" in str(summary.errors[0])
+    assert "give Autoscaler a function that makes the driver" in str(summary.errors[0])
+    assert {r.code for r in summary.refused if r.command == "delete"} == {"SchedulerUnknown"}
+
+
+def test_two_looks_without_anything_are_warned_of(config, cluster, run, now, caplog):
+    """Nobody can tell whether the scheduler knows nothing, or was not asked again; it has never
+    reported a host of these nodes."""
+    idle_cluster(cluster, run, now)
+    assert len(Autoscaler(config, Keeping(Queue())).run_once().deleted) == 3
     warned = [r for r in caplog.records if r.levelno == logging.WARNING]
     assert any("what it read at the start of the pass" in r.getMessage() for r in warned)
 

@@ -232,6 +232,18 @@ def test_what_may_be_busy_is(run, scheduler, cluster, now):
     assert run().spared == ("htc-1",)
 
 
+def test_a_host_of_a_node_that_is_gone_keeps_no_other_node(run, scheduler, cluster, now):
+    """Its job never ended there, for the scheduler; its host name and address were given to another
+    node meanwhile, which has nothing to do."""
+    old = cluster.add_node("htc-9", "htc", state="Ready", hostname="host-1")
+    run()
+    gone = old.delayed_node_id.node_id
+    del cluster.nodes["htc-9"]
+    idle_cluster(cluster, run, now, count=1)
+    scheduler.hosts = [a_host("host-1", "for ever", ccnodeid=gone)]
+    assert run().deleted == ("htc-1",)
+
+
 def test_a_name_that_stands_for_two_nodes_keeps_both(run, scheduler, cluster, now):
     """A job runs on one of them, and nobody knows on which."""
     idle_cluster(cluster, run, now)
@@ -308,6 +320,126 @@ def test_a_listing_that_is_no_evidence_ends_the_pass(run, scheduler, cluster, no
         run()
     assert cluster.nodes == before
     assert {node.target_state for node in cluster.nodes.values()} == {"Started"}
+
+
+# -- time that nobody watched
+
+
+def watched(run, now, passes=3, every=60, **config):
+    """Passes at a steady rhythm; the summary of the last."""
+    for _ in range(passes):
+        now.sleep(every)
+        summary = run(**config)
+    return summary
+
+
+@pytest.mark.parametrize("interval", [60, None])
+@pytest.mark.parametrize("passes", [1, 4])
+def test_a_loop_that_slept_deletes_nothing(run, scheduler, cluster, now, interval, passes):
+    """An hour in which nobody looked is no idle time, whether it is known how often there is a pass
+    or not; after that the node goes in its time."""
+    cluster.add_node("htc-1", "htc", state="Ready", hostname="host-1")
+    config = {"autoscale": {"interval": interval}} if interval else {}
+    watched(run, now, passes, **config)
+    now.sleep(3600)
+    assert run(**config).idle == ()
+    watched(run, now, 7, **config)
+    assert cluster.nodes["htc-1"].target_state == "Terminated"
+
+
+def test_boot_time_that_nobody_watched_does_not_count(run, scheduler, cluster, now):
+    """A node that booted while the loop slept gets the time that it was promised."""
+    cluster.add_node("htc-1", "htc", state="Preparing")
+    config = {"autoscale": {"interval": 60}}
+    watched(run, now, 3, **config)
+    now.sleep(2000)
+    assert run(**config).overdue == ()
+    assert watched(run, now, 27, **config).overdue == ()
+    watched(run, now, 5, **config)
+    assert cluster.nodes["htc-1"].target_state == "Terminated"
+
+
+@pytest.mark.parametrize("jump", [-7200, 7200, 400 * 24 * 3600])
+def test_a_clock_that_jumps_deletes_nothing(run, scheduler, cluster, now, jump):
+    """Forward or back; and the node does not stay for ever."""
+    cluster.add_node("htc-1", "htc", state="Ready", hostname="host-1")
+    config = {"autoscale": {"interval": 60}}
+    watched(run, now, 4, **config)
+    now.now += jump
+    assert run(**config).idle == ()
+    now.now -= jump
+    assert run(**config).idle == ()
+    now.now += jump
+    watched(run, now, 8, **config)
+    assert cluster.nodes["htc-1"].target_state == "Terminated"
+
+
+def test_a_history_that_was_away_deletes_nothing(run, scheduler, cluster, now, tmp_path):
+    """It comes back as it was a week ago: what it says of idle times is of then."""
+    cluster.add_node("htc-1", "htc", state="Ready", hostname="host-1")
+    path = tmp_path / "nodehistory.db"
+    watched(run, now, 4)
+    before = path.read_bytes()
+    scheduler.hosts = [a_host("host-1", "job")]
+    for _ in range(5):
+        now.sleep(60)
+        scheduler.hosts = [a_host("host-1", "job")]
+        run()
+    scheduler.close_histories()
+    path.write_bytes(before)
+    now.sleep(7 * 24 * 3600)
+    scheduler.hosts = [a_host("host-1")]
+    assert run().idle == ()
+
+
+def test_a_history_of_cyclecloud_scalelib_begins_to_count_anew(run, scheduler, cluster, now):
+    """It does not say when it was last written."""
+    cluster.add_node("htc-1", "htc", state="Ready", hostname="host-1")
+    run()
+    scheduler.new_node_history({}).conn.executescript("DROP TABLE updates; DROP TABLE sightings")
+    scheduler.close_histories()
+    now.sleep(IDLE)
+    assert run().idle == ()
+    now.sleep(IDLE)
+    assert run().deleted == ("htc-1",)
+
+
+# -- hysteresis
+
+
+def test_one_idle_pass_is_not_enough(run, scheduler, cluster, now):
+    """However short the timeout: what is idle for a moment may be needed again."""
+    cluster.add_node("htc-1", "htc", state="Ready", hostname="host-1")
+    scheduler.hosts = [a_host("host-1", "job")]
+    run(idle_timeout=1)
+    now.sleep(60)
+    scheduler.hosts = [a_host("host-1")]
+    summary = run(idle_timeout=1)
+    assert summary.deleted == ()
+    assert [r.code for r in summary.refused] == ["IdleTooBriefly"]
+    now.sleep(60)
+    scheduler.hosts = [a_host("host-1")]
+    assert run(idle_timeout=1).deleted == ("htc-1",)
+
+
+def test_the_number_of_idle_passes_is_configured(run, scheduler, cluster, now):
+    """From one on."""
+    cluster.add_node("htc-1", "htc", state="Ready", hostname="host-1")
+    section = {"min_idle_passes": 4}
+    run(autoscale=section)
+    for deleted in ((), (), ("htc-1",)):
+        now.sleep(IDLE)
+        assert run(autoscale=section).deleted == deleted
+
+
+def test_a_young_node_stays(run, scheduler, cluster, now):
+    """A machine that was paid for a minute ago is not thrown away."""
+    cluster.add_node("htc-1", "htc", state="Ready", hostname="host-1")
+    section = {"min_lifetime": 3600}
+    run(autoscale=section)
+    for deleted in (*[()] * 5, ("htc-1",)):
+        now.sleep(600)
+        assert run(autoscale=section).deleted == deleted
 
 
 # -- how much one pass may do

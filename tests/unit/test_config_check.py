@@ -237,3 +237,40 @@ def test_the_schema_is_json_schema():
     schema = json.loads(json.dumps(config_schema()))
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     fastjsonschema.compile(schema)
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"boot_timeout": 0}, "boot_timeout: expected at least as many seconds as"),
+        ({"boot_timeout": "0"}, "found 0: every node"),
+        (
+            {"boot_timeout": {"hpc": 30, "default": 1800}, "autoscale": {"interval": 60}},
+            "found 30 with autoscale.interval 60",
+        ),
+        (
+            {"idle_timeout": 0, "autoscale": {"min_idle_passes": 1}},
+            "idle_timeout: expected more than 0 seconds",
+        ),
+    ],
+)
+def test_timeouts_that_contradict_each_other(config, said):
+    """Nodes would be created and deleted for ever; the line says by what."""
+    with pytest.raises(ConfigurationException) as refused:
+        check_config(config)
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"idle_timeout": 0},
+        {"boot_timeout": {"hpc": 0, "default": None}},
+        {"boot_timeout": 60, "autoscale": {"interval": "60"}},
+        {"idle_timeout": 0, "autoscale": {"min_idle_passes": 1, "min_lifetime": 1}},
+        {"idle_timeout": {"hpc": 0}, "autoscale": {"min_idle_passes": 0}},
+    ],
+)
+def test_timeouts_that_go_together(config):
+    """Short ones are a matter of taste; 0 by nodearray means the default."""
+    check_config(config)

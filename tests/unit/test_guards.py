@@ -11,7 +11,13 @@ from hpc.autoscale.node.guards import GUARDS, Asker, Facts, Gate, key_of
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
 from hpc.autoscale.testing import without_guard
 
-LOOP = {"asker": Asker.LOOP, "busy": set(), "listed": {}, "existing": 100}
+LOOP = {
+    "asker": Asker.LOOP,
+    "busy": set(),
+    "listed": {},
+    "existing": 100,
+    "is_complete": True,
+}
 PERSON = {"asker": Asker.PERSON}
 
 
@@ -51,6 +57,13 @@ def required():
     return node
 
 
+def came(at):
+    """A node that was first seen then."""
+    node = a_node()
+    node.create_time_unix = at
+    return node
+
+
 def idle(node, **facts):
     """The facts of the loop about a node that it finds idle."""
     return node, {**LOOP, "why": {key_of(node): "idle"}, **facts}
@@ -65,6 +78,27 @@ CASES = {
     ],
     "scheduler-asked": [("delete", a_node(), {**LOOP, "busy": None})],
     "cluster-asked": [("delete", a_node(), {**LOOP, "listed": None})],
+    "answer-complete": [
+        ("drain", *idle(a_node(), is_complete=False)),
+        ("delete", *idle(a_node(), is_complete=None)),
+        ("delete", *idle(a_node(), missing={"id-1"})),
+    ],
+    "still-so": [
+        (
+            "delete",
+            a_node(),
+            {**LOOP, "why": {"id-1": why}, "listed": {"id-1": {"Status": "Ready"}}},
+        )
+        for why in ("failed", "overdue")
+    ],
+    "idle-passes": [
+        ("drain", *idle(a_node(), min_idle_passes=2, idle_passes={"id-1": 1})),
+        ("drain", *idle(a_node(), min_idle_passes=1)),
+    ],
+    "min-lifetime": [
+        ("drain", *idle(came(1000.0), now=1059.0, min_lifetime=60.0)),
+        ("drain", *idle(a_node(), now=1e9, min_lifetime=60.0)),
+    ],
     "no-jobs": [
         ("delete", *busy_there()),
         ("drain", assigned(), LOOP),
@@ -90,6 +124,23 @@ def test_a_guard_refuses_with_its_code(name, command, node, facts):
     assert refusal.code in str(refusal)
     with without_guard(name):
         assert a_gate(**facts).ask(command, [node]).allowed == [node]
+
+
+@pytest.mark.parametrize("why", ["failed", "marked"])
+def test_what_is_given_up_does_not_wait_for_the_scheduler(why):
+    """A node that has failed may be missing from its answer for that very reason."""
+    node = a_node()
+    facts = {**LOOP, "why": {key_of(node): why}, "is_complete": False, "missing": {key_of(node)}}
+    assert a_gate(**facts).ask("delete", [node]).allowed == [node]
+
+
+def test_a_node_that_is_old_and_idle_enough_goes():
+    """And one that is not idle needs neither."""
+    node, facts = idle(came(1000.0), now=1060.0, min_lifetime=60.0, min_idle_passes=2)
+    facts["idle_passes"] = {key_of(node): 2}
+    assert a_gate(**facts).ask("drain", [node]).allowed == [node]
+    young = a_gate(**{**LOOP, "min_lifetime": 60.0, "why": {key_of(node): "overdue"}})
+    assert young.ask("delete", [node]).allowed == [node]
 
 
 def test_no_create_and_delete_of_an_offering_in_one_pass():

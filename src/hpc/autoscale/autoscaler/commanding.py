@@ -9,7 +9,7 @@ has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -28,6 +28,9 @@ Names = tuple[str, ...]
 MAX_DELETE_SHARE = 0.5
 """Which part of the nodes may go in one pass, where the configuration says nothing."""
 
+MIN_IDLE_PASSES = 2
+"""In how many passes in a row a node has to be idle, where the configuration says nothing."""
+
 
 def facts_of_the_loop(config: Mapping[str, Any]) -> Facts:
     """What the gate is told at the start of a pass: who asks, and the limits of the section
@@ -42,6 +45,9 @@ def facts_of_the_loop(config: Mapping[str, Any]) -> Facts:
     above = _count(section, "max_delete_share_above")
     if above is not None:
         facts.share_above = above
+    passes = _count(section, "min_idle_passes")
+    facts.min_idle_passes = MIN_IDLE_PASSES if passes is None else passes
+    facts.min_lifetime = float(section.get("min_lifetime") or 0)
     return facts
 
 
@@ -52,7 +58,7 @@ def _count(section: Mapping[str, Any], key: str) -> int | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ConfigurationException(
-            f"autoscale.{key}: expected a whole number of nodes, 0 or more, found {value!r}"
+            f"autoscale.{key}: expected a whole number, 0 or more, found {value!r}"
         )
     return value
 
@@ -142,9 +148,9 @@ def vacate(
     return list(distinct.values()), node_names(drained)
 
 
-def idle_enough(gate: Gate, nodes: Sequence[Node], busy: set[object]) -> list[Node]:
+def may_drain(gate: Gate, nodes: Sequence[Node], why: Why, busy: set[object]) -> list[Node]:
     """The nodes without work that may be drained as far as they themselves are concerned."""
-    _note_why(gate, nodes, "idle")
+    _note_why(gate, nodes, why)
     gate.facts.busy = busy
     try:
         return gate.ask("drain", nodes, rationed=False).allowed
@@ -162,20 +168,22 @@ def _not_among(some: Iterable[Node], every: Iterable[Node]) -> list[Node]:
 
 
 def look_twice(
-    gate: Gate,
     calculator: DemandCalculator,
     read_again: Callable[[], Reading],
+    gone: Collection[str],
     leaving: Sequence[Node],
     faults: Faults,
 ) -> tuple[list[Node], Names]:
     """Who may still be deleted now that draining is done, and the names of those that stay.
 
     The scheduler and CycleCloud are asked again, because work may have started between the first
-    look and the drain. When either does not answer, the gate lets nothing go.
+    look and the drain. When either does not answer, the gate lets nothing go. `gone`: ids of nodes
+    that there were before.
     """
-    every = calculator.node_mgr.get_nodes()
+    gate = calculator.node_mgr.gate
+    every = [*calculator.node_mgr.get_nodes(), *leaving]
     gate.facts.busy = faults.guard(
-        "reading jobs again before deleting", lambda: busy_nodes([*every, *leaving], *read_again())
+        "reading jobs again before deleting", lambda: busy_nodes(every, *read_again(), gone)
     )
     if gate.facts.busy is not None:
         binding = calculator.node_mgr.cluster_bindings

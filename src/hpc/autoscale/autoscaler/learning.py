@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -242,11 +242,14 @@ def node_names(nodes: Iterable[Node]) -> tuple[str, ...]:
 
 
 def busy_nodes(
-    nodes: Iterable[Node], jobs: Iterable[Job], scheduler_nodes: Iterable[SchedulerNode]
+    nodes: Iterable[Node],
+    jobs: Iterable[Job],
+    scheduler_nodes: Iterable[SchedulerNode],
+    gone: Collection[str] = (),
 ) -> set[object]:
     """Keys of the cluster's nodes on which, as the scheduler has it, something runs, or of which
-    that cannot be ruled out."""
-    identities = Identities(nodes)
+    that cannot be ruled out. `gone`: ids of nodes that there were before."""
+    identities = Identities(nodes, gone)
     hosts = partition(scheduler_nodes, lambda host: short_name(host.hostname))
     named = {
         short_name(hostname)

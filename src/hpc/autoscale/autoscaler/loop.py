@@ -75,6 +75,7 @@ class Autoscaler:
         self._new_driver = cast(NewDriver, driver) if makes_one else None
         self.driver = self._new_driver() if self._new_driver else cast(SchedulerDriver, driver)
         self._driver_is_fresh = True
+        self._interval: float | None = None
         self._readings = Readings()
         self.dry_run = dry_run
         self._clock = clock
@@ -126,6 +127,7 @@ class Autoscaler:
         is wrong from the start ends the loop, by raising.
         """
         stop = _stopper(stop_event, should_stop)
+        self._interval = interval
         passes = failures = 0
         while not stop():
             outcome = self._attempt(first=passes == 0)
@@ -170,6 +172,7 @@ class Autoscaler:
             self._new_calculator,
             self._set_context,
             self.dry_run,
+            self._interval or _configured_interval(config),
         )
 
     def _prepared(self, driver: SchedulerDriver) -> Prepared:
@@ -226,6 +229,12 @@ class Autoscaler:
             run()
         finally:
             results.unregister_result_handler(handler)
+
+
+def _configured_interval(config: Mapping[str, Any]) -> float | None:
+    """Seconds from pass to pass, where the configuration says so."""
+    seconds = (config.get("autoscale") or {}).get("interval")
+    return None if seconds is None else float(seconds)
 
 
 def _stopper(

@@ -7,12 +7,13 @@ things, errors are kept and it goes on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import functools
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
-from hpc.autoscale.autoscaler import commanding, learning
+from hpc.autoscale.autoscaler import commanding, learning, witness
 from hpc.autoscale.autoscaler.faults import Faults, try_each
 from hpc.autoscale.autoscaler.learning import NewCalculator, SetContext, node_names
 from hpc.autoscale.autoscaler.reading import Prepared, Reading, Readings
@@ -28,9 +29,13 @@ from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.guards import Gate, Refusal, key_of
 from hpc.autoscale.node.identity import Identities, claimed_ids, short_name
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.nodehistory.watching import Rhythm
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.requestsets.demand import RequestJob, give_attributes
 from hpc.autoscale.util import parse_boot_timeout, parse_idle_timeout
+
+ASSUMED_INTERVAL = 1200.0
+"""Seconds from pass to pass, until it is known from the passes: longer ones are hardly used."""
 
 _READY = frozenset({"Ready", "Started"})
 
@@ -40,7 +45,7 @@ class Pass:
     summary is made of.
 
     `another_driver` makes one that has read nothing yet, or gives the same one where there is no
-    other.
+    other. `interval`: seconds from pass to pass, where that is known.
     """
 
     def __init__(
@@ -52,8 +57,10 @@ class Pass:
         new_calculator: NewCalculator,
         set_context: SetContext,
         dry_run: bool,
+        interval: float | None = None,
     ) -> None:
         self.config = config
+        self._rhythm = Rhythm(interval, ASSUMED_INTERVAL)
         self.driver = driver
         self.dry_run = dry_run
         self.faults = Faults()
@@ -64,6 +71,9 @@ class Pass:
         self._reading: Reading = ([], [])
         self._given_up: set[object] = set()
         self._marked: list[Node] = []
+        self._witnessed = witness.Witnessed(frozenset(), frozenset(), False)
+        self._reported_before: set[object] = set()
+        self._gone: Collection[str] = ()
         self._late: list[Node] = []
         self._demand_is_known = True
         self._requests: list[str] = []
@@ -120,6 +130,8 @@ class Pass:
         self._requests = [job.name for job in jobs if isinstance(job, RequestJob)]
         self._check(calculator.node_mgr)
         self._take_gate(calculator.node_mgr)
+        calculator.node_history.rhythm = self._rhythm
+        self._witness(calculator)
         lost = self._validate(calculator)
         self._late = self._overdue(calculator)
         # work that is planned on a node that is to go would keep it there, and wait for it for ever
@@ -154,6 +166,25 @@ class Pass:
         self._facts.existing = len(nodes)
         node_mgr.gate.facts = self._facts
         self._gate = node_mgr.gate
+
+    def _witness(self, calculator: DemandCalculator) -> None:
+        """Hold the hosts of the reading against those that were reported before."""
+        history = calculator.node_history
+        seen = self.faults.guard("reading the node history", history.sightings) or {}
+        before = {node_id for node_id, each in seen.items() if each.reported}
+        self._reported_before = before | self._readings.reported
+        self._gone = self.faults.guard("reading the node history", history.gone) or ()
+        nodes = calculator.node_mgr.get_nodes()
+        found = witness.compare(nodes, self._reading[1], self._reported_before, self._gone)
+        self._witnessed = witness.without_forgotten(found, seen, history.now())
+        self._facts.missing = self._witnessed.missing
+        self._facts.is_complete = self._witnessed.is_complete
+        self._facts.now = history.now()
+        self.outcome["missing"] = node_names(n for n in nodes if key_of(n) in found.missing)
+        if found.missing:
+            logging.warning("%s", found)
+        if not found.is_complete:
+            self.notes.append(f"{found}: no node is deleted for being idle")
 
     def _validate(self, calculator: DemandCalculator) -> list[SchedulerNode]:
         """Let the driver compare the scheduler's nodes with CycleCloud's, unless that was done when
@@ -214,7 +245,37 @@ class Pass:
         may be deleted."""
         known = len(self.faults.found)
         self.faults.guard("updating the node history", calculator.update_history)
+        self.faults.guard("updating the node history", self._note_scheduler, calculator)
         return len(self.faults.found) == known
+
+    def _note_scheduler(self, calculator: DemandCalculator) -> None:
+        """Note whose hosts were reported, and learn in how many passes nodes were idle."""
+        history, found = calculator.node_history, self._witnessed
+        reported, missing = found.reported, found.missing
+        if not found.is_complete:
+            # nobody knows anything then, of hosts that it reports either
+            reported, missing = frozenset(), frozenset(self._reported_before)
+        self._readings.reported |= reported
+        history.note_scheduler(_ids(reported), _ids(missing), ())
+        sightings = history.sightings()
+        if sightings is None:
+            self._facts.min_idle_passes = 0
+        else:
+            self._facts.idle_passes = {i: each.idle_passes for i, each in sightings.items()}
+
+    def _note_given_up(self, calculator: DemandCalculator, nodes: Sequence[Node]) -> None:
+        """The driver has given up nodes: that the scheduler reports their hosts no more is no sign
+        of trouble from now on."""
+        keys = set(map(key_of, nodes))
+        self._readings.reported -= keys
+        self._reported_before -= keys
+        self.faults.guard(
+            "updating the node history",
+            calculator.node_history.note_scheduler,
+            (),
+            (),
+            _ids(keys),
+        )
 
     def _shrink(self, calculator: DemandCalculator, failed: list[Node]) -> None:
         gate = calculator.node_mgr.gate
@@ -223,6 +284,7 @@ class Pass:
         leaving, drained = commanding.vacate(
             self.driver, gate, failed, self._late, idle, self.faults, self._claim
         )
+        self._facts.why.update((key_of(node), "marked") for node in self._marked)
         self.outcome["drained"] = drained
         if leaving:
             self._delete(calculator, leaving)
@@ -244,8 +306,10 @@ class Pass:
 
     def _delete(self, calculator: DemandCalculator, leaving: list[Node]) -> None:
         """Delete nodes that were drained, unless they are needed after all."""
+        self._note_given_up(calculator, leaving)
+        read_again = functools.partial(self._look_again, calculator)
         free, spared = commanding.look_twice(
-            calculator.node_mgr.gate, calculator, self._look_again, leaving, self.faults
+            calculator, read_again, self._gone, leaving, self.faults
         )
         self.outcome["spared"] = spared
         self.outcome["deleted"] = commanding.delete(calculator, self.driver, free, self.faults)
@@ -253,7 +317,7 @@ class Pass:
     def surplus(self, reported: Collection[str] | None = None) -> Surplus:
         """What demand leaves of the nodes; `reported` as in `surplus_of`."""
         demand: DemandResult = self.outcome["demand"]
-        busy = learning.busy_nodes(demand.compute_nodes, *self._reading)
+        busy = learning.busy_nodes(demand.compute_nodes, *self._reading, self._gone)
         return surplus_of(demand, self._requests, busy, reported)
 
     def stop(self, node_ids: Collection[str]) -> dict[object, Refusal]:
@@ -267,15 +331,22 @@ class Pass:
             # another node takes the place of one that a request set was placed on
             node.assignments.difference_update(self._requests)
         gate = self._calculator.node_mgr.gate
-        idle = commanding.idle_enough(gate, nodes, set())
+        idle = commanding.may_drain(gate, nodes, "asked", set())
         leaving, drained = commanding.vacate(self.driver, gate, [], [], idle, self.faults)
         self.outcome["drained"] = drained
         if leaving:
             self._delete(self._calculator, leaving)
         return {key: refusal for (key, _, _), refusal in gate.refused.items()}
 
-    def _look_again(self) -> Reading:
-        return self._readings.read_for_deletion(self.driver, self.config, self._another_driver)
+    def _look_again(self, calculator: DemandCalculator) -> Reading:
+        """The second reading, which is held against the first."""
+        reading = self._readings.read_for_deletion(self.driver, self.config, self._another_driver)
+        before = self._reported_before | (self._witnessed.reported & self._readings.reported)
+        nodes = calculator.node_mgr.get_nodes()
+        found = witness.compare(nodes, reading[1], before, self._gone)
+        self._facts.missing = found.missing
+        self._facts.is_complete = self._witnessed.is_complete and found.is_complete
+        return reading
 
     def _idle(self, calculator: DemandCalculator) -> list[Node]:
         if not self._demand_is_known:
@@ -289,8 +360,8 @@ class Pass:
             if not nodes:
                 return []
             # that something runs may be known only by the name of a host
-            busy = learning.busy_nodes(calculator.node_mgr.get_nodes(), *self._reading)
-            return commanding.idle_enough(calculator.node_mgr.gate, nodes, busy)
+            busy = learning.busy_nodes(calculator.node_mgr.get_nodes(), *self._reading, self._gone)
+            return commanding.may_drain(calculator.node_mgr.gate, nodes, "idle", busy)
 
         return self.faults.guard("looking for idle nodes", find) or []
 
@@ -300,6 +371,11 @@ class Pass:
 
         nodes = self.faults.guard("looking for boot timeouts", calculator.find_booting, timeout)
         return [node for node in nodes or [] if not node.keep_alive]
+
+
+def _ids(keys: Iterable[object]) -> list[str]:
+    """The NodeIds among keys of nodes; what was never created has none."""
+    return [key for key in keys if isinstance(key, str)]
 
 
 def _is_booting(node: Node) -> bool:

@@ -25,15 +25,23 @@ Prepared = tuple[SchedulerDriver, dict[str, Any]]
 """A driver, initialized, and the configuration with what it adds to it."""
 
 
+_REMEDY = (
+    "let _read_jobs_and_nodes make its Job and SchedulerNode objects anew, or give Autoscaler a"
+    " function that makes the driver"
+)
+
+
 class StaleReading(AutoscaleError):
     """A driver handed over, once more, the very objects of an earlier pass; nobody knows what the
     scheduler has now."""
 
 
 class Readings:
-    """What was read in this pass and in the one before."""
+    """What was read in this pass and in the one before, and `reported`: keys of the nodes whose
+    hosts were among what was read, unless the scheduler has given them up since."""
 
     def __init__(self) -> None:
+        self.reported: set[object] = set()
         # they are kept, so that nothing new can have the id of something old
         self._objects: list[object] = []
         self._lists: tuple[object, object] = (None, None)
@@ -44,12 +52,10 @@ class Readings:
         jobs, hosts = read_again(driver, config)
         repeated = self._repeated(jobs, hosts)
         if repeated is not None:
-            what = f"job {repeated.name}" if isinstance(repeated, Job) else f"node {repeated}"
             raise StaleReading(
-                f"{driver}: expected jobs and nodes that were read anew, found the same {what}"
-                " object as in the pass before. It keeps what it read, so nothing is created or"
-                " deleted: let _read_jobs_and_nodes make its Job and SchedulerNode objects anew,"
-                " or give Autoscaler a function that makes the driver"
+                f"{driver}: expected jobs and nodes that were read anew, found the same"
+                f" {_what(repeated)} object as in the pass before. It keeps what it read, so"
+                f" nothing is created or deleted: {_REMEDY}"
             )
         if self._are_the_same_empty_lists(jobs, hosts) and not self._has_warned:
             self._has_warned = True
@@ -68,15 +74,22 @@ class Readings:
     ) -> Reading:
         """The look before nodes are deleted, after the first one of this pass.
 
-        A driver that only repeats itself is no witness, so that another one is asked. When that
-        does not help either, there is nothing newer than the driver's own word for the nodes that
-        it gave back.
+        A driver that only repeats itself is no witness, so that another one is asked. StaleReading
+        when that does not help either; when both looks are empty and nobody can tell, there is
+        nothing newer than the driver's own word for the nodes that it gave back.
         """
         reading = read_again(driver, config)
         if self._is_old(reading):
             other, its_config = another()
             if other is not driver:
                 reading = read_again(other, its_config)
+        repeated = self._repeated(*reading)
+        if repeated is not None:
+            raise StaleReading(
+                f"{driver}: expected jobs and nodes that were read anew before nodes are deleted,"
+                f" found the same {_what(repeated)} object as at the start of the pass. It is not"
+                f" known whether work has started since: {_REMEDY}"
+            )
         if self._is_old(reading):
             logging.warning(
                 "%s hands over what it read at the start of the pass: whether work has started"
@@ -100,6 +113,10 @@ class Readings:
     def _are_the_same_empty_lists(self, jobs: list[Job], hosts: list[SchedulerNode]) -> bool:
         """Then nobody can tell a scheduler without jobs and nodes from one that was not asked."""
         return not jobs and not hosts and jobs is self._lists[0] and hosts is self._lists[1]
+
+
+def _what(thing: Job | Node) -> str:
+    return f"job {thing.name}" if isinstance(thing, Job) else f"node {thing}"
 
 
 def read_again(driver: SchedulerDriver, config: dict[str, Any]) -> Reading:

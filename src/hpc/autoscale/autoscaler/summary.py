@@ -113,6 +113,7 @@ class PassSummary:
       `max_new_nodes_per_pass`
     - `joined`: handed to the scheduler, and accepted there
     - `booting`: asked for and not ready yet; `overdue` are those of them past their boot timeout
+    - `missing`: the scheduler has reported their hosts before, and does not now
     - `idle`: past their idle timeout; `drained` are those of them that may go
     - `failed`: in state Failed
     - `spared`: were to be deleted, and have work after all or are to be kept alive
@@ -134,6 +135,7 @@ class PassSummary:
     joined: tuple[str, ...] = ()
     booting: tuple[str, ...] = ()
     overdue: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
     idle: tuple[str, ...] = ()
     drained: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
@@ -241,6 +243,7 @@ _NODE_FIELDS = [
     "joined",
     "booting",
     "overdue",
+    "missing",
     "idle",
     "drained",
     "failed",

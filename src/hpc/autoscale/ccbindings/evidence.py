@@ -63,7 +63,7 @@ def _disagreements(
         if any(in_use.values()):
             yield f"the {reply} reply has no `nodes` while {_counts(in_use)}"
         return
-    listed = Counter(record.get("Template") for record in records)
+    listed = Counter(record.get("Template") for record in _distinct(records))
     short = {name: count for name, count in in_use.items() if listed[name] < count}
     if short and not records:
         yield f"the {reply} reply lists no nodes at all while {_counts(short)}"
@@ -73,6 +73,11 @@ def _disagreements(
             f"the {reply} reply lists {listed[name]} nodes of nodearray {name} while its buckets"
             f" report activeCount {count}"
         )
+
+
+def _distinct(records: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
+    """Each node once: the page of a listing that came twice is no second page."""
+    return {r.get("NodeId") or r.get("Name") or id(r): r for r in records}.values()
 
 
 def _unlisted_names(status: ClusterStatus) -> Iterator[str]:

@@ -217,7 +217,8 @@ class CommandLine(ABC):
         driver, config = self._prepared(config)
         calculator, jobs = call_with_up_to(self._demand_calc, config, driver)
         _, hosts = driver.read_jobs_and_nodes(config)
-        self._work = NodeWork(jobs, hosts, calculator.node_mgr.get_nodes())
+        gone = calculator.node_history.gone()
+        self._work = NodeWork(jobs, hosts, calculator.node_mgr.get_nodes(), gone)
         learning.add_jobs(calculator, jobs, logging.set_context)
         nodes = [node for node in calculator.finish().compute_nodes if not is_planned(node)]
         found = find_nodes(nodes, self._work, hostnames or (), node_names or ())

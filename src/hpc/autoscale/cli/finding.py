@@ -6,7 +6,7 @@ Nothing is read or changed here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from hpc.autoscale.autoscaler import learning
 from hpc.autoscale.errors import AutoscaleError, did_you_mean
@@ -22,7 +22,7 @@ class NodeWork:
     """The jobs that run on nodes, and those that are about to.
 
     `hosts` are the scheduler's, as it reports them: a host may have another name there than
-    CycleCloud gives to the node that it is.
+    CycleCloud gives to the node that it is. `gone`: ids of nodes that there were before.
     """
 
     def __init__(
@@ -30,11 +30,14 @@ class NodeWork:
         jobs: Sequence[Job] = (),
         hosts: Sequence[SchedulerNode] = (),
         nodes: Sequence[Node] = (),
+        gone: Collection[str] = (),
     ) -> None:
-        self._busy = learning.busy_nodes(nodes, jobs, hosts)
-        identities = Identities(nodes)
+        self._busy = learning.busy_nodes(nodes, jobs, hosts, gone)
+        identities = Identities(nodes, gone)
         self._hostnames: dict[object, set[str]] = {}
+        self._hosts_named: set[str] = set()
         for host in hosts:
+            self._hosts_named.add(short_name(host.hostname))
             for node in identities.might_be(host):
                 known = self._hostnames.setdefault(key_of(node), set())
                 known.add(short_name(host.hostname))
@@ -58,7 +61,9 @@ class NodeWork:
     def on(self, node: Node) -> str:
         """The work of a node in words, as in `has jobs: 12`; empty when it is idle."""
         running = set(node.assignments - self._waiting)
-        for host in self.hostnames_of(node):
+        as_hosts = self._hostnames.get(key_of(node), set())
+        # a host of its name that says it is another node has jobs of that one
+        for host in as_hosts | (self.hostnames_of(node) - self._hosts_named):
             running.update(self._running.get(host, ()))
         if running:
             return f"has jobs: {', '.join(sorted(running))}"
@@ -106,9 +111,11 @@ def is_planned(node: Node) -> bool:
 
 
 def _the_one(meant: Sequence[Node], name: str) -> Node:
-    """The only node that a name means; AutoscaleError when there are several."""
-    if len(meant) == 1:
-        return meant[0]
+    """The only node that a name means, which is the one that exists where another does not;
+    AutoscaleError when there are several."""
+    existing = [node for node in meant if node.exists] or meant
+    if len(existing) == 1:
+        return existing[0]
     names = ", ".join(
         f"{node.name} ({node.state}, {node.delayed_node_id.node_id or 'not of CycleCloud'})"
         for node in meant

@@ -67,6 +67,8 @@ def find_problems(config: Mapping[str, Any]) -> Iterator[str]:
     for i, resource in enumerate(config.get("default_resources") or ()):
         if isinstance(resource, Mapping):
             yield from _find_modifiers(f"default_resources[{i}]", resource)
+    if not has_copy:  # what is wrong by itself contradicts nothing
+        yield from _find_contradictions(config)
 
 
 class _Numbered(list[Any]):
@@ -246,3 +248,35 @@ def _find_modifiers(where: str, resource: Mapping[str, Any]) -> Iterator[str]:
         yield (
             f"{where}: expected at most one of {', '.join(_MODIFIERS)}, found {' and '.join(found)}"
         )
+
+
+def _find_contradictions(config: Mapping[str, Any]) -> Iterator[str]:
+    """A line about each timeout by which nodes would be created and deleted for ever."""
+    section = config.get("autoscale") or {}
+    interval = float(section.get("interval") or 0)
+    for where, seconds in _seconds_of("boot_timeout", config):
+        if seconds <= 0 or seconds < interval:
+            found = f" with autoscale.interval {interval:g}" if interval else ""
+            yield (
+                f"{where}: expected at least as many seconds as there are from pass to pass, and"
+                f" more than 0, found {seconds:g}{found}: every node would be given up before it"
+                " could boot"
+            )
+    passes = section.get("min_idle_passes")
+    if passes is None or passes > 1 or float(section.get("min_lifetime") or 0) > 0:
+        return
+    for where, seconds in _seconds_of("idle_timeout", config):
+        if seconds <= 0:
+            yield (
+                f"{where}: expected more than 0 seconds where autoscale.min_idle_passes is {passes}"
+                " and there is no autoscale.min_lifetime, found 0: a node would go before its work"
+                " begins"
+            )
+
+
+def _seconds_of(key: str, config: Mapping[str, Any]) -> list[tuple[str, float]]:
+    """The seconds of a timeout, with where they are; 0 by nodearray means the default."""
+    value = config.get(key)
+    if isinstance(value, Mapping):
+        return [(f"{key}.{name}", float(each)) for name, each in value.items() if float(each or 0)]
+    return [] if value is None else [(key, float(value))]

@@ -23,9 +23,9 @@ from hpc.autoscale.node.node import Node
 Command = Literal["create", "start", "drain", "shutdown", "restart", "reimage", "delete"]
 """What may be asked of the cluster, or, for `drain`, of the scheduler before nodes are deleted."""
 
-Why = Literal["idle", "overdue", "failed"]
-"""Why the loop wants rid of a node: it has no work, it never became ready, or it has failed or was
-given up by the scheduler."""
+Why = Literal["idle", "asked", "overdue", "failed", "marked"]
+"""Why the loop wants rid of a node: it has no work, it has itself asked to stop, it did not become
+ready in time, it has failed, or the scheduler wants rid of it."""
 
 
 class Asker(Enum):
@@ -52,6 +52,11 @@ class Facts:
     - `busy`: keys of the nodes that have work, or may have, by a reading of the scheduler that is
       newer than the decision
     - `listed`: records by NodeId of a listing of CycleCloud that is newer than the decision
+    - `missing`: keys of the nodes whose hosts the scheduler has reported before and does not now,
+      and `is_complete`: whether its answer has all hosts otherwise
+    - `idle_passes`: in how many passes in a row a node was seen idle, by `key_of`, and
+      `min_idle_passes`, how many there have to be
+    - `now`, and `min_lifetime`: how many seconds ago a node has to have come at least
     - `work`: what a person is told of the work on a node; an empty text when it has none
     - `max_new`, `max_deletes`, `max_share`: how many nodes may be asked for, and may go, in one
       pass; None for any number. The share counts where more than `share_above` nodes exist
@@ -63,6 +68,12 @@ class Facts:
     why: dict[object, Why] = field(default_factory=dict)
     busy: Collection[object] | None = None
     listed: Mapping[str, Mapping[str, Any]] | None = None
+    missing: Collection[object] = ()
+    is_complete: bool | None = None
+    idle_passes: Mapping[object, int] = field(default_factory=dict)
+    min_idle_passes: int = 0
+    now: float = 0.0
+    min_lifetime: float = 0.0
     work: Callable[[Node], str] | None = None
     max_new: int | None = None
     max_deletes: int | None = None
@@ -300,6 +311,43 @@ def _cluster_asked(node: Node, gate: Gate, command: Command) -> str:
 
 
 @_guard(
+    "answer-complete",
+    "SchedulerIncomplete",
+    ("drain", "delete"),
+    _LOOP,
+    "The scheduler reports the host of the node, where it has before, any hosts at all, and all but"
+    " a tenth (or one) of those that it has before; unless the node has failed or is marked.",
+)
+def _answer_complete(node: Node, gate: Gate, command: Command) -> str:
+    if _is_given_up(node, gate):
+        return ""
+    if not gate.facts.is_complete:
+        return "the scheduler does not report hosts that it has reported before"
+    if key_of(node) in gate.facts.missing:
+        return "the scheduler has reported its host before, and does not now"
+    return ""
+
+
+def _is_given_up(node: Node, gate: Gate) -> bool:
+    """Whether CycleCloud or the scheduler itself said that the node is of no use."""
+    return gate.facts.why.get(key_of(node)) in ("failed", "marked")
+
+
+@_guard(
+    "still-so",
+    "Recovered",
+    ("delete",),
+    _LOOP,
+    "A node that had failed, or did not become ready in time, is not ready by the newer listing.",
+)
+def _still_so(node: Node, gate: Gate, command: Command) -> str:
+    record = (gate.facts.listed or {}).get(str(node._server_id)) or {}
+    why = gate.facts.why.get(key_of(node))
+    recovered = why in ("failed", "overdue") and record.get("Status") == "Ready"
+    return "has become ready meanwhile" if recovered else ""
+
+
+@_guard(
     "no-jobs",
     "HasJobs",
     _DISTURBING,
@@ -353,6 +401,40 @@ def _not_both(node: Node, gate: Gate, command: Command) -> str:
     if gate.facts.why.get(key_of(node)) != "idle" or not gate.is_coming(node):
         return ""
     return "nodes like it are created in the same pass"
+
+
+@_guard(
+    "idle-passes",
+    "IdleTooBriefly",
+    ("drain", "delete"),
+    _LOOP,
+    "An idle node was idle in so many passes in a row (`autoscale.min_idle_passes`).",
+)
+def _idle_passes(node: Node, gate: Gate, command: Command) -> str:
+    facts = gate.facts
+    passes = facts.idle_passes.get(key_of(node), 0)
+    if facts.why.get(key_of(node)) != "idle" or passes >= facts.min_idle_passes:
+        return ""
+    return f"was idle in {passes} of {facts.min_idle_passes} passes"
+
+
+@_guard(
+    "min-lifetime",
+    "TooYoung",
+    ("drain", "delete"),
+    _LOOP,
+    "An idle node has been there for so many seconds (`autoscale.min_lifetime`).",
+)
+def _min_lifetime(node: Node, gate: Gate, command: Command) -> str:
+    facts = gate.facts
+    if facts.why.get(key_of(node)) != "idle" or not facts.min_lifetime:
+        return ""
+    if not node.create_time_unix:
+        return "it is not known for how long it has been there"
+    age = facts.now - node.create_time_unix
+    if age >= facts.min_lifetime:
+        return ""
+    return f"has been there for {age:.0f} of {facts.min_lifetime:.0f} seconds"
 
 
 @_guard(

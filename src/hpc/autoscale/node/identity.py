@@ -8,7 +8,7 @@ with a node is not decided here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from hpc.autoscale.errors import AutoscaleError
@@ -41,10 +41,12 @@ def claimed_ids(host: Node) -> tuple[str, ...]:
 class Identities:
     """The nodes of a cluster, to be found for hosts of the scheduler.
 
-    Planned nodes cannot be found: their host names are made up. Deallocated ones can.
+    Planned nodes cannot be found: their host names are made up. Deallocated ones can. `gone` are
+    NodeIds of nodes that there were before: a host that names one of them is none of the others.
     """
 
-    def __init__(self, nodes: Iterable[Node]) -> None:
+    def __init__(self, nodes: Iterable[Node], gone: Collection[str] = ()) -> None:
+        self._gone = gone
         self._by_id: dict[str, Node] = {}
         self._by_name: dict[str, list[Node]] = {}
         for node in nodes:
@@ -74,11 +76,15 @@ class Identities:
     def might_be(self, host: Node) -> list[Node]:
         """The nodes that a host may be, for callers who must not miss the right one.
 
-        It is the node whose NodeId the host names; where it names none that is known, all nodes
-        that have its host name.
+        It is the node whose NodeId the host names; none when it names one that is gone, because
+        host names and addresses are used again; where it names none, or one that was never known,
+        all nodes that have its host name.
         """
-        named = [self._by_id[each] for each in claimed_ids(host) if each in self._by_id]
-        return named or self.named(host.hostname)
+        claimed = claimed_ids(host)
+        named = [self._by_id[each] for each in claimed if each in self._by_id]
+        if named or any(each in self._gone for each in claimed):
+            return named
+        return self.named(host.hostname)
 
     def named(self, hostname: object) -> list[Node]:
         """The nodes with this host name, of which only the short form is compared."""

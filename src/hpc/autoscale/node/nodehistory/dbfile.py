@@ -15,6 +15,7 @@ from pathlib import Path
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.node.nodehistory import watching
 
 SQLITE_VERSION = "0.0.6"
 """Version of the tables, as stored in the file; the one that cyclecloud-scalelib uses too."""
@@ -152,6 +153,8 @@ def _prepare(conn: sqlite3.Connection) -> sqlite3.Connection:
             for statement in _TABLES:
                 conn.execute(statement)
             conn.execute("INSERT INTO metadata (version) VALUES (?)", (SQLITE_VERSION,))
+        for statement in watching.TABLES:
+            conn.execute(statement)
         _make_times_true(conn)
         if conn.execute("SELECT 1 FROM nodes LIMIT 1").fetchone() is None:
             ids_are_true(conn)
@@ -165,12 +168,18 @@ def _look(conn: sqlite3.Connection) -> sqlite3.Connection:
     date.
     """
     version = _check(conn)
-    if version is not None and _repaired(conn) >= _TRUE_TIMES:
+    if version is not None and _repaired(conn) >= _TRUE_TIMES and _has_watching(conn):
         return conn
     copy = sqlite3.connect(MEMORY)
     conn.backup(copy)
     conn.close()
     return _prepare(copy)
+
+
+def _has_watching(conn: sqlite3.Connection) -> bool:
+    """Whether the file has the tables that cyclecloud-scalelib does not make."""
+    query = "SELECT COUNT(*) FROM sqlite_master WHERE name IN ('updates', 'sightings')"
+    return bool(conn.execute(query).fetchone() == (2,))
 
 
 def _check(conn: sqlite3.Connection) -> str | None:

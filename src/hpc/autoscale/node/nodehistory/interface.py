@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from hpc.autoscale import clock
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.nodehistory.watching import Rhythm, Sighting
 
 NodeHistoryResult = list[tuple[ht.NodeId, ht.Hostname | None, float]]
 """Node id, hostname as last seen, and the unix time that the question was about."""
 
 
 class NodeHistory(ABC):
-    """The interface of a node history."""
+    """The interface of a node history.
+
+    `rhythm` says what whoever updates it knows of how often that happens; a history that keeps
+    times goes by it, so that time that nobody watched does not count.
+    """
+
+    rhythm: Rhythm = Rhythm()
 
     @abstractmethod
     def update(self, nodes: Iterable[Node]) -> None:
@@ -48,6 +55,23 @@ class NodeHistory(ABC):
         self, nodes: Iterable[Node], config: Mapping[str, Any] | None = None
     ) -> None:
         """Write what is known of each node into its time attributes. This class writes nothing."""
+
+    def sightings(self) -> Mapping[str, Sighting] | None:
+        """What was seen of each existing node beside its times, by NodeId; None when this history
+        keeps nothing of the kind."""
+        return None
+
+    def gone(self) -> Collection[str]:
+        """The ids of nodes that there were before and are not any more, as far as they are
+        known."""
+        return ()
+
+    def note_scheduler(  # noqa: B027 - a history that keeps nothing of the kind
+        self, reported: Collection[str], missing: Collection[str], given_up: Collection[str]
+    ) -> None:
+        """Note, after an update, of which nodes the scheduler reports a host, of which nothing is
+        known, because it has reported theirs before and does not now, and which it has given
+        up."""
 
     def now(self) -> float:
         """The current unix time. May be overridden."""

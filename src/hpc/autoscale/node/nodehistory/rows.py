@@ -49,14 +49,14 @@ _REPLACE = (
 def _record(row: Sequence[Any]) -> NodeRecord:
     record = NodeRecord(*row)
     return record._replace(
-        create_time=_moment(record.create_time, math.inf),
-        last_match_time=_moment(record.last_match_time, math.inf),
-        ready_time=_moment(record.ready_time, 0.0),
+        create_time=moment(record.create_time, math.inf),
+        last_match_time=moment(record.last_match_time, math.inf),
+        ready_time=moment(record.ready_time, 0.0),
         ignore=bool(record.ignore),
     )
 
 
-def _moment(value: object, missing: float) -> float:
+def moment(value: object, missing: float) -> float:
     """A stored time. A missing one never counts as long ago.
 
     It is read as infinity, which becomes now where it is used.
@@ -103,10 +103,19 @@ def alive(conn: sqlite3.Connection) -> list[str]:
     return [row[0] for row in conn.execute("SELECT node_id FROM nodes WHERE delete_time IS NULL")]
 
 
-def mark_deleted(conn: sqlite3.Connection, node_ids: Sequence[str], now: float) -> None:
-    """Note that nodes are gone."""
+def mark_deleted(
+    conn: sqlite3.Connection, node_ids: Sequence[str], now: float, unwatched: float = 0.0
+) -> None:
+    """Note that nodes are gone. The times at which those that were never ready were first seen are
+    moved on by `unwatched` seconds, in which it is not known whether they were booting."""
     rows = [(now, node_id) for node_id in node_ids]
     _run_blocks(conn, "UPDATE nodes SET delete_time = ? WHERE node_id = ?", rows)
+    if unwatched:
+        booting = "typeof(create_time) = 'real' AND COALESCE(ready_time, 0) < create_time"
+        statement = (
+            f"UPDATE nodes SET create_time = create_time + ? WHERE node_id = ? AND {booting}"
+        )
+        _run_blocks(conn, statement, [(unwatched, node_id) for node_id in node_ids])
 
 
 def delete(conn: sqlite3.Connection, node_ids: Sequence[str]) -> None:

@@ -4,14 +4,16 @@ from it."""
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import sqlite3
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.nodehistory import watching
 from hpc.autoscale.node.nodehistory.dbfile import (
     NodeHistoryError,
     ids_are_true,
@@ -30,10 +32,12 @@ from hpc.autoscale.node.nodehistory.rows import (
     delete,
     find,
     mark_deleted,
+    moment,
     read_alive,
     transaction,
     write,
 )
+from hpc.autoscale.node.nodehistory.watching import Sighting
 from hpc.autoscale.util import parse_boot_timeout, parse_idle_timeout
 
 DAY = 24 * 3600.0
@@ -80,7 +84,8 @@ class SQLiteNodeHistory(NodeHistory):
 
         Required nodes and those that are not Ready count as needed now. A node is ready from the
         first time that it is seen Ready, or running a job, and stays so. Nodes without a NodeId are
-        passed over. One transaction; cost is linear in the nodes.
+        passed over. Where nobody watched since the last update, the times of nodes are moved on by
+        what does not count (`watching`). One transaction; cost is linear in the nodes.
         """
         if self.read_only:
             return
@@ -90,19 +95,70 @@ class SQLiteNodeHistory(NodeHistory):
     def _update(self, conn: sqlite3.Connection, nodes: Sequence[Node]) -> None:
         now = self.now()
         with transaction(conn):
+            gap = self._gap(conn, now)
+            before = watching.sightings(conn)
             stored = find(conn, [node_id_of(node) for node in nodes])
             seen: dict[str, NodeRecord] = {}
             for node in nodes:
                 node_id = node_id_of(node)
-                known = seen.get(node_id) or stored.get(node_id)
-                seen[node_id] = _observed(node, known, now)
+                known = seen.get(node_id)
+                if known is None and node_id in stored:
+                    known = _moved(stored[node_id], gap, now)
+                    was_idle = before.get(node_id, Sighting()).idle_passes > 0
+                    if self.rhythm.declared is not None and not was_idle:
+                        # time counts between two updates that both saw it idle
+                        known = known._replace(last_match_time=now)
+                seen[node_id] = _observed(node, known, now, gap.is_known)
             respelled = [r.node_id for node_id, r in stored.items() if r.node_id != node_id]
             delete(conn, respelled)
             if seen:
                 ids_are_true(conn)
             write(conn, [r for node_id, r in seen.items() if r != stored.get(node_id)])
-            mark_deleted(conn, [node_id for node_id in alive(conn) if node_id not in seen], now)
+            gone = [node_id for node_id in alive(conn) if node_id not in seen]
+            unwatched = gap.length if gap.is_known and math.isfinite(gap.length) else 0.0
+            mark_deleted(conn, gone, now, unwatched)
             self._retire(conn, now, RETIRE_AFTER)
+            busy = {node_id_of(node) for node in nodes if node.required or node.state != "Ready"}
+            idle = {node_id for node_id in seen if node_id not in busy}
+            after = watching.after_update(before, seen, idle, gap.uncounted, now)
+            watching.write_sightings(conn, before, after)
+            watching.note_update(conn, now)
+
+    def sightings(self) -> dict[str, Sighting]:
+        """What was seen of each existing node beside its times, by NodeId."""
+        return self._run(watching.sightings)
+
+    def gone(self) -> frozenset[str]:
+        """The ids of nodes that there were before and are not any more, until they are retired."""
+        query = "SELECT node_id FROM nodes WHERE delete_time IS NOT NULL"
+        return self._run(lambda conn: frozenset(row[0] for row in conn.execute(query)))
+
+    def note_scheduler(
+        self, reported: Collection[str], missing: Collection[str], given_up: Collection[str]
+    ) -> None:
+        """Note of which nodes the scheduler reports a host, of which nothing is known, because it
+        has reported theirs before and does not now, and which it has given up.
+
+        Called after an update, in the same pass. A node that is reported again was not seen idle
+        meanwhile, so that its idle time begins anew.
+        """
+        if not self.read_only:
+            self._run(lambda conn: self._note_scheduler(conn, reported, missing, given_up))
+
+    def _note_scheduler(
+        self,
+        conn: sqlite3.Connection,
+        reported: Collection[str],
+        missing: Collection[str],
+        given_up: Collection[str],
+    ) -> None:
+        now = self.now()
+        with transaction(conn):
+            before = watching.sightings(conn)
+            after = watching.after_answer(before, reported, missing, given_up, now)
+            watching.write_sightings(conn, before, after)
+            back = [i for i in reported if (s := before.get(i)) and s.missing_time is not None]
+            write(conn, [r._replace(last_match_time=now) for r in find(conn, back).values()])
 
     def find_unmatched(self, for_at_least: float = 300) -> NodeHistoryResult:
         """The existing nodes that have not been needed for more than so many seconds, longest
@@ -125,13 +181,23 @@ class SQLiteNodeHistory(NodeHistory):
         self, column: str, for_at_least: float, condition: str = ""
     ) -> NodeHistoryResult:
         now = self.now()
+        order = f"ORDER BY {column}, node_id"
         query = (
             f"SELECT node_id, hostname, COALESCE({column}, :now) FROM nodes WHERE delete_time IS"
-            " NULL "
-            f"AND (:any OR {column} < :before) {condition} ORDER BY {column}, node_id"
+            f" NULL {condition} {order}"
         )
-        values = {"now": now, "any": for_at_least < 0, "before": now - for_at_least}
-        return self._run(lambda conn: conn.execute(query, values).fetchall())
+
+        def ask(conn: sqlite3.Connection) -> NodeHistoryResult:
+            by = self._gap(conn, now).uncounted
+            rows = conn.execute(query, {"now": now}).fetchall()
+            found = [(i, name, watching.moved(moment(at, now), by, now)) for i, name, at in rows]
+            return [row for row in found if for_at_least < 0 or row[2] < now - for_at_least]
+
+        return self._run(ask)
+
+    def _gap(self, conn: sqlite3.Connection, now: float) -> watching.Gap:
+        """The time since the last update."""
+        return watching.gap_until(watching.update_times(conn), now, self.rhythm)
 
     def find_ignored(self) -> NodeHistoryResult:
         """The nodes that were marked by `mark_ignored`, with the time when they were last needed.
@@ -206,10 +272,17 @@ class SQLiteNodeHistory(NodeHistory):
         counts as first seen now; that it cannot be idle is written only of one that is known.
         """
         present = [node for node in with_ids(nodes) if node.exists]
-        stored = self._run(lambda conn: find(conn, [node_id_of(node) for node in present]))
         now, settings = self.now(), dict(config or {})
+        stored, gap = self._run(
+            lambda conn: (
+                find(conn, [node_id_of(node) for node in present]),
+                self._gap(conn, now),
+            )
+        )
         for node in present:
             known = stored.get(node_id_of(node))
+            if known is not None:
+                known = _moved(known, gap, now)
             record = known or NodeRecord(node_id_of(node), None, None, now, now)
             _decorate(node, record, now, settings)
             if known is not None and not _may_idle(node):
@@ -237,20 +310,22 @@ def _close_left_open(conn: sqlite3.Connection) -> None:
         conn.close()
 
 
-def _observed(node: Node, known: NodeRecord | None, now: float) -> NodeRecord:
+def _observed(
+    node: Node, known: NodeRecord | None, now: float, is_exact: bool = False
+) -> NodeRecord:
     """The record of a node after seeing it now.
 
-    Times never go back with the clock, or a node needed before the clock was set back would look
-    idle for longer once the clock is right again. Only times far ahead, from a clock that was wrong
-    then, are brought back to now. A node whose metadata has `__ignore__` says itself whether it is
-    to be left alone.
+    Where times were not moved on by what does not count (`is_exact`), they do not go back with the
+    clock, or a node needed before the clock was set back would look idle for longer once the clock
+    is right again. Only times far ahead, from a clock that was wrong then, are brought back to now.
+    A node whose metadata has `__ignore__` says itself whether it is to be left alone.
     """
     record = known or NodeRecord(node_id_of(node), None, None, now, now)
     created = _plausible(record.create_time, now)
     matched = _plausible(record.last_match_time, now)
-    # one that was thought gone may have been at work unseen
+    # one that was thought gone may have been at work unwatched
     if node.required or node.state != "Ready" or record.delete_time is not None:
-        matched = max(matched, now)
+        matched = now if is_exact else max(matched, now)
     ready = record.ready_time
     is_ready = node.state == "Ready" or bool(node.metadata.get("_running_job_"))
     if is_ready and not record.was_ready:
@@ -265,6 +340,22 @@ def _observed(node: Node, known: NodeRecord | None, now: float) -> NodeRecord:
         delete_time=None,
         ignore=bool(node.metadata.get("__ignore__", record.ignore)),
     )
+
+
+def _moved(record: NodeRecord, gap: watching.Gap, now: float) -> NodeRecord:
+    """A record as of now, when part of the time since the last update does not count.
+
+    When a node was first seen matters until it was ready; time in which it was not listed does not
+    count for that.
+    """
+    by, created = gap.uncounted, record.create_time
+    if not record.was_ready:
+        if gap.is_known and record.delete_time is not None:
+            created = watching.moved(created, now - record.delete_time, now)
+        else:
+            created = watching.moved(created, by, now)
+    matched = watching.moved(record.last_match_time, by, now)
+    return record._replace(create_time=created, last_match_time=matched)
 
 
 def _plausible(moment: float, now: float) -> float:

@@ -130,8 +130,13 @@ class Growing:
         for _ in range(2):
             stage.wait(IDLE_TIMEOUT + 1)
             stage.new_process()
-            stage.run()
+            missing = stage.run().missing
             _unchanged(stage, before, "another process runs a pass")
+            expect(
+                not missing,
+                f"expected the host of {', '.join(missing)} to be reported as before when another"
+                " process runs a pass",
+            )
 
 
 def _dry_run(stage: Stage, when: str) -> None:

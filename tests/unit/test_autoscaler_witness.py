@@ -1,0 +1,258 @@
+"""A scheduler, or CycleCloud, that answers nothing or in part: nothing is deleted, at any time and
+after any gap."""
+
+import copy
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from builders.fake_scheduler import FakeScheduler, cluster, now, run, scheduler
+from builders.nodes import a_planned_node, an_htc_cluster
+from hpc.autoscale import clock
+from hpc.autoscale.autoscaler import Autoscaler
+from hpc.autoscale.autoscaler.witness import compare
+from hpc.autoscale.ccbindings.errors import InconsistentStatus
+from hpc.autoscale.ccbindings.evidence import check_listing
+from hpc.autoscale.node.guards import key_of
+from hpc.autoscale.testing import a_host, without_guard
+
+__all__ = ["cluster", "now", "run", "scheduler"]  # fixtures
+
+COUNT = 200
+
+
+class Grid(FakeScheduler):
+    """A scheduler with a job on each of its hosts, whose answers a fault may change."""
+
+    def __init__(self, ids):
+        super().__init__()
+        self.ids = ids
+        self.busy = set(ids)
+        self.fault = lambda hosts: hosts
+        self.first_fault_only = False
+
+    def _read_jobs_and_nodes(self, config):
+        self._hook("read", [])
+        hosts = []
+        for number, (name, node_id) in enumerate(self.ids.items()):
+            running = ["job"] if name in self.busy else []
+            hosts.append(a_host(f"host-{number}", *running, ccnodeid=node_id))
+        return [], self.fault(hosts)
+
+
+@pytest.fixture
+def big(now):
+    """A cluster of two hundred nodes, all ready, and its scheduler."""
+    made = an_htc_cluster(count=COUNT, vm_size="Standard_F4s")
+    ids = {}
+    for number in range(COUNT):
+        node = made.add_node(f"htc-{number}", "htc", state="Ready", hostname=f"host-{number}")
+        ids[f"htc-{number}"] = node.delayed_node_id.node_id
+    return made, Grid(ids)
+
+
+def run_pass(cluster, grid, **section):
+    """A pass of another process, sixty seconds later."""
+    clock.sleep(60)
+    config = {"cluster_name": "c", "_mock_bindings": cluster, "autoscale": section}
+    return Autoscaler(config, grid).run_once()
+
+
+FAULTS = {
+    "empty": lambda hosts: [],
+    "truncated": lambda hosts: hosts[:120],
+    "half missing": lambda hosts: hosts[::2],
+    "one missing": lambda hosts: hosts[1:],
+    "almost all missing": lambda hosts: hosts[:1],
+}
+
+
+@pytest.mark.parametrize("gap", [0, 600, 3600, 7 * 24 * 3600])
+@pytest.mark.parametrize("fault", FAULTS, ids=FAULTS)
+def test_a_reading_in_part_deletes_nothing(big, fault, gap):
+    """Every node is at work all the time, as nobody is told for twelve minutes; the summary says
+    what is missing."""
+    cluster, grid = big
+    for _ in range(3):
+        run_pass(cluster, grid)
+    clock.sleep(gap)
+    grid.fault = FAULTS[fault]
+    for _ in range(12):
+        summary = run_pass(cluster, grid)
+        assert (summary.drained, summary.deleted) == ((), ())
+    assert len(summary.missing) == COUNT - len(grid.fault(list(range(COUNT))))
+    assert "missing (htc-" in str(summary)
+    grid.fault = lambda hosts: hosts
+    assert run_pass(cluster, grid).deleted == ()
+    assert all(node.target_state == "Started" for node in cluster.nodes.values())
+
+
+def test_without_the_guard_they_are_deleted(big):
+    """So it is this one that keeps them."""
+    cluster, grid = big
+    for _ in range(3):
+        run_pass(cluster, grid)
+    grid.fault = FAULTS["empty"]
+    with without_guard("answer-complete"):
+        deleted = [name for _ in range(8) for name in run_pass(cluster, grid).deleted]
+    assert len(deleted) > COUNT // 2
+
+
+def test_idle_time_begins_anew_after_a_fault(big):
+    """What nobody knows was idle did not idle; then nodes go in their time."""
+    cluster, grid = big
+    grid.busy.clear()
+    run_pass(cluster, grid)
+    grid.fault = FAULTS["half missing"]
+    for _ in range(10):
+        run_pass(cluster, grid)
+    grid.fault = lambda hosts: hosts
+    for _ in range(5):
+        assert run_pass(cluster, grid).deleted == ()
+    for _ in range(2):
+        summary = run_pass(cluster, grid)
+    assert len(summary.deleted) == COUNT // 2
+
+
+def test_a_host_that_the_scheduler_has_forgotten_does_not_keep_its_node_for_ever(big):
+    """Complete answers leave it out for more than an hour: an administrator has removed it, and the
+    node has nothing to do."""
+    cluster, grid = big
+    run_pass(cluster, grid)
+    grid.fault = FAULTS["one missing"]
+    for _ in range(59):
+        assert run_pass(cluster, grid).deleted == ()
+    gone = [name for _ in range(8) for name in run_pass(cluster, grid).deleted]
+    assert gone == ["htc-0"]
+
+
+def test_an_empty_second_look_deletes_nothing(big):
+    """Ten nodes are idle; the answer after the drain has no host at all, though the others were
+    there a moment ago."""
+    cluster, grid = big
+    grid.busy.difference_update(f"htc-{i}" for i in range(10))
+    for _ in range(6):
+        run_pass(cluster, grid)
+    reads = []
+
+    def empty_again(hosts):
+        reads.append(hosts)
+        return hosts if len(reads) == 1 else []
+
+    grid.fault = empty_again
+    summary = run_pass(cluster, grid)
+    assert (len(summary.drained), summary.deleted) == (10, ())
+    codes = {r.code for r in summary.refused if r.command == "delete"}
+    assert codes == {"SchedulerIncomplete"}
+    grid.fault = lambda hosts: hosts
+    assert len(run_pass(cluster, grid).deleted) == 10
+
+
+def test_a_driver_that_removes_what_it_drains(big):
+    """Its hosts are missing then, and that is no sign of trouble: it said itself that they may
+    go."""
+    cluster, grid = big
+    grid.busy.clear()
+    drained = set()
+
+    def handle_draining(nodes):
+        drained.update(node.hostname for node in nodes)
+        return nodes
+
+    grid.handle_draining = handle_draining
+    grid.fault = lambda hosts: [host for host in hosts if host.hostname not in drained]
+    deleted = [name for _ in range(14) for name in run_pass(cluster, grid).deleted]
+    assert len(deleted) == COUNT
+
+
+def test_what_was_reported_is_known_to_another_process(big):
+    """By the history; and by the loop itself when the history is lost."""
+    cluster, grid = big
+    config = {"cluster_name": "c", "_mock_bindings": cluster}
+    autoscaler = Autoscaler(config, grid)
+    autoscaler.run_once()
+    history = grid.new_node_history({})
+    assert sum(seen.reported for seen in history.sightings().values()) == COUNT
+    history.conn.execute("DELETE FROM sightings")
+    history.conn.commit()
+    grid.fault = FAULTS["empty"]
+    for _ in range(10):
+        clock.sleep(60)
+        assert autoscaler.run_once().deleted == ()
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=60), st.lists(st.booleans(), max_size=60))
+def test_missing_is_what_was_reported_and_is_not(known, reported):
+    """Whatever is reported and was: no node is both, and nothing is complete that lacks two, and a
+    tenth."""
+    nodes = [
+        a_planned_node(name=f"n-{i}", id=f"id-{i}", exists=True, hostname=f"h-{i}")
+        for i in range(len(known))
+    ]
+    hosts = [a_host(f"h-{i}") for i, there in enumerate(reported) if there]
+    before = {key_of(node) for node, each in zip(nodes, known, strict=True) if each}
+    found = compare(nodes, hosts, before)
+    assert found.missing == before - found.reported
+    if len(found.missing) > max(1, len(before) // 10) or (found.missing and not hosts):
+        assert not found.is_complete
+
+
+# -- CycleCloud
+
+
+LISTED = 20_000
+
+
+class Listing:
+    """A cluster of twenty thousand nodes whose listing a fault may change."""
+
+    def __init__(self, cluster):
+        self._cluster = cluster
+        self.fault = lambda records: records
+
+    def __getattr__(self, name):
+        return getattr(self._cluster, name)
+
+    def check_listing(self, status, node_list=None):
+        """As the client over HTTP does."""
+        check_listing("c", status, node_list)
+
+    def get_nodes(self, *args, **kwargs):
+        """The listing, as the fault has it."""
+        listing = self._cluster.get_nodes(*args, **kwargs)
+        listing = copy.copy(listing)
+        listing.nodes = self.fault(list(listing.nodes or []))
+        return listing
+
+
+@pytest.fixture(scope="module")
+def twenty_thousand():
+    """Made once: it takes a while."""
+    made = an_htc_cluster(count=LISTED, vm_size="Standard_F4s")
+    for number in range(LISTED):
+        made.add_node(f"htc-{number}", "htc", state="Ready", hostname=f"host-{number}")
+    return made
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        lambda records: [],
+        lambda records: records[: LISTED // 3],
+        lambda records: records[::2],
+        lambda records: records[:-1],
+        lambda records: records[:100] * 200,
+    ],
+    ids=["empty", "truncated", "half missing", "one missing", "a page repeated"],
+)
+def test_a_listing_in_part_deletes_nothing(twenty_thousand, now, scheduler, fault):
+    """The pass ends: the counts of the buckets say otherwise. Nothing is created either."""
+    cluster = Listing(twenty_thousand)
+    cluster.fault = fault
+    clock.sleep(7 * 24 * 3600)
+    config = {"cluster_name": "c", "_mock_bindings": cluster}
+    before = {name: node.target_state for name, node in twenty_thousand.nodes.items()}
+    with pytest.raises(InconsistentStatus):
+        Autoscaler(config, scheduler).run_once()
+    assert {name: n.target_state for name, n in twenty_thousand.nodes.items()} == before
