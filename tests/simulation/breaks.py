@@ -58,7 +58,7 @@ def _forget_idle_times(self: SQLiteNodeHistory, for_at_least: float = 300) -> No
     return [(ht.NodeId(key), ht.Hostname(r.hostname or ""), 0.0) for key, r in self.read().items()]
 
 
-_set_up = Limit.__post_init__
+_set_up = Limit.opened
 
 
 def _no_limit(self: Limit) -> None:
@@ -106,7 +106,7 @@ BREAKS: dict[str, Break] = {
         _instead(SQLiteNodeHistory, "find_unmatched", _forget_idle_times), 1, ("delay",)
     ),
     "plans keep within limits": Break(
-        _instead(Limit, "__post_init__", _no_limit),
+        _instead(Limit, "opened", _no_limit),
         1,
         ("less_quota",),
     ),
