@@ -37,6 +37,17 @@ if TYPE_CHECKING:
     from simulation.scheduler import Host, Told
     from simulation.world import World
 
+_OF_A_PASS = (
+    "_begun_at",
+    "_asked",
+    "_deleted",
+    "_room",
+    "_told_to_end",
+    "_looked_again",
+    "_offerings",
+    "_nodes_before",
+    "_listed",
+)
 _BOOTING = frozenset({Phase.ALLOCATION, Phase.ACQUIRING, Phase.PREPARING})
 _UNEXPLAINED = re.compile(r"(?:Key|Type|Attribute|Index|Value|Assertion|Recursion|Name)Error\b")
 _STRANGE_FOR = 3 * IDLE_TIMEOUT
@@ -104,6 +115,7 @@ class Watch:
         self._looked_again = False
         self._offerings: set[tuple[str, str | None]] = set()
         self._nodes_before: list[SimNode] = []
+        self._listed = 0
         self._ahead = 0.0
 
     @property
@@ -136,10 +148,7 @@ class Watch:
     @contextmanager
     def kept(self) -> Iterator[None]:
         """What is known of the pass in hand is put back after this block."""
-        names = (
-            "_begun_at _asked _deleted _room _told_to_end _looked_again _offerings _nodes_before"
-        )
-        kept = {name: copy(getattr(self, name)) for name in names.split()}
+        kept = {name: copy(getattr(self, name)) for name in _OF_A_PASS}
         yield
         vars(self).update(kept)
 
@@ -202,10 +211,11 @@ class Watch:
                 "no limit is exceeded",
                 f"{len(self._deleted)} nodes are deleted in one pass, of which {most} may be",
             )
-        if sum(node.counts for node in before) > 20 and len(self._deleted) > len(before) / 2:
+        every = max(len(before), self._listed)
+        if sum(node.counts for node in before) > 20 and len(self._deleted) > every / 2:
             raise Violation(
                 "no limit is exceeded",
-                f"{len(self._deleted)} of {len(before)} nodes are deleted in one pass",
+                f"{len(self._deleted)} of {every} nodes are deleted in one pass",
             )
 
     def _check_deletion(self, node_id: str, by_hand: bool) -> None:
@@ -266,6 +276,10 @@ class Watch:
         self._room = _room(value)
         self._told_to_end = value["targetState"] == "Terminated"
         self._looked_again = kind == "status_nodes"
+
+    def told_nodes(self, count: int) -> None:
+        """A process was told of so many nodes, as they are or once were."""
+        self._listed = count
 
     def _check_plan(self, process: Process) -> None:
         """What is asked for costs no more than the plan does."""

@@ -12,7 +12,6 @@ from typing import Any
 from unittest import mock
 
 import requests
-from requests.sessions import Session
 
 from hpc.autoscale import clock
 from hpc.autoscale.autoscaler import Autoscaler, learning, loop
@@ -58,8 +57,7 @@ class Process:
         self.calculator: DemandCalculator | None = None
         self.told = Told()
         self.readings = 0
-        self.session = Session()
-        self.session.mount(wire.URL, wire.Wire(world, self.step))
+        self.session = wire.DirectSession(wire.Wire(world, self.step))
         self.disk = Disk(self.step)
         shape = world.script.shape
         limits = {

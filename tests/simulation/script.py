@@ -16,7 +16,7 @@ LAST_ARRIVAL = 6.6 * HOUR
 OVERTIME = 2 * HOUR
 """How much longer than a day it may take until everything is done and no node is left."""
 
-INTERVAL = 330.0
+INTERVAL = 370.0
 IDLE_TIMEOUT = 900.0
 BOOT_TIMEOUT = 1800.0
 
@@ -165,7 +165,7 @@ DRAWN: dict[str, tuple[float, Callable[[random.Random, float], Trouble]]] = {
     "person": (2, _lasting("person", 0, 0, amount=(1, 8))),
     "clock_ahead": (1, _lasting("clock_ahead", 600, 7200)),
     "clock_back": (1, _lasting("clock_back", 60, 7200)),
-    "away": (1, _lasting("away", 900, 3600)),
+    "away": (1, _lasting("away", 900, 1800)),
     "disk_full": (3, _lasting("disk_full", 60, 1500)),
     "history_gone": (1, _lasting("history_gone", 0, 0)),
     "history_garbled": (1, _lasting("history_garbled", 0, 0)),
