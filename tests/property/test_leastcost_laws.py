@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.compound import AllOf, AnyOf
 from hpc.autoscale.packing.expr import Exclusive, Fit, MinResource
+from hpc.autoscale.packing.leastcost.filling import filled
 from hpc.autoscale.packing.leastcost.generation import Effort, solve
-from hpc.autoscale.packing.leastcost.grouping import plan_groups
+from hpc.autoscale.packing.leastcost.greedy import greedy
 from hpc.autoscale.packing.leastcost.knapsack import Knapsacks
 from hpc.autoscale.packing.leastcost.problem import Item, Problem
 from hpc.autoscale.packing.leastcost.queue import Share, Wanted, lay_out, plan_queue
@@ -278,13 +279,16 @@ def best_by_hand(problem, shape, values, item):
 
 @settings(max_examples=20, deadline=None)
 @given(st.lists(sizes, min_size=70, max_size=120), st.integers(8, 12))
-def test_classes_are_told_apart_again(wanted, cores):
-    """A plan by classes is a plan of the items: it fits, and places everything where there is room
-    for all."""
+def test_nodes_are_filled_with_what_fits(wanted, cores):
+    """A plan that is filled node by node fits, and with a greedy one for what it leaves it places
+    everything where there is room for all."""
     counted = {}
     for size in wanted:
         counted[size] = counted.get(size, 0) + 1
     world = World([(cores, 9, 10, 1000, [])], [(s, n, "plain") for s, n in counted.items()], 1000)
-    lots = plan_groups(world.problem)
+    lots = filled(world.problem)
+    for lot in lots:
+        assert world.problem.feasible(lot.bin, lot.pattern) == lot.pattern
+    lots += greedy(world.problem.residual(lots))
     assert not any(world.problem.left_over(lots))
     check_limits(world.problem, lots)

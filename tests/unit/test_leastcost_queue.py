@@ -86,37 +86,33 @@ def test_an_exclusive_array_is_an_item_of_its_own():
     assert sum(lot.nodes for lot in cut.solution.lots) == 4
 
 
-def test_many_sizes_are_planned_in_classes():
+SIZES = [(n, 1 + n % 3) for n in range(1, 400)]
+
+
+def test_many_sizes_are_planned_node_by_node():
     """Hundreds of sizes all find room, at a price near the bound."""
+    pytest.importorskip("highspy")
     market = Market()
     market.offer("a", 1.0, 1000, limit=10_000)
-    wanted = [(n, 1 + n % 3) for n in range(1, 400)]
-    cut = plan(market, wanted)
+    cut = plan(market, SIZES)
     assert cut.stopped_at is None
     assert not any(cut.solution.unplaced)
     assert cut.solution.gap < 0.05
 
 
-def test_without_the_solver_many_sizes_get_the_whole_greedy_plan(monkeypatch):
-    """Not the rough one that a search would have started from."""
+def test_without_the_solver_there_is_no_plan_for_many_sizes(monkeypatch):
+    """They are left to first fit."""
     monkeypatch.setitem(sys.modules, "highspy", None)
     market = Market()
     market.offer("a", 1.0, 1000, limit=10_000)
-    queue = [Wanted(cores(n), 1 + n % 3) for n in range(1, 400)]
-    without, alone = (
-        plan_queue(queue, market.ranked, market.price_of, effort).solution
-        for effort in (EFFORT, None)
-    )
-    assert without.price <= alone.price
+    assert plan(market, SIZES) is None
 
 
-def test_many_sizes_under_a_short_limit_are_cut():
-    """The cut is near where room ends, and everything before it is placed."""
+def test_there_is_no_plan_for_many_sizes_without_room_for_all():
+    """They are left to first fit, which serves those who came first."""
     market = Market()
     market.offer("a", 1.0, 1000, limit=20)
-    cut = plan(market, [(n, 1) for n in range(1, 400)])
-    assert not any(cut.solution.unplaced)
-    assert 100 < cut.stopped_at < 205
+    assert plan(market, SIZES) is None
 
 
 @pytest.mark.parametrize(

@@ -67,8 +67,8 @@ class _Target(Protocol):
         """Place what is left of a job by first fit."""
 
     def plan(self, part: Sequence[_QueuedJob]) -> QueuePlan | None:
-        """Plan jobs together and place what is planned. None where that raised an error, nothing
-        was placed, and the jobs are to be placed one by one."""
+        """Plan jobs together and place what is planned. None where that raised an error or there is
+        no plan: nothing was placed, and the jobs are to be placed one by one."""
 
 
 class LeastCostQueue:
@@ -232,7 +232,7 @@ class _CopyTarget:
 
     def __init__(self, least_cost: LeastCost, copy: EngineCopy, first: QueuePlan | None) -> None:
         self.copy = copy
-        self.plans: list[QueuePlan] = []
+        self.plans: list[QueuePlan | None] = []
         self._first = first
         self._least_cost = least_cost
         self._left: dict[_QueuedJob, int] = {}
@@ -253,10 +253,12 @@ class _CopyTarget:
         if plan is None:
             wanted = [Wanted(queued.expr, self.left(queued)) for queued in part]
             plan = self._least_cost.plan(self.copy.planner, wanted, self.copy.price_of)
-            self.plans.append(plan.moved(self.copy.original_of))
+            self.plans.append(plan and plan.moved(self.copy.original_of))
         else:
             self.plans.append(plan)
             plan = plan.moved(self.copy.copy_of)
+        if plan is None:
+            return None
         layout = plan.layout()
         if layout.plan:
             self.copy.commit(layout.plan)
@@ -280,7 +282,7 @@ class _RealTarget:
         self._least_cost = least_cost
         self._first_fit = first_fit
         self._listener = listener
-        self.plans: list[QueuePlan] = []
+        self.plans: list[QueuePlan | None] = []
         # what jobs came to that were placed, or the rest of them, by themselves
         self._outcomes: dict[int, Outcome] = {}
 
@@ -307,7 +309,7 @@ class _RealTarget:
         self._outcomes[id(job)] = self._first_fit.place_one(job, self._listener)
 
     def make_plan(self, part: Sequence[_QueuedJob]) -> QueuePlan | None:
-        """Plan jobs; None where that raises an error and the listener takes errors."""
+        """Plan jobs; None where there is no plan, or the listener takes the error."""
         wanted = [Wanted(queued.expr, self.left(queued)) for queued in part]
         try:
             return self._least_cost.plan_for(self._manager, wanted)

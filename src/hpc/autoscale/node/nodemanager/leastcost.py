@@ -234,15 +234,18 @@ class LeastCost:
 
         return {n: p for n, p in found.items() if p is declared or not is_declared(p)}
 
-    def plan(self, planner: Planner, queue: Sequence[Wanted], price_of: PriceOf) -> QueuePlan:
-        """The plan for a queue in the time that is left; nothing is changed."""
+    def plan(
+        self, planner: Planner, queue: Sequence[Wanted], price_of: PriceOf
+    ) -> QueuePlan | None:
+        """The plan for a queue in the time that is left, None where it cannot be planned; nothing
+        is changed."""
         budget = _Budget(self.clock, self._left)
         effort = Effort(budget.left, self.rounds) if self.rounds else None
         plan = plan_queue(queue, lambda e: planner.ranking(e).candidates, price_of, effort)
         self._left = budget.left()
         return plan
 
-    def plan_for(self, manager: NodeManager, queue: Sequence[Wanted]) -> QueuePlan:
+    def plan_for(self, manager: NodeManager, queue: Sequence[Wanted]) -> QueuePlan | None:
         """`plan` for the manager's own state."""
         manager._placer.sync()
         return self.plan(manager._placer.planner, queue, self._price_of(manager))

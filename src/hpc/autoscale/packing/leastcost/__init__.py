@@ -9,7 +9,6 @@ is the plan. `node.nodemanager.leastcost` carries plans out.
 | --- | --- |
 | `problem` | the problem as numbers; patterns, and plans as lots |
 | `greedy` | the greedy plan |
-| `grouping` | the greedy plan for thousands of different items |
 | `generation` | column generation, rounding, and the solution with its lower bound |
 | `master` | the master problem, dual prices and bounds |
 | `knapsack` | the pricing problem |

@@ -10,12 +10,11 @@ taken: small ones are what makes later nodes come out full. This module needs nu
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hpc.autoscale.packing.leastcost.grouping import amounts_of
+from hpc.autoscale.packing.amounts import Quantity
 from hpc.autoscale.packing.leastcost.master import charge_of, resource_relaxation
 from hpc.autoscale.packing.leastcost.problem import Lot, NodesLeft, Problem
 
@@ -30,7 +29,7 @@ _MIDDLING = 0.02
 """The weight of an item's own value beside that of a full node."""
 _FULL_ENOUGH = 0.995
 _NEAR_BEST = 0.99
-"""Bins are tried whose nodes, filled wholly, are worth so much for their price."""
+"""Bins whose nodes, filled wholly, are worth so much for their price are tried first."""
 _MOST_TRIES = 3
 _LEFT_TO_OTHERS = 0.03
 """The last part of the units is too little choice to fill nodes from, and is left over."""
@@ -40,19 +39,28 @@ _TABLE_LASTS = 4
 """So many nodes are filled by one table, in which items stay that they used up."""
 
 
-def filled(problem: Problem, is_spent: Callable[[], bool]) -> list[Lot] | None:
-    """Lots of single nodes that place most items, each node as full as can be. None where the time
-    is spent before that: `is_spent` is asked for each node."""
-    return _Filling(problem, is_spent).run()
+def filled(problem: Problem) -> list[Lot]:
+    """Lots of single nodes that place most items, each node as full as can be."""
+    return _Filling(problem).run()
+
+
+def _amounts_of(problem: Problem, item: int) -> tuple[Quantity, ...] | None:
+    """What a unit of an item takes by dimension, where that is the same on all nodes where it may
+    lie, leaves them open, and keeps fitting as others are added; None otherwise."""
+    ways = {profile[item] for profile in problem.profiles if profile[item]}
+    usages = ways.pop() if len(ways) == 1 else ()
+    if len(usages) != 1 or usages[0].closes or not problem.items[item].expr.monotone:
+        return None
+    amounts = dict(usages[0].amounts)
+    return tuple(amounts.get(d, 0) for d in range(len(problem.dimensions)))
 
 
 class _Filling:
-    def __init__(self, problem: Problem, is_spent: Callable[[], bool]) -> None:
+    def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.is_spent = is_spent
         dimensions = len(problem.dimensions)
         nowhere = (math.inf,) * dimensions
-        sizes = [amounts_of(problem, i) for i in range(len(problem.items))]
+        sizes = [_amounts_of(problem, i) for i in range(len(problem.items))]
         self.sizes: Floats = np.array([nowhere if s is None else s for s in sizes], dtype=float)
         self.left: Ints = np.array(problem.units)
         self.plain = np.isfinite(self.sizes).all(axis=1) & (self.left > 0)
@@ -68,16 +76,13 @@ class _Filling:
         at = np.where(self.plain[:, None], np.ceil(self.sizes / self.step - 1e-9), 0)
         self.cell: Ints = np.minimum(at, self.cells).astype(int) @ self.strides
 
-    def run(self) -> list[Lot] | None:
+    def run(self) -> list[Lot]:
         total = int(self.left[self.plain].sum())
         if not total or not self.problem.dimensions:
             return []
-        if not self._fill_all_existing():
-            return None
+        self._fill_all_existing()
         anew, filled_nodes = math.inf, 0
         while (left := int(self.left[self.plain].sum())) > total * _LEFT_TO_OTHERS:
-            if self.is_spent():
-                return None
             if left < anew:
                 self._find_values()
                 anew, filled_nodes = left * _ANEW, 0
@@ -87,8 +92,7 @@ class _Filling:
             self._fill_new()
         return self.lots
 
-    def _fill_all_existing(self) -> bool:
-        """Fill the nodes that run already; False when the time was spent before that."""
+    def _fill_all_existing(self) -> None:
         for number, bin_ in enumerate(self.problem.bins):
             if bin_.price or not self.left[self.plain].any():
                 continue
@@ -96,11 +100,8 @@ class _Filling:
                 self._find_values()
             self._make_table()
             for _ in range(self.nodes_left.of(number)):
-                if self.is_spent():
-                    return False
                 if not self._fill_existing(number):
                     break
-        return True
 
     def _find_values(self) -> None:
         """The value of each item at the present dual prices, and which bins are worth their price.
@@ -123,8 +124,9 @@ class _Filling:
         # a node that runs already is judged by what it could hold
         priced = np.array([bin_.price > 0 for bin_ in rest.bins])
         self.cost: Floats = np.where(priced, np.maximum(costs, 1e-12), np.maximum(full, 1e-12))
-        near = np.flatnonzero(priced & (full >= self.cost * _NEAR_BEST))
-        self.bins = near[np.argsort(-full[near], kind="stable")].tolist()
+        # of those that are about as good as the best, large ones first; then the others
+        worth = np.minimum(full / self.cost, _NEAR_BEST)
+        self.bins = [n for n in np.lexsort((-full, -worth)).tolist() if priced[n]]
 
     def _make_table(self) -> None:
         self.index: Ints = self.order[(self.left[self.order] > 0) & self.plain[self.order]]

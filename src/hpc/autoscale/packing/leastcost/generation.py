@@ -4,9 +4,8 @@ The greedy plan comes first. With effort, and numpy and highspy installed, it is
 generation (Gilmore and Gomory, 1961): a master problem over the patterns known so far gives dual
 prices, the pricing problem finds patterns with negative reduced cost, which are added, until there
 are none or the lower bound is reached. Rounding then makes whole nodes: the solution of the master
-is rounded down, and the residual problem is planned greedily and by branch and bound over the known
-patterns; the cheapest plan is kept. Problems with very many items are filled node by node instead
-(`filling`)."""
+is rounded down, and the residual problem is planned greedily; the cheapest plan is kept. Problems
+with very many items are filled node by node instead (`filling`), and not improved on."""
 
 from __future__ import annotations
 
@@ -16,7 +15,6 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from hpc.autoscale.packing.leastcost.greedy import greedy
-from hpc.autoscale.packing.leastcost.grouping import greedy_lots, has_many_items
 from hpc.autoscale.packing.leastcost.master import (
     Master,
     charge_of,
@@ -25,6 +23,9 @@ from hpc.autoscale.packing.leastcost.master import (
     simple_bound,
 )
 from hpc.autoscale.packing.leastcost.problem import Lot, NodesLeft, Problem
+
+MOST_ITEMS = 200
+"""Problems with more items are planned node by node."""
 
 GREEDY = "greedy"
 COLUMNS = "column generation"
@@ -35,9 +36,9 @@ _FIRST_ROUNDING = 8
 """Whole nodes are made after so many rounds, after twice as many, and so on, and at the end: never
 when the time happens to be up. So a longer search tries all that a shorter one has tried."""
 
+_MOST_LEFT = 0.05
+"""Where filling leaves more than this part of the units, it is no plan for the problem."""
 _WHOLE = 1e-6
-_MOST_NODES = 50
-"""Of the search tree of branch and bound."""
 
 
 class Effort(NamedTuple):
@@ -80,12 +81,32 @@ def gap_of(price: float, bound: float) -> float | None:
     return price / bound - 1 if bound > 0 else None
 
 
+def has_many_items(problem: Problem) -> bool:
+    """Whether a problem has too many items for greedy plans and column generation."""
+    return sum(item.units > 0 for item in problem.items) > MOST_ITEMS
+
+
+def first_lots(problem: Problem) -> list[Lot]:
+    """The plan that a search begins with. For too many items it is filled node by node, and there
+    is none without numpy and highspy."""
+    if not has_many_items(problem):
+        return greedy(problem)
+    try:
+        from hpc.autoscale.packing.leastcost.filling import filled
+
+        lots = filled(problem)
+    except ImportError:
+        return []
+    rest = problem.residual(lots)
+    return [*lots, *greedy(rest)] if sum(rest.units) <= sum(problem.units) * _MOST_LEFT else []
+
+
 def solve(
     problem: Problem, effort: Effort | None = None, start: Sequence[Lot] | None = None
 ) -> Solution:
-    """A plan for as much of the problem as there is room for; greedy where `effort` is None.
-    `start`: the greedy plan, where it is known."""
-    lots, method = list(start or greedy_lots(problem)), GREEDY
+    """A plan for as much of the problem as there is room for, not improved on where `effort` is
+    None. `start`: the plan to begin with, where it is known."""
+    lots, method = list(start or first_lots(problem)), GREEDY
     unplaced = tuple(problem.left_over(lots))
     priced = _as_priced(problem, lots)
     bound = 0.0 if any(unplaced) else simple_bound(priced)
@@ -126,27 +147,17 @@ def _improved(
     before = effort.seconds_left()
     import highspy  # noqa: F401
 
-    from hpc.autoscale.packing.leastcost.filling import filled
-
     lost = before - effort.seconds_left()
     if math.isfinite(lost):
         asked = effort.seconds_left
         effort = effort._replace(seconds_left=lambda: asked() + lost)
     relaxation = resource_relaxation(problem)
     bound = max(bound, relaxation.bound if relaxation is not None else 0.0)
-    if _is_close(problem.price_of(start), bound):
+    if has_many_items(problem) or _is_close(problem.price_of(start), bound):
         return None, bound
-    if not has_many_items(problem):
-        search = _Search(problem, start, bound, effort)
-        search.run()
-        return search.best if search.price < search.at_first else None, search.bound
-    lots = filled(problem, effort.is_spent)
-    if lots is None:
-        return None, bound
-    lots += greedy_lots(problem.residual(lots))
-    if any(problem.left_over(lots)) or problem.price_of(lots) >= problem.price_of(start):
-        return None, bound
-    return lots, bound
+    search = _Search(problem, start, bound, effort)
+    search.run()
+    return search.best if search.price < search.at_first else None, search.bound
 
 
 class _Search:
@@ -185,11 +196,11 @@ class _Search:
                 break
             nodes, least = solved
             if number >= _FIRST_ROUNDING and number & (number - 1) == 0:
-                self._round(nodes, False)
+                self._round(nodes)
             if not self._improve() or _is_close(least, self.bound):
                 break
         if nodes and not self._is_best() and not self.effort.is_spent():
-            self._round(nodes, True)
+            self._round(nodes)
 
     def _is_best(self) -> bool:
         return _is_close(self.price, self.bound)
@@ -217,9 +228,8 @@ class _Search:
         self.bound = max(self.bound, lagrangian_bound(problem, duals, best.tolist()))
         return added
 
-    def _round(self, nodes: Sequence[float], searching: bool) -> None:
-        """Make whole nodes from parts of nodes by column. `searching`: the residual problem is also
-        solved by branch and bound."""
+    def _round(self, nodes: Sequence[float]) -> None:
+        """Make whole nodes from parts of nodes by column: rounded down, and the rest greedily."""
         left = NodesLeft(self.problem)
         lots = []
         # columns that were added after the last solution are not in it
@@ -229,30 +239,7 @@ class _Search:
                 left.use(number, count)
                 lots.append(Lot(number, pattern, count))
         residual = left.problem(self.problem.left_over(lots))
-        if not any(residual.units):
-            self._keep(lots)
-            return
-        rest = greedy(residual)
-        self._keep([*lots, *rest])
-        if searching and not self._is_best() and not self.effort.is_spent():
-            self._keep([*lots, *self._branch_and_bound(residual, residual.price_of(rest))])
-
-    def _branch_and_bound(self, residual: Problem, price: float) -> list[Lot]:
-        """The plan of a residual problem by branch and bound over the known patterns; empty where
-        none is found. `price`: of its greedy plan."""
-        master = Master(residual)
-        for number, pattern in self.master.columns:
-            if residual.bins[number].nodes:
-                wanted = ((i, min(n, residual.items[i].units)) for i, n in pattern)
-                capped = tuple((i, n) for i, n in wanted if n)
-                if capped:
-                    master.add(number, capped)
-        if not master.columns:
-            return []
-        # the rest is a small part of the price, and need be found no better than the whole
-        gap = CLOSE_ENOUGH * max(1.0, self.price / max(price, 1e-9))
-        whole = master.solve_whole(self.effort.seconds_left(), _MOST_NODES, gap) or []
-        return [Lot(*column, n) for column, n in zip(master.columns, whole, strict=False) if n > 0]
+        self._keep([*lots, *greedy(residual)])
 
     def _keep(self, lots: list[Lot]) -> None:
         """Remember a plan if it places everything and costs less than the best so far."""

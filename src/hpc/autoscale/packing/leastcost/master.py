@@ -8,7 +8,6 @@ imported when a master is made."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -47,7 +46,6 @@ class Master:
         self._highs.setOptionValue("threads", 1)
         self._infinity = highspy.kHighsInf
         self._optimal = highspy.HighsModelStatus.kOptimal
-        self._integer = highspy.HighsVarType.kInteger
         # as keys, in the order in which they were added
         self.columns: dict[tuple[int, Pattern], None] = {}
         self._rows = 0
@@ -121,25 +119,6 @@ class Master:
             return [0.0 if row is None else min(0.0, values[row]) for row in rows]
 
         return Duals(items, of(self._bin_rows), of(self._node_rows), of(self._core_rows))
-
-    def solve_whole(self, seconds: float, nodes: int, gap: float) -> list[int] | None:
-        """Whole numbers of nodes by column, by branch and bound over the columns that there are;
-        None when none were found in time.
-
-        `nodes`: of the search tree, at most. `gap`: relative, to stop at. The master cannot be used
-        afterwards."""
-        count = len(self.columns)
-        highs = self._highs
-        highs.changeColsIntegrality(count, list(range(count)), [self._integer] * count)
-        highs.setOptionValue("mip_rel_gap", gap)
-        highs.setOptionValue("mip_max_nodes", nodes)
-        if math.isfinite(seconds):
-            highs.setOptionValue("time_limit", highs.getRunTime() + max(0.01, seconds))
-        highs.run()
-        values = list(highs.getSolution().col_value)
-        if len(values) != count or not math.isfinite(highs.getInfo().mip_gap):
-            return None
-        return [round(value) for value in values]
 
 
 def lagrangian_bound(problem: Problem, duals: Duals, best: Sequence[float]) -> float:

@@ -20,8 +20,14 @@ from typing import NamedTuple
 
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.expr import Expr, Fit
-from hpc.autoscale.packing.leastcost.generation import Effort, Solution, solve
-from hpc.autoscale.packing.leastcost.grouping import greedy_lots, has_many_items
+from hpc.autoscale.packing.leastcost.generation import (
+    Effort,
+    Solution,
+    first_lots,
+    has_many_items,
+    solve,
+)
+from hpc.autoscale.packing.leastcost.greedy import greedy
 from hpc.autoscale.packing.leastcost.problem import (
     Bin,
     Item,
@@ -38,7 +44,6 @@ from hpc.autoscale.packing.plan import Plan, Request, Step
 from hpc.autoscale.packing.planner import Planner
 from hpc.autoscale.packing.shape import NodeShape
 
-_PARTS = 100
 _AS_GOOD_AS_BEST = 2e-4
 """A plan that is at most so far above its bound is not worth holding against other ways."""
 
@@ -102,8 +107,10 @@ class QueuePlan(NamedTuple):
 
 def plan_queue(
     queue: Sequence[Wanted], ranked: Ranked, price_of: PriceOf, effort: Effort | None
-) -> QueuePlan:
-    """Plan as much of a queue as there is room for, in its order. Changes nothing."""
+) -> QueuePlan | None:
+    """Plan as much of a queue as there is room for, in its order. Changes nothing. None where
+    thousands of different demands do not all find room, or numpy or highspy is missing for
+    them."""
     items, item_of = _items(queue)
     problem = Problem.of(items, ranked, price_of)
     nowhere = set(problem.unplaceable)
@@ -114,9 +121,11 @@ def plan_queue(
         if item not in nowhere
     ]
     problem = _of_shares(problem, shares)
-    lots = greedy_lots(problem)
+    lots = first_lots(problem)
     stopped_at: int | None = None
     if any(problem.left_over(lots)):
+        if has_many_items(problem):
+            return None
         shares, stopped_at = _first_part(problem, shares)
         problem, lots = _of_shares(problem, shares), []
     return QueuePlan(problem, solve(problem, effort, lots), shares, stopped_at, unplaceable)
@@ -159,12 +168,10 @@ def _first_part(problem: Problem, shares: Sequence[Share]) -> tuple[list[Share],
         return [*whole, shares[index]._replace(units=rest)] if rest else whole
 
     fits, too_many = 0, ends[-1]
-    # to the unit, but for queues that take long to plan
-    near_enough = too_many // _PARTS if has_many_items(problem) else 1
-    while too_many - fits > max(1, near_enough):
+    while too_many - fits > 1:
         middle = (fits + too_many) // 2
         part = _of_shares(problem, first(middle))
-        if any(part.left_over(greedy_lots(part, roughly=True))):
+        if any(part.left_over(greedy(part))):
             too_many = middle
         else:
             fits = middle
