@@ -184,13 +184,13 @@ def test_there_is_room_for_all_far_below_the_limits():
     """Even if others open as many nodes as they may need."""
     market = Market()
     candidate = market.offer("a", 1.0, 8, limits=[Limit("quota", max_cores=800)])
-    assert room_for_all({cores(4): 20}, market.ranked, [candidate], others=90)
-    assert not room_for_all({cores(4): 20}, market.ranked, [candidate], others=91)
+    assert room_for_all([Wanted(cores(4), 20)], market.ranked, [candidate], others=90)
+    assert not room_for_all([Wanted(cores(4), 20)], market.ranked, [candidate], others=91)
 
 
 def test_without_a_candidate_that_fits_there_is_not_room_for_all():
     """Nor with one that has too little by itself."""
     market = Market()
     candidate = market.offer("a", 1.0, 8, limit=3)
-    assert not room_for_all({cores(16): 1}, market.ranked, [candidate], others=0)
-    assert not room_for_all({cores(8): 4}, market.ranked, [candidate], others=0)
+    assert not room_for_all([Wanted(cores(16), 1)], market.ranked, [candidate], others=0)
+    assert not room_for_all([Wanted(cores(8), 4)], market.ranked, [candidate], others=0)

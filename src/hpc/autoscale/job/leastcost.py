@@ -16,7 +16,7 @@ node, or that charge pools) parts the queue; each part is tried by itself. Calle
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from hpc.autoscale.job.job import Job, Outcome, PackingStrategy
 from hpc.autoscale.job.placement import FirstFit, Listener
@@ -36,7 +36,7 @@ _PLAN = 50
 
 
 class _QueuedJob:
-    """One job of a queue. `demand` and `request`: what is left of it when the queue begins.
+    """One job of a queue. `request`: what is left of it when the queue begins.
     `can_be_tried`: the engine alone can say where it would go. `is_plain`: it can be planned
     together with others."""
 
@@ -54,21 +54,7 @@ class _QueuedJob:
             and not (job.colocated or scatters)
             and least_cost.takes_part(manager, compiled)
         )
-        self.demand = Demand(compiled, self.request.units, job.name)
-
-
-class _Target(Protocol):
-    """What a queue is placed on: the cluster, or a copy of its state to try it on."""
-
-    def left(self, queued: _QueuedJob) -> int:
-        """How much of a job is still to be placed."""
-
-    def place(self, queued: _QueuedJob) -> None:
-        """Place what is left of a job by first fit."""
-
-    def plan(self, part: Sequence[_QueuedJob]) -> QueuePlan | None:
-        """Plan jobs together and place what is planned. None where that raised an error or there is
-        no plan: nothing was placed, and the jobs are to be placed one by one."""
+        self.demand = Demand(compiled, job.name)
 
 
 class LeastCostQueue:
@@ -128,7 +114,7 @@ class LeastCostQueue:
         """Whether the limits have room for more than a part and so many nodes of others can
         need."""
         others += sum(queued.request.units for queued in part if not queued.is_plain)
-        plain = [queued.demand for queued in part if queued.is_plain]
+        plain = [Wanted(queued.expr, queued.request.units) for queued in part if queued.is_plain]
         return self._least_cost.has_room_for_all(self._manager, plain, others)
 
     def _place_part(self, target: _RealTarget, part: list[_QueuedJob]) -> None:
@@ -171,7 +157,9 @@ class _PlannedWay:
     """The way of placing jobs that plans them together, as far as they can be planned.
     `others_first`: those that cannot be are placed before all plans, not in their turn."""
 
-    def __init__(self, target: _Target, part: Sequence[_QueuedJob], others_first: bool) -> None:
+    def __init__(
+        self, target: _CopyTarget | _RealTarget, part: Sequence[_QueuedJob], others_first: bool
+    ) -> None:
         self._target = target
         self._part = part
         self._others_first = others_first
@@ -238,17 +226,18 @@ class _CopyTarget:
         self._left: dict[_QueuedJob, int] = {}
 
     def left(self, queued: _QueuedJob) -> int:
-        """See `_Target`."""
+        """How much of a job is still to be placed."""
         return self._left.get(queued, queued.request.units)
 
     def place(self, queued: _QueuedJob) -> None:
-        """See `_Target`."""
+        """Place what is left of a job by first fit."""
         request = queued.request._replace(units=self.left(queued))
         if request.units > 0:
             self._left[queued] = request.units - self.copy.place(queued.expr, request)
 
     def plan(self, part: Sequence[_QueuedJob]) -> QueuePlan | None:
-        """See `_Target`."""
+        """Plan jobs together and place what is planned. None where that raised an error or there is
+        no plan: nothing was placed, and the jobs are to be placed one by one."""
         plan, self._first = self._first, None
         if plan is None:
             wanted = [Wanted(queued.expr, self.left(queued)) for queued in part]
@@ -297,11 +286,11 @@ class _RealTarget:
         return Outcome(self._manager, job, placed, error=alone.error)
 
     def left(self, queued: _QueuedJob) -> int:
-        """See `_Target`."""
+        """See `_CopyTarget`."""
         return queued.job.iterations_remaining
 
     def place(self, queued: _QueuedJob) -> None:
-        """See `_Target`."""
+        """See `_CopyTarget`."""
         self.place_job(queued.job)
 
     def place_job(self, job: Job) -> None:
@@ -319,19 +308,20 @@ class _RealTarget:
             return None
 
     def plan(self, part: Sequence[_QueuedJob]) -> QueuePlan | None:
-        """See `_Target`. Errors are raised where no listener takes them."""
+        """See `_CopyTarget`. Errors are raised where no listener takes them."""
         plan = self.plans.pop(0) if self.plans else self.make_plan(part)
         if plan is None:
             return None
+        least_cost, manager, demands = self._least_cost, self._manager, [a.demand for a in part]
         try:
-            placed = self._least_cost.place(self._manager, [a.demand for a in part], plan)
+            layout = least_cost.place(manager, demands, plan)
         except Exception:
             if self._listener is None:
                 raise
             return None
-        for queued, units in zip(part, placed.units, strict=True):
-            queued.job.iterations_remaining -= units
-        placed.tell(lambda number: self._begins(part[number].job))
+        for number, queued in enumerate(part):
+            queued.job.iterations_remaining -= layout.units(number)
+        least_cost.tell(manager, demands, layout, lambda number: self._begins(part[number].job))
         return plan
 
     def _begins(self, job: Job) -> None:

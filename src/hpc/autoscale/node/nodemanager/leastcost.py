@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -50,10 +50,9 @@ FIRST_FIT = "first fit"
 
 
 class Demand(NamedTuple):
-    """`units` slots for a job that `LeastCost.takes_part`."""
+    """Slots for a job that `LeastCost.takes_part`."""
 
     compiled: Compiled
-    units: int
     assignment_id: str
 
 
@@ -111,14 +110,6 @@ class PlanCost(NamedTuple):
         if self.queues > 1:
             each = f" of each of {self.queues} {'jobs' if self.one_by_one else 'queues'} by itself"
         return f"{planned}at most {self.gap:.3%} above the least{each}"
-
-
-class Placement(NamedTuple):
-    """What came of a plan. `units` placed by demand. `tell`: tells handlers of each demand that
-    found room, after it was called with the demand's number."""
-
-    units: list[int]
-    tell: Callable[[Callable[[int], None]], None]
 
 
 class _Budget:
@@ -250,16 +241,39 @@ class LeastCost:
         manager._placer.sync()
         return self.plan(manager._placer.planner, queue, self._price_of(manager))
 
-    def place(self, manager: NodeManager, demands: Sequence[Demand], plan: QueuePlan) -> Placement:
-        """Carry out a plan for demands. Naming a node may raise, and then nothing has changed."""
+    def place(self, manager: NodeManager, demands: Sequence[Demand], plan: QueuePlan) -> Layout:
+        """Carry out a plan for demands; what they got. Naming a node may raise, and then nothing
+        has changed."""
         manager._placer.sync()
         layout = plan.layout()
         _carry_out(manager, layout, demands)
         if layout.plan:
             opened = opened_of(layout.plan.steps)
             self._note(manager, opened, plan.solution.bound, plan.solution.method)
-        units = [layout.units(d) for d in range(len(demands))]
-        return Placement(units, partial(_tell, manager, demands, layout))
+        return layout
+
+    @staticmethod
+    def tell(
+        manager: NodeManager,
+        demands: Sequence[Demand],
+        layout: Layout,
+        begins: Callable[[int], None],
+    ) -> None:
+        """Tell registered handlers what became of each demand that found room; `begins` is called
+        with its number before."""
+        if not results.HANDLERS:
+            return
+        for number, steps in sorted(layout.placed.items()):
+            demand = demands[number]
+            begins(number)
+            units = sum(placed.units for placed in steps)
+            ranking = manager._placer.planner.ranking(
+                manager._placer.sorting_of(demand.compiled).common
+            )
+            plan = Plan(steps, units)
+            verdict = Verdict("success", ranking, [], plan, list)
+            report(manager._placer, demand.compiled, Request(units), verdict)
+            AllocationResult("success", _nodes(manager, steps), units)
 
     def start(self, manager: NodeManager, jobs: int) -> None:
         """A new queue of so many jobs: all the time is there again."""
@@ -298,19 +312,14 @@ class LeastCost:
                 )
             )
 
-    def has_room_for_all(
-        self, manager: NodeManager, demands: Sequence[Demand], others: int
-    ) -> bool:
-        """Whether all demands find room on new nodes even after `others` nodes of any kind were
+    @staticmethod
+    def has_room_for_all(manager: NodeManager, queue: Sequence[Wanted], others: int) -> bool:
+        """Whether a queue finds room on new nodes even after `others` nodes of any kind were
         opened, so that it does not matter who goes first. False says nothing."""
         manager._placer.sync()
-        wanted: dict[Expr, int] = {}
-        for demand in demands:
-            expr = manager._placer.sorting_of(demand.compiled).common
-            wanted[expr] = wanted.get(expr, 0) + demand.units
         planner = manager._placer.planner
         return room_for_all(
-            wanted, lambda e: planner.ranking(e).candidates, planner.candidates, others
+            queue, lambda e: planner.ranking(e).candidates, planner.candidates, others
         )
 
     @staticmethod
@@ -389,26 +398,6 @@ def _carry_out(manager: NodeManager, layout: Layout, demands: Sequence[Demand]) 
         for placed in steps:
             bucket = manager._placer.bucket_of(placed.candidate)
             bucket._took(placed, (), demands[number].assignment_id)
-
-
-def _tell(
-    manager: NodeManager, demands: Sequence[Demand], layout: Layout, begins: Callable[[int], None]
-) -> None:
-    """Tell registered handlers what became of each demand that found room; `begins` is called with
-    its number before."""
-    if not results.HANDLERS:
-        return
-    for number, steps in sorted(layout.placed.items()):
-        demand = demands[number]
-        begins(number)
-        units = sum(placed.units for placed in steps)
-        ranking = manager._placer.planner.ranking(
-            manager._placer.sorting_of(demand.compiled).common
-        )
-        plan = Plan(steps, units)
-        verdict = Verdict("success", ranking, [], plan, list)
-        report(manager._placer, demand.compiled, Request(units), verdict)
-        AllocationResult("success", _nodes(manager, steps), units)
 
 
 def _nodes(manager: NodeManager, steps: Sequence[Step]) -> list[Node]:

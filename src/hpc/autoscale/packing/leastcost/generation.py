@@ -143,14 +143,7 @@ def _improved(
     problem: Problem, start: list[Lot], bound: float, effort: Effort
 ) -> tuple[list[Lot] | None, float]:
     """A cheaper plan than one that places everything, None where none is found; and the highest
-    lower bound. ImportError without numpy and highspy; loading them does not count as effort."""
-    before = effort.seconds_left()
-    import highspy  # noqa: F401
-
-    lost = before - effort.seconds_left()
-    if math.isfinite(lost):
-        asked = effort.seconds_left
-        effort = effort._replace(seconds_left=lambda: asked() + lost)
+    lower bound. ImportError without numpy and highspy, which are loaded before the time runs."""
     relaxation = resource_relaxation(problem)
     bound = max(bound, relaxation.bound if relaxation is not None else 0.0)
     if has_many_items(problem) or _is_close(problem.price_of(start), bound):

@@ -179,11 +179,14 @@ def _first_part(problem: Problem, shares: Sequence[Share]) -> tuple[list[Share],
 
 
 def room_for_all(
-    wanted: Mapping[Expr, int], ranked: Ranked, candidates: Sequence[Candidate], others: int
+    queue: Sequence[Wanted], ranked: Ranked, candidates: Sequence[Candidate], others: int
 ) -> bool:
-    """Whether so many units by expression certainly find room on new nodes, also after `others`
+    """Whether all of a queue certainly finds room on new nodes, also after `others`
     nodes of any candidates were opened. Each expression is given to the candidate with the most
     room for it, alone; False says nothing."""
+    wanted: Counter[Expr] = Counter()
+    for expr, units in queue:
+        wanted[expr] += units
     nodes: Counter[Limit] = Counter()
     cores: Counter[Limit] = Counter()
     largest = max((candidate.cores for candidate in candidates), default=0)
