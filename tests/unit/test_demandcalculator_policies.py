@@ -480,3 +480,19 @@ def my_own():
     register_policy("my own", lambda offering: least_waste(offering))
     yield
     unregister_policy("my own")
+
+
+def test_least_waste_opens_the_fewest_nodes_for_an_array_at_one_price():
+    """Of sizes of one price for each core the larger one, where the array fills its nodes."""
+    assert wasteful([Job("a", {"ncpus": 8}, iterations=4)]) == ["F16"] * 2
+    assert wasteful([Job("a", {"ncpus": 8}, iterations=3)]) == ["F8"] * 3
+    assert wasteful([Job("a", {"ncpus": 8})]) == ["F8"]
+
+
+def test_the_order_of_least_waste_does_not_depend_on_who_asks_first():
+    """Jobs that ask for the same resources in the same ratio share an order, however small."""
+    little, much = {"ncpus": 0, "memgb": "memory::1k"}, {"ncpus": 0, "memgb": "memory::20g"}
+    assert wasteful([Job("b", much)]) == ["E8_v3"]
+    assert wasteful([Job("a", little)]) == ["E8_v3"]
+    together = [Job("a", little), *(Job(f"b{n}", much) for n in range(3))]
+    assert set(wasteful(together)) == {"E8_v3"}
