@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import results
 from hpc.autoscale.node.constraints import Compiled
-from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager.placing import Verdict
 from hpc.autoscale.node.nodemanager.policies import arrangement, offering_of, policy_named
 from hpc.autoscale.node.nodemanager.probing import Sorted
@@ -37,7 +36,7 @@ from hpc.autoscale.packing.leastcost.queue import (
     room_for_all,
 )
 from hpc.autoscale.packing.order import BUILT_IN, OrderPolicy, declared
-from hpc.autoscale.packing.plan import Plan, Request, Step
+from hpc.autoscale.packing.plan import Plan, Request
 from hpc.autoscale.packing.planner import Arrangement, Planner
 from hpc.autoscale.results import AllocationResult
 
@@ -273,7 +272,9 @@ class LeastCost:
             plan = Plan(steps, units)
             verdict = Verdict("success", ranking, [], plan, list)
             report(manager._placer, demand.compiled, Request(units), verdict)
-            AllocationResult("success", _nodes(manager, steps), units)
+            # on one node there may be several steps
+            nodes = {id(node): node for node in manager._placer.nodes_of(plan)}
+            AllocationResult("success", list(nodes.values()), units)
 
     def start(self, manager: NodeManager, jobs: int) -> None:
         """A new queue of so many jobs: all the time is there again."""
@@ -398,13 +399,3 @@ def _carry_out(manager: NodeManager, layout: Layout, demands: Sequence[Demand]) 
         for placed in steps:
             bucket = manager._placer.bucket_of(placed.candidate)
             bucket._took(placed, (), demands[number].assignment_id)
-
-
-def _nodes(manager: NodeManager, steps: Sequence[Step]) -> list[Node]:
-    found: dict[int, Node] = {}
-    for placed in steps:
-        bucket = manager._placer.bucket_of(placed.candidate)
-        for position in range(placed.lo, placed.hi):
-            node = bucket._handle(position)
-            found[id(node)] = node
-    return list(found.values())
