@@ -330,6 +330,29 @@ def test_a_driver_beside_them(site, monkeypatch):
     assert site.created() == 5
 
 
+@pytest.mark.parametrize(
+    ("wish", "nodes"),
+    [
+        ({"TargetCount": 3}, 3),
+        ({"TargetCoreCount": 9}, 3),
+        ({"TargetCount": 1}, 2),
+        ({"TargetCount": 3, "MachineType": F4}, 3),
+        ({"TargetCount": 3, "IncludesJobs": False}, 5),
+    ],
+)
+def test_a_wish_that_includes_the_nodes_of_jobs(site, monkeypatch, wish, nodes):
+    """Counts those that the driver's two jobs are on, once, while they are planned and after."""
+    (site.home / "twojobs.py").write_text(DRIVER)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "twojobs", raising=False)
+    site.configure(driver="twojobs:Driver")
+    autoscale.update([{"Name": "execute", "IncludesJobs": True, **wish}])
+    assert site.nodes() == {"execute": nodes}
+    site.later(30)
+    site("autoscale")
+    assert site.created() == nodes
+
+
 def test_a_dry_run(site):
     """Shows what would be started for whom, and starts nothing."""
     autoscale.set("gpu", instancecount=0)

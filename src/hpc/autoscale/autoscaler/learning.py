@@ -27,7 +27,7 @@ from hpc.autoscale.node.guards import key_of
 from hpc.autoscale.node.identity import Identities, short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
-from hpc.autoscale.requestsets.demand import requested_jobs
+from hpc.autoscale.requestsets.demand import RequestJob, requested_jobs, take_off_work
 from hpc.autoscale.requestsets.extending import DRIVERS_WISH
 from hpc.autoscale.requestsets.store import store_path
 from hpc.autoscale.results import muted
@@ -135,13 +135,28 @@ def add_jobs(
             waiting.append(job)
 
     try_each(queue, look_at, listener.set_aside)
-    outcomes = calculator.place(waiting, listener)
+    outcomes = _place(calculator, waiting, listener)
     set_context("[unsatisfied]")
     short = [outcome for outcome in outcomes if outcome.error is None and outcome.missing]
     set_aside = [listener.found[id(job)] for job in queue if id(job) in listener.found]
     unsatisfied = _explain(short, calculator.node_mgr.get_buckets())
     _log_causes(unsatisfied)
     return unsatisfied, set_aside
+
+
+def _place(
+    calculator: DemandCalculator, waiting: Sequence[Job], listener: _Listener
+) -> list[Outcome]:
+    """Place jobs; wishes that include the nodes of jobs come last, and want less by those."""
+    last = [job for job in waiting if isinstance(job, RequestJob) and job.includes_jobs]
+    if not last:
+        return calculator.place(waiting, listener)
+    ids = set(map(id, last))
+    outcomes = calculator.place([job for job in waiting if id(job) not in ids], listener)
+    wishes = [job for job in waiting if isinstance(job, RequestJob)]
+    take_off_work(last, wishes, calculator.node_mgr.get_nodes())
+    missing = [job for job in last if job.iterations_remaining]
+    return [*outcomes, *calculator.place(missing, listener)]
 
 
 class _Listener:

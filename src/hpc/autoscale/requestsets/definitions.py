@@ -18,9 +18,9 @@ DEFAULT_NODEARRAY = "execute"
 
 _TARGETS = ("TargetCount", "TargetCoreCount")
 _GROUPS = ("TargetGroupCount", "GroupInstanceCount", "GroupCoreCount")
-_OWN_KEYS = ("Name", *_TARGETS, *_GROUPS, "MachineType", "ClusterName", "Dynamic", "Extends")
-WANTED_KEYS = (*_TARGETS, *_GROUPS)
+WANTED_KEYS = (*_TARGETS, *_GROUPS, "IncludesJobs")
 """The keys that say how much is wanted; the others say what it is."""
+_OWN_KEYS = ("Name", *WANTED_KEYS, "MachineType", "ClusterName", "Dynamic", "Extends")
 # attributes that scripts often set, so that a key that is close to one is taken for a typo of it
 _COMMON = ("Configuration", "ImageName", "SubnetId", "Interruptible", "KeepAlive", "Azure", "Tags")
 # names of nodes and of placement groups are made of it, and have limits of their own
@@ -43,7 +43,7 @@ class ArrayRequest:
 
     A dynamic array is made of another one, and that one of a third, perhaps: `extends` has their
     names, and the last of them is a nodearray of the cluster. `has_target`: `nodes` or `cores` was
-    said, if only 0.
+    said, if only 0. `includes_jobs`: nodes that a scheduler's jobs are on count as well.
     """
 
     name: str
@@ -58,6 +58,7 @@ class ArrayRequest:
     is_dynamic: bool = False
     extends: tuple[str, ...] = ()
     has_target: bool = True
+    includes_jobs: bool = False
 
     @property
     def base(self) -> str:
@@ -237,19 +238,25 @@ def _read(definition: Any, where: str) -> ArrayRequest:
         _is_dynamic(definition, name, where),
         _extends(definition.get("Extends"), where),
         has_target=not (group_nodes or group_cores) or not (nodes is cores is None),
+        includes_jobs=_flag(definition, "IncludesJobs", where),
     )
 
 
+def _flag(definition: Mapping[str, Any], key: str, where: str) -> bool:
+    value = definition.get(key)
+    if not (value is None or isinstance(value, bool)):
+        raise RequestError(f"{where}: {key}: expected true or false, found {value!r}")
+    return bool(value)
+
+
 def _is_dynamic(definition: Mapping[str, Any], name: str, where: str) -> bool:
-    dynamic = definition.get("Dynamic")
-    if not (dynamic is None or isinstance(dynamic, bool)):
-        raise RequestError(f"{where}: Dynamic: expected true or false, found {dynamic!r}")
+    dynamic = _flag(definition, "Dynamic", where)
     if dynamic and (len(name) > _LONGEST_NAME or not name.isprintable()):
         raise RequestError(
             f"{where}: Name: expected at most {_LONGEST_NAME} printable characters for a dynamic"
             f" array, found {len(name)}"
         )
-    return bool(dynamic)
+    return dynamic
 
 
 def _extends(value: Any, where: str) -> tuple[str, ...]:

@@ -2,7 +2,8 @@
 
 Each nodearray of each set is one job that takes nodes whole. So nodes that exist are taken first,
 limits and reasons are those of every job, and what several sets want adds up in nodes after each
-was rounded up. Nodes that a scheduler's work is on are not among them.
+was rounded up. Nodes that a scheduler's work is on are not among them, and count only for a wish
+that says so.
 """
 
 from __future__ import annotations
@@ -59,6 +60,17 @@ class RequestJob(Job):
         super().__init__(name, constraints, iterations=cores or nodes, colocated=is_group)
         self.is_group = is_group
         self.node_attributes = request.attributes
+        self.includes_jobs = request.includes_jobs and not is_group
+        self._wish = request
+
+    def take_off(self, nodes: Iterable[Node]) -> None:
+        """Want less by these nodes, as far as they are such as it wants."""
+        sizes = [size.lower() for size in self._wish.machine_types]
+        for node in nodes:
+            fits = not sizes or node.vm_size.lower() in sizes
+            if fits and node.nodearray == self._wish.name:
+                self.iterations_remaining -= node.vcpu_count if self._wish.cores else 1
+        self.iterations_remaining = max(0, self.iterations_remaining)
 
 
 def requested_jobs(config: Mapping[str, Any], home: str, node_mgr: NodeManager) -> list[RequestJob]:
@@ -181,6 +193,19 @@ def _any_of(attribute: str, values: Sequence[str]) -> list[dict[str, Any]]:
     values."""
     each = [{attribute: value} for value in values]
     return [{"or": each}] if len(each) > 1 else each
+
+
+def take_off_work(
+    jobs: Iterable[RequestJob], requested: Iterable[Job], nodes: Iterable[Node]
+) -> None:
+    """Let wishes that include the nodes of jobs want less by those of `nodes` that work is on.
+
+    `requested`: all wishes, which are no work.
+    """
+    names = {job.name for job in requested}
+    at_work = [node for node in nodes if any(work not in names for work in node.assignments)]
+    for job in jobs:
+        job.take_off(at_work)
 
 
 def give_attributes(jobs: Iterable[Job], new_nodes: Iterable[Node]) -> None:
