@@ -72,7 +72,8 @@ class Trouble:
 @dataclass(frozen=True)
 class Shape:
     """The limits of the cluster: most nodes of each nodearray, the quotas of the region in cores,
-    and how many nodes a pass may create or delete (None: any number).
+    how many nodes a pass may create or delete, in how many passes a node must have been idle and
+    for how many seconds it must have been there before it goes (None: as is usual).
 
     `careful` says whether the driver refuses, as a real scheduler does, to give up a busy node.
     """
@@ -82,6 +83,8 @@ class Shape:
     spot_quota: int
     max_new: int | None = None
     max_deletes: int | None = None
+    min_idle_passes: int | None = None
+    min_lifetime: float | None = None
     careful: bool = True
 
 
@@ -147,6 +150,7 @@ DRAWN: dict[str, tuple[float, Callable[[random.Random, float], Trouble]]] = {
     "less_quota": (2, _lasting("less_quota", 1200, 5400, HTC, SPOT, amount=(0.2, 0.9))),
     "eviction": (3, _lasting("eviction", 0, 0, SPOT, amount=(1, 4))),
     "boot_hangs": (3, _lasting("boot_hangs", 0, 0, HTC, SPOT, MPI, amount=(1, 3))),
+    "wakes_up": (2, _on_the_wire("wakes_up", "reread")),
     "boot_fails": (3, _lasting("boot_fails", 0, 0, HTC, SPOT, MPI, amount=(1, 3))),
     "kept_alive": (2, _lasting("kept_alive", 600, 3600, *READS, "reread", amount=(1, 4))),
     "node_lost": (1, _lasting("node_lost", 0, 0, HTC, SPOT)),
@@ -168,12 +172,10 @@ DRAWN: dict[str, tuple[float, Callable[[random.Random, float], Trouble]]] = {
     "away": (1, _lasting("away", 900, 1800)),
     "disk_full": (3, _lasting("disk_full", 60, 1500)),
     "history_gone": (1, _lasting("history_gone", 0, 0)),
+    "history_locked": (1, _lasting("history_locked", 60, 900)),
     "history_garbled": (1, _lasting("history_garbled", 0, 0)),
 }
 """What can go wrong: how often, beside the others, and how the details are drawn."""
-
-NEEDS_CARE = frozenset({"half_hosts", "half_jobs", "nothing_read"})
-"""What is not drawn with a driver that gives up busy nodes: nobody but the scheduler could tell."""
 
 
 def draw(seed: int, kinds: Collection[str] = DRAWN.keys(), careful: bool | None = None) -> Script:
@@ -191,10 +193,12 @@ def draw(seed: int, kinds: Collection[str] = DRAWN.keys(), careful: bool | None 
         spot_quota=rng.choice((10_000, 40)),
         max_new=rng.choice((None, None, 15)),
         max_deletes=rng.choice((None, None, 5)),
+        min_idle_passes=rng.choice((None, None, 5)),
+        min_lifetime=rng.choice((None, None, 3600.0)),
         careful=(rng.random() < 0.6) if careful is None else careful,
     )
     works = _works(rng, shape, scale)
-    drawn = [kind for kind in kinds if shape.careful or kind not in NEEDS_CARE]
+    drawn = list(kinds)
     weights = [DRAWN[kind][0] for kind in drawn]
     times = sorted(rng.uniform(0.1 * HOUR, LAST_FAULT) for _ in range(rng.randint(45, 60)))
     troubles = (
