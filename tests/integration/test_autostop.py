@@ -108,8 +108,9 @@ def test_the_loop_and_the_service(site, callback):
         site.want(EXECUTE_30)
         assert statuses(leaves_it_to_nodes.ask_all(instances[:15])) == {200: 15}
     site.write({**site.config, "idle_timeout": 0})
-    site.later(1)
-    site.autoscale()
+    for _ in range(2):  # a node that is idle in one pass only stays
+        site.later(1)
+        site.autoscale()
     left = set(site.instances("execute")) - {*instances[:15]}
     assert len(left) == 30
     assert statuses(callback.ask_all(sorted(left))) == {409: 30}
