@@ -330,9 +330,10 @@ class World:
         self._until_the_end(trouble, lambda: wire.void(orchestrator.capacity.pop(key, None)))
 
     def _less_quota(self, trouble: Trouble) -> None:
-        region = self.cloud.regions[REGION]
         name = "spot_quota" if trouble.where == SPOT else "quota"
-        known = min(getattr(self.script.shape, name), 500)
+        # that of the region now may be less already, by another trouble
+        before = getattr(self.script.shape, name)
+        known = min(before, 500)
 
         def change(to: int) -> None:
             now = self.cloud.regions[REGION]
@@ -340,7 +341,7 @@ class World:
             self.cloud.regions = {**self.cloud.regions, REGION: replace(now, **changes)}
 
         change(int(known * trouble.amount))
-        self._until_the_end(trouble, lambda: change(getattr(region, name)))
+        self._until_the_end(trouble, lambda: change(before))
 
     def _eviction(self, trouble: Trouble) -> None:
         for node in self._pick(trouble, Phase.READY, Phase.PREPARING):
