@@ -245,6 +245,10 @@ def test_the_schema_is_json_schema():
         ({"boot_timeout": 0}, "boot_timeout: expected at least as many seconds as"),
         ({"boot_timeout": "0"}, "found 0: every node"),
         (
+            {"autoscale": {"min_idle_passes": 21}},
+            "autoscale.min_idle_passes: expected a whole number from 0 to 20, found 21",
+        ),
+        (
             {"boot_timeout": {"hpc": 30, "default": 1800}, "autoscale": {"interval": 60}},
             "found 30 with autoscale.interval 60",
         ),

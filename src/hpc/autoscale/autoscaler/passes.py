@@ -249,7 +249,7 @@ class Pass:
         return len(self.faults.found) == known
 
     def _note_scheduler(self, calculator: DemandCalculator) -> None:
-        """Note whose hosts were reported, and learn in how many passes nodes were idle."""
+        """Note whose hosts were reported."""
         history, found = calculator.node_history, self._witnessed
         reported, missing = found.reported, found.missing
         if not found.is_complete:
@@ -257,11 +257,6 @@ class Pass:
             reported, missing = frozenset(), frozenset(self._reported_before)
         self._readings.reported |= reported
         history.note_scheduler(_ids(reported), _ids(missing), ())
-        sightings = history.sightings()
-        if sightings is None:
-            self._facts.min_idle_passes = 0
-        else:
-            self._facts.idle_passes = {i: each.idle_passes for i, each in sightings.items()}
 
     def _note_given_up(self, calculator: DemandCalculator, nodes: Sequence[Node]) -> None:
         """The driver has given up nodes: that the scheduler reports their hosts no more is no sign
@@ -359,11 +354,20 @@ class Pass:
             nodes = calculator.find_unmatched_for(timeout)
             if not nodes:
                 return []
+            self._count_idle_passes(calculator)
             # that something runs may be known only by the name of a host
             busy = learning.busy_nodes(calculator.node_mgr.get_nodes(), *self._reading, self._gone)
             return commanding.may_drain(calculator.node_mgr.gate, nodes, "idle", busy)
 
         return self.faults.guard("looking for idle nodes", find) or []
+
+    def _count_idle_passes(self, calculator: DemandCalculator) -> None:
+        """Learn in how many passes nodes were idle, where the history keeps that."""
+        sightings = calculator.node_history.sightings()
+        if sightings is None:
+            self._facts.min_idle_passes = 0
+        else:
+            self._facts.idle_passes = {i: each.idle_passes for i, each in sightings.items()}
 
     def _overdue(self, calculator: DemandCalculator) -> list[Node]:
         def timeout(node: Node) -> float:

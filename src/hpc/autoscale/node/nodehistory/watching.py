@@ -23,7 +23,7 @@ ENOUGH_GAPS = 3
 SHORTEST_INTERVAL = 60.0
 """The usual interval is no shorter, in seconds, where nobody says what it is: cron knows none."""
 
-IDLE_PASSES_COUNTED = 100
+IDLE_PASSES_COUNTED = 20
 """In how many updates in a row a node was idle is counted up to this."""
 
 TABLES = (
