@@ -16,6 +16,7 @@ takes longer than all else.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from hpc.autoscale.packing.candidate import Candidate, Journal
 from hpc.autoscale.packing.cursor import Cursor
@@ -256,9 +257,9 @@ class _Gang:
     ) -> None:
         self.request = request
         self.cursor = cursor
-        self.probe = probe
+        self.is_probed = probe is not None
         self.groups = groups
-        self.explain = explain
+        self.search = partial(Search, request, cursor, probe, explain)
         self.tried: dict[int, Search] = {}
         self.partly: dict[int, dict[int, Search]] = {}
 
@@ -291,7 +292,7 @@ class _Gang:
             is_grouped = groups is not None and candidate in groups.places
             if not is_grouped and len(candidate.shapes) * per_node < units:
                 continue
-            search = self._new_search()
+            search = self.search()
             search.use(index)
             if not search.left:
                 return search
@@ -313,13 +314,10 @@ class _Gang:
         fit = self.cursor.opening(index)
         return min(fit.count, self.request.per_node) if isinstance(fit, Fit) else 0
 
-    def _new_search(self) -> Search:
-        return Search(self.request, self.cursor, self.probe, self.explain)
-
     def first(self, indices: Sequence[int]) -> Search | None:
         """The first of some candidates that takes all."""
         for index in indices:
-            if self.probe is None and not self._may_hold(index):
+            if not (self.is_probed or self._may_hold(index)):
                 continue
             search = self._try(index)
             if not search.left:
@@ -340,7 +338,7 @@ class _Gang:
     def _try(self, index: int) -> Search:
         """A search that placed as much as one candidate takes, on nodes that are there and new
         ones."""
-        search = self.tried[index] = self._new_search()
+        search = self.tried[index] = self.search()
         search.use(index)
         search.open(index)
         return search
@@ -381,7 +379,7 @@ class _Gang:
         if vacant is None:
             return None
         # nodes with room were looked for before, and the limits allow this
-        search = self._new_search()
+        search = self.search()
         search.open_so_many(vacant, nodes)
         return search
 
