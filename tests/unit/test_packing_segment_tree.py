@@ -55,7 +55,7 @@ def filled(steps, track_at):
         lo = min(lo, len(scan.shapes))  # new positions come after the last
         shape = scan.shape(amounts)
         scan.set(lo, lo + count, shape)
-        tree.late.update(range(lo, lo + count))
+        tree.changed(lo, lo + count)
     for name, when in zip(NAMES, track_at, strict=True):
         if when >= len(steps):
             tree.track(readings[name])

@@ -209,7 +209,7 @@ class Candidate:
     def fill(self, lo: int, hi: int, shape: NodeShape) -> None:
         """Work was placed on nodes: they look like this now, and have less room than before."""
         self.shapes[lo:hi] = [shape] * (hi - lo)
-        self._index.late.update(range(lo, hi))
+        self._index.changed(lo, hi)
 
     def fill_one(self, position: int, shape: NodeShape) -> None:
         """Work was placed on one node: it looks like this now, and has less room than before."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Generic, TypeVar, cast
 
 from hpc.autoscale.packing.amounts import Unit, just_enough
@@ -23,8 +23,7 @@ from hpc.autoscale.packing.shape import NodeShape
 Number = TypeVar("Number", int, float)
 Key = TypeVar("Key")
 
-# so many positions are brought up to date one by one, however close they are
-_FEW = 8
+_FEW = 64
 
 Need = tuple[Sequence[float], float]
 """A tree, and how much is needed."""
@@ -206,7 +205,7 @@ class Reading:
 
 class NodeIndex:
     """Maxima over the positions of a list of shapes, which is the caller's: it grows at its end,
-    and where it is changed the caller says so (`late`). The trees are brought up to date
+    and where it is changed the caller says so (`late`, `changed`). The trees are brought up to date
     when they are next asked, once however often a position was changed; O(log n) for one, O(1) each
     for many in a row. track: O(n) once for each resource. first: O(log n) where nodes are alike in
     what they lack."""
@@ -230,29 +229,36 @@ class NodeIndex:
         self._enter_all([reading], 0, self._entered)
         self._readings.append(reading)
 
+    def changed(self, lo: int, hi: int) -> None:
+        """Positions lo … hi-1 have other shapes now."""
+        if hi - lo <= _FEW:
+            self.late.update(range(lo, hi))
+            return
+        self.catch_up()
+        self._enter_all(self._readings, lo, hi)
+        self._tell_places(range(lo, hi))
+
     def catch_up(self) -> None:
         """Bring the trees up to date with the list of shapes."""
-        size, late = len(self._shapes), self.late
+        size = len(self._shapes)
         if self._entered < size:
-            if size > self._capacity:
-                self._capacity = 1 << (size - 1).bit_length()
-                for reading in self._readings:
-                    reading.tree[:] = [-math.inf] * (2 * self._capacity)
-                self._entered = 0
-            late.update(range(self._entered, size))
+            while size > self._capacity:
+                self._double()
+            if size - self._entered > 8:
+                self._enter_all(self._readings, self._entered, size)
+            else:
+                self._enter(range(self._entered, size))
             self._entered = size
-        if not late:
-            return
-        lo, hi = (min(late), max(late) + 1) if len(late) > _FEW else (0, math.inf)
-        if hi - lo <= 2 * len(late):
-            self._enter_all(self._readings, lo, int(hi))
-        else:
-            self._enter(late)
+        if self.late:
+            self._enter(self.late)
+            self._tell_places(self.late)
+            self.late.clear()
+
+    def _tell_places(self, positions: Collection[int]) -> None:
         if self._alike is not None:
-            self._alike.changed(late)
+            self._alike.changed(positions)
         for places in self._texts.values():
-            places.changed(late)
-        late.clear()
+            places.changed(positions)
 
     def alike(self) -> Places[NodeShape | None]:
         """Where the nodes of each shape are; kept from now on."""
@@ -272,6 +278,18 @@ class NodeIndex:
         """The first position from `start` on where every need may be met; -1 when there is none."""
         self.catch_up()
         return first_meeting(needs, start, self._capacity)
+
+    def _double(self) -> None:
+        """Room for as many positions more. What was a tree is the left half of a greater one."""
+        for reading in self._readings:
+            old, tree = reading.tree[:], reading.tree
+            tree[1:] = old[1:2]
+            width = 1
+            while width < len(old):
+                tree += old[width : 2 * width]
+                tree += [-math.inf] * width
+                width *= 2
+        self._capacity *= 2
 
     def _enter_all(self, readings: Sequence[Reading], lo: int, hi: int) -> None:
         """Bring the trees up to date for positions in a row, level by level."""
