@@ -19,7 +19,7 @@ from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.shape import Frame, NodeShape
 
 # so many nodes are looked at one by one before the tree is asked: most often it is one of them
-_NEAR = 64
+_NEAR = 24
 # as long as few shapes are known to refuse: to look at a shape for the first time takes longer than
 # to ask the tree
 _FEW = 24
@@ -114,7 +114,8 @@ class Cursor:
         self._read_reshaped = len(journal.reshaped)
         start, alive = self._read_added, self._alive
         self._read_added = len(journal.added)
-        for candidate in set(journal.added[start:]):
+        is_few = self._read_added - start <= len(self.candidates)
+        for candidate in set(journal.added[start:]) if is_few else self.candidates:
             index = numbers.get(candidate, -1)
             if index >= 0 and not alive[index]:
                 alive[index] = not self.monotone or self._is_more(candidate.shapes, index)
