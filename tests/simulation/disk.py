@@ -53,6 +53,7 @@ class Disk:
 
         def connect(*args: Any, **kwargs: Any) -> sqlite3.Connection:
             kwargs.setdefault("factory", _Connection)
+            kwargs["timeout"] = 0.0  # seconds of real time
             connection: sqlite3.Connection = real_connect(*args, **kwargs)
             if isinstance(connection, _Connection):
                 connection.execute("PRAGMA synchronous = OFF")

@@ -22,6 +22,7 @@ from hpc.autoscale.simulator.nodes import SimNode
 from simulation.script import (
     BOOT_TIMEOUT,
     CORES,
+    HAS_HYSTERESIS,
     HTC,
     IDLE_TIMEOUT,
     INTERVAL,
@@ -50,19 +51,22 @@ _OF_A_PASS = (
 )
 _BOOTING = frozenset({Phase.ALLOCATION, Phase.ACQUIRING, Phase.PREPARING})
 _UNEXPLAINED = re.compile(r"(?:Key|Type|Attribute|Index|Value|Assertion|Recursion|Name)Error\b")
-_STRANGE_FOR = 3 * IDLE_TIMEOUT
+_STRANGE_FOR = 0.0 if HAS_HYSTERESIS else 3 * IDLE_TIMEOUT
 """For how long after a jump of the clock, or after a time in which the loop did not run, nothing is
 said of how long a node was idle: the history counts such a time like any other, as of now."""
 _REMOVING = frozenset({"terminate", "shutdown", "remove", "deallocate"})
 
 COMMANDS = "a command names nodes of the cluster and nothing else"
 
+PATIENCE = "no node is deleted before its idle time is over"
+
 INVARIANTS = (
     COMMANDS,
     "no limit is exceeded",
     "no busy node is deleted",
     "no node is deleted that is to be kept",
-    "no node is deleted before its idle time is over",
+    PATIENCE,
+    "no node is deleted that has just become ready",
     "no node is created twice for one need",
     "no node is deleted without fresh evidence",
     "no node is deleted where one like it is made",
@@ -93,6 +97,7 @@ class Watch:
         self.world = world
         self.process: Process | None = None
         self.others = False
+        self.ready_at: dict[str, float] = {}
         self.reserved: set[str] = set()
         self.home = "~"
         self.trace: list[str] = []
@@ -105,6 +110,7 @@ class Watch:
         self._foreign: dict[str, float] = {}
         self._executed: dict[str, float] = {}
         self._late: dict[str, float] = {}
+        self._seen_idle: Counter[str] = Counter()
         self._seen_busy: dict[str, float] = {}
         self._born: dict[str, float] = {}
         self._begun_at = 0.0
@@ -236,14 +242,24 @@ class Watch:
             raise Violation(
                 "no node is deleted where one like it is made", f"{node.name} in the same pass"
             )
-        if self.world.now - self.world.strange_time_at < _STRANGE_FOR:
+        if self.ready_at.get(node_id, 0.0) >= self._begun_at:
+            raise Violation("no node is deleted that has just become ready", node.name)
+        self._check_patience(node)
+
+    def _check_patience(self, node: SimNode) -> None:
+        """An idle node has been idle, and there, for as long as it should."""
+        shape, node_id, now = self.world.script.shape, node.node_id, self.world.now
+        born, strange = self._born[node_id], self.world.strange_time_at
+        seen = self._seen_idle[node_id]
+        if seen < (shape.min_idle_passes or 1):
+            raise Violation(PATIENCE, f"{node.name} was seen idle {seen} times")
+        if shape.min_lifetime and strange < born and now - born < shape.min_lifetime:
+            raise Violation(PATIENCE, f"{node.name} has been there for {now - born:.0f} s")
+        if now - strange < _STRANGE_FOR:
             return
-        idle_for = self.world.now - self._seen_busy.get(node_id, self._born[node_id])
+        idle_for = now - self._seen_busy.get(node_id, born)
         if idle_for < IDLE_TIMEOUT:
-            raise Violation(
-                "no node is deleted before its idle time is over",
-                f"{node.name} was seen at work {idle_for:.0f} s ago",
-            )
+            raise Violation(PATIENCE, f"{node.name} was seen at work {idle_for:.0f} s ago")
 
     def _check_limits(self) -> None:
         most = self.world.script.shape.max_new
@@ -276,6 +292,13 @@ class Watch:
         self._room = _room(value)
         self._told_to_end = value["targetState"] == "Terminated"
         self._looked_again = kind == "status_nodes"
+
+    def told_jobs(self, busy: Iterable[str]) -> None:
+        """A process was told by the scheduler which nodes are at work."""
+        known = self.world.scheduler.hosts.keys() | self.ready_at.keys()
+        self._seen_idle.update(known)
+        for node_id in busy:
+            self._seen_idle[node_id] = 0
 
     def told_nodes(self, count: int) -> None:
         """A process was told of so many nodes, as they are or once were."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import random
+import sqlite3
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -63,6 +64,8 @@ class Process:
         limits = {
             "max_new_nodes_per_pass": shape.max_new,
             "max_deletes_per_pass": shape.max_deletes,
+            "min_idle_passes": shape.min_idle_passes,
+            "min_lifetime": shape.min_lifetime,
         }
         config: dict[str, Any] = {
             "cluster_name": CLUSTER,
@@ -122,6 +125,7 @@ class Process:
         self.readings += 1
         if self.calculator is None:
             self.told = told
+            self.world.watch.told_jobs(told.busy)
 
     def _new_calculator(
         self, config: dict[str, Any], driver: SchedulerDriver
@@ -196,7 +200,12 @@ class Machine:
 
     def _spoil(self, kind: str) -> None:
         path = self.home / "nodehistory.db"
-        if kind == "history_gone":
+        if kind == "history_locked":
+            self._other = sqlite3.connect(path, isolation_level=None)
+            self._other.execute("BEGIN IMMEDIATE")
+        elif kind == "history_unlocked":
+            self._other.close()
+        elif kind == "history_gone":
             path.unlink(missing_ok=True)
         elif path.exists():
             path.write_bytes(b"this is no database" * 300)

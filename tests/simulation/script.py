@@ -8,6 +8,8 @@ import random
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
+from hpc.autoscale.node.guards import GUARDS
+
 HOUR = 3600.0
 DAY = 8 * HOUR
 LAST_FAULT = 6.0 * HOUR
@@ -19,6 +21,9 @@ OVERTIME = 2 * HOUR
 INTERVAL = 370.0
 IDLE_TIMEOUT = 900.0
 BOOT_TIMEOUT = 1800.0
+
+HAS_HYSTERESIS = "idle-passes" in GUARDS
+"""Whether this library watches for how long a node was idle, and knows answers in part."""
 
 HTC, SPOT, MPI = "htc", "spot", "mpi"
 CORES = {HTC: 4, SPOT: 4, MPI: 44}
@@ -72,7 +77,8 @@ class Trouble:
 @dataclass(frozen=True)
 class Shape:
     """The limits of the cluster: most nodes of each nodearray, the quotas of the region in cores,
-    and how many nodes a pass may create or delete (None: any number).
+    how many nodes a pass may create or delete, in how many passes a node must have been idle and
+    for how many seconds it must have been there before it goes (None: as is usual).
 
     `careful` says whether the driver refuses, as a real scheduler does, to give up a busy node.
     """
@@ -82,6 +88,8 @@ class Shape:
     spot_quota: int
     max_new: int | None = None
     max_deletes: int | None = None
+    min_idle_passes: int | None = None
+    min_lifetime: float | None = None
     careful: bool = True
 
 
@@ -147,6 +155,7 @@ DRAWN: dict[str, tuple[float, Callable[[random.Random, float], Trouble]]] = {
     "less_quota": (2, _lasting("less_quota", 1200, 5400, HTC, SPOT, amount=(0.2, 0.9))),
     "eviction": (3, _lasting("eviction", 0, 0, SPOT, amount=(1, 4))),
     "boot_hangs": (3, _lasting("boot_hangs", 0, 0, HTC, SPOT, MPI, amount=(1, 3))),
+    "wakes_up": (2, _on_the_wire("wakes_up", "reread")),
     "boot_fails": (3, _lasting("boot_fails", 0, 0, HTC, SPOT, MPI, amount=(1, 3))),
     "kept_alive": (2, _lasting("kept_alive", 600, 3600, *READS, "reread", amount=(1, 4))),
     "node_lost": (1, _lasting("node_lost", 0, 0, HTC, SPOT)),
@@ -168,11 +177,14 @@ DRAWN: dict[str, tuple[float, Callable[[random.Random, float], Trouble]]] = {
     "away": (1, _lasting("away", 900, 1800)),
     "disk_full": (3, _lasting("disk_full", 60, 1500)),
     "history_gone": (1, _lasting("history_gone", 0, 0)),
+    "history_locked": (1, _lasting("history_locked", 60, 900)),
     "history_garbled": (1, _lasting("history_garbled", 0, 0)),
 }
 """What can go wrong: how often, beside the others, and how the details are drawn."""
 
-NEEDS_CARE = frozenset({"half_hosts", "half_jobs", "nothing_read"})
+NEEDS_CARE = (
+    frozenset() if HAS_HYSTERESIS else frozenset({"half_hosts", "half_jobs", "nothing_read"})
+)
 """What is not drawn with a driver that gives up busy nodes: nobody but the scheduler could tell."""
 
 
@@ -191,10 +203,13 @@ def draw(seed: int, kinds: Collection[str] = DRAWN.keys(), careful: bool | None 
         spot_quota=rng.choice((10_000, 40)),
         max_new=rng.choice((None, None, 15)),
         max_deletes=rng.choice((None, None, 5)),
+        min_idle_passes=rng.choice((None, None, 5)) if HAS_HYSTERESIS else None,
+        min_lifetime=rng.choice((None, None, 3600.0)) if HAS_HYSTERESIS else None,
         careful=(rng.random() < 0.6) if careful is None else careful,
     )
     works = _works(rng, shape, scale)
     drawn = [kind for kind in kinds if shape.careful or kind not in NEEDS_CARE]
+    drawn = [kind for kind in drawn if HAS_HYSTERESIS or kind != "wakes_up"]
     weights = [DRAWN[kind][0] for kind in drawn]
     times = sorted(rng.uniform(0.1 * HOUR, LAST_FAULT) for _ in range(rng.randint(45, 60)))
     troubles = (

@@ -24,7 +24,7 @@ from hpc.autoscale.ccbindings import models
 from hpc.autoscale.simulator.app import Application, Login
 from hpc.autoscale.simulator.cluster import Cloud
 from hpc.autoscale.simulator.errors import RequestRefused
-from hpc.autoscale.simulator.lifecycle import Phase
+from hpc.autoscale.simulator.lifecycle import Event, Phase
 from hpc.autoscale.simulator.loading import describe
 from hpc.autoscale.simulator.nodes import SimNode
 from hpc.autoscale.simulator.runtime import Runtime
@@ -52,7 +52,7 @@ T = TypeVar("T")
 START = 1_767_225_600.0
 """The day begins on 2026-01-01 at 00:00 UTC."""
 
-_IN_A_PASS = frozenset({"second_loop", "rush", "kept_alive", "goes_silent"})
+_IN_A_PASS = frozenset({"second_loop", "rush", "kept_alive", "goes_silent", "wakes_up"})
 """Troubles that wait for the middle of a pass."""
 
 _DOWN = frozenset(
@@ -108,6 +108,8 @@ class World:
         self.fired: Counter[str] = Counter()
         self.watch = Watch(self)
         self.disk_is_full = False
+        self.hung: list[SimNode] = []
+        self._is_locked = False
         self.ends = False
         self.is_waiting = False
         self.second_loop: Callable[[], None] | None = None
@@ -191,6 +193,7 @@ class World:
                 continue
             self.fired[what] += 1
             if what == "boot_hangs":
+                self.hung.append(node)
                 node.entered += 1  # the timer of this phase counts for nothing any more
                 self.watch.note(f"{node.name} hangs")
             else:
@@ -250,6 +253,8 @@ class World:
             if self._boots[array]:
                 node = self.cloud.orchestrator.nodes[node_id]
                 self._later.append((self._boots[array].pop(), node))
+        elif event == "ready":
+            self.watch.ready_at[node_id] = self.now
         elif event in _DOWN:
             self.watch.goes_down(entry)
             self.scheduler.machine_down(node_id)
@@ -276,7 +281,7 @@ class World:
             if trouble.kind == "rush":
                 self._armed.remove(trouble)
                 self._rush(trouble)
-            elif trouble.kind in ("kept_alive", "goes_silent"):
+            elif trouble.kind in ("kept_alive", "goes_silent", "wakes_up"):
                 self._armed.remove(trouble)
                 getattr(self, f"_{trouble.kind}")(trouble)
             elif trouble.kind == "others_create":
@@ -459,6 +464,24 @@ class World:
             self.file_trouble(trouble.kind)
 
     _history_garbled = _history_gone
+
+    def _history_locked(self, trouble: Trouble) -> None:
+        """Another program writes to the history, and takes its time."""
+        if self.file_trouble is not None and not self._is_locked:
+            self._is_locked = True
+            self.file_trouble("history_locked")
+            self._until_the_end(trouble, self._unlock)
+
+    def _unlock(self) -> None:
+        self._is_locked = False
+        if self.file_trouble is not None:
+            self.file_trouble("history_unlocked")
+
+    def _wakes_up(self, trouble: Trouble) -> None:
+        """Nodes that hung boot after all, a moment before they are given up."""
+        for node in [n for n in self.hung if n.phase is Phase.PREPARING]:
+            self.fired[trouble.kind] += 1
+            self.cloud.orchestrator.fire(node, Event.CONFIGURED)
 
 
 def _description(script: Script) -> dict[str, Any]:
