@@ -164,6 +164,8 @@ class Watch:
         self.note(f"pass of {process.name}: {'; '.join(said) or 'ok'}"[:400])
         if not said:
             self._seen_busy.update(dict.fromkeys(process.told.busy, self._begun_at))
+            for node_id in process.told.busy:
+                self._seen_idle[node_id] = 0
         self.failed_passes += bool(said)
         for text in said:
             if _UNEXPLAINED.search(text):
@@ -293,12 +295,10 @@ class Watch:
         self._told_to_end = value["targetState"] == "Terminated"
         self._looked_again = kind == "status_nodes"
 
-    def told_jobs(self, busy: Iterable[str]) -> None:
-        """A process was told by the scheduler which nodes are at work."""
-        known = self.world.scheduler.hosts.keys() | self.ready_at.keys()
-        self._seen_idle.update(known)
-        for node_id in busy:
-            self._seen_idle[node_id] = 0
+    def told_jobs(self) -> None:
+        """A process was told by the scheduler which nodes are at work; those that are count when
+        its pass is over, because it may not live to write that down."""
+        self._seen_idle.update(self.world.scheduler.hosts.keys() | self.ready_at.keys())
 
     def told_nodes(self, count: int) -> None:
         """A process was told of so many nodes, as they are or once were."""

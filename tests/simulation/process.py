@@ -125,7 +125,7 @@ class Process:
         self.readings += 1
         if self.calculator is None:
             self.told = told
-            self.world.watch.told_jobs(told.busy)
+            self.world.watch.told_jobs()
 
     def _new_calculator(
         self, config: dict[str, Any], driver: SchedulerDriver
