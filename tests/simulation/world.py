@@ -275,6 +275,8 @@ class World:
 
     def on_request(self, kind: str) -> None:
         """Others may do something just before a request of ours arrives."""
+        if self.watch.process is None or self.watch.process.name != "main":
+            return
         for trouble in list(self._armed):
             if trouble.where not in ("*", kind) or trouble.kind in wire.ON_THE_WIRE:
                 continue

@@ -7,12 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpc.autoscale.ccbindings.errors import InconsistentStatus
-from hpc.autoscale.ccbindings.evidence import check_listing
+from hpc.autoscale.ccbindings.evidence import check_answers, check_listing
 from hpc.autoscale.ccbindings.models import (
     ClusterNodearrayStatus,
     ClusterStatus,
     NodearrayBucketStatus,
     NodeList,
+    OperationStatus,
+    Record,
 )
 
 
@@ -74,3 +76,13 @@ def test_a_listing_is_believed_unless_it_has_too_few(active: int, first: int, se
     else:
         with pytest.raises(InconsistentStatus):
             check_listing("c", *replies)
+
+
+def test_the_reply_to_another_question() -> None:
+    """A create is settled by its own nodes alone, and by none at all where it made none."""
+    operation = OperationStatus(action="create", start_time="2026-01-01T00:00:00Z")
+    own = NodeList(nodes=[Record(Name="htc-1", RequestId="mine")], operation=operation)
+    check_answers("c", own, "mine")
+    check_answers("c", NodeList(nodes=[], operation=operation), "mine")
+    with pytest.raises(InconsistentStatus, match=r"request id other .* those of request id mine"):
+        check_answers("c", own, "other")

@@ -45,13 +45,22 @@ def answers(listing: NodeList, request_id: str) -> bool:
 
 
 def check_answers(cluster_name: str, listing: NodeList, request_id: str) -> None:
-    """Raise InconsistentStatus unless a listing is about the request id that was asked for."""
+    """Raise InconsistentStatus unless a listing is about the creation that was asked for.
+
+    Nodes carry the request id of their creation, so that the reply to another question is found
+    out.
+    """
+    found = {record.get("RequestId") for record in listing.nodes or ()}
+    others = [str(other) for other in found - {None, request_id}]
     if not answers(listing, request_id):
-        sentence = (
-            f"the reply to a question for the nodes of request id {request_id} lists"
-            f" {len(listing.nodes or ())} nodes and does not say for which operation it is"
-        )
-        raise InconsistentStatus(cluster_name, [sentence])
+        count = len(listing.nodes or ())
+        problem = f"{count} nodes and does not say for which operation it is"
+    elif others:
+        problem = f"those of request id {_some(sorted(others))}"
+    else:
+        return
+    sentence = f"the reply to a question for the nodes of request id {request_id} lists {problem}"
+    raise InconsistentStatus(cluster_name, [sentence])
 
 
 def _disagreements(
