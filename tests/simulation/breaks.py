@@ -15,7 +15,7 @@ from unittest import mock
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.ccbindings.legacy import ClusterBinding
 from hpc.autoscale.node import operations
-from hpc.autoscale.node.nodehistory import NodeHistoryResult, SQLiteNodeHistory
+from hpc.autoscale.node.nodehistory import NodeHistoryResult, SQLiteNodeHistory, watching
 from hpc.autoscale.node.nodemanager import manager
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit
 from hpc.autoscale.testing.guards import without_guard
@@ -83,7 +83,14 @@ BREAKS: dict[str, Break] = {
     "max-new": Break(_guard("max-new"), 1, ("delay",)),
     "max-deletes": Break(_guard("max-deletes"), 4, ("delay",)),
     "max-share": Break(_guard("max-share"), 1, ("delay",)),
+    "answer-complete": Break(_guard("answer-complete"), 1, ("half_hosts", "nothing_read"), False),
+    "still-so": Break(_guard("still-so"), 1, ("boot_hangs", "wakes_up")),
+    "idle-passes": Break(_guard("idle-passes"), 1, ("delay",)),
+    "min-lifetime": Break(_guard("min-lifetime"), 1, ("delay",)),
     # what stands elsewhere
+    "time that nobody watched is not idle time": Break(
+        _instead(watching, "moved", lambda moment, by, now: moment), 1, ("away", "clock_ahead")
+    ),
     "a listing is held against the counts": Break(
         _instead(ClusterBinding, "check_listing", lambda *_: None), 1, ("half_nodes", "no_nodes")
     ),

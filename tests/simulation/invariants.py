@@ -22,7 +22,6 @@ from hpc.autoscale.simulator.nodes import SimNode
 from simulation.script import (
     BOOT_TIMEOUT,
     CORES,
-    HAS_HYSTERESIS,
     HTC,
     IDLE_TIMEOUT,
     INTERVAL,
@@ -51,9 +50,6 @@ _OF_A_PASS = (
 )
 _BOOTING = frozenset({Phase.ALLOCATION, Phase.ACQUIRING, Phase.PREPARING})
 _UNEXPLAINED = re.compile(r"(?:Key|Type|Attribute|Index|Value|Assertion|Recursion|Name)Error\b")
-_STRANGE_FOR = 0.0 if HAS_HYSTERESIS else 3 * IDLE_TIMEOUT
-"""For how long after a jump of the clock, or after a time in which the loop did not run, nothing is
-said of how long a node was idle: the history counts such a time like any other, as of now."""
 _REMOVING = frozenset({"terminate", "shutdown", "remove", "deallocate"})
 
 COMMANDS = "a command names nodes of the cluster and nothing else"
@@ -257,8 +253,6 @@ class Watch:
             raise Violation(PATIENCE, f"{node.name} was seen idle {seen} times")
         if shape.min_lifetime and strange < born and now - born < shape.min_lifetime:
             raise Violation(PATIENCE, f"{node.name} has been there for {now - born:.0f} s")
-        if now - strange < _STRANGE_FOR:
-            return
         idle_for = now - self._seen_busy.get(node_id, born)
         if idle_for < IDLE_TIMEOUT:
             raise Violation(PATIENCE, f"{node.name} was seen at work {idle_for:.0f} s ago")

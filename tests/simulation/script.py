@@ -8,8 +8,6 @@ import random
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
-from hpc.autoscale.node.guards import GUARDS
-
 HOUR = 3600.0
 DAY = 8 * HOUR
 LAST_FAULT = 6.0 * HOUR
@@ -21,9 +19,6 @@ OVERTIME = 2 * HOUR
 INTERVAL = 370.0
 IDLE_TIMEOUT = 900.0
 BOOT_TIMEOUT = 1800.0
-
-HAS_HYSTERESIS = "idle-passes" in GUARDS
-"""Whether this library watches for how long a node was idle, and knows answers in part."""
 
 HTC, SPOT, MPI = "htc", "spot", "mpi"
 CORES = {HTC: 4, SPOT: 4, MPI: 44}
@@ -182,11 +177,6 @@ DRAWN: dict[str, tuple[float, Callable[[random.Random, float], Trouble]]] = {
 }
 """What can go wrong: how often, beside the others, and how the details are drawn."""
 
-NEEDS_CARE = (
-    frozenset() if HAS_HYSTERESIS else frozenset({"half_hosts", "half_jobs", "nothing_read"})
-)
-"""What is not drawn with a driver that gives up busy nodes: nobody but the scheduler could tell."""
-
 
 def draw(seed: int, kinds: Collection[str] = DRAWN.keys(), careful: bool | None = None) -> Script:
     """The script of a seed. `kinds` are the things that go wrong on that day, `careful` how its
@@ -203,13 +193,12 @@ def draw(seed: int, kinds: Collection[str] = DRAWN.keys(), careful: bool | None 
         spot_quota=rng.choice((10_000, 40)),
         max_new=rng.choice((None, None, 15)),
         max_deletes=rng.choice((None, None, 5)),
-        min_idle_passes=rng.choice((None, None, 5)) if HAS_HYSTERESIS else None,
-        min_lifetime=rng.choice((None, None, 3600.0)) if HAS_HYSTERESIS else None,
+        min_idle_passes=rng.choice((None, None, 5)),
+        min_lifetime=rng.choice((None, None, 3600.0)),
         careful=(rng.random() < 0.6) if careful is None else careful,
     )
     works = _works(rng, shape, scale)
-    drawn = [kind for kind in kinds if shape.careful or kind not in NEEDS_CARE]
-    drawn = [kind for kind in drawn if HAS_HYSTERESIS or kind != "wakes_up"]
+    drawn = list(kinds)
     weights = [DRAWN[kind][0] for kind in drawn]
     times = sorted(rng.uniform(0.1 * HOUR, LAST_FAULT) for _ in range(rng.randint(45, 60)))
     troubles = (
