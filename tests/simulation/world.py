@@ -454,7 +454,7 @@ class World:
     def _away(self, trouble: Trouble) -> None:
         self.fired[trouble.kind] += 1
         self.strange_time_at = self.now + trouble.seconds
-        self._absent += trouble.seconds
+        self._absent = max(self._absent, trouble.seconds)
 
     def _disk_full(self, trouble: Trouble) -> None:
         self.disk_is_full = True
