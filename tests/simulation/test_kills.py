@@ -14,6 +14,8 @@ from simulation.process import Killed, Machine, Process
 from simulation.script import CORES, HTC, MPI, Script, Shape, Trouble, Work
 from simulation.world import START, World
 
+pytestmark = pytest.mark.no_cover
+
 ARRIVES = 2650.0
 """When the gang of `EARLY_AND_LATE` arrives, and the nodes of the early job have been idle for long
 enough."""

@@ -337,17 +337,16 @@ class World:
         self._until_the_end(trouble, lambda: wire.void(orchestrator.capacity.pop(key, None)))
 
     def _less_quota(self, trouble: Trouble) -> None:
-        region = self.cloud.regions[REGION]
         name = "spot_quota" if trouble.where == SPOT else "quota"
-        known = min(getattr(self.script.shape, name), 500)
+        usual: int = getattr(self.script.shape, name)
 
         def change(to: int) -> None:
             now = self.cloud.regions[REGION]
             changes: dict[str, Any] = {name: to}
             self.cloud.regions = {**self.cloud.regions, REGION: replace(now, **changes)}
 
-        change(int(known * trouble.amount))
-        self._until_the_end(trouble, lambda: change(getattr(region, name)))
+        change(int(min(usual, 500) * trouble.amount))
+        self._until_the_end(trouble, lambda: change(usual))
 
     def _eviction(self, trouble: Trouble) -> None:
         for node in self._pick(trouble, Phase.READY, Phase.PREPARING):
