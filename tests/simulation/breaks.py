@@ -83,13 +83,19 @@ BREAKS: dict[str, Break] = {
     "max-new": Break(_guard("max-new"), 1, ("delay",)),
     "max-deletes": Break(_guard("max-deletes"), 4, ("delay",)),
     "max-share": Break(_guard("max-share"), 1, ("delay",)),
-    "answer-complete": Break(_guard("answer-complete"), 1, ("half_hosts", "nothing_read"), False),
+    "answer-complete": Break(_guard("answer-complete"), 2, ("half_hosts", "nothing_read"), False),
     "still-so": Break(_guard("still-so"), 1, ("boot_hangs", "wakes_up")),
     "idle-passes": Break(_guard("idle-passes"), 1, ("delay",)),
     "min-lifetime": Break(_guard("min-lifetime"), 1, ("delay",)),
     # what stands elsewhere
     "time that nobody watched is not idle time": Break(
-        _instead(watching, "moved", lambda moment, by, now: moment), 1, ("away", "clock_ahead")
+        _instead(
+            watching,
+            "gap_until",
+            lambda times, now, rhythm: watching.Gap(now - max(times, default=now), 0.0, True),
+        ),
+        4,
+        ("clock_ahead",),
     ),
     "a listing is held against the counts": Break(
         _instead(ClusterBinding, "check_listing", lambda *_: None), 1, ("half_nodes", "no_nodes")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import random
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -47,13 +47,15 @@ class Killed(BaseException):
 
 
 class Process:
-    """A process; `home` has its files. `steps` counts its requests and writes so far."""
+    """A process; `home` has its files. `steps` counts its requests and writes so far, and
+    `meanwhile` has what others do just before one of them."""
 
     def __init__(self, world: World, home: Path, name: str = "main") -> None:
         self.world = world
         self.name = name
         self.steps = 0
         self.kill_at: int | None = None
+        self.meanwhile: dict[int, Callable[[], None]] = {}
         self.dead = False
         self.calculator: DemandCalculator | None = None
         self.told = Told()
@@ -104,6 +106,8 @@ class Process:
         """A request or a write is about to happen. Raises Killed when it is the last thing that
         this process does."""
         self.steps += 1
+        if self.steps in self.meanwhile:
+            self.meanwhile.pop(self.steps)()
         if self.dead or self.steps == self.kill_at:
             self.world.fired["killed"] += not self.dead
             self.dead = True

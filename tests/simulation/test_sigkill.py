@@ -13,7 +13,7 @@ import pytest
 
 from hpc.autoscale.testing.builders import SimulatedCluster, a_simulated_cluster
 from simulation.disk import directory
-from simulation.victim import be_killed, one_pass
+from simulation.victim import INTERVAL, be_killed, one_pass
 
 KILLS = 20
 SIZES = {"htc": {"Standard_F4s_v2": 10}, "other": {"Standard_D4s_v5": 10}}
@@ -56,10 +56,9 @@ def a_site() -> Iterator[Site]:
     """A site on the eve of the pass: three nodes are there and idle."""
     with directory() as home, a_simulated_cluster("c1", **SIZES) as cluster:
         site = Site(cluster, Path(home), 1_000_000.0)
-        site.run_pass(EARLY)
-        site.wait(400)
-        site.run_pass(EARLY)
-        site.wait(400)
+        for wanted in (EARLY, EARLY, {}, {}):
+            site.run_pass(wanted)
+            site.wait(INTERVAL)
         yield site
 
 

@@ -25,6 +25,9 @@ from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.node import Node
 from simulation.disk import Disk, Step
 
+INTERVAL = 400.0
+"""Seconds from one pass to the next."""
+
 
 class OneWish(SchedulerDriver):
     """The driver of a scheduler that wants so many whole nodes of nodearrays, and has no hosts."""
@@ -71,7 +74,8 @@ def one_pass(
             "nodehistorydb": str(home / "nodehistory.db"),
         }
         driver = OneWish(wanted)
-        Autoscaler({**config, **files, "idle_timeout": 300}, driver).run_once()
+        times = {"idle_timeout": 1.5 * INTERVAL, "autoscale": {"interval": INTERVAL}}
+        Autoscaler({**config, **files, **times}, driver).run_once()
         driver.close_histories()
 
 

@@ -338,17 +338,15 @@ class World:
 
     def _less_quota(self, trouble: Trouble) -> None:
         name = "spot_quota" if trouble.where == SPOT else "quota"
-        # that of the region now may be less already, by another trouble
-        before = getattr(self.script.shape, name)
-        known = min(before, 500)
+        usual: int = getattr(self.script.shape, name)
 
         def change(to: int) -> None:
             now = self.cloud.regions[REGION]
             changes: dict[str, Any] = {name: to}
             self.cloud.regions = {**self.cloud.regions, REGION: replace(now, **changes)}
 
-        change(int(known * trouble.amount))
-        self._until_the_end(trouble, lambda: change(before))
+        change(int(min(usual, 500) * trouble.amount))
+        self._until_the_end(trouble, lambda: change(usual))
 
     def _eviction(self, trouble: Trouble) -> None:
         for node in self._pick(trouble, Phase.READY, Phase.PREPARING):
@@ -455,7 +453,7 @@ class World:
     def _away(self, trouble: Trouble) -> None:
         self.fired[trouble.kind] += 1
         self.strange_time_at = self.now + trouble.seconds
-        self._absent += trouble.seconds
+        self._absent = max(self._absent, trouble.seconds)
 
     def _disk_full(self, trouble: Trouble) -> None:
         self.disk_is_full = True
