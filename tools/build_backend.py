@@ -38,7 +38,7 @@ only."""
 SOURCES = (
     *("CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md", "conftest.py"),
     *("dev-requirements.txt", "pyproject.toml", "setup.py"),
-    *("benchmarks", "docs", "example-celery", "src", "tests", "tools", "util"),
+    *("benchmarks", "docs", "example-celery", "examples", "src", "tests", "tools", "util"),
 )
 """What a source distribution is made of."""
 

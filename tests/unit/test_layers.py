@@ -20,7 +20,7 @@ LEFT = {
     "example": 2,
     "job": 4,
     "node": 1,
-    "node.bucket": 3,
+    "node.bucket": 4,
     "node.constraints": 1,
     "node.default_resources": 1,
     "node.nodehistory": 1,

@@ -7,7 +7,7 @@ moment before a hook is called. Used by `stage` alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from hpc.autoscale.autoscaler.faults import call_with_up_to
@@ -72,6 +72,10 @@ class WatchedDriver(SchedulerDriver):
     def validate_nodes(self, scheduler_nodes: list[SchedulerNode], cc_nodes: list[Node]) -> None:
         """The driver's."""
         self.driver.validate_nodes(scheduler_nodes, cc_nodes)
+
+    def wanted_arrays(self, config: dict[str, Any]) -> Sequence[Mapping[str, Any]]:
+        """The driver's."""
+        return self.driver.wanted_arrays(config)
 
     def new_node_queue(self, config: dict[str, Any]) -> NodeQueue:
         """The driver's."""

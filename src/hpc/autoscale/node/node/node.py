@@ -690,10 +690,11 @@ class Node(ABC):
     @staticmethod
     def from_dict(d: Mapping[str, Any]) -> Node:
         """A node from its published JSON form; the argument is left alone. See `record`."""
-        return Node._restored(d)
+        return Node.restored(d)
 
     @classmethod
-    def _restored(cls, d: Mapping[str, Any], gpu_count: int | None = None) -> Self:
+    def restored(cls, d: Mapping[str, Any], gpu_count: int | None = None) -> Self:
+        """A node of this class from the JSON form of a node; `gpu_count` is not in that."""
         node = cls.__new__(cls)
         Node.__init__(node, gpu_count=gpu_count, **record.arguments(d))
         if d.get("available") is not None:
