@@ -95,7 +95,7 @@ BREAKS: dict[str, Break] = {
             lambda times, now, rhythm: watching.Gap(now - max(times, default=now), 0.0, True),
         ),
         4,
-        ("clock_ahead",),
+        ("clock_ahead", "delay", "lost_request", "cut_off", "page"),
     ),
     "a listing is held against the counts": Break(
         _instead(ClusterBinding, "check_listing", lambda *_: None), 1, ("half_nodes", "no_nodes")

@@ -7,7 +7,7 @@ import logging
 import random
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -191,6 +191,7 @@ class Machine:
         self.home = home
         self.kills = 0
         self._running: list[Process] = []
+        self._other: sqlite3.Connection | None = None
         world.watch.home = str(home)
         world.second_loop = self._run_second
         world.person = self._run_person
@@ -205,10 +206,12 @@ class Machine:
     def _spoil(self, kind: str) -> None:
         path = self.home / "nodehistory.db"
         if kind == "history_locked":
-            self._other = sqlite3.connect(path, isolation_level=None)
-            self._other.execute("BEGIN IMMEDIATE")
+            with suppress(sqlite3.Error):  # it may be garbled, or nobody may write now
+                self._other = sqlite3.connect(path, isolation_level=None)
+                self._other.execute("BEGIN IMMEDIATE")
         elif kind == "history_unlocked":
-            self._other.close()
+            if self._other is not None:
+                self._other.close()
         elif kind == "history_gone":
             path.unlink(missing_ok=True)
         elif path.exists():

@@ -36,6 +36,7 @@ class Host:
     free: int
     since: float
     takes_work: bool = True
+    was_reported: bool = False
     idle_since: float = 0.0
     running: Counter[int] = field(default_factory=Counter)
     starts: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -259,8 +260,11 @@ class SimDriver(SchedulerDriver):
             if progress.running:
                 jobs.append(_running(progress, scheduler))
         for host in scheduler.hosts.values():
-            if way == "nothing_read" or (way == "half_hosts" and left_out.random() < 0.5):
+            is_out = way == "nothing_read" or (way == "half_hosts" and left_out.random() < 0.5)
+            # a host that was joined and never reported is taken for one that has no work, as of now
+            if is_out and (self.careful or host.was_reported):
                 continue
+            host.was_reported = True
             hosts.append(_reported(host))
         free = {h.node_id: h.free if h.takes_work else 0 for h in scheduler.hosts.values()}
         busy = [h.node_id for h in scheduler.hosts.values() if h.busy]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from simulation.__main__ import main
 from simulation.day import Report, run_day
 from simulation.script import draw
 
@@ -30,3 +31,11 @@ def test_days_hold_every_invariant(first: int) -> None:
 def test_a_seed_gives_the_same_day_again() -> None:
     first, second = _day(7), _day(7)
     assert first.trace == second.trace
+
+
+@pytest.mark.no_cover
+def test_a_run_prints_its_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--seeds", "2", "--processes", "1"]) == 0
+    told = capsys.readouterr().out
+    for what in ("2 days", "passes:", "gangs:", "nodes at most:", "kinds of faults:", "kills:"):
+        assert what in told
