@@ -29,6 +29,7 @@ from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.schedulernode import TempNode
 from hpc.autoscale.node import operations
+from hpc.autoscale.node import requests as request_log
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.guards import Asker
 from hpc.autoscale.node.node import Node
@@ -274,7 +275,9 @@ class Machine:
             patch = stack.enter_context
             patch(mock.patch.object(requests, "Session", lambda: self._running[-1].session))
             patch(mock.patch.object(loop, "NOTICE_WITHIN", 60.0))
-            patch(
-                mock.patch.object(operations, "random_uuid", lambda: f"{ids.getrandbits(64):016x}")
-            )
+            for module in (operations, request_log):
+                new_id = mock.patch.object(
+                    module, "random_uuid", lambda: f"{ids.getrandbits(64):016x}"
+                )
+                patch(new_id)
             yield

@@ -33,7 +33,7 @@ from hpc.autoscale.requestsets.store import store_path
 from hpc.autoscale.results import muted
 from hpc.autoscale.util import SingletonLock, partition
 
-REQUESTS_FILE = "requests.json"
+REQUESTS_FILE = "requests.db"
 CAUSES_LOGGED = 50
 """Reasons why jobs wait that one pass writes to the log at most."""
 
@@ -80,7 +80,7 @@ def new_calculator(
 
 def for_a_pass(config: dict[str, Any], driver: SchedulerDriver) -> dict[str, Any]:
     """The configuration with the file of the request sets, with what the driver wants of
-    nodearrays, and with a file in which request ids outlive this process: beside the node history,
+    nodearrays, and with a file in which requests outlive this process: beside the node history,
     if anywhere.
 
     A create whose reply was lost is then settled by the next pass, also when that is another
