@@ -161,11 +161,11 @@ def may_drain(gate: Gate, nodes: Sequence[Node], why: Why, busy: set[object]) ->
         gate.facts.busy = None  # it is older than what may be decided now
 
 
-def unfinished(node_mgr: NodeManager, busy: set[object]) -> list[Node]:
+def unfinished(node_mgr: NodeManager, busy: set[object], known: Iterable[Node]) -> list[Node]:
     """The nodes that were to be removed when no answer came, and that are still there without work.
 
     They are to go again. A removal of a node that is gone is done, and that of a node that got work
-    meanwhile, or is to be kept alive, is called off.
+    meanwhile, or is to be kept alive, is called off. `known` are nodes that go anyway.
     """
     requests = node_mgr.requests
     removals = {r.node_id: r for r in requests.removals if not is_elsewhere(r)}
@@ -177,10 +177,11 @@ def unfinished(node_mgr: NodeManager, busy: set[object]) -> list[Node]:
         if node.delayed_node_id.node_id in removals and node.target_state == "Started"
     ]
     gate = node_mgr.gate
-    _note_why(gate, there, "idle")
+    others = _not_among(known, there)
+    _note_why(gate, others, "unfinished")
     gate.facts.busy = busy
     try:
-        again, refused = gate.ask("drain", there, rationed=False)
+        again, refused = gate.ask("drain", others, rationed=False)
     finally:
         gate.facts.busy = None  # it is older than what may be decided now
     wanted = [refusal.node for refusal in refused if refusal.code in ("HasJobs", "KeepAlive")]

@@ -377,11 +377,9 @@ class Pass:
 
         def find() -> list[Node]:
             busy = learning.busy_nodes(calculator.node_mgr.get_nodes(), *self._reading)
-            return commanding.unfinished(calculator.node_mgr, busy)
+            return commanding.unfinished(calculator.node_mgr, busy, known)
 
-        found = self.faults.guard("looking for unfinished removals", find) or []
-        keys = set(map(key_of, known))
-        return [node for node in found if key_of(node) not in keys]
+        return self.faults.guard("looking for unfinished removals", find) or []
 
     def _overdue(self, calculator: DemandCalculator) -> list[Node]:
         def timeout(node: Node) -> float:
