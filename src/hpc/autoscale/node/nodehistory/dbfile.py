@@ -222,8 +222,8 @@ def has_old_ids(conn: sqlite3.Connection) -> bool:
 
 
 def ids_are_true(conn: sqlite3.Connection) -> None:
-    """Note in the file that its ids are spelt as the server spells them. A file that a later version
-    of this library has put right stays what it is."""
+    """Note in the file that its ids are spelt as the server spells them; a file of a later version
+    of this library stays what it is."""
     if _repaired(conn) < _TRUE_IDS:
         conn.execute(f"PRAGMA user_version = {_TRUE_IDS}")
 
