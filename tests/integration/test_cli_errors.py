@@ -106,11 +106,6 @@ A_DIRECTORY = "it cannot be read: Is a directory"
             {"requests_file": "no/x"},
             "request ids no/x: there is no directory",
         ),
-        (
-            ["autoscale"],
-            {"nodehistorydb": "."},
-            "node history .: unable to open database file; it is a",
-        ),
         (["shell", "-s", "nope.py"], {}, f"script nope.py: {MISSING}"),
         (["nodes", "--cluster-response", "nope"], {}, f"cluster_response 'nope': {MISSING}"),
     ],
@@ -406,6 +401,13 @@ def test_the_lock_is_held(azscale, tmp_path):
     result = azscale("autoscale", driver="mydriver:Driver", lock_file=path)
     lock.unlock()
     assert f"held by process {os.getpid()}" in the_line(result, code=3)
+
+
+def test_a_history_that_cannot_be_opened(azscale):
+    """The pass is made, and says which, and why; the exit code says that something failed."""
+    result = azscale("autoscale", driver="mydriver:Driver", nodehistorydb=".")
+    assert result.returncode == 1
+    assert "node history .: unable to open database file; it is a dir" in result.stderr
 
 
 def test_a_lock_that_cannot_be_opened(azscale):

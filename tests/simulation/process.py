@@ -108,7 +108,11 @@ class Process:
         this process does."""
         self.steps += 1
         if self.steps in self.meanwhile:
-            self.meanwhile.pop(self.steps)()
+            other = self.meanwhile.pop(self.steps)
+            if name == "commit":  # the file is locked, and the other one waits for it
+                self.meanwhile[self.steps + 1] = other
+            else:
+                other()
         if self.dead or self.steps == self.kill_at:
             self.world.fired["killed"] += not self.dead
             self.dead = True
