@@ -323,7 +323,7 @@ def test_state_is_kept_at_home_with_the_driver(grid, monkeypatch, tmp_path):
     before = set(os.listdir(grid.home)) | {"autoscale.json"}
     grid.scheduler.queue("a", slots=3)
     grid("autoscale")
-    kept = {".example_node_cache.json", "lock.file", "nodehistory.db", "requests.json"}
+    kept = {".example_node_cache.json", "lock.file", "nodehistory.db", "requests.db"}
     assert set(os.listdir(home)) == kept
     (home / ".example_node_cache.json").unlink()
     grid("refresh_autocomplete")

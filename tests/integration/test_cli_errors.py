@@ -100,25 +100,19 @@ A_DIRECTORY = "it cannot be read: Is a directory"
         (["connect"], {"password": None, "credentials_file": "."}, f"'.': {A_DIRECTORY}"),
         (["connect"], {"vm_sizes": {"prices": "nope"}}, f"VM price override nope: {MISSING}"),
         (["connect"], {"vm_sizes": {"override": "."}}, f"VM size override .: {A_DIRECTORY}"),
-        (["create_nodes"], {"requests_file": "dir"}, f"request ids dir: {A_DIRECTORY}"),
+        (["create_nodes"], {"requests_file": "dir"}, "request ids dir: it is a directory"),
         (
             ["create_nodes"],
             {"requests_file": "no/x"},
-            "request ids no/x: cannot be written: No such",
+            "request ids no/x: there is no directory",
         ),
-        (
-            ["autoscale"],
-            {"nodehistorydb": "."},
-            "node history .: unable to open database file; it is a",
-        ),
-        (["autoscale"], {"lock_file": "."}, "lock file '.' cannot be opened: Is a directory"),
         (["shell", "-s", "nope.py"], {}, f"script nope.py: {MISSING}"),
         (["nodes", "--cluster-response", "nope"], {}, f"cluster_response 'nope': {MISSING}"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
 def test_files_that_cannot_be_used(azscale, tmp_path, args, config, said):
-    """Which, and why; a lock that cannot be opened is not one that is held."""
+    """Which, and why."""
     (tmp_path / "dir").mkdir()
     env = {"AZURE_HPC_DEV": "1"}
     result = azscale(*args, env=env, driver="mydriver:Driver", **config)
@@ -407,6 +401,19 @@ def test_the_lock_is_held(azscale, tmp_path):
     result = azscale("autoscale", driver="mydriver:Driver", lock_file=path)
     lock.unlock()
     assert f"held by process {os.getpid()}" in the_line(result, code=3)
+
+
+def test_a_history_that_cannot_be_opened(azscale):
+    """The pass is made, and says which, and why; the exit code says that something failed."""
+    result = azscale("autoscale", driver="mydriver:Driver", nodehistorydb=".")
+    assert result.returncode == 1
+    assert "node history .: unable to open database file; it is a dir" in result.stderr
+
+
+def test_a_lock_that_cannot_be_opened(azscale):
+    """It is not one that is held, and has an exit code of its own."""
+    result = azscale("autoscale", driver="mydriver:Driver", lock_file=".")
+    assert "lock file '.' cannot be opened: Is a directory" in the_line(result, code=4)
 
 
 def test_a_lock_without_a_place(azscale):

@@ -477,7 +477,7 @@ def test_a_first_try_needs_no_installation(site, monkeypatch, simulator):
     monkeypatch.setenv("AUTOSCALE_HOME", "/no/such/home")
     site.jobs(a=1)
     site("autoscale")
-    assert {"lock.file", "nodehistory.db", "requests.json", ".example_node_cache.json"} <= set(
+    assert {"lock.file", "nodehistory.db", "requests.db", ".example_node_cache.json"} <= set(
         os.listdir(site.home)
     )
     shown = site_config(site)

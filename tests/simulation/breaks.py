@@ -17,6 +17,7 @@ from hpc.autoscale.ccbindings.legacy import ClusterBinding
 from hpc.autoscale.node import operations
 from hpc.autoscale.node.nodehistory import NodeHistoryResult, SQLiteNodeHistory, watching
 from hpc.autoscale.node.nodemanager import manager
+from hpc.autoscale.node.requests import RequestLog
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit
 from hpc.autoscale.testing.guards import without_guard
 from hpc.autoscale.util import NullSingletonLock
@@ -101,7 +102,7 @@ BREAKS: dict[str, Break] = {
         _instead(ClusterBinding, "check_listing", lambda *_: None), 1, ("half_nodes", "no_nodes")
     ),
     "request ids outlive the process": Break(
-        _instead(manager, "RequestLog", lambda path=None: operations.RequestLog()),
+        _instead(manager, "RequestLog", lambda path=None: RequestLog()),
         1,
         ("late_request", "killed"),
     ),

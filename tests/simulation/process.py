@@ -29,6 +29,7 @@ from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.schedulernode import TempNode
 from hpc.autoscale.node import operations
+from hpc.autoscale.node import requests as request_log
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.guards import Asker
 from hpc.autoscale.node.node import Node
@@ -107,7 +108,11 @@ class Process:
         this process does."""
         self.steps += 1
         if self.steps in self.meanwhile:
-            self.meanwhile.pop(self.steps)()
+            other = self.meanwhile.pop(self.steps)
+            if name == "commit":  # the file is locked, and the other one waits for it
+                self.meanwhile[self.steps + 1] = other
+            else:
+                other()
         if self.dead or self.steps == self.kill_at:
             self.world.fired["killed"] += not self.dead
             self.dead = True
@@ -274,7 +279,9 @@ class Machine:
             patch = stack.enter_context
             patch(mock.patch.object(requests, "Session", lambda: self._running[-1].session))
             patch(mock.patch.object(loop, "NOTICE_WITHIN", 60.0))
-            patch(
-                mock.patch.object(operations, "random_uuid", lambda: f"{ids.getrandbits(64):016x}")
-            )
+            for module in (operations, request_log):
+                new_id = mock.patch.object(
+                    module, "random_uuid", lambda: f"{ids.getrandbits(64):016x}"
+                )
+                patch(new_id)
             yield

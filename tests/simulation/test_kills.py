@@ -54,6 +54,8 @@ class Stage:
                 process.autoscaler.run_once()
             except Killed:
                 process.dead = True
+        for other in process.meanwhile.values():  # it waited for a file of the one that ended
+            other()
         return process
 
     def others_make_nodes(self) -> None:

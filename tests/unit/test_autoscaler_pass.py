@@ -1,6 +1,5 @@
 """One pass of the autoscaler: the order of its steps, and what it reports."""
 
-import json
 import os
 
 import pytest
@@ -13,6 +12,7 @@ from hpc.autoscale.ccbindings.errors import Throttled
 from hpc.autoscale.errors import ConfigurationException, ConstraintError, MultipleInstancesError
 from hpc.autoscale.job.demandcalculator import new_demand_calculator
 from hpc.autoscale.job.job import Job
+from hpc.autoscale.node.requests import RequestLog
 from hpc.autoscale.testing import a_host, a_job
 from hpc.autoscale.util import SingletonFileLock
 
@@ -393,7 +393,8 @@ def test_request_ids_outlive_the_process(run, scheduler, tmp_path):
     """They are kept beside the history."""
     scheduler.jobs = [a_job(tasks=4)]
     run()
-    assert json.loads((tmp_path / "requests.json").read_text()) == []
+    assert (tmp_path / "requests.db").exists()
+    assert RequestLog(tmp_path / "requests.db").unsettled == []
 
 
 def test_the_policy_of_the_configuration_decides_what_is_created(scheduler):

@@ -17,7 +17,7 @@ from hpc.autoscale.ccbindings.models import (
 )
 from hpc.autoscale.node import operations
 from hpc.autoscale.node.nodemanager import new_node_manager
-from hpc.autoscale.node.operations import RequestLog
+from hpc.autoscale.node.requests import RequestLog
 from hpc.autoscale.testing import a_config
 
 

@@ -1,12 +1,18 @@
-"""Request ids, kept until the server is known to have answered."""
+"""Requests, kept until the server is known to have answered."""
 
-import errno
 import json
+import os
+import sqlite3
+from contextlib import closing
+from multiprocessing import get_context
 
 import pytest
 
+from builders.processes import python
+from hpc.autoscale import clock
 from hpc.autoscale.errors import AutoscaleError
-from hpc.autoscale.node.operations import RequestLog, RequestLogError
+from hpc.autoscale.node import requests
+from hpc.autoscale.node.requests import OLD_SECONDS, RequestLog, RequestLogError, Sender
 
 
 def ids(*given):
@@ -18,12 +24,38 @@ def ids(*given):
 @pytest.fixture
 def path(tmp_path):
     """Where ids are kept."""
-    return tmp_path / "requests.json"
+    return tmp_path / "requests.db"
 
 
 def kept(path):
     """The ids in the file."""
-    return json.loads(path.read_text(encoding="utf-8"))
+    with closing(sqlite3.connect(path)) as db:
+        return [each for (each,) in db.execute("SELECT request_id FROM creates ORDER BY rowid")]
+
+
+def sent_by(path, **changed):
+    """Let all that is in the file have been sent by another process."""
+    with closing(sqlite3.connect(path)) as db, db:
+        for table in ("creates", "removals"):
+            for column, value in changed.items():
+                db.execute(f"UPDATE {table} SET {column} = ?", (value,))
+
+
+@pytest.fixture
+def somebody():
+    """A process that runs as long as the test, as it would note itself."""
+    context = get_context("forkserver")
+    asked, said = context.Pipe()
+    process = context.Process(target=_introduce, args=(said,))
+    process.start()
+    yield asked.recv()
+    asked.send("go")
+    process.join()
+
+
+def _introduce(pipe):
+    pipe.send(Sender.here())
+    pipe.recv()
 
 
 def test_an_id_is_on_disk_before_the_request_leaves(path):
@@ -42,15 +74,19 @@ def test_a_full_disk(path, monkeypatch):
     """The file is named, nothing is sent, and what was known is still there."""
     log = RequestLog(path, ids("a", "b"))
     log.begin()
+    real = sqlite3.connect
 
-    def full(handle):
-        raise OSError(errno.ENOSPC, "No space left on device")
+    class Full(sqlite3.Connection):
+        def commit(self):
+            raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr("os.fsync", full)
+    monkeypatch.setattr(sqlite3, "connect", lambda *a, **k: real(*a, factory=Full, **k))
     with pytest.raises(RequestLogError) as e:
         log.begin()
-    assert str(e.value) == f"request ids {path}: cannot be written: No space left on device"
-    assert (kept(path), log.unsettled) == (["a"], ["a"])
+    with pytest.raises(RequestLogError):
+        log.begin_removal("r", "delete_nodes", [("1", "htc-1")])
+    assert str(e.value) == f"request ids {path}: database or disk is full"
+    assert (kept(path), log.unsettled, log.removals) == (["a"], ["a"], [])
     assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
@@ -104,32 +140,200 @@ def test_without_a_path_it_remembers_as_long_as_it_lives():
 
 
 @pytest.mark.parametrize("text", ["", "{", "{}", "[1]", '"a"', "[" * 10_000, b"\xff\xfe"])
-def test_a_file_that_makes_no_sense(path, text):
-    """One clear line that names it; nothing is sent with ids that nobody can keep."""
+def test_a_list_that_makes_no_sense(tmp_path, text):
+    """One clear line that names it and says what to do; it stays as it is."""
+    path = tmp_path / "requests.json"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    before = path.read_bytes()
     with pytest.raises(RequestLogError, match="expected a JSON list of ids") as caught:
         RequestLog(path)
     assert isinstance(caught.value, AutoscaleError)
     assert str(path) in str(caught.value)
+    assert "move it away when no create is under way" in str(caught.value)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("content", [b"no database" * 100, b"{}", bytes(range(256)) * 20])
+def test_a_file_that_is_damaged(path, content):
+    """It is never an empty answer, and the line says what to do."""
+    path.write_bytes(content)
+    log = RequestLog(path, ids("a"))
+    for ask in (lambda: log.unsettled, lambda: log.removals, log.begin):
+        with pytest.raises(RequestLogError, match="damaged") as caught:
+            ask()
+        assert "move it away when no create is under way" in str(caught.value)
+    assert path.read_bytes() == content
+
+
+def test_a_file_of_a_later_version(path):
+    """It is left alone."""
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE other (x)")
+        db.execute("PRAGMA user_version = 7")
+        db.commit()
+    with pytest.raises(RequestLogError, match="expected a file of request ids of version 1"):
+        RequestLog(path).begin()
+
+
+@pytest.mark.parametrize("name", ["requests.json", "requests.db"])
+def test_the_list_of_an_earlier_version_is_taken_over(tmp_path, name):
+    """Its ids are anybody's to ask about, before those that come later."""
+    old = tmp_path / "requests.json"
+    old.write_text(json.dumps(["a", "b"]))
+    log = RequestLog(tmp_path / name, ids("c"))
+    assert [each.name for each in tmp_path.iterdir()] == ["requests.db"]
+    assert [sent.request_id for sent in log.in_doubt] == ["a", "b"]
+    log.never_happened("b")
+    assert log.begin() == "b"
+    assert log.begin() == "c"
+    assert log.unsettled == ["a", "b", "c"]
+
+
+def test_an_empty_list_of_an_earlier_version_leaves_nothing(tmp_path):
+    (tmp_path / "requests.json").write_text("[]")
+    assert RequestLog(tmp_path / "requests.json").unsettled == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_place_that_cannot_be_written(tmp_path):
     """The id is not handed out."""
-    log = RequestLog(tmp_path / "missing" / "requests.json", ids("a"))
-    with pytest.raises(RequestLogError, match="cannot be written"):
+    log = RequestLog(tmp_path / "missing" / "requests.db", ids("a"))
+    with pytest.raises(RequestLogError, match="there is no directory"):
         log.begin()
     assert log.unsettled == []
 
 
 def test_a_directory_in_its_place(tmp_path):
-    """It is no list of ids."""
-    with pytest.raises(RequestLogError):
-        RequestLog(tmp_path)
+    """It is no file of requests."""
+    with pytest.raises(RequestLogError, match="it is a directory"):
+        RequestLog(tmp_path).begin()
 
 
 def test_no_half_written_file_is_left(path):
-    """It is replaced as a whole."""
     log = RequestLog(path, ids(*"abc"))
     for _ in range(3):
         log.begin()
-    assert [p.name for p in path.parent.iterdir()] == ["requests.json"]
+    assert [p.name for p in path.parent.iterdir()] == ["requests.db"]
+
+
+# -- who sends
+
+
+def test_an_id_carries_who_sends_it(path):
+    """This process, on this host, since it began."""
+    before = clock.time()
+    RequestLog(path).begin()
+    (sent,) = RequestLog(path).creates
+    assert sent.sender == Sender.here()
+    assert (sent.pid, sent.sender.state()) == (os.getpid(), "running")
+    assert before <= sent.begun <= clock.time()
+
+
+def test_an_id_in_flight_of_another_process_is_neither_lost_nor_used_again(path, somebody):
+    """Whatever the server knows of it by now: the other one still waits."""
+    RequestLog(path, ids("theirs")).begin()
+    sent_by(path, **somebody._asdict())
+    log = RequestLog(path, ids("ours"))
+    assert log.in_doubt == []
+    log.never_happened("theirs")
+    assert log.begin() == "ours"
+    assert log.unsettled == ["theirs", "ours"]
+
+
+def test_an_id_of_a_process_that_ended_is_ours(path):
+    """As soon as it has ended, or when another process has its number."""
+    code = (
+        "import sys; from hpc.autoscale.node.requests import RequestLog\n"
+        "RequestLog(sys.argv[1]).begin('a')"
+    )
+    python(code, str(path))
+    assert [sent.request_id for sent in RequestLog(path).in_doubt] == ["a"]
+    sent_by(path, pid=os.getppid())
+    assert [sent.sender.state() for sent in RequestLog(path).in_doubt] == ["ended"]
+
+
+def test_what_can_be_told_of_other_processes():
+    """Of another machine or container nothing; those of before a reboot have ended."""
+    here = Sender.here()
+    boot, numbers, begun = here.started.split("/")
+    assert here._replace(host="elsewhere").state() == "unknown"
+    assert here._replace(started=f"{boot}/pid:[1]/{begun}", pid=1).state() == "unknown"
+    assert here._replace(started=f"earlier/{numbers}/{begun}").state() == "ended"
+    assert here._replace(started=f"{boot}/{numbers}/1").state() == "ended"
+    assert here._replace(started="").state() == "unknown"
+    assert here._replace(started="odd").state() == "ended"
+
+
+def test_where_the_system_tells_nothing_of_processes(monkeypatch, path):
+    """Then age decides."""
+    monkeypatch.setattr(requests, "_text_of", lambda path: "")
+    RequestLog(path, ids("a")).begin()
+    sent_by(path, pid=1)
+    assert Sender.here().started == ""
+    assert RequestLog(path).in_doubt == []
+    sent_by(path, begun=clock.time() - OLD_SECONDS - 1)
+    assert len(RequestLog(path).in_doubt) == 1
+
+
+@pytest.mark.parametrize("jump", [-1, 1])
+def test_an_old_id_is_anybodys(path, somebody, jump):
+    """Nothing is under way for an hour, and a clock that jumped does not make it so for ever."""
+    RequestLog(path, ids("theirs")).begin()
+    sent_by(path, **somebody._asdict(), begun=clock.time() + jump * (OLD_SECONDS + 60))
+    log = RequestLog(path, ids("ours"))
+    assert len(log.in_doubt) == 1
+    log.never_happened("theirs")
+    assert log.begin() == "theirs"
+
+
+def test_two_that_find_the_same_unused_id(path):
+    """One of them gets it."""
+    RequestLog(path, ids("a")).begin()
+    first, second = RequestLog(path, ids("b")), RequestLog(path, ids("c"))
+    first.never_happened("a")
+    second.never_happened("a")
+    assert (first.begin(), second.begin()) == ("a", "c")
+
+
+def test_many_processes_at_once(path):
+    """Nothing that one of them writes is lost by another."""
+    code = (
+        "import sys; from hpc.autoscale.node.requests import RequestLog\n"
+        "for i in range(20):\n"
+        "    log = RequestLog(sys.argv[1]); log.begin(f'{sys.argv[2]}-{i}')\n"
+        "    if i % 2: log.settle(f'{sys.argv[2]}-{i}')\n"
+    )
+    import threading
+
+    threads = [threading.Thread(target=python, args=(code, str(path), name)) for name in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(kept(path)) == sorted(f"{n}-{i}" for n in "abcd" for i in range(0, 20, 2))
+
+
+# -- removals
+
+
+def test_a_removal_is_kept_until_it_is_answered(path):
+    log = RequestLog(path)
+    log.begin_removal("r", "delete_nodes", [("1", "htc-1"), ("2", "htc-2")])
+    assert [(r.node_id, r.name, r.command) for r in RequestLog(path).removals] == [
+        ("1", "htc-1", "delete_nodes"),
+        ("2", "htc-2", "delete_nodes"),
+    ]
+    log.settle_removal("r")
+    assert RequestLog(path).removals == []
+
+
+def test_a_node_that_is_removed_again_is_kept_once(path):
+    """The newer request is the one to wait for."""
+    log = RequestLog(path)
+    log.begin_removal("r", "delete_nodes", [("1", "htc-1")])
+    earlier = log.removals
+    log.begin_removal("s", "shutdown_nodes", [("1", "htc-1")])
+    log.forget_removals(earlier)
+    assert [(r.node_id, r.request_id) for r in log.removals] == [("1", "s")]
+    log.forget_removals(log.removals)
+    assert log.removals == []

@@ -7,16 +7,54 @@ be used is an error and never an empty answer.
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from hpc.autoscale.errors import AutoscaleError
 
 BUSY_SECONDS = 30.0
 """How long to wait for another process that is writing."""
+
+
+def connect_to_read(path: str) -> sqlite3.Connection:
+    """A connection to a file that is there, which changes nothing on the disk.
+
+    A process that was killed while it committed leaves a journal behind, which is to be undone
+    before anybody reads. That is done in a copy, in memory; SQLite itself refuses to read then.
+    """
+    uri = f"{Path(path).absolute().as_uri()}?mode=ro"
+    connection: sqlite3.Connection | None = None
+    try:
+        connection = sqlite3.connect(uri, timeout=BUSY_SECONDS, uri=True, isolation_level=None)
+        connection.execute("PRAGMA schema_version").fetchone()
+        return connection
+    except sqlite3.Error as error:
+        if connection is not None:
+            connection.close()
+        code = getattr(error, "sqlite_errorcode", None) or 0
+        if code & 0xFF != sqlite3.SQLITE_READONLY:
+            raise
+    return _without_journal(path)
+
+
+def _without_journal(path: str) -> sqlite3.Connection:
+    """The content of a file as it was before what its journal tells of, in memory."""
+    with TemporaryDirectory() as directory:
+        copy = os.path.join(directory, "copy.db")
+        try:
+            shutil.copyfile(path, copy)
+            shutil.copyfile(f"{path}-journal", f"{copy}-journal")
+        except OSError as error:
+            raise sqlite3.OperationalError(f"{error.filename}: {error.strerror}") from error
+        with closing(sqlite3.connect(copy)) as found:
+            memory = sqlite3.connect(":memory:", isolation_level=None)
+            found.backup(memory)
+            return memory
 
 
 class SqliteFile:
@@ -57,7 +95,7 @@ class SqliteFile:
                     db.execute(statement)
                 db.execute(f"PRAGMA user_version = {self.VERSION}")
             yield db
-            db.execute("COMMIT")
+            db.commit()
 
     def rows(self, query: str, arguments: Sequence[Any] = ()) -> list[Any]:
         """The rows that a query finds; none where there is no file."""
@@ -77,13 +115,16 @@ class SqliteFile:
 
     @contextmanager
     def _opened(self, mode: str) -> Iterator[sqlite3.Connection]:
-        uri = f"{Path(self.path).absolute().as_uri()}?mode={mode}"
         try:
-            connection = sqlite3.connect(uri, timeout=BUSY_SECONDS, uri=True, isolation_level=None)
+            connection = connect_to_read(self.path) if mode == "ro" else self._connect(mode)
             with closing(connection) as db:
                 yield db
         except sqlite3.Error as error:
             raise self.error(self._in_words(error)) from error
+
+    def _connect(self, mode: str) -> sqlite3.Connection:
+        uri = f"{Path(self.path).absolute().as_uri()}?mode={mode}"
+        return sqlite3.connect(uri, timeout=BUSY_SECONDS, uri=True, isolation_level=None)
 
     def _in_words(self, error: sqlite3.Error) -> str:
         """What went wrong, and what to do where only somebody else can put it right."""

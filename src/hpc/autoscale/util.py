@@ -12,9 +12,9 @@ import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import Any, Protocol, TextIO, TypeVar
+from typing import Any, Protocol, Self, TextIO, TypeVar
 
-from hpc.autoscale import hpclogging
+from hpc.autoscale import clock, hpclogging
 from hpc.autoscale.config.load import load_config
 from hpc.autoscale.config.timeouts import parse_boot_timeout, parse_idle_timeout, parse_timeout
 from hpc.autoscale.errors import (
@@ -24,6 +24,7 @@ from hpc.autoscale.errors import (
     LockUnusableError,
     MultipleInstancesError,
 )
+from hpc.autoscale.locks import cluster_of, lock_cluster
 
 if sys.platform == "win32":
     import msvcrt
@@ -66,6 +67,7 @@ AZURE_HPC_DEV = os.getenv("AZURE_HPC_DEV", "0").strip() not in ("", "0")
 """Whether options for developers are offered; from the environment, read once."""
 
 _log = hpclogging.getLogger(__name__)
+_waits = hpclogging.getLogger("cyclecloud.waits")
 
 
 # Ids
@@ -174,6 +176,7 @@ class SingletonFileLock(SingletonLock):
 
     def __init__(self, path: str) -> None:
         self.lockpath = path
+        self._beside: list[Callable[[], None]] = []
         try:
             # "a+" and not "w", which would empty the file of the owner before we know that there is
             # none
@@ -193,9 +196,23 @@ class SingletonFileLock(SingletonLock):
         self._write(str(os.getpid()))
 
     def unlock(self) -> None:
+        while self._beside:
+            self._beside.pop()()
         if not self.lockfp.closed:
             self._write("")
             self.lockfp.close()
+
+    def hold_cluster(self, config: Mapping[str, Any]) -> Self:
+        """Take the lock of the configuration's cluster as well, until this one is given back; the
+        lock itself, which is given back at once when the other cannot be had."""
+        meant = cluster_of(config)
+        try:
+            if meant is not None:
+                self._beside.append(lock_cluster(*meant, _locked))
+        except BaseException:
+            self.unlock()
+            raise
+        return self
 
     def _write(self, text: str) -> None:
         """Replace the content of the file, which only tells people who holds the lock.
@@ -216,6 +233,13 @@ class SingletonFileLock(SingletonLock):
             pid = ""
         return f"process {pid}" if pid else "another process"
 
+
+def _locked(path: str) -> Callable[[], None]:
+    return SingletonFileLock(path).unlock
+
+
+# Seconds after which a lock that is waited for is tried again.
+_LOOK_EVERY = 0.2
 
 # What the system says when somebody else has locked a file.
 _HELD = (errno.EAGAIN, errno.EACCES, errno.EDEADLK)
@@ -250,7 +274,32 @@ def new_singleton_lock(config: Mapping[str, Any]) -> SingletonLock:
 def configured_lock(config: Mapping[str, Any]) -> SingletonLock:
     """The lock that `new_singleton_lock` gives, without the warning; for use in this library."""
     path = config.get("lock_file", config.get("lock_path", _default_lock_file()))
-    return SingletonFileLock(path) if path else NullSingletonLock()
+    return take_lock(path, config) if path else NullSingletonLock()
+
+
+def take_lock(path: str, config: Mapping[str, Any]) -> SingletonLock:
+    """The lock on a file and that of the cluster of the configuration, both or none.
+
+    When another process has one of them, it is waited for as many seconds as `_lock_wait` says, and
+    the log says for whom.
+    """
+    seconds = float(config.get("_lock_wait") or 0.0)
+    until = clock.time() + seconds
+    told = False
+    while True:
+        try:
+            return SingletonFileLock(path).hold_cluster(config)
+        except LockUnusableError:
+            raise
+        except MultipleInstancesError as held:
+            # a clock that is set back makes nobody wait for longer
+            left = min(until - clock.time(), seconds)
+            if left <= 0:
+                raise
+            if not told:
+                _waits.warning("waiting: %s", held)
+            told = True
+            clock.sleep(min(left, _LOOK_EVERY))
 
 
 def _default_lock_file() -> str:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler.faults import Faults
 from hpc.autoscale.autoscaler.learning import busy_nodes, node_names
 from hpc.autoscale.autoscaler.reading import Reading
@@ -21,7 +22,9 @@ from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.node.guards import Asker, Facts, Gate, Why, key_of
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.node.nodemanager.manager import look_again
+from hpc.autoscale.node.requests import is_elsewhere
 
 Names = tuple[str, ...]
 
@@ -156,6 +159,41 @@ def may_drain(gate: Gate, nodes: Sequence[Node], why: Why, busy: set[object]) ->
         return gate.ask("drain", nodes, rationed=False).allowed
     finally:
         gate.facts.busy = None  # it is older than what may be decided now
+
+
+def unfinished(node_mgr: NodeManager, busy: set[object], known: Iterable[Node]) -> list[Node]:
+    """The nodes that were to be removed when no answer came, and that are still there without work.
+
+    They are to go again. A removal of a node that is gone is done, and that of a node that got work
+    meanwhile, or is to be kept alive, is called off. `known` are nodes that go anyway.
+    """
+    requests = node_mgr.requests
+    removals = {r.node_id: r for r in requests.removals if not is_elsewhere(r)}
+    if not removals:
+        return []
+    there = [
+        node
+        for node in node_mgr.get_nodes()
+        if node.delayed_node_id.node_id in removals and node.target_state == "Started"
+    ]
+    gate = node_mgr.gate
+    others = _not_among(known, there)
+    _note_why(gate, others, "unfinished")
+    gate.facts.busy = busy
+    try:
+        again, refused = gate.ask("drain", others, rationed=False)
+    finally:
+        gate.facts.busy = None  # it is older than what may be decided now
+    wanted = [refusal.node for refusal in refused if refusal.code in ("HasJobs", "KeepAlive")]
+    waiting = {id(node) for node in there} - {id(node) for node in wanted}
+    kept = {str(node.delayed_node_id.node_id) for node in there if id(node) in waiting}
+    requests.forget_removals([r for r in removals.values() if r.node_id not in kept])
+    for node in wanted:
+        logging.info("%s is not removed after all: it is wanted again", node)
+    if again:
+        names = ", ".join(node_names(again))
+        logging.info("nodes of which nobody knows whether they were removed: %s", names)
+    return again
 
 
 def _note_why(gate: Gate, nodes: Iterable[Node], why: Why) -> None:

@@ -22,10 +22,12 @@ from hpc.autoscale.job.demandcalculator import DemandCalculator, new_demand_calc
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job, Outcome
 from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.node import nodehistory
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.guards import key_of
 from hpc.autoscale.node.identity import Identities, short_name
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.nodehistory import NodeHistory
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
 from hpc.autoscale.requestsets.demand import RequestJob, requested_jobs, take_off_work
 from hpc.autoscale.requestsets.extending import DRIVERS_WISH
@@ -33,7 +35,7 @@ from hpc.autoscale.requestsets.store import store_path
 from hpc.autoscale.results import muted
 from hpc.autoscale.util import SingletonLock, partition
 
-REQUESTS_FILE = "requests.json"
+REQUESTS_FILE = "requests.db"
 CAUSES_LOGGED = 50
 """Reasons why jobs wait that one pass writes to the log at most."""
 
@@ -68,7 +70,7 @@ def new_calculator(
         config,
         existing_nodes=scheduler_nodes,
         node_mgr=node_mgr,
-        node_history=driver.new_node_history(config),
+        node_history=_history(config, driver),
         # the node manager has them, unless the configuration's own are to come first
         disable_default_resources=not config.get("disable_default_resources", False),
         node_queue=driver.new_node_queue(config),
@@ -78,9 +80,20 @@ def new_calculator(
     return calculator, [*jobs, *requested]
 
 
+def _history(config: dict[str, Any], driver: SchedulerDriver) -> NodeHistory:
+    """The driver's node history; one that lets nothing be deleted where that cannot be used."""
+    try:
+        return driver.new_node_history(config)
+    except nodehistory.NodeHistoryError as error:
+        from hpc.autoscale.node.nodehistory.away import NodeHistoryAway
+
+        logging.warning("nodes are created, and none is deleted: %s", error)
+        return NodeHistoryAway(error)
+
+
 def for_a_pass(config: dict[str, Any], driver: SchedulerDriver) -> dict[str, Any]:
     """The configuration with the file of the request sets, with what the driver wants of
-    nodearrays, and with a file in which request ids outlive this process: beside the node history,
+    nodearrays, and with a file in which requests outlive this process: beside the node history,
     if anywhere.
 
     A create whose reply was lost is then settled by the next pass, also when that is another

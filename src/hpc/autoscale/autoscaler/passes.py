@@ -275,6 +275,7 @@ class Pass:
     def _shrink(self, calculator: DemandCalculator, failed: list[Node]) -> None:
         gate = calculator.node_mgr.gate
         idle = self._idle(calculator)
+        idle += self._unfinished(calculator, [*failed, *self._late, *idle])
         self.outcome.update(overdue=node_names(self._late), idle=node_names(idle))
         leaving, drained = commanding.vacate(
             self.driver, gate, failed, self._late, idle, self.faults, self._claim
@@ -368,6 +369,17 @@ class Pass:
             self._facts.min_idle_passes = 0
         else:
             self._facts.idle_passes = {i: each.idle_passes for i, each in sightings.items()}
+
+    def _unfinished(self, calculator: DemandCalculator, known: Sequence[Node]) -> list[Node]:
+        """Nodes of removals that were never answered, without those that are known to go."""
+        if not self._demand_is_known:
+            return []
+
+        def find() -> list[Node]:
+            busy = learning.busy_nodes(calculator.node_mgr.get_nodes(), *self._reading)
+            return commanding.unfinished(calculator.node_mgr, busy, known)
+
+        return self.faults.guard("looking for unfinished removals", find) or []
 
     def _overdue(self, calculator: DemandCalculator) -> list[Node]:
         def timeout(node: Node) -> float:

@@ -165,10 +165,16 @@ class CommandLine(ABC):
 
         Takes the lock until the command ends, or until the next call.
         """
+        lock = self._take_lock(config, driver)
+        node_mgr = node_mgr or self._node_mgr(config, driver)
+        return learning.new_calculator(config, driver, node_mgr, lock)
+
+    def _take_lock(self, config: Config, driver: SchedulerDriver) -> SingletonLock:
+        """Hold the driver's lock until the command ends. MultipleInstancesError when another
+        process has it."""
         self._unlock()
         self.__lock = driver.new_singleton_lock(config)
-        node_mgr = node_mgr or self._node_mgr(config, driver)
-        return learning.new_calculator(config, driver, node_mgr, self.__lock)
+        return self.__lock
 
     def _unlock(self) -> None:
         """Give back the lock that a command took."""

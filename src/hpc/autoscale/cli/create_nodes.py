@@ -79,9 +79,10 @@ class CreationCommands(CommandLine):
     ) -> None:
         """Creates nodes, by number or for a number of slots; all of them, or none."""
         _check_numbers(nodes, slots)
-        driver, config = self._prepared(config)
+        driver, config = self._prepared({**config, "read_only": True} if dry_run else config)
         if placement_group:
             _offer_placement_group(config, nodearray, placement_group)
+        self._take_lock(config, driver)
         node_mgr = self._node_mgr(config, driver)
         _check_offer(node_mgr, nodearray, vm_size)
         given = self._constraints(constraint_expr)

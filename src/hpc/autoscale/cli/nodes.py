@@ -256,6 +256,7 @@ class NodeCommands(CommandLine):
 
     def retry_failed_nodes(self, config: Config) -> None:
         """Retries all nodes that failed."""
+        self._take_lock(config, self._driver(config))
         new_cluster_bindings(config).retry_failed_nodes()
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentError, ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from math import inf
 from typing import Any, TextIO, TypeVar, cast
 
 from hpc.autoscale import hpclogging as logging
@@ -28,7 +29,12 @@ T = TypeVar("T")
 
 # Options that are about the command line itself, and are not handed to the command.
 _NOT_FOR_COMMANDS = frozenset(
-    {"func", "cmd", "instead", "read_only", "cluster_response", "nodes_response"}
+    {"func", "cmd", "instead", "read_only", "lock_wait", "cluster_response", "nodes_response"}
+)
+# Commands that change something and have no use for waiting: the loop, which comes again, what is
+# recorded for whoever holds the lock, and what takes none.
+_NEVER_WAIT = frozenset(
+    {"autoscale", "autostop", "config", "initconfig", "request", "serve_autostop"}
 )
 _SILENT = {
     "version": 1,
@@ -104,8 +110,35 @@ def create_arg_parser(
         configure = getattr(module, name + "_parser", None)
         if configure:
             configure(sub_parser)
+        if not sub_parser.get_default("read_only") and name not in _NEVER_WAIT:
+            _add_wait_option(sub_parser)
     parser.usage = "".join(overview).replace("%", "%%")
     return parser
+
+
+def _add_wait_option(parser: ArgumentParser) -> None:
+    """Add --wait to a command that changes something, unless it has one of its own."""
+    with suppress(ArgumentError):
+        parser.add_argument(
+            "--wait",
+            dest="lock_wait",
+            type=_wait,
+            nargs="?",
+            const=inf,
+            default=0.0,
+            metavar="SECONDS",
+            help="while another process holds the lock, wait: for so long, or until it is free",
+        )
+
+
+def _wait(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not seconds >= 0:
+        raise ArgumentTypeError(f"expected a number of seconds, 0 or more, found {text!r}")
+    return seconds
 
 
 def _add_config_options(parser: ArgumentParser, config_path: str | None) -> None:
@@ -126,8 +159,9 @@ def main(
 ) -> None:
     """Run one command.
 
-    When it fails, the process ends with one line on stderr and exit code 1, or 3 when another
-    process holds the lock. AssertionError is raised, for the sake of callers that test with it.
+    When it fails, the process ends with one line on stderr and exit code 1, 3 when another
+    process holds the lock, 4 when there can be no lock. AssertionError is raised, for the sake of
+    callers that test with it.
     """
     try:
         run_command(list(argv), project_name, module, default_config)
@@ -149,10 +183,14 @@ def fail(problem: Exception, rest: str, debug: bool = False) -> None:
     if debug or debugging():
         traceback.print_exception(problem)
     print(f"Error '{text}': {rest}", file=sys.stderr)
-    held = isinstance(problem, MultipleInstancesError) and not isinstance(
-        problem, LockUnusableError
-    )
-    raise SystemExit(3 if held else 1)
+    raise SystemExit(_exit_code(problem))
+
+
+def _exit_code(problem: Exception) -> int:
+    """3 when another process holds the lock, 4 when there can be no lock, otherwise 1."""
+    if isinstance(problem, LockUnusableError):
+        return 4
+    return 3 if isinstance(problem, MultipleInstancesError) else 1
 
 
 def debugging() -> bool:
@@ -254,6 +292,8 @@ def _load(args: Namespace, debug: bool) -> dict[str, Any]:
     if args.read_only:
         config["read_only"] = True
         config["lock_file"] = None
+    if getattr(args, "lock_wait", None):
+        config["_lock_wait"] = args.lock_wait
     saved = {
         key: path
         for key in ("cluster_response", "nodes_response")

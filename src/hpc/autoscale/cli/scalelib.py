@@ -33,6 +33,7 @@ from hpc.autoscale.cli.parsing import (
     fail,
     run_command,
 )
+from hpc.autoscale.cli.request_ids import RequestIdCommands
 from hpc.autoscale.cli.requests import RequestCommands
 from hpc.autoscale.cli.unknown import unknown_vm_sizes
 from hpc.autoscale.errors import ConfigurationException
@@ -56,7 +57,7 @@ _COLUMNS = [
 ]
 
 
-class _AzScaleCLI(CommonCLI, AutostopCommands, CostCommands, RequestCommands):
+class _AzScaleCLI(CommonCLI, AutostopCommands, CostCommands, RequestCommands, RequestIdCommands):
     """What `azscale` has with and without a driver.
 
     `directory` is that of the configuration. Files go there while the directory in which they
@@ -301,7 +302,7 @@ def main(argv: Iterable[str] | None = None, default_config: str | None = None) -
     """Run one command of `azscale`; by default the one given to this process.
 
     Ends with exit code 1 and one line on stderr when the command fails, 3 when another process
-    holds the lock.
+    holds the lock, 4 when there can be no lock.
     """
     args = list(sys.argv[1:] if argv is None else argv)
     if args and os.path.isfile(args[0]):  # how some launchers pass their own name

@@ -19,6 +19,7 @@ from hpc.autoscale.job.job import Job, Outcome
 from hpc.autoscale.job.nodequeue import NodeQueue
 from hpc.autoscale.job.placement import FirstFit, Listener, Strategy
 from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.node import nodehistory
 from hpc.autoscale.node.identity import Identities, claimed_ids, short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import NodeHistory, NodeHistoryResult, NullNodeHistory
@@ -73,7 +74,11 @@ class DemandCalculator:
             self._node_queue._push_all(node_mgr.get_non_failed_nodes())
         if type(self.node_history).decorate is not NullNodeHistory.decorate:
             known = [node for node in node_mgr.get_nodes() if node.exists and node._server_id]
-            self.node_history.decorate(known, config)
+            try:
+                self.node_history.decorate(known, config)
+            except nodehistory.NodeHistoryError as error:
+                # work is placed without it, and whoever deletes nodes asks it again
+                logging.warning("%s", error)
 
     # -- jobs
 

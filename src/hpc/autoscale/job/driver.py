@@ -25,7 +25,7 @@ from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import NodeHistory, SQLiteNodeHistory
 from hpc.autoscale.node.nodemanager import NodeManager
-from hpc.autoscale.util import NullSingletonLock, SingletonFileLock, SingletonLock
+from hpc.autoscale.util import NullSingletonLock, SingletonLock, take_lock
 
 # How many placement groups without use are kept at hand, and how many a nodearray may have at most,
 # where the configuration says nothing.
@@ -145,8 +145,8 @@ class SchedulerDriver(ABC):
         return NodeQueue()
 
     def new_singleton_lock(self, config: dict[str, Any]) -> SingletonLock:
-        """Take the lock `lock_file` (default `<home>/lock.file`); none when that is null or the
-        mode is read-only.
+        """Take the lock `lock_file` (default `<home>/lock.file`), and that of the cluster on this
+        machine; none when `lock_file` is null or the mode is read-only.
 
         MultipleInstancesError when another process holds it, ConfigurationException when there is
         no place for it.
@@ -155,7 +155,7 @@ class SchedulerDriver(ABC):
         if not path or config.get("read_only"):
             return NullSingletonLock()
         _require_directory("lock_file", path, "null for no lock")
-        return SingletonFileLock(path)
+        return take_lock(path, config)
 
     def new_node_history(self, config: dict[str, Any]) -> NodeHistory:
         """The record of what nodes did, in `nodehistorydb` (default `<home>/nodehistory.db`).

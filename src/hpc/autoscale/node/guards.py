@@ -23,9 +23,9 @@ from hpc.autoscale.node.node import Node
 Command = Literal["create", "start", "drain", "shutdown", "restart", "reimage", "delete"]
 """What may be asked of the cluster, or, for `drain`, of the scheduler before nodes are deleted."""
 
-Why = Literal["idle", "asked", "overdue", "failed", "marked"]
+Why = Literal["idle", "asked", "overdue", "failed", "marked", "unfinished"]
 """Why the loop wants rid of a node: it has no work, it has itself asked to stop, it did not become
-ready in time, it has failed, or the scheduler wants rid of it."""
+ready in time, it has failed, the scheduler wants rid of it, or its removal was never answered."""
 
 
 class Asker(Enum):

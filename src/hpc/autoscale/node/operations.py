@@ -7,34 +7,39 @@ After a create, planned nodes become the nodes that the server made: their names
 and nodes that it did not make are given up with its reason.
 
 A create whose reply is lost may or may not have happened. Its id is written down before the request
-is sent (`RequestLog`), so that a later pass, also of another process, can ask the server about it.
-When it never happened the id is used again: the server carries out one id once.
+is sent (`requests`), so that a later pass, also of another process, can ask the server about it.
+When it never happened the id is used again: the server carries out one id once. Nodes that are to
+go are written down in the same way, until the server has answered.
 """
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.ccbindings.creation_sets import plain_name
-from hpc.autoscale.ccbindings.errors import MutationUnconfirmed, OperationNotFound
+from hpc.autoscale.ccbindings.errors import (
+    AccessDenied,
+    AuthenticationFailed,
+    BadRequest,
+    Conflict,
+    InvalidSelection,
+    MutationUnconfirmed,
+    NotFound,
+    OperationNotFound,
+)
 from hpc.autoscale.ccbindings.evidence import answers, check_answers
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 from hpc.autoscale.ccbindings.models import NodeList
-from hpc.autoscale.errors import AutoscaleError, CycleCloudError, unreadable
+from hpc.autoscale.errors import CycleCloudError, counted
 from hpc.autoscale.node.guards import Command, Gate, Refusal
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.requests import RequestLog, RequestLogError, Sent, is_old
 from hpc.autoscale.util import random_uuid
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-NewId = Callable[[], str]
 Record = Mapping[str, Any]
 
 COMMANDS: Mapping[str, Command] = {
@@ -48,6 +53,12 @@ COMMANDS: Mapping[str, Command] = {
     "reimage_nodes": "reimage",
 }
 """What each management call of a binding does to nodes, as the gate is asked for it."""
+
+REMOVING = ("delete_nodes", "shutdown_nodes", "terminate_nodes", "remove_nodes")
+"""The management calls after which nodes are gone, or at rest."""
+
+# the server, or we ourselves, said no: nothing happened, and nothing is under way
+_REFUSALS = (BadRequest, AuthenticationFailed, AccessDenied, NotFound, Conflict, InvalidSelection)
 
 
 class Created(NamedTuple):
@@ -88,16 +99,34 @@ def settle_lost_creates(binding: ClusterBindingInterface, requests: RequestLog) 
     """Ask the server about creates whose reply never came; returns the ids that it carried out.
 
     It has to be called before a pass decides anything: until each is known, a listing may be about
-    to grow.
+    to grow. What another process may still be waiting for is left to that one.
     """
     happened = []
-    for request_id in requests.unsettled:
-        if _created_by(binding, request_id, request_id) is None:
-            requests.never_happened(request_id)
-        else:
-            requests.settle(request_id)
-            happened.append(request_id)
+    unknown_for_long: list[Sent] = []
+    for sent in requests.in_doubt:
+        if is_known(binding, sent.request_id):
+            requests.settle(sent.request_id)
+            happened.append(sent.request_id)
+            continue
+        requests.never_happened(sent.request_id)
+        if is_old(sent):
+            unknown_for_long.append(sent)
+    if unknown_for_long:
+        logging.warning(
+            "%s: %s in %s, the first of %s, never reached the server and will be used again by the"
+            " next create; `azscale requests` lists them, and drops them",
+            where(binding),
+            counted(len(unknown_for_long), "old request id"),
+            requests.path,
+            unknown_for_long[0].sender,
+        )
     return happened
+
+
+def is_known(binding: ClusterBindingInterface, request_id: str) -> bool:
+    """Whether the server has carried out the create of this id. CycleCloudError when it cannot be
+    asked."""
+    return _created_by(binding, request_id, request_id) is not None
 
 
 def create(
@@ -204,15 +233,21 @@ def manage(
     nodes: Sequence[Node],
     request_id: str | None = None,
     gate: Gate | None = None,
+    requests: RequestLog | None = None,
 ) -> Managed:
     """Make one management call (`COMMANDS`) for those of the nodes that the gate allows, and read
-    back what has become of them; nothing is sent where it allows none."""
+    back what has become of them; nothing is sent where it allows none.
+
+    With `requests`, nodes that are to go for good are written down there until the server answers.
+    """
     nodes, refusals = (gate or Gate()).ask(COMMANDS[verb], nodes)
     if not nodes:
         return Managed("", "", [], [], False, refusals)
-    call: Callable[..., Any] = getattr(binding, verb)
     request_id = request_id or random_uuid()
-    result = call(nodes=list(nodes), request_id=request_id)
+    if requests is not None and verb in REMOVING:
+        result = _remove(binding, verb, nodes, request_id, requests)
+    else:
+        result = getattr(binding, verb)(nodes=list(nodes), request_id=request_id)
     by_id: dict[Any, Node] = {node.delayed_node_id.node_id: node for node in nodes}
     by_name: dict[Any, Node] = {node.name: node for node in nodes}
     answered: dict[int, Node] = {}
@@ -237,6 +272,33 @@ def manage(
     ]
     reasons = list(refused.values())
     return Managed(result.operation_id, request_id, accepted, reasons, was_read, refusals)
+
+
+def _remove(
+    binding: ClusterBindingInterface,
+    verb: str,
+    nodes: Sequence[Node],
+    request_id: str,
+    requests: RequestLog,
+) -> Any:
+    """The server's answer to a removal, which is written down until there is one."""
+    leaving = [(str(node.delayed_node_id.node_id), node.name) for node in nodes]
+    requests.begin_removal(request_id, verb, leaving)
+    try:
+        result = getattr(binding, verb)(nodes=list(nodes), request_id=request_id)
+    except _REFUSALS:
+        _note_answer(requests, request_id)
+        raise
+    _note_answer(requests, request_id)
+    return result
+
+
+def _note_answer(requests: RequestLog, request_id: str) -> None:
+    try:
+        requests.settle_removal(request_id)
+    except RequestLogError as e:
+        # the answer counts; the next pass finds the nodes gone, or allowed to go
+        logging.warning("%s", e)
 
 
 def _records(
@@ -361,108 +423,3 @@ def set_of_record(record: Record) -> tuple[Any, Any, Any]:
         record.get("MachineType"),
         record.get("PlacementGroupId") or None,
     )
-
-
-# -- request ids that outlive the process
-
-
-class RequestLogError(AutoscaleError):
-    """The file that keeps request ids cannot be read or written; nothing was sent."""
-
-
-class RequestLog:
-    """Ids of creates that are not settled yet, in the order in which they were begun.
-
-    The file holds a JSON list of texts and is replaced as a whole, so that a reader never sees half
-    of it. Without a path the ids are kept as long as the object.
-    """
-
-    def __init__(
-        self, path: str | os.PathLike[str] | None = None, new_id: NewId | None = None
-    ) -> None:
-        self._path: Path | None = None
-        if path:
-            from pathlib import Path
-
-            self._path = Path(path)
-        self._new_id = new_id or random_uuid
-        self._unsettled = self._read()
-        self._reusable: list[str] = []
-
-    @property
-    def unsettled(self) -> list[str]:
-        """The ids of requests whose outcome is unknown."""
-        return list(self._unsettled)
-
-    def begin(self, request_id: str | None = None) -> str:
-        """An id for a create that is about to be sent; it is on disk when this returns.
-
-        It is the given id, else one that is known never to have happened, else a new one.
-        """
-        chosen = request_id or (self._reusable[0] if self._reusable else self._new_id())
-        if chosen in self._reusable:
-            self._reusable.remove(chosen)
-        if chosen not in self._unsettled:
-            self._write([*self._unsettled, chosen])
-        return chosen
-
-    def settle(self, request_id: str) -> None:
-        """Note that the server has answered the request with this id."""
-        if request_id in self._unsettled:
-            self._write([known for known in self._unsettled if known != request_id])
-
-    def never_happened(self, request_id: str) -> None:
-        """Note that the server does not know this id: the next create uses it again."""
-        if request_id in self._unsettled and request_id not in self._reusable:
-            self._reusable.append(request_id)
-
-    def _read(self) -> list[str]:
-        if self._path is None:
-            return []
-        import json
-
-        try:
-            found = json.loads(self._path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return []
-        except OSError as e:
-            raise RequestLogError(f"request ids {self._path}: {unreadable(e)}") from e
-        except (ValueError, RecursionError) as e:
-            raise RequestLogError(
-                f"request ids {self._path}: expected a JSON list of ids, found: {e}"
-            ) from e
-        if not isinstance(found, list) or not all(isinstance(i, str) for i in found):
-            raise RequestLogError(
-                f"request ids {self._path}: expected a JSON list of ids, found {found!r}"
-            )
-        return found
-
-    def _write(self, unsettled: list[str]) -> None:
-        if self._path is not None:
-            import json
-
-            temporary = self._path.with_name(f"{self._path.name}.{os.getpid()}")
-            try:
-                with open(temporary, "w", encoding="utf-8") as f:
-                    json.dump(unsettled, f)
-                    f.flush()
-                    os.fsync(f.fileno())
-                os.replace(temporary, self._path)
-                _sync_directory(self._path.parent)
-            except OSError as e:
-                with suppress(OSError):
-                    temporary.unlink()
-                raise RequestLogError(
-                    f"request ids {self._path}: cannot be written: {e.strerror or e}"
-                ) from e
-        self._unsettled = unsettled
-
-
-def _sync_directory(directory: Path) -> None:
-    """Make a rename last through a power failure, where the file system can do that."""
-    with suppress(OSError):
-        handle = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

@@ -11,11 +11,11 @@ import os
 import sqlite3
 from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node.nodehistory import watching
+from hpc.autoscale.sqlitefile import connect_to_read
 
 SQLITE_VERSION = "0.0.6"
 """Version of the tables, as stored in the file; the one that cyclecloud-scalelib uses too."""
@@ -84,12 +84,14 @@ def _open_to_write(path: str, uri: bool) -> sqlite3.Connection:
 
 
 def _open_to_read(path: str, uri: bool) -> sqlite3.Connection:
-    location = path if uri else f"{Path(path).absolute().as_uri()}?mode=ro"
+    def connect() -> sqlite3.Connection:
+        if not uri:
+            return connect_to_read(path)
+        return sqlite3.connect(path, timeout=BUSY_SECONDS, uri=True)
+
     if path != MEMORY and (uri or os.path.exists(path)):
         try:
-            return _checked(
-                path, lambda: sqlite3.connect(location, timeout=BUSY_SECONDS, uri=True), _look
-            )
+            return _checked(path, connect, _look)
         except _Unusable as unusable:
             problem = f"is of version {unusable.version}, expected {SQLITE_VERSION}"
         except NodeHistoryError as error:
@@ -220,8 +222,10 @@ def has_old_ids(conn: sqlite3.Connection) -> bool:
 
 
 def ids_are_true(conn: sqlite3.Connection) -> None:
-    """Note in the file that its ids are spelt as the server spells them."""
-    conn.execute(f"PRAGMA user_version = {_TRUE_IDS}")
+    """Note in the file that its ids are spelt as the server spells them; a file of a later version
+    of this library stays what it is."""
+    if _repaired(conn) < _TRUE_IDS:
+        conn.execute(f"PRAGMA user_version = {_TRUE_IDS}")
 
 
 def _repaired(conn: sqlite3.Connection) -> int:

@@ -36,7 +36,7 @@ from hpc.autoscale.node.nodemanager.inventory import Inventory, NameHook, artifi
 from hpc.autoscale.node.nodemanager.placing import Ask, Placer
 from hpc.autoscale.node.nodemanager.policies import DEFAULT, configured_policy
 from hpc.autoscale.node.nodemanager.provisioner import Provisioner
-from hpc.autoscale.node.operations import RequestLog
+from hpc.autoscale.node.requests import RequestLog
 from hpc.autoscale.packing.expr import UNBOUNDED
 from hpc.autoscale.packing.order import OrderPolicy
 from hpc.autoscale.packing.plan import Request
@@ -87,7 +87,7 @@ class NodeManager:
 
     @property
     def requests(self) -> RequestLog:
-        """The ids of creates whose outcome is not known."""
+        """The creates and removals whose outcome is not known."""
         return self._provisioner.requests
 
     @property
@@ -403,14 +403,17 @@ def new_node_manager(
     policy = configured_policy(config)
     vm_sizes.configure(config)
     binding = ccbindings.new_cluster_bindings(config)
-    requests = RequestLog(config.get("requests_file"))
-    operations.settle_lost_creates(binding, requests)
+    kept_in = None if config.get("read_only") else config.get("requests_file")
+    requests = RequestLog(kept_in) if kept_in else None
+    if requests is not None:
+        operations.settle_lost_creates(binding, requests)
     dynamic, built = read_cluster(config, binding)
     existing_first = (config.get("packing") or {}).get("order", "existing-first") != "declared"
     seen = dynamic.seen_through(binding)
     manager = NodeManager(seen, built.buckets, existing_first, built.problems, policy)
     provisioner, inventory = manager._provisioner, manager._inventory
-    provisioner.requests = requests
+    if requests is not None:
+        provisioner.requests = requests
     provisioner.assume_hostnames = bool(config.get("assume_standalone_hostnames"))
     inventory.names.reserve(built.names)
     inventory.names.prefixes = dynamic.prefixes

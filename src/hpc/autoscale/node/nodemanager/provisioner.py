@@ -19,7 +19,8 @@ from hpc.autoscale.node import operations
 from hpc.autoscale.node.guards import Facts, Gate, Refusal, in_words
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager.records import refresh
-from hpc.autoscale.node.operations import Created, Managed, Record, RequestLog
+from hpc.autoscale.node.operations import REMOVING, Created, Managed, Record
+from hpc.autoscale.node.requests import RequestLog
 from hpc.autoscale.results import BootupResult, NodeOperationResult
 
 if TYPE_CHECKING:
@@ -31,25 +32,28 @@ R = TypeVar("R", bound=NodeOperationResult)
 _GONE = ("Terminated", "Off")
 # a command that names only nodes that CycleCloud does not have did all that it could
 _LEFT_ALONE = ("NotManaged", "NeverCreated")
-_REMOVING = ("delete_nodes", "shutdown_nodes", "terminate_nodes", "remove_nodes")
 
 
 class Provisioner:
     """Creates, starts, stops and deletes the nodes of an inventory.
 
-    `requests` keeps the ids of creates until their outcome is known. `assume_hostnames`: a host
+    `requests` keeps creates and removals until their outcome is known. `assume_hostnames`: a host
     name may follow from the address, see `records`. `cluster_target`: the state that the cluster is
     to reach, where that is known.
     """
 
     def __init__(self, cluster_bindings: ClusterBindingInterface, inventory: Inventory) -> None:
         self.cluster_bindings = cluster_bindings
-        self.requests = RequestLog()
         self.assume_hostnames = False
         self.cluster_target: str | None = None
         self._inventory = inventory
         # ids of creates of which nobody knows whether they were carried out, with their nodes
         self._in_doubt: list[tuple[str, list[Node]]] = []
+
+    @cached_property
+    def requests(self) -> RequestLog:
+        """Without a file, where none is given."""
+        return RequestLog()
 
     @cached_property
     def gate(self) -> Gate:
@@ -165,9 +169,11 @@ class Provisioner:
     ) -> R:
         """Send a command of the bindings for some nodes, and learn from the answer."""
         with self._warning_of(verb):
-            managed = operations.manage(self.cluster_bindings, verb, nodes, request_id, self.gate)
+            managed = operations.manage(
+                self.cluster_bindings, verb, nodes, request_id, self.gate, self.requests
+            )
         outcome = _Outcome(operations.where(self.cluster_bindings), verb)
-        accepted = self._learn(managed, removes=verb in _REMOVING)
+        accepted = self._learn(managed, removes=verb in REMOVING)
         outcome.add_managed(managed, accepted)
         if not managed.request_id:  # nothing was asked
             left_alone = all(refusal.code in _LEFT_ALONE for refusal in managed.refused)

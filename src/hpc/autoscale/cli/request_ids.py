@@ -1,0 +1,120 @@
+"""The command requests: creates and removals whose outcome is not known, and how to drop them.
+
+Only `azscale` has it. What is kept, and what a pass makes of it, is in `node/requests`.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from hpc.autoscale.ccbindings import new_cluster_bindings
+from hpc.autoscale.cli.argtypes import str_list, warn
+from hpc.autoscale.cli.base import CommandLine, Config
+from hpc.autoscale.errors import AutoscaleError, CycleCloudError, counted, did_you_mean
+from hpc.autoscale.node.operations import is_known
+from hpc.autoscale.node.requests import Removal, RequestLog, Sent, is_elsewhere, is_old
+from hpc.autoscale.tables import OutputFormat, print_rows
+
+_COLUMNS = ["request_id", "command", "node", "begun", "sender", "state", "server"]
+
+
+class RequestIdCommands(CommandLine):
+    """The command requests."""
+
+    def requests_parser(self, parser: ArgumentParser) -> None:
+        """Options of requests."""
+        add = parser.add_argument
+        parser.set_defaults(read_only=False)
+        add("action", nargs="?", choices=["list", "drop"], help="drop: forget some (default list)")
+        add("--ids", type=str_list, default=[], help="only these request ids")
+        add("--old", action="store_true", help="only those of an hour ago and before")
+        add("--ask", action="store_true", help="ask the server about creates, too")
+        add("--force", action="store_true", help="drop also what may still be under way")
+        self._add_output_format(parser)
+
+    def requests(
+        self,
+        config: Config,
+        action: str | None = None,
+        ids: Sequence[str] = (),
+        old: bool = False,
+        ask: bool = False,
+        force: bool = False,
+        output_format: OutputFormat | None = None,
+    ) -> None:
+        """Lists creates and removals of which nobody knows whether they happened, or drops some."""
+        driver, config = self._prepared(config)
+        if action == "drop":
+            if not ids and not old:
+                raise AutoscaleError("requests drop: expected --ids or --old, found neither")
+            self._take_lock(config, driver)
+        path = config.get("requests_file")
+        if not path:
+            raise AutoscaleError(
+                "requests_file: expected a file that keeps requests, found none, nor a directory of"
+                " the node history to have it in"
+            )
+        log = RequestLog(path)
+        every: list[Sent | Removal] = [*log.creates, *log.removals]
+        found = _chosen(every, ids, old)
+        if action == "drop":
+            _drop(log, found, force)
+        _print(config if ask else None, found, output_format)
+
+
+def _chosen(every: Sequence[Sent | Removal], ids: Sequence[str], old: bool) -> list[Sent | Removal]:
+    known = {one.request_id for one in every}
+    for request_id in ids:
+        if request_id not in known:
+            guess = did_you_mean(request_id, known)
+            raise AutoscaleError(
+                f"requests: expected an id that is kept, found {request_id!r}{guess}"
+            )
+    return [one for one in every if (not ids or one.request_id in ids) and (not old or is_old(one))]
+
+
+def _drop(log: RequestLog, found: Sequence[Sent | Removal], force: bool) -> None:
+    """All of them, or none: AutoscaleError when one may be under way, unless the user insists."""
+    for one in found:
+        if is_elsewhere(one) and not force:
+            raise AutoscaleError(
+                f"request {one.request_id} may be under way, from {one.sender}"
+                " (--force to drop it nevertheless)"
+            )
+    log.forget_removals([one for one in found if isinstance(one, Removal)])
+    for one in found:
+        if isinstance(one, Sent):
+            log.settle(one.request_id)
+    warn("dropped: %s", counted(len(found), "request"))
+
+
+def _print(
+    config: Config | None, found: Sequence[Sent | Removal], output_format: OutputFormat | None
+) -> None:
+    rows = []
+    for one in found:
+        is_removal = isinstance(one, Removal)
+        rows.append(
+            [
+                one.request_id,
+                one.command if isinstance(one, Removal) else "create_nodes",
+                one.name if isinstance(one, Removal) else None,
+                datetime.fromtimestamp(one.begun, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+                str(one.sender),
+                "old" if is_old(one) else "under way" if is_elsewhere(one) else "in doubt",
+                None if is_removal or config is None else _asked(config, one.request_id),
+            ]
+        )
+    print_rows(_COLUMNS, rows, sys.stdout, output_format or "table")
+
+
+def _asked(config: Config, request_id: str) -> str:
+    """What the server knows of a create."""
+    try:
+        known = is_known(new_cluster_bindings(config), request_id)
+    except CycleCloudError as error:
+        return f"cannot be asked: {error}"
+    return "carried out" if known else "does not know it"

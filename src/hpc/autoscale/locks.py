@@ -1,0 +1,120 @@
+"""The lock of a cluster on this machine: one loop for each cluster of each server, whatever its
+configuration says of files.
+
+It is beside the lock file, which only those share whose configuration names the same. Called by
+`util`, which takes both. On Linux it is a name in the abstract namespace of Unix sockets: it is the
+same for all users, needs no directory and no permission, cannot be a symbolic link to something
+else, and goes with the process however that ends. Elsewhere, and where sockets are forbidden, it is
+a file in the directory for temporary files of this user.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+from urllib.parse import urlsplit
+
+from hpc.autoscale.errors import LockUnusableError, MultipleInstancesError
+
+Unlock = Callable[[], None]
+
+_PREFIX = "hpc-autoscale-"
+_PORTS = {"http": 80, "https": 443}
+# what a sandbox says that lets processes have no such sockets
+_FORBIDDEN = (errno.EAFNOSUPPORT, errno.EPERM, errno.EACCES, errno.EPROTONOSUPPORT)
+
+
+def cluster_of(config: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The server and the cluster of a configuration, in one spelling; None where it names none, or
+    where no server is asked."""
+    url, cluster = config.get("url"), config.get("cluster_name")
+    if not (isinstance(url, str) and isinstance(cluster, str) and url and cluster):
+        return None
+    if config.get("_mock_bindings"):
+        return None
+    try:
+        parts = urlsplit(url if "://" in url else f"https://{url}")
+        port = parts.port or _PORTS.get(parts.scheme, 0)
+    except ValueError:
+        return None  # it cannot be reached, and whoever tries says so
+    host = (parts.hostname or "").rstrip(".")
+    return f"{host}:{port}{parts.path.rstrip('/')}", cluster
+
+
+def lock_cluster(server: str, cluster: str, lock_file: Callable[[str], Unlock]) -> Unlock:
+    """Take the lock; the result gives it back. `lock_file` locks a file, where that is needed.
+
+    MultipleInstancesError when another process of this machine has it, and the same at once for
+    this process; LockUnusableError when it can be neither taken nor refused.
+    """
+    name = _PREFIX + hashlib.sha256(f"{server}\n{cluster}".encode()).hexdigest()[:40]
+    if sys.platform == "linux":
+        try:
+            return _lock_name(name, f"cluster {cluster} at {server}")
+        except OSError as error:
+            if error.errno not in _FORBIDDEN:
+                raise LockUnusableError(
+                    f"the lock of cluster {cluster} at {server} cannot be taken: {error.strerror}"
+                ) from error
+    return lock_file(_file(name, f"cluster {cluster} at {server}"))
+
+
+def _lock_name(name: str, what: str) -> Unlock:
+    import socket
+
+    held = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    # another name says who we are, since nobody can be asked by the first
+    label = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+
+    def unlock() -> None:
+        label.close()
+        held.close()
+
+    try:
+        held.bind(f"\0{name}")
+        label.bind(f"\0{name}/{os.getpid()}/{os.getuid()}")
+    except OSError as error:
+        unlock()
+        if error.errno != errno.EADDRINUSE:
+            raise
+        raise MultipleInstancesError(
+            f"expected to be the only instance for {what}, but its lock is held by"
+            f" {_holder(name)}; it may have another configuration"
+        ) from error
+    return unlock
+
+
+def _holder(name: str) -> str:
+    """Who says that they hold the lock of a name."""
+    found = None
+    with suppress(OSError), open("/proc/net/unix", encoding="utf-8", errors="replace") as f:
+        found = re.search(rf"@{re.escape(name)}/(\d+)/(\d+)$", f.read(), re.MULTILINE)
+    return f"process {found[1]} of user {found[2]}" if found else "another process"
+
+
+def _file(name: str, what: str) -> str:
+    """A file in a directory that is this user's alone."""
+    user = os.getuid() if hasattr(os, "getuid") else "all"
+    directory = os.path.join(tempfile.gettempdir(), f"{_PREFIX}{user}")
+    try:
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+        found = os.lstat(directory)
+    except OSError as error:
+        raise LockUnusableError(
+            f"the lock of {what} cannot be taken: {directory}: {error.strerror}"
+        ) from error
+    if hasattr(os, "getuid") and (
+        found.st_uid != os.getuid() or found.st_mode & 0o077 or not os.path.isdir(directory)
+    ):
+        raise LockUnusableError(
+            f"the lock of {what} cannot be taken: expected {directory} to be a directory of user"
+            f" {user} that nobody else can enter; remove it"
+        )
+    return os.path.join(directory, name)

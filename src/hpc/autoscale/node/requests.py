@@ -1,0 +1,345 @@
+"""Requests whose outcome is not known yet, written down before they are sent.
+
+For a create that is its id, for a removal the nodes that are to go. Each carries who sends it, so
+that a later pass, also of another process, knows what to ask the server about and what to leave to
+a process that is still waiting for its answer. Called by `operations`, which sends the requests, by
+the loop, which finishes removals, and by `azscale requests`.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from hpc.autoscale import clock
+from hpc.autoscale.errors import AutoscaleError, unreadable
+from hpc.autoscale.sqlitefile import SqliteFile
+from hpc.autoscale.util import random_uuid
+
+NewId = Callable[[], str]
+
+OLD_SECONDS = 3600.0
+"""No request is under way for longer, whatever is known of the process that sent it."""
+
+_SENDER = "host, pid, started, begun"
+_REMEDY = (
+    "move it away when no create is under way; the next pass then knows nothing of creates whose"
+    " reply was lost, so look at the nodes of the cluster first"
+)
+
+
+class RequestLogError(AutoscaleError):
+    """The file that keeps request ids cannot be read or written; nothing was sent."""
+
+
+class Sender(NamedTuple):
+    """A process: its host, its number there, and what tells it from others of the same number.
+
+    `started` is the boot, the namespace of process numbers, and when in that boot the process
+    began; empty where the system does not say.
+    """
+
+    host: str
+    pid: int
+    started: str
+
+    @classmethod
+    def here(cls) -> Sender:
+        """This process."""
+        import platform
+
+        pid = os.getpid()
+        begun = _begun(pid)
+        started = f"{_boot()}/{_numbers()}/{begun}" if begun else ""
+        return cls(platform.node(), pid, started)
+
+    def state(self) -> Literal["running", "ended", "unknown"]:
+        """Whether the process still runs; `unknown` for one that cannot be looked at from here."""
+        here = Sender.here()
+        if self == here:
+            return "running"
+        if not self.host:  # of a version that did not note who sends
+            return "ended"
+        if self.host != here.host or not (self.started and here.started):
+            return "unknown"
+        boot, numbers, begun = [*self.started.split("/"), "", ""][:3]
+        if boot != _boot():
+            return "ended"
+        if numbers != _numbers():
+            return "unknown"
+        return "running" if _begun(self.pid) == begun else "ended"
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host}" if self.host else "a process not noted"
+
+
+def _boot() -> str:
+    return _text_of("/proc/sys/kernel/random/boot_id").strip()
+
+
+def _numbers() -> str:
+    """Which namespace process numbers are of: two containers may each have a process 7."""
+    with suppress(OSError):
+        return os.readlink("/proc/self/ns/pid")
+    return ""
+
+
+def _begun(pid: int) -> str:
+    """When a process began, in ticks since the boot; empty when there is none, or only its
+    remains."""
+    # the name in parentheses may hold anything
+    fields = _text_of(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    return fields[19] if len(fields) > 19 and fields[0] not in "ZX" else ""
+
+
+def _text_of(path: str) -> str:
+    with suppress(OSError), open(path, encoding="utf-8", errors="replace") as f:
+        return f.read()
+    return ""
+
+
+class Sent(NamedTuple):
+    """A create that is not settled; `begun` is in unix seconds."""
+
+    request_id: str
+    host: str
+    pid: int
+    started: str
+    begun: float
+
+    @property
+    def sender(self) -> Sender:
+        """The process that sent it last."""
+        return Sender(self.host, self.pid, self.started)
+
+
+class Removal(NamedTuple):
+    """A node that was to go when nobody heard whether it did; `command` is a management call."""
+
+    node_id: str
+    name: str
+    command: str
+    request_id: str
+    host: str
+    pid: int
+    started: str
+    begun: float
+
+    @property
+    def sender(self) -> Sender:
+        """The process that sent it."""
+        return Sender(self.host, self.pid, self.started)
+
+
+def is_old(one: Sent | Removal) -> bool:
+    """Whether it cannot be under way any more, also when the clock was set back since."""
+    return abs(clock.time() - one.begun) > OLD_SECONDS
+
+
+def is_elsewhere(one: Sent | Removal) -> bool:
+    """Whether another process may still be waiting for the answer."""
+    if is_old(one) or one.sender == Sender.here():
+        return False
+    return one.sender.state() != "ended"
+
+
+class _File(SqliteFile):
+    """The file of requests."""
+
+    NAME = "request ids"
+    VERSION = 1
+    TABLES = (
+        "CREATE TABLE creates (request_id TEXT PRIMARY KEY, host TEXT NOT NULL, pid INTEGER NOT"
+        " NULL, started TEXT NOT NULL, begun REAL NOT NULL)",
+        "CREATE TABLE removals (node_id TEXT PRIMARY KEY, name TEXT NOT NULL, command TEXT NOT"
+        " NULL, request_id TEXT NOT NULL, host TEXT NOT NULL, pid INTEGER NOT NULL, started TEXT"
+        " NOT NULL, begun REAL NOT NULL)",
+    )
+    ERROR = RequestLogError
+    REMEDY = _REMEDY
+
+
+class _Memory(_File):
+    """The same without a file, for as long as the object lives."""
+
+    def __init__(self) -> None:
+        super().__init__(":memory:")
+        self._db: sqlite3.Connection | None = None
+
+    @property
+    def exists(self) -> bool:
+        return self._db is not None
+
+    @contextmanager
+    def _opened(self, mode: str) -> Iterator[sqlite3.Connection]:
+        if self._db is None:
+            self._db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        try:
+            yield self._db
+        finally:
+            self._db.rollback()
+
+
+def file_of(path: str | os.PathLike[str]) -> Path:
+    """Where requests are kept for a `requests_file`: at its path, with `.db` in the place of
+    `.json`, which was a list of ids once."""
+    given = Path(path)
+    return given.with_suffix(".db") if given.suffix == ".json" else given
+
+
+class RequestLog:
+    """Requests that are not settled yet, in the order in which they were begun.
+
+    They are in the SQLite file `file_of(path)`, which processes share: each change is a
+    transaction. A list of ids in JSON beside it, of an earlier version, is taken over. Without a
+    path all is kept as long as the object. RequestLogError when the file cannot be used.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str] | None = None, new_id: NewId | None = None
+    ) -> None:
+        self._new_id = new_id or random_uuid
+        self._begun: set[str] = set()
+        self._reusable: dict[str, Sent] = {}
+        self._file: _File = _File(str(file_of(path))) if path else _Memory()
+        if path:
+            self._take_over(file_of(path).with_suffix(".json"))
+
+    @property
+    def path(self) -> str:
+        """The file."""
+        return self._file.path
+
+    # -- creates
+
+    @property
+    def creates(self) -> list[Sent]:
+        """The creates whose outcome is unknown, whoever sent them."""
+        query = f"SELECT request_id, {_SENDER} FROM creates ORDER BY rowid"
+        return [Sent(*row) for row in self._file.rows(query)]
+
+    @property
+    def unsettled(self) -> list[str]:
+        """The ids of creates whose outcome is unknown, whoever sent them."""
+        return [sent.request_id for sent in self.creates]
+
+    @property
+    def in_doubt(self) -> list[Sent]:
+        """The creates that are ours to ask about: no other process waits for their answer."""
+        return [sent for sent in self.creates if not is_elsewhere(sent)]
+
+    def begin(self, request_id: str | None = None) -> str:
+        """An id for a create that is about to be sent; it is on disk when this returns.
+
+        It is the given id, else one that is known never to have happened, else a new one. No two
+        processes are given the same.
+        """
+        if request_id in self._begun:
+            return str(request_id)
+        sender = (*Sender.here(), clock.time())
+        with self._file.writing() as db:
+            chosen = request_id or self._claim(db) or self._new_id()
+            db.execute(
+                f"INSERT INTO creates (request_id, {_SENDER}) VALUES (?, ?, ?, ?, ?) ON CONFLICT"
+                f" (request_id) DO UPDATE SET ({_SENDER}) = (?, ?, ?, ?)",
+                (chosen, *sender, *sender),
+            )
+        self._reusable.pop(chosen, None)
+        self._begun.add(chosen)
+        return chosen
+
+    def _claim(self, db: sqlite3.Connection) -> str | None:
+        """An id to be used again, unless another process has taken it since it was asked about."""
+        query = f"SELECT request_id, {_SENDER} FROM creates WHERE request_id = ?"
+        for request_id, known in list(self._reusable.items()):
+            if db.execute(query, (request_id,)).fetchone() == known:
+                return request_id
+            del self._reusable[request_id]
+        return None
+
+    def settle(self, request_id: str) -> None:
+        """Note that the server has answered the create with this id."""
+        self._begun.discard(request_id)
+        self._reusable.pop(request_id, None)
+        if request_id in self.unsettled:
+            with self._file.writing() as db:
+                db.execute("DELETE FROM creates WHERE request_id = ?", (request_id,))
+
+    def never_happened(self, request_id: str) -> None:
+        """Note that the server does not know this id: the next create uses it again."""
+        for sent in self.in_doubt:
+            if sent.request_id == request_id:
+                self._reusable.setdefault(request_id, sent)
+                self._begun.discard(request_id)
+
+    # -- removals
+
+    @property
+    def removals(self) -> list[Removal]:
+        """The nodes of removals whose outcome is unknown, whoever sent them."""
+        query = f"SELECT node_id, name, command, request_id, {_SENDER} FROM removals ORDER BY rowid"
+        return [Removal(*row) for row in self._file.rows(query)]
+
+    def begin_removal(
+        self, request_id: str, command: str, nodes: Iterable[tuple[str, str]]
+    ) -> None:
+        """Note that nodes, by NodeId and name, are about to be removed; it is on disk when this
+        returns."""
+        sender = (*Sender.here(), clock.time())
+        rows = [(node_id, name, command, request_id, *sender) for node_id, name in nodes]
+        with self._file.writing() as db:
+            db.executemany("INSERT OR REPLACE INTO removals VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+
+    def settle_removal(self, request_id: str) -> None:
+        """Note that the server has answered the removal with this id."""
+        with self._file.writing() as db:
+            db.execute("DELETE FROM removals WHERE request_id = ?", (request_id,))
+
+    def forget_removals(self, removals: Sequence[Removal]) -> None:
+        """Note that these nodes are gone, or are to stay, unless somebody removes them anew."""
+        if removals:
+            rows = [(each.node_id, each.request_id) for each in removals]
+            with self._file.writing() as db:
+                db.executemany("DELETE FROM removals WHERE node_id = ? AND request_id = ?", rows)
+
+    # -- the file of before
+
+    def _take_over(self, old: Path) -> None:
+        """Move the ids of a JSON list into the file; a kill in between makes it happen again."""
+        if str(old) == self.path or not old.exists():
+            return
+        ids = _read_list(old)
+        if ids:
+            with self._file.writing() as db:
+                db.executemany(
+                    "INSERT OR IGNORE INTO creates VALUES (?, '', 0, '', ?)",
+                    [(request_id, clock.time()) for request_id in ids],
+                )
+        try:
+            old.unlink(missing_ok=True)
+        except OSError as e:
+            raise RequestLogError(f"request ids {old}: cannot be removed: {e.strerror or e}") from e
+
+
+def _read_list(path: Path) -> list[str]:
+    import json
+
+    found: Any = None
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return []
+    except OSError as e:
+        raise RequestLogError(f"request ids {path}: {unreadable(e)}") from e
+    except (ValueError, RecursionError) as e:
+        found = e
+    if not isinstance(found, list) or not all(isinstance(i, str) for i in found):
+        shown = str(found) if isinstance(found, Exception) else repr(found)[:200]
+        raise RequestLogError(
+            f"request ids {path}: expected a JSON list of ids, found: {shown}; {_REMEDY}"
+        )
+    return found

@@ -1,0 +1,340 @@
+"""Several processes, lost replies and kills: every node that is wanted is made once, and every node
+that was to go goes, over HTTP."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+
+from hpc.autoscale.autoscaler import Autoscaler
+from hpc.autoscale.cli import GenericDriver
+from hpc.autoscale.errors import CycleCloudError
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.node.nodemanager import new_node_manager
+from hpc.autoscale.node.requests import RequestLog
+from hpc.autoscale.simulator import serve
+
+SIZE = "Standard_F4s_v2"
+DRIVER = "hpc.autoscale.cli:GenericDriver"
+CLOUD = {"clusters": {"c": {"region": "westus2", "nodearrays": {"htc": {"machine_types": [SIZE]}}}}}
+
+
+class Queue(GenericDriver):
+    """A scheduler whose jobs want a whole node each, and wait for ever."""
+
+    def __init__(self, jobs):
+        super().__init__("queue")
+        self.wanted = jobs
+
+    def _read_jobs_and_nodes(self, config):
+        return [Job(f"j{i}", {"ncpus": 1, "exclusive": True}) for i in range(self.wanted)], []
+
+
+@pytest.fixture
+def simulator():
+    """A cluster without nodes."""
+    with serve(CLOUD) as running:
+        yield running
+
+
+@pytest.fixture
+def config(simulator, tmp_path):
+    """What processes are told; nodes may be idle for an hour."""
+    return {
+        **simulator.connection("c"),
+        "lock_file": None,
+        "nodehistorydb": str(tmp_path / "nodehistory.db"),
+        "requests_file": str(tmp_path / "requests.db"),
+        "retry": {"attempts": 1},
+        "idle_timeout": 3600,
+    }
+
+
+@pytest.fixture
+def nodes(simulator):
+    """How many nodes are there and to stay."""
+
+    def count():
+        return len([n for n in simulator.cluster("c").nodes() if n["TargetState"] == "Started"])
+
+    return count
+
+
+@pytest.fixture
+def ready(simulator, config):
+    """Three nodes that are ready, and one pass that saw them."""
+    Autoscaler(config, Queue(3)).run_once()
+    simulator.clock.settle()
+    Autoscaler(config, Queue(3)).run_once()
+
+
+@pytest.fixture
+def delete_two(simulator, config):
+    """Somebody deletes two nodes, and does not hear what became of it; the removals on record."""
+
+    def delete(kind, **more):
+        node_mgr = new_node_manager(config)
+        simulator.faults.add(kind, endpoint="shutdown_nodes", **more)
+        simulator.faults.add("status", endpoint="get_nodes", status=500)
+        with pytest.raises(CycleCloudError):
+            node_mgr.delete(node_mgr.get_nodes()[1:])
+        simulator.faults.clear()
+        return [removal.name for removal in RequestLog(config["requests_file"]).removals]
+
+    return delete
+
+
+# -- removals
+
+
+@pytest.mark.usefixtures("ready")
+def test_a_removal_that_never_arrived_is_made_by_the_next_pass(
+    simulator, config, delete_two, nodes
+):
+    """Long before those nodes have been idle for long enough."""
+    assert delete_two("no_reply") == ["htc-2", "htc-3"]
+    assert nodes() == 3
+    simulator.clock.advance(10)
+    assert Autoscaler(config, Queue(1)).run_once().errors == ()
+    assert nodes() == 1
+    assert RequestLog(config["requests_file"]).removals == []
+
+
+@pytest.mark.usefixtures("ready")
+def test_a_removal_whose_reply_was_lost_is_settled(config, delete_two, nodes):
+    """The nodes went; nothing is removed twice, and nothing else goes."""
+    delete_two("lost_reply")
+    assert nodes() == 1
+    Autoscaler(config, Queue(1)).run_once()
+    assert nodes() == 1
+    assert RequestLog(config["requests_file"]).removals == []
+
+
+@pytest.mark.usefixtures("ready")
+def test_a_node_that_got_work_meanwhile_is_not_removed(config, delete_two, nodes):
+    """The removal is called off for good, whatever becomes of the work."""
+    delete_two("no_reply")
+    Autoscaler(config, Queue(3)).run_once()
+    assert RequestLog(config["requests_file"]).removals == []
+    Autoscaler(config, Queue(0)).run_once()
+    assert nodes() == 3
+
+
+@pytest.mark.usefixtures("ready")
+def test_a_removal_is_kept_while_the_server_is_away(simulator, config, delete_two, nodes):
+    """Pass after pass, once for each node."""
+    delete_two("no_reply")
+    simulator.faults.add("no_reply", endpoint="shutdown_nodes")
+    for _ in range(3):
+        assert Autoscaler(config, Queue(1)).run_once().errors
+        removals = RequestLog(config["requests_file"]).removals
+        assert [removal.name for removal in removals] == ["htc-2", "htc-3"]
+    simulator.faults.clear()
+    Autoscaler(config, Queue(1)).run_once()
+    assert nodes() == 1
+
+
+@pytest.mark.usefixtures("ready")
+@pytest.mark.parametrize("status", [400, 403, 404])
+def test_a_removal_that_was_refused_is_over(config, delete_two, nodes, status):
+    """The server has answered: whoever asked decides anew."""
+    assert delete_two("status", status=status) == []
+    Autoscaler(config, Queue(1)).run_once()
+    assert nodes() == 3
+
+
+@pytest.mark.usefixtures("ready")
+def test_a_dry_run_finishes_nothing(config, delete_two, nodes):
+    """And leaves every file as it was."""
+    delete_two("no_reply")
+    before = RequestLog(config["requests_file"]).removals
+    Autoscaler(config, Queue(1), dry_run=True).run_once()
+    assert nodes() == 3
+    assert RequestLog(config["requests_file"]).removals == before != []
+
+
+# -- processes beside each other
+
+
+@pytest.fixture
+def azscale(simulator, tmp_path):
+    """Start azscale in a process of its own, with a configuration of its own in a directory."""
+    started = []
+
+    def start(*args, home="home", **more):
+        directory = tmp_path / home
+        directory.mkdir(exist_ok=True)
+        path = directory / "autoscale.json"
+        given = {**simulator.connection("c"), "retry": {"attempts": 1}, **more}
+        path.write_text(json.dumps(given))
+        path.chmod(0o600)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "hpc.autoscale.cli", args[0], "-c", str(path), *args[1:]],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=directory,
+            env={**os.environ, "AUTOSCALE_HOME": str(directory)},
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def done(process, code=0):
+    """What a process prints, once it has ended, on stdout and on stderr."""
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == code, err
+    return out, err
+
+
+@contextmanager
+def a_loop(config, **more):
+    """A loop that is in the middle of a pass as long as this lasts, in another thread."""
+    inside, go_on = threading.Event(), threading.Event()
+
+    class Slow(Queue):
+        def _read_jobs_and_nodes(self, config):
+            inside.set()
+            assert go_on.wait(120)
+            return super()._read_jobs_and_nodes(config)
+
+    with ThreadPoolExecutor() as pool:
+        loop = pool.submit(Autoscaler({**config, **more}, Slow(0)).run_once)
+        try:
+            assert inside.wait(120)
+            yield go_on
+        finally:
+            go_on.set()
+            loop.result()
+
+
+@pytest.mark.parametrize("home", ["home", "elsewhere"])
+def test_two_loops_on_one_cluster(azscale, config, tmp_path, home):
+    """The second is refused and told who runs, with the same lock file or with another."""
+    (tmp_path / "home").mkdir()
+    with a_loop(config, lock_file=str(tmp_path / "home" / "lock.file")):
+        _, said = done(azscale("autoscale", home=home), code=3)
+    assert f"held by process {os.getpid()}" in said
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["create_nodes", "-n", "1"],
+        ["delete_nodes", "-N", "htc-1"],
+        ["restart_nodes", "-N", "htc-1"],
+        ["retry_failed_nodes"],
+        ["requests", "drop", "--old"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_a_command_beside_a_loop_says_who_holds_the_lock(azscale, config, tmp_path, command):
+    """Nothing is asked of the server, and none of its files is touched."""
+    with a_loop(config, lock_file=str(tmp_path / "lock")):
+        _, said = done(azscale(*command), code=3)
+    assert f"held by process {os.getpid()}" in said
+
+
+def test_a_command_waits_for_the_loop(azscale, config, tmp_path, nodes):
+    """With --wait, and says for whom; then it does what it was told."""
+    with a_loop(config, lock_file=str(tmp_path / "lock")) as go_on:
+        command = azscale("create_nodes", "-n", "2", "--wait")
+        line = command.stderr.readline()
+        assert line.startswith("waiting: expected to be the only instance")
+        assert f"held by process {os.getpid()}" in line
+        assert nodes() == 0
+        go_on.set()
+    done(command)
+    assert nodes() == 2
+
+
+def test_a_command_that_only_looks_needs_no_lock(azscale, config, tmp_path):
+    with a_loop(config, lock_file=str(tmp_path / "lock")):
+        done(azscale("nodes"))
+        done(azscale("create_nodes", "-n", "1", "--dry-run"))
+        done(azscale("requests"))
+
+
+@pytest.mark.parametrize("kind", [None, "lost_reply", "no_reply"])
+@pytest.mark.parametrize("lock", [True, False])
+def test_processes_that_create_at_the_same_time(azscale, simulator, tmp_path, config, kind, lock):
+    """Each gets its own nodes, those of the loop among them, and none is made twice; the reply to
+    one of the requests is lost."""
+    shared = {"requests_file": config["requests_file"], "nodehistorydb": config["nodehistorydb"]}
+    if not lock:
+        shared["lock_file"] = None
+    if kind:
+        simulator.faults.add(kind, endpoint="create_nodes", calls=[2])
+    wait = ["--wait"] if lock else []
+    commands = [azscale("create_nodes", "-n", "3", *wait, **shared) for _ in range(3)]
+    results = [command.communicate(timeout=120) for command in commands]
+    lost = [command.returncode for command in commands].count(1)
+    assert lost == (kind == "no_reply"), results
+    created = list(simulator.journal.entries(event="created"))
+    assert len(created) == 3 * (3 - lost)
+    # who comes next uses the id of the request that never arrived
+    left = RequestLog(config["requests_file"]).unsettled
+    assert len(left) == lost
+    done(azscale("create_nodes", "-n", "3", *wait, **shared))
+    assert len(simulator.cluster("c").nodes()) == 3 * (4 - lost)
+    assert RequestLog(config["requests_file"]).unsettled == []
+
+
+# -- looking at them
+
+
+def test_requests_in_doubt_are_listed_asked_about_and_dropped(azscale, simulator, config):
+    """By the command line; a pass goes on without what was dropped."""
+    kept = {"requests_file": config["requests_file"]}
+    simulator.faults.add("no_reply", endpoint="create_nodes", calls=[1])
+    done(azscale("create_nodes", "-n", "1", **kept), code=1)
+    (request_id,) = RequestLog(config["requests_file"]).unsettled
+    out, _ = done(azscale("requests", "--ask", "-F", "json", **kept))
+    (row,) = json.loads(out)
+    assert (row["request_id"], row["command"], row["state"], row["server"]) == (
+        request_id,
+        "create_nodes",
+        "in doubt",
+        "does not know it",
+    )
+    assert row["sender"].startswith("process ")
+    assert json.loads(done(azscale("requests", "--old", "-F", "json", **kept))[0]) == []
+    _, said = done(azscale("requests", "drop", "--ids", request_id[:-1] + "x", **kept), code=1)
+    assert f"did you mean '{request_id}'" in said
+    _, said = done(azscale("requests", "drop", **kept), code=1)
+    assert "expected --ids or --old" in said
+    _, said = done(azscale("requests", "drop", "--ids", request_id, **kept))
+    assert said == "dropped: 1 request\n"
+    assert RequestLog(config["requests_file"]).unsettled == []
+
+
+def test_a_request_that_is_under_way_is_not_dropped(azscale, config):
+    """Its process still runs: this one."""
+    kept = {"requests_file": config["requests_file"]}
+    request_id = RequestLog(config["requests_file"]).begin()
+    _, said = done(azscale("requests", "drop", "--ids", request_id, **kept), code=1)
+    assert f"may be under way, from process {os.getpid()} on" in said
+    done(azscale("requests", "drop", "--ids", request_id, "--force", **kept))
+    assert RequestLog(config["requests_file"]).unsettled == []
+
+
+@pytest.mark.parametrize("name", ["requests.json", "requests.db"])
+def test_a_garbled_file_says_what_to_do(azscale, tmp_path, name):
+    """In one line; nothing is asked of the server."""
+    path = tmp_path / name
+    path.write_text("{ garbled")
+    for command in (["create_nodes"], ["requests"], ["autoscale"]):
+        _, said = done(azscale(*command, requests_file=str(path), driver=DRIVER), code=1)
+        assert str(path) in said.splitlines()[-1]
+        assert "move it away when no create is under way" in said.splitlines()[-1]
+    assert path.read_text() == "{ garbled"
