@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler.summary import PassError
-from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.errors import one_line as one_line
 from hpc.autoscale.node.node import Node
 
 T = TypeVar("T")
@@ -76,16 +76,6 @@ def try_each(
         except Exception as error:  # noqa: BLE001 - see the top of this module
             logging.debug("set aside: %r", item, exc_info=error)
             set_aside(item, one_line(error))
-
-
-def one_line(error: BaseException) -> str:
-    """An error as one line. Those made for people explain themselves; others are given with their
-    type."""
-    text = " ".join(str(error).split())
-    explained = isinstance(error, AutoscaleError | OSError) or type(error) is RuntimeError
-    if explained and text:
-        return text
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def call_with_up_to(function: Callable[..., T], *args: Any) -> T:

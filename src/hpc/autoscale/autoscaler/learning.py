@@ -14,14 +14,15 @@ from typing import Any
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
-from hpc.autoscale.autoscaler.faults import one_line, try_each
+from hpc.autoscale.autoscaler.faults import try_each
 from hpc.autoscale.autoscaler.summary import Cause, SetAsideJob, UnsatisfiedJob
 from hpc.autoscale.collector import collecting_seldom
-from hpc.autoscale.errors import counted
+from hpc.autoscale.errors import counted, one_line
 from hpc.autoscale.job.demandcalculator import DemandCalculator, new_demand_calculator
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job, Outcome
 from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.jobs import UnusableJob, checked
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.guards import key_of
 from hpc.autoscale.node.identity import Identities, short_name
@@ -99,6 +100,12 @@ def for_a_pass(config: dict[str, Any], driver: SchedulerDriver) -> dict[str, Any
     return {**config, "requests_file": os.path.join(directory, REQUESTS_FILE)}
 
 
+def driver_wants(config: Mapping[str, Any]) -> bool:
+    """Whether the driver of a pass wants something of nodearrays, beside what it has jobs for."""
+    _, wanted = config.get(DRIVERS_WISH) or ("", tuple)
+    return bool(wanted())
+
+
 def nothing_to_start(node_mgr: NodeManager) -> str | None:
     """Why no node can be started in the whole cluster, whatever a job wants; None when some can.
 
@@ -129,9 +136,7 @@ def add_jobs(
     waiting: list[Job] = []
 
     def look_at(job: Job) -> None:
-        if not isinstance(job, Job):
-            raise TypeError(f"expected a Job, found {type(job).__name__}")
-        if job.metadata.get("job_state") != "running":
+        if checked(job).metadata.get("job_state") != "running":
             waiting.append(job)
 
     try_each(queue, look_at, listener.set_aside)
@@ -264,6 +269,9 @@ def busy_nodes(
 ) -> set[object]:
     """Keys of the cluster's nodes on which, as the scheduler has it, something runs, or of which
     that cannot be ruled out. `gone`: ids of nodes that there were before."""
+    jobs = list(jobs)
+    if any(isinstance(job, UnusableJob) and job.runs_who_knows_where for job in jobs):
+        return set(map(key_of, nodes))
     identities = Identities(nodes, gone)
     hosts = partition(scheduler_nodes, lambda host: short_name(host.hostname))
     named = {

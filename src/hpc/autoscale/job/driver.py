@@ -75,8 +75,8 @@ class SchedulerDriver(ABC):
 
         Job and SchedulerNode objects must be made anew each time: a pass writes into them what it
         has placed, and a pass that is handed objects of the one before ends there, because it was
-        told nothing new. Catch a ConstraintError of one Job here: let through, it ends the pass for
-        all.
+        told nothing new. What is raised for one job ends the pass for all: `jobs.build_jobs` makes
+        them so that it does not.
         """
 
     @abstractmethod

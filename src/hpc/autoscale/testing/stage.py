@@ -18,6 +18,7 @@ from hpc.autoscale.autoscaler import Autoscaler, PassSummary
 from hpc.autoscale.autoscaler.faults import Faults
 from hpc.autoscale.ccbindings.mock.nodes import MockNode
 from hpc.autoscale.clock import MockClock
+from hpc.autoscale.errors import one_line
 from hpc.autoscale.hpctypes import Hostname, NodeStatus
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.testing.builders import a_config, a_mock_clock
@@ -176,17 +177,24 @@ class Stage:
 
     # -- passes
 
-    def run(self, dry_run: bool = False) -> PassSummary:
-        """One pass, in which nothing may go wrong."""
+    def run(self, dry_run: bool = False, set_aside: int = 0) -> PassSummary:
+        """One pass, in which nothing may go wrong, and so many jobs are set aside."""
         __tracebackhide__ = True
-        summary = self._pass(dry_run)
+        try:
+            summary = self._pass(dry_run)
+        except BrokenPromise:
+            raise
+        except Exception as problem:
+            raise BrokenPromise(f"expected a pass, found {one_line(problem)}") from problem
         if self.driver.raised:
             error = self.driver.raised[0]
             raise BrokenPromise(f"{summary.errors[0]}") from error
         expect(summary.ok, f"expected a pass without errors, found: {_lines(summary.errors)}")
+        found = len(summary.set_aside)
         expect(
-            not summary.set_aside,
-            f"expected jobs that can be used, found: {_lines(summary.set_aside)}",
+            found == set_aside,
+            f"expected jobs that can be used, and {set_aside} to be set aside; {found} were:"
+            f" {_lines(summary.set_aside)}",
         )
         return summary
 
