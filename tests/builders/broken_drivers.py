@@ -25,6 +25,17 @@ class LeavesOutBadJobs(MemoryDriver):
         return [job for job in jobs if not isinstance(job, UnusableJob)], nodes
 
 
+class ReturnsNoConfig(MemoryDriver):
+    def preprocess_config(self, config: dict[str, Any]) -> dict[str, Any]:
+        super().preprocess_config(config)
+        return None  # type: ignore[return-value]
+
+
+class HandsOverAnOldAnswer(MemoryDriver):
+    def reading_stamp(self) -> object | None:
+        return "the answer of 12:00"
+
+
 class CountsQueues(MemoryDriver):
     def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
         jobs, nodes = super()._read_jobs_and_nodes(config)
@@ -400,6 +411,16 @@ BROKEN = [
     ("test_nodes_that_do_not_come_up_are_replaced", WaitsForEver, "handle_boot_timeout must"),
     ("test_nodes_that_vanish_are_forgotten", ComparesNothing, "in validate_nodes"),
     ("test_hosts_that_were_never_nodes_stay", RemovesEveryStranger, "on-premises-1"),
+    (
+        "test_waiting_work_makes_nodes",
+        ReturnsNoConfig,
+        r"ReturnsNoConfig\(memory\)\.preprocess_config: expected the configuration",
+    ),
+    (
+        "test_nothing_changes_when_nothing_happens",
+        HandsOverAnOldAnswer,
+        "found the same reading_stamp, 'the answer of 12:00', as in the pass before",
+    ),
     (
         "test_work_that_makes_no_sense_stops_no_other",
         EndsWithABadJob,

@@ -14,6 +14,7 @@ from typing import Any
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
+from hpc.autoscale.autoscaler import hooks
 from hpc.autoscale.autoscaler.faults import try_each
 from hpc.autoscale.autoscaler.summary import Cause, SetAsideJob, UnsatisfiedJob
 from hpc.autoscale.collector import collecting_seldom
@@ -57,7 +58,7 @@ def new_calculator(
 
     The lock is taken from the driver unless it is given.
     """
-    jobs, scheduler_nodes = driver.read_jobs_and_nodes(config)
+    jobs, scheduler_nodes = hooks.read(driver, config)
     if node_mgr is None:
         config = config if DRIVERS_WISH in config else for_a_pass(config, driver)
         node_mgr = new_node_manager(config)
@@ -69,11 +70,11 @@ def new_calculator(
         config,
         existing_nodes=scheduler_nodes,
         node_mgr=node_mgr,
-        node_history=driver.new_node_history(config),
+        node_history=hooks.new_history(driver, config),
         # the node manager has them, unless the configuration's own are to come first
         disable_default_resources=not config.get("disable_default_resources", False),
-        node_queue=driver.new_node_queue(config),
-        singleton_lock=lock or driver.new_singleton_lock(config),
+        node_queue=hooks.new_queue(driver, config),
+        singleton_lock=lock or hooks.new_lock(driver, config),
     )
     calculator.nodes_are_validated = True
     return calculator, [*jobs, *requested]
@@ -87,7 +88,7 @@ def for_a_pass(config: dict[str, Any], driver: SchedulerDriver) -> dict[str, Any
     A create whose reply was lost is then settled by the next pass, also when that is another
     process.
     """
-    wanted = functools.cache(lambda: list(driver.wanted_arrays(config)))
+    wanted = functools.cache(lambda: hooks.wanted_arrays(driver, config))
     config = {
         **config,
         "requestsetsdb": store_path(config, driver.autoscale_home),

@@ -102,7 +102,7 @@ class Pass:
             started_at=started_at,
             duration=max(0.0, ended_at - started_at),
             dry_run=self.dry_run,
-            notes=tuple(self.notes),
+            notes=(*self.notes, *self.faults.notes),
             refused=tuple(self._gate.refused.values()) if self._gate else (),
             errors=tuple(self.faults.found),
             **self.outcome,

@@ -140,6 +140,12 @@ class SchedulerDriver(ABC):
         `hpc.autoscale.jetpack.update`. Called after the jobs were read, also in dry runs."""
         return ()
 
+    def reading_stamp(self) -> object | None:
+        """What tells the answer that was last read from others, such as the number that the
+        scheduler gave it, or when it was made: the same stamp twice means the same answer. Only for
+        drivers that may be handed an old one; None where nobody can tell."""
+        return None
+
     def new_node_queue(self, config: dict[str, Any]) -> NodeQueue:
         """The order in which existing nodes are filled."""
         return NodeQueue()

@@ -80,6 +80,7 @@ class Stage:
         """The autoscaler ends and is started again: from now on another driver serves the same
         scheduler."""
         self.driver = WatchedDriver(self.world.new_driver(), self.world, self._kept_out)
+        self._loop = Autoscaler(self.config, self.driver)
         return self.driver
 
     def wait(self, seconds: float) -> None:
@@ -208,7 +209,8 @@ class Stage:
         self.driver.broken.clear()
         self.driver.raised.clear()
         try:
-            summary = Autoscaler(self.config, self.driver, dry_run=dry_run).run_once()
+            dry = Autoscaler(self.config, self.driver, dry_run=True) if dry_run else None
+            summary = (dry or self._loop).run_once()
         finally:
             self.driver.before.clear()
         for name in summary.deleted:
