@@ -25,6 +25,7 @@ from hpc.autoscale.errors import ConfigurationException, ConstraintError, did_yo
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.jobs import build_jobs
 from hpc.autoscale.node.constraints import get_constraints
 from hpc.autoscale.node.node import Node
 from workers import Worker, WorkerRegistry, node_id
@@ -115,7 +116,11 @@ class CeleryDriver(SchedulerDriver):
                 complete = self._everybody_answers(workers)
                 self._deliveries.requeue_orphans(connection, held, complete)
             waiting = messages.depths(connection, needs)
-        jobs = [new_job(queue, needs[queue], count) for queue, count in waiting.items() if count]
+        jobs = build_jobs(
+            [(queue, count) for queue, count in waiting.items() if count],
+            lambda entry: new_job(entry[0], needs[entry[0]], entry[1]),
+            name=lambda entry: entry[0],
+        )
         return jobs, [new_scheduler_node(worker) for worker in workers]
 
     def validate_nodes(self, scheduler_nodes: list[SchedulerNode], cc_nodes: list[Node]) -> None:

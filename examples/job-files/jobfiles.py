@@ -10,12 +10,12 @@ removes it.
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
 from hpc.autoscale import clock
-from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.plugins import (
     ClusterState,
     JobState,
@@ -39,31 +39,37 @@ class JobFiles:
         Jobs that wait are read first: one that starts meanwhile is seen twice, and not overlooked.
         """
         jobs: dict[str, JobState] = {}
+        set_aside: dict[str, str] = {}
         for path in sorted((self._directory / "waiting").iterdir()):
-            job = _read(path)
-            if job is not None:
-                jobs[path.stem] = job
+            with _naming(path, set_aside):
+                jobs[path.stem] = {**_read(path), "hostnames": []}
         for host in sorted((self._directory / "running").iterdir()):
             for path in sorted(host.iterdir()):
                 # whatever is in the file, something runs on that host
-                job = _read(path) or {"name": path.stem, "request_cpus": 0}
+                job: JobState = {"name": path.stem, "request_cpus": 0}
+                with _naming(path, set_aside):
+                    job = _read(path)
                 jobs[path.stem] = {**job, "hostnames": [host.name]}
-        return ClusterState(clock.time(), list(jobs.values()))
+        return ClusterState(clock.time(), list(jobs.values()), set_aside=set_aside)
 
 
-def _read(path: Path) -> JobState | None:
-    """A job; None, and a line in the log, for a file that is none."""
+@contextmanager
+def _naming(path: Path, set_aside: dict[str, str]) -> Iterator[None]:
+    """A file that is no JSON object is set aside; one that is gone has started, or ended, just
+    now."""
     try:
-        job = json.loads(path.read_text(encoding="utf-8"))
+        yield
     except FileNotFoundError:
-        return None  # it has started, or ended, just now
-    except ValueError as error:
-        logging.warning("%s is set aside: %s", path, error)
-        return None
-    cpus = job.get("request_cpus") if isinstance(job, dict) else None
-    if not isinstance(cpus, int) or cpus < 0:
-        logging.warning("%s is set aside: expected request_cpus, found %.100r", path, job)
-        return None
+        pass
+    except (ValueError, RecursionError) as error:
+        set_aside[path.stem] = f"{path}: {error}"
+
+
+def _read(path: Path) -> JobState:
+    """A job. ValueError for a file that is none; what it says is checked by PluginDriver."""
+    job = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(job, dict):
+        raise ValueError(f"expected a JSON object, found {job!r:.100}")
     return cast(JobState, {**job, "name": path.stem})
 
 

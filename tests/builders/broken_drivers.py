@@ -8,7 +8,32 @@ from builders.memory_scheduler import SLOTS, Entry, MemoryDriver, host_of
 from hpc.autoscale import clock
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.jobs import UnusableJob
 from hpc.autoscale.node.node import Node
+
+
+class EndsWithABadJob(MemoryDriver):
+    def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
+        if any(tasks < 0 for tasks in self.scheduler.nonsense):
+            raise ValueError("line 2 of the queue: expected a number of tasks, found -4")
+        return super()._read_jobs_and_nodes(config)
+
+
+class LeavesOutBadJobs(MemoryDriver):
+    def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
+        jobs, nodes = super()._read_jobs_and_nodes(config)
+        return [job for job in jobs if not isinstance(job, UnusableJob)], nodes
+
+
+class ReturnsNoConfig(MemoryDriver):
+    def preprocess_config(self, config: dict[str, Any]) -> dict[str, Any]:
+        super().preprocess_config(config)
+        return None  # type: ignore[return-value]
+
+
+class HandsOverAnOldAnswer(MemoryDriver):
+    def reading_stamp(self) -> object | None:
+        return "the answer of 12:00"
 
 
 class CountsQueues(MemoryDriver):
@@ -386,6 +411,22 @@ BROKEN = [
     ("test_nodes_that_do_not_come_up_are_replaced", WaitsForEver, "handle_boot_timeout must"),
     ("test_nodes_that_vanish_are_forgotten", ComparesNothing, "in validate_nodes"),
     ("test_hosts_that_were_never_nodes_stay", RemovesEveryStranger, "on-premises-1"),
+    (
+        "test_waiting_work_makes_nodes",
+        ReturnsNoConfig,
+        r"ReturnsNoConfig\(memory\)\.preprocess_config: expected the configuration",
+    ),
+    (
+        "test_nothing_changes_when_nothing_happens",
+        HandsOverAnOldAnswer,
+        "found the same reading_stamp, 'the answer of 12:00', as in the pass before",
+    ),
+    (
+        "test_work_that_makes_no_sense_stops_no_other",
+        EndsWithABadJob,
+        r"expected a pass, found .*ValueError: line 2 of the queue",
+    ),
+    ("test_work_that_makes_no_sense_stops_no_other", LeavesOutBadJobs, "1 to be set aside; 0 were"),
     ("test_without_an_answer_nothing_changes", TakesSilenceForNoWork, "as if it had answered"),
     (
         "test_without_an_answer_to_the_drain_nothing_is_deleted",

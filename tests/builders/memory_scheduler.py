@@ -9,6 +9,7 @@ from typing import Any
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.jobs import build_jobs
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.testing import Host, Machine, SchedulerWorld, SelfStartingWorld
 
@@ -31,6 +32,7 @@ class Scheduler:
     def __init__(self) -> None:
         self.answers = True
         self.waiting = 0
+        self.nonsense: list[int] = []
         self.entries: dict[str, Entry] = {}
 
     def ask(self) -> dict[str, Entry]:
@@ -63,9 +65,13 @@ class MemoryDriver(SchedulerDriver):
 
     def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
         entries = self.scheduler.ask()
-        waiting = self.scheduler.waiting
-        jobs = [Job("queue", {"ncpus": 1}, iterations=waiting)] if waiting else []
+        waiting = [self.scheduler.waiting, *self.scheduler.nonsense]
+        jobs = build_jobs(filter(None, waiting), self.new_job)
         return jobs, [self.reported(hostname, entry) for hostname, entry in entries.items()]
+
+    def new_job(self, tasks: int) -> Job:
+        """So many tasks that wait."""
+        return Job("queue", {"ncpus": 1}, iterations=tasks)
 
     def reported(self, hostname: str, entry: Entry) -> SchedulerNode:
         """A host as the library is told of it."""
@@ -133,6 +139,9 @@ class MemoryWorld(SchedulerWorld):
 
     def submit(self, tasks: int) -> None:
         self.scheduler.waiting += tasks
+
+    def submit_nonsense(self) -> None:
+        self.scheduler.nonsense.append(-4)
 
     def start(self, hostname: str) -> bool:
         entry = self.scheduler.entries.get(hostname)

@@ -218,13 +218,36 @@ def test_job_files_of_groups(job_files):
 
 
 def test_job_files_that_are_none(job_files):
-    """Are set aside; the others are served."""
+    """Are set aside in the summary of the pass; the others are served."""
     job(job_files, "17", request_cpus=3)
     (job_files.jobs / "waiting" / "18.json").write_text('{"request_cpus": ')
     job(job_files, "19", request_cpus=-3)
-    code, said = azscale(job_files, "autoscale")
-    assert code == 0
-    assert "18.json is set aside" in said and "19.json is set aside" in said
+    (job_files.jobs / "waiting" / "20.json").write_text("[" * 100_000)
+    (job_files.jobs / "waiting" / "21.json").write_text("null")
+    program = (
+        "import jobfiles; from hpc.autoscale.autoscaler import Autoscaler;"
+        "from hpc.autoscale.util import load_config; config = load_config('autoscale.json');"
+        "print(Autoscaler(config, lambda: jobfiles.driver(config)).run_once())"
+    )
+    said = job_files.run(sys.executable, "-c", program, AUTOSCALE_HOME=str(job_files.home))[1]
+    assert "4 set aside" in said
+    assert "job 18 set aside: " in said and "18.json: Expecting value" in said
+    assert "job 19 set aside: request_cpus: expected a whole number of 0 or more, found -3" in said
+    assert "job 21 set aside: " in said and "expected a JSON object, found None" in said
+    assert job_files.nodes() == {"execute": 1}
+
+
+def test_job_files_that_are_none_where_something_runs(job_files):
+    """The node stays, and the file is named."""
+    job(job_files, "17", request_cpus=3)
+    azscale(job_files, "autoscale")
+    job_files.settle()
+    os.remove(job_files.jobs / "waiting" / "17.json")
+    job(job_files, "17", job_files.hostname(), request_cpus="three")
+    for _ in range(3):
+        said = azscale(job_files, "autoscale")[1]
+        job_files.settle()
+    assert "job 17 is set aside: request_cpus: expected" in said
     assert job_files.nodes() == {"execute": 1}
 
 

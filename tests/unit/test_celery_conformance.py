@@ -2,7 +2,7 @@
 that are played."""
 
 import sys
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
@@ -23,6 +23,7 @@ from driver import CeleryDriver  # noqa: E402
 from workers import Worker, WorkerRegistry  # noqa: E402
 
 QUEUE = "default"
+ODD = "odd"  # the broker may say nonsense of it
 SLOTS = 4
 
 
@@ -38,11 +39,17 @@ class CeleryWorld(SchedulerWorld):
     `workers`."""
 
     tasks_per_node = SLOTS
-    config = {"celery": {"queues": {QUEUE: {"node.nodearray": "htc"}}, "worker_timeout": 3600}}
+    config = {
+        "celery": {
+            "queues": {queue: {"node.nodearray": "htc"} for queue in (QUEUE, ODD)},
+            "worker_timeout": 3600,
+        }
+    }
 
     def __init__(self):
         self.workers = {}
         self.silent = set()
+        self._nonsense = ExitStack()
         self.app = type(tasks.app)("conformance")
         self.app.config_from_object("celeryconfig")
         self.app.conf.broker_url = "memory://"
@@ -59,6 +66,14 @@ class CeleryWorld(SchedulerWorld):
     def submit(self, tasks):
         for _ in range(tasks):
             self.app.send_task("tasks.count_primes", (10,), queue=QUEUE)
+
+    def submit_nonsense(self):
+        known = messages._depth
+        self._nonsense.enter_context(
+            patch.object(
+                messages, "_depth", lambda c, queue: -4 if queue == ODD else known(c, queue)
+            )
+        )
 
     def start(self, hostname):
         worker = self.workers.get(hostname)
@@ -104,6 +119,7 @@ class CeleryWorld(SchedulerWorld):
         self.workers[hostname] = a_worker(hostname, "")
 
     def close(self):
+        self._nonsense.close()
         self._purge()
         self.app.close()
 

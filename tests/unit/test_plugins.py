@@ -107,6 +107,56 @@ def test_a_state_that_is_none_or_old(now, state, problem):
     assert queue.stored == []
 
 
+class Seen(LookingBack):
+    """It sees no job that makes no sense."""
+
+    past_seconds = 0.0
+
+
+def test_jobs_that_make_no_sense(now):
+    """Are set aside by name, with the hosts on which they run; the others are what is decided
+    from, and what is stored."""
+    queue, decider = Queue({"name": "good", "request_cpus": 4}), Seen()
+    queue.jobs += (
+        {"name": "negative", "request_cpus": -4, "hostnames": ["one"]},
+        {"name": "anywhere", "request_cpus": 4, "hostnames": "one"},
+        None,
+        {"request_cpus": "4"},
+    )
+    driver = PluginDriver(queue, decider)
+    jobs, _ = driver.read_jobs_and_nodes({})
+    driver.wanted_arrays({})
+    assert [(job.name, job.runs_who_knows_where) for job in jobs] == [
+        ("negative", False),
+        ("anywhere", True),
+        ("job 4", True),
+        ("job 5", False),
+    ]
+    assert jobs[0].executing_hostnames == ["one"]
+    assert "request_cpus: expected a whole number of 0 or more, found -4" in jobs[0].reason
+    assert [job["name"] for job in decider.given[0].jobs] == ["good"]
+    assert [job["name"] for job in queue.stored[0].jobs] == ["good"]
+
+
+def test_what_the_plug_in_sets_aside(now):
+    """Is set aside by name in the summary, and its reason is the plug-in's."""
+    queue = Queue()
+    queue.collect = lambda: ClusterState(clock.time(), set_aside={"18": "no JSON"})
+    (job,), _ = PluginDriver(queue).read_jobs_and_nodes({})
+    assert (job.name, job.reason) == ("18", "no JSON")
+
+
+def test_a_state_that_is_handed_over_again(now):
+    """Is found out, although jobs are made anew of it: it may be an old one."""
+    queue = Queue({"name": "a", "request_cpus": 4, "hostnames": ["one"]})
+    kept = queue.collect()
+    queue.collect = lambda: kept
+    driver = PluginDriver(queue)
+    driver.read_jobs_and_nodes({}, force=True)
+    with pytest.raises(AutoscaleError, match=r"Queue\.collect: expected the state of now, found"):
+        driver.read_jobs_and_nodes({}, force=True)
+
+
 # -- the file of states
 
 

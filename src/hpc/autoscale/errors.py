@@ -69,6 +69,16 @@ class CycleCloudError(AutoscaleError):
     """Base of everything that can go wrong between this library and a CycleCloud server."""
 
 
+def one_line(error: BaseException) -> str:
+    """An error as one line. Those made for people explain themselves; others are given with their
+    type."""
+    text = " ".join(str(error).split())
+    explained = isinstance(error, AutoscaleError | OSError) or type(error) is RuntimeError
+    if explained and text:
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
 def unreadable(error: OSError) -> str:
     """Why a file cannot be read, in words that follow the name of the file in a sentence."""
     if isinstance(error, FileNotFoundError):

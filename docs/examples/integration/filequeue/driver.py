@@ -8,6 +8,7 @@ from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.jobs import build_jobs
 from hpc.autoscale.node.node import Node
 
 
@@ -36,8 +37,7 @@ class FileQueueDriver(SchedulerDriver):
     def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
         """Read hosts first: a task that starts in between is missed once, and not counted twice."""
         hosts = self._queue.hosts()
-        waiting = len(self._queue.waiting())
-        jobs = [Job("waiting tasks", {"slots": 1}, iterations=waiting)] if waiting else []
+        jobs = build_jobs(self._queue.waiting(), as_job)
         return jobs, [as_node(name, host) for name, host in hosts.items()]
 
     def add_nodes_to_cluster(
@@ -98,6 +98,13 @@ class FileQueueDriver(SchedulerDriver):
         scheduler_nodes[:] = [node for node in scheduler_nodes if node not in lost]
         if not self._read_only:
             self.handle_post_delete(list[Node](lost))
+
+
+def as_job(task: object) -> Job:
+    """A task that waits. ValueError for an entry of the queue that is none."""
+    if not isinstance(task, str):
+        raise ValueError(f"expected the name of a task, found {task!r}")
+    return Job(task, {"slots": 1})
 
 
 def as_node(hostname: str, host: QueueHost) -> SchedulerNode:

@@ -36,9 +36,9 @@ class FileQueue:
         """Make a queue without tasks and hosts."""
         self._path.write_text('{"waiting": [], "hosts": {}}', encoding="utf-8")
 
-    def waiting(self) -> list[str]:
-        """The tasks that wait."""
-        return [str(task) for task in self._read()["waiting"]]
+    def waiting(self) -> list[object]:
+        """The names of the tasks that wait; whatever else somebody has written there, as it is."""
+        return list(self._read()["waiting"])
 
     def hosts(self) -> dict[str, QueueHost]:
         """All hosts, by name."""

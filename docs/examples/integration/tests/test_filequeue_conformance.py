@@ -1,5 +1,6 @@
 """FileQueueDriver against the promises of a driver."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,6 +50,11 @@ class FileQueueWorld(SchedulerWorld):
 
     def add_own_host(self, hostname: str) -> None:
         self._queue.add_host(hostname, slots=4)
+
+    def submit_nonsense(self) -> None:
+        queue = json.loads(self._path.read_text())
+        queue["waiting"].append({"name": ["no", "text"]})
+        self._path.write_text(json.dumps(queue))
 
 
 class TestFileQueueDriver(DriverConformance):

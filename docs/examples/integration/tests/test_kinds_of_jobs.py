@@ -1,12 +1,12 @@
 """Kinds of jobs: what a driver makes of them, and what a pass makes of that."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from hpc.autoscale.autoscaler import PassSummary
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
-from hpc.autoscale.errors import ConstraintError
 from hpc.autoscale.job.job import Job
+from hpc.autoscale.jobs import build_jobs
 from hpc.autoscale.node.constraints import (
     BaseNodeConstraint,
     SharedConsumableConstraint,
@@ -104,30 +104,28 @@ def test_a_held_job_waits_and_says_why(run_pass: RunPass) -> None:
     assert "held by its owner" in short.reason
 
 
-def as_jobs(entries: Iterable[Mapping[str, Any]]) -> list[Job]:
-    """The jobs of a queue. One that cannot be read is among them and says why it gets no node."""
-    jobs = []
-    for entry in entries:
-        try:
-            job = Job(entry["name"], entry["needs"], iterations=entry["tasks"])
-        except (ConstraintError, AssertionError) as error:
-            job = Job(entry["name"], {"never": f"it cannot be read: {error}"})
-        jobs.append(job)
-    return jobs
+def as_job(entry: Mapping[str, Any]) -> Job:
+    """A job as the queue of this test has it."""
+    return Job(entry["name"], entry["needs"], iterations=entry["tasks"])
 
 
 def test_a_bad_job_stops_no_other(run_pass: RunPass) -> None:
-    """The others get their nodes, and it says what is wrong with it."""
-    queue = [
+    """The others get their nodes, and the summary says what is wrong with it."""
+    needs = {"node.nodearray": "htc", "ncpus": 4}
+    queue: list[Any] = [
         {"name": "bad", "needs": {"ncpus": {"a": 1}}, "tasks": 1},
-        {"name": "worse", "needs": {"ncpus": 1}, "tasks": "many"},
-        {"name": "good", "needs": {"node.nodearray": "htc", "ncpus": 4}, "tasks": 1},
+        {"name": "worse", "needs": needs, "tasks": "many"},
+        {"name": "negative", "needs": needs, "tasks": -4},
+        "no job at all",
+        {"name": "good", "needs": needs, "tasks": 1},
     ]
-    summary = run_pass(*as_jobs(queue))
+    summary = run_pass(*build_jobs(queue, as_job, name=lambda entry: str(entry["name"])))
     assert summary.created == ("htc-1",)
-    reasons = {short.name: short.reason for short in summary.unsatisfied}
-    assert "ncpus" in reasons["bad"]
-    assert "many" in reasons["worse"]
+    reasons = {job.name: job.reason for job in summary.set_aside}
+    assert "ncpus: expected a number" in reasons["bad"]
+    assert reasons["worse"] == "expected iterations to be int, found 'many'"
+    assert reasons["negative"] == "iterations: expected 0 or more, found -4"
+    assert list(reasons) == ["bad", "worse", "negative", "entry 4"]
 
 
 class NeedsTheMoon(BaseNodeConstraint):

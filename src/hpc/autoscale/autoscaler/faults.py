@@ -8,23 +8,39 @@ caller see that there is no answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from inspect import Parameter, signature
+from reprlib import Repr
 from typing import Any, TypeVar
 
 from hpc.autoscale import hpclogging as logging
-from hpc.autoscale.autoscaler.summary import PassError
+from hpc.autoscale.autoscaler.summary import PassError, shorten
 from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.errors import one_line as one_line
+from hpc.autoscale.node.guards import key_of
 from hpc.autoscale.node.node import Node
 
 T = TypeVar("T")
 
+_SHORT = Repr()
+_SHORT.maxstring = _SHORT.maxother = 100
+
+
+EXPECTED_NODES = "expected a list of nodes to be returned"
+
+
+class HookError(AutoscaleError):
+    """A driver answered something that is of no use; the text names driver, hook and
+    expectation."""
+
 
 class Faults:
-    """What went wrong so far. Errors of a `fatal` type are not kept but go on up."""
+    """What went wrong so far, and notes about what is odd. Errors of a `fatal` type are not kept
+    but go on up."""
 
     def __init__(self, fatal: tuple[type[Exception], ...] = ()) -> None:
         self.found: list[PassError] = []
+        self.notes: list[str] = []
         self._fatal = fatal
 
     def add(self, phase: str, error: Exception | str) -> None:
@@ -50,19 +66,70 @@ class Faults:
             return None
 
     def nodes(
-        self, phase: str, function: Callable[..., Iterable[Node] | None], *args: Any
+        self, phase: str, hook: Callable[[list[Node]], Iterable[Node] | None], nodes: list[Node]
     ) -> list[Node]:
-        """The nodes that a driver's method returned; none after an error, or when it returned
-        nothing."""
+        """Those of the nodes that a driver's hook returned; none after an error.
+
+        Whatever else it returned is noted: it is not acted on.
+        """
 
         def returned() -> list[Node]:
-            nodes = list(function(*args) or [])
-            for node in nodes:
-                if not isinstance(node, Node):
-                    raise TypeError(f"expected nodes to be returned, found {node!r}")
-            return nodes
+            answer = hook(list(nodes))
+            if answer is None:
+                self.note(f"{name_of(hook)}: {EXPECTED_NODES}, found None, taken for none of them")
+                return []
+            return self._given(hook, checked_nodes(hook, answer), nodes)
 
         return self.guard(phase, returned) or []
+
+    def _given(
+        self, hook: Callable[..., object], found: list[Node], given: list[Node]
+    ) -> list[Node]:
+        """Those of the nodes that were given; a copy of one stands for it."""
+        own = set(map(key_of, given))
+        hostnames = {node.hostname for node in given if node.hostname}
+
+        def is_given(node: Node) -> bool:
+            key = key_of(node)
+            # the scheduler's own have no NodeId
+            return key in own or (not isinstance(key, str) and node.hostname in hostnames)
+
+        others = [node for node in found if not is_given(node)]
+        if others:
+            self.note(
+                f"{name_of(hook)}: expected nodes of those that were given to be returned, found"
+                f" {shorten(str(node.name) for node in others)}: left alone"
+            )
+        return list(filter(is_given, found))
+
+    def note(self, text: str) -> None:
+        """Keep what is worth knowing and no error, once, and log it."""
+        if text not in self.notes:
+            self.notes.append(text)
+            logging.warning("%s", text)
+
+
+def checked_nodes(hook: Callable[..., object], answer: object) -> list[Node]:
+    """The nodes that a driver's hook returned. HookError for anything else."""
+    if not isinstance(answer, Iterable) or isinstance(answer, str | bytes | Mapping):
+        raise HookError(f"{name_of(hook)}: {EXPECTED_NODES}, found {short(answer)}")
+    nodes = list(answer)
+    for node in nodes:
+        if not isinstance(node, Node):
+            raise HookError(f"{name_of(hook)}: {EXPECTED_NODES}, found {short(node)} among them")
+    return nodes
+
+
+def name_of(hook: Callable[..., object]) -> str:
+    """The driver and its method, as in `MyDriver(name).handle_draining`."""
+    driver = getattr(hook, "__self__", None)
+    name = getattr(hook, "__name__", repr(hook))
+    return name if driver is None else f"{driver}.{name}"
+
+
+def short(answer: object) -> str:
+    """Whatever a hook returned, on one line of bearable length."""
+    return " ".join(_SHORT.repr(answer).split())
 
 
 def try_each(
@@ -76,16 +143,6 @@ def try_each(
         except Exception as error:  # noqa: BLE001 - see the top of this module
             logging.debug("set aside: %r", item, exc_info=error)
             set_aside(item, one_line(error))
-
-
-def one_line(error: BaseException) -> str:
-    """An error as one line. Those made for people explain themselves; others are given with their
-    type."""
-    text = " ".join(str(error).split())
-    explained = isinstance(error, AutoscaleError | OSError) or type(error) is RuntimeError
-    if explained and text:
-        return text
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def call_with_up_to(function: Callable[..., T], *args: Any) -> T:

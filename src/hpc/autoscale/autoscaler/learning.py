@@ -14,14 +14,16 @@ from typing import Any
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
-from hpc.autoscale.autoscaler.faults import one_line, try_each
+from hpc.autoscale.autoscaler import hooks
+from hpc.autoscale.autoscaler.faults import try_each
 from hpc.autoscale.autoscaler.summary import Cause, SetAsideJob, UnsatisfiedJob
 from hpc.autoscale.collector import collecting_seldom
-from hpc.autoscale.errors import counted
+from hpc.autoscale.errors import counted, one_line
 from hpc.autoscale.job.demandcalculator import DemandCalculator, new_demand_calculator
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job, Outcome
 from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.jobs import UnusableJob, checked
 from hpc.autoscale.node import nodehistory
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.guards import key_of
@@ -58,7 +60,7 @@ def new_calculator(
 
     The lock is taken from the driver unless it is given.
     """
-    jobs, scheduler_nodes = driver.read_jobs_and_nodes(config)
+    jobs, scheduler_nodes = hooks.read(driver, config)
     if node_mgr is None:
         config = config if DRIVERS_WISH in config else for_a_pass(config, driver)
         node_mgr = new_node_manager(config)
@@ -73,8 +75,8 @@ def new_calculator(
         node_history=_history(config, driver),
         # the node manager has them, unless the configuration's own are to come first
         disable_default_resources=not config.get("disable_default_resources", False),
-        node_queue=driver.new_node_queue(config),
-        singleton_lock=lock or driver.new_singleton_lock(config),
+        node_queue=hooks.new_queue(driver, config),
+        singleton_lock=lock or hooks.new_lock(driver, config),
     )
     calculator.nodes_are_validated = True
     return calculator, [*jobs, *requested]
@@ -83,7 +85,7 @@ def new_calculator(
 def _history(config: dict[str, Any], driver: SchedulerDriver) -> NodeHistory:
     """The driver's node history; one that lets nothing be deleted where that cannot be used."""
     try:
-        return driver.new_node_history(config)
+        return hooks.new_history(driver, config)
     except nodehistory.NodeHistoryError as error:
         from hpc.autoscale.node.nodehistory.away import NodeHistoryAway
 
@@ -99,7 +101,7 @@ def for_a_pass(config: dict[str, Any], driver: SchedulerDriver) -> dict[str, Any
     A create whose reply was lost is then settled by the next pass, also when that is another
     process.
     """
-    wanted = functools.cache(lambda: list(driver.wanted_arrays(config)))
+    wanted = functools.cache(lambda: hooks.wanted_arrays(driver, config))
     config = {
         **config,
         "requestsetsdb": store_path(config, driver.autoscale_home),
@@ -110,6 +112,12 @@ def for_a_pass(config: dict[str, Any], driver: SchedulerDriver) -> dict[str, Any
     if config.get("requests_file") or config.get("read_only") or not os.path.isdir(directory):
         return config
     return {**config, "requests_file": os.path.join(directory, REQUESTS_FILE)}
+
+
+def driver_wants(config: Mapping[str, Any]) -> bool:
+    """Whether the driver of a pass wants something of nodearrays, beside what it has jobs for."""
+    _, wanted = config.get(DRIVERS_WISH) or ("", tuple)
+    return bool(wanted())
 
 
 def nothing_to_start(node_mgr: NodeManager) -> str | None:
@@ -142,9 +150,7 @@ def add_jobs(
     waiting: list[Job] = []
 
     def look_at(job: Job) -> None:
-        if not isinstance(job, Job):
-            raise TypeError(f"expected a Job, found {type(job).__name__}")
-        if job.metadata.get("job_state") != "running":
+        if checked(job).metadata.get("job_state") != "running":
             waiting.append(job)
 
     try_each(queue, look_at, listener.set_aside)
@@ -277,6 +283,9 @@ def busy_nodes(
 ) -> set[object]:
     """Keys of the cluster's nodes on which, as the scheduler has it, something runs, or of which
     that cannot be ruled out. `gone`: ids of nodes that there were before."""
+    jobs = list(jobs)
+    if any(isinstance(job, UnusableJob) and job.runs_who_knows_where for job in jobs):
+        return set(map(key_of, nodes))
     identities = Identities(nodes, gone)
     hosts = partition(scheduler_nodes, lambda host: short_name(host.hostname))
     named = {

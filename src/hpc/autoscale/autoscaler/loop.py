@@ -11,7 +11,7 @@ from typing import Any, Protocol, cast
 from hpc.autoscale import clock as real_clock
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import results
-from hpc.autoscale.autoscaler import learning
+from hpc.autoscale.autoscaler import hooks, learning
 from hpc.autoscale.autoscaler.faults import Faults
 from hpc.autoscale.autoscaler.learning import NewCalculator
 from hpc.autoscale.autoscaler.passes import Pass
@@ -73,7 +73,7 @@ class Autoscaler:
         self.config = config
         makes_one = callable(driver) and not isinstance(driver, SchedulerDriver)
         self._new_driver = cast(NewDriver, driver) if makes_one else None
-        self.driver = self._new_driver() if self._new_driver else cast(SchedulerDriver, driver)
+        self.driver = hooks.checked_driver(self._new_driver() if self._new_driver else driver)
         self._driver_is_fresh = True
         self._interval: float | None = None
         self._readings = Readings()
@@ -93,7 +93,7 @@ class Autoscaler:
         started_at = self._clock.time()
         self._reporter.pass_started(self.dry_run)
         driver, config = self._next_driver()
-        lock = driver.new_singleton_lock(config)
+        lock = hooks.new_lock(driver, config)
         try:
             one = self._pass(driver, config)
             self._listen(one.run)
@@ -178,18 +178,19 @@ class Autoscaler:
     def _prepared(self, driver: SchedulerDriver) -> Prepared:
         """A driver that is ready for a pass, and its configuration."""
         driver.initialize()
-        return driver, driver.preprocess_config(self._config_of_a_pass())
+        return driver, hooks.prepared_config(driver, self._config_of_a_pass())
 
     def _take_another_driver(self) -> None:
         """A driver for another pass, where one can be made."""
-        before, self.driver = self.driver, self._new_driver() if self._new_driver else self.driver
-        if before is not self.driver and isinstance(before, SchedulerDriver):
+        other = hooks.checked_driver(self._new_driver()) if self._new_driver else self.driver
+        before, self.driver = self.driver, other
+        if before is not self.driver:
             before.close_histories()
 
     def _another_driver(self) -> Prepared:
         """A driver that has read nothing in this pass; the same one, as it is, where no other can
         be made."""
-        other = self._new_driver() if self._new_driver else self.driver
+        other = hooks.checked_driver(self._new_driver()) if self._new_driver else self.driver
         if other is self.driver:
             return other, {}
         other, config = self._prepared(other)

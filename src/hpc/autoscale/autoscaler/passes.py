@@ -102,7 +102,7 @@ class Pass:
             started_at=started_at,
             duration=max(0.0, ended_at - started_at),
             dry_run=self.dry_run,
-            notes=tuple(self.notes),
+            notes=(*self.notes, *self.faults.notes),
             refused=tuple(self._gate.refused.values()) if self._gate else (),
             errors=tuple(self.faults.found),
             **self.outcome,
@@ -142,7 +142,8 @@ class Pass:
         self._give_up(calculator, [*marked, *lost])
         unsatisfied, set_aside = learning.add_jobs(calculator, jobs, self._set_context)
         from_scheduler = sum(not isinstance(job, RequestJob) for job in jobs)
-        if set_aside and len(set_aside) >= from_scheduler:
+        is_all = len(set_aside) >= from_scheduler and not learning.driver_wants(self.config)
+        if set_aside and is_all:
             self._demand_is_known = False
             self.faults.add(
                 "looking at jobs",

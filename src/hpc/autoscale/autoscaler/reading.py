@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from hpc.autoscale import hpclogging as logging
-from hpc.autoscale.autoscaler.faults import call_with_up_to
+from hpc.autoscale.autoscaler import hooks
+from hpc.autoscale.autoscaler.faults import short
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
@@ -26,7 +27,7 @@ Prepared = tuple[SchedulerDriver, dict[str, Any]]
 
 
 _REMEDY = (
-    "let _read_jobs_and_nodes make its Job and SchedulerNode objects anew, or give Autoscaler a"
+    "let _read_jobs_and_nodes ask the scheduler and make its objects anew, or give Autoscaler a"
     " function that makes the driver"
 )
 
@@ -44,20 +45,23 @@ class Readings:
         self.reported: set[object] = set()
         # they are kept, so that nothing new can have the id of something old
         self._objects: list[object] = []
+        self._stamps: list[object] = []
         self._lists: tuple[object, object] = (None, None)
         self._has_warned = False
 
     def read(self, driver: SchedulerDriver, config: dict[str, Any]) -> Reading:
         """The first look of a pass. StaleReading when any of it was in the last pass."""
         jobs, hosts = read_again(driver, config)
-        repeated = self._repeated(jobs, hosts)
+        stamp = driver.reading_stamp()
+        repeated = self._repeated(jobs, hosts, stamp)
         if repeated is not None:
             raise StaleReading(
                 f"{driver}: expected jobs and nodes that were read anew, found the same"
-                f" {_what(repeated)} object as in the pass before. It keeps what it read, so"
+                f" {repeated} as in the pass before. It keeps what it read, so"
                 f" nothing is created or deleted: {_REMEDY}"
             )
-        if self._are_the_same_empty_lists(jobs, hosts) and not self._has_warned:
+        is_unknown = stamp is None and self._are_the_same_empty_lists(jobs, hosts)
+        if is_unknown and not self._has_warned:
             self._has_warned = True
             logging.warning(
                 "%s returned the very lists of the pass before, and both are empty. If it keeps"
@@ -66,6 +70,7 @@ class Readings:
                 driver,
             )
         self._objects = [*jobs, *hosts]
+        self._stamps = [stamp]
         self._lists = (jobs, hosts)
         return jobs, hosts
 
@@ -78,36 +83,41 @@ class Readings:
         when that does not help either; when both looks are empty and nobody can tell, there is
         nothing newer than the driver's own word for the nodes that it gave back.
         """
-        reading = read_again(driver, config)
-        if self._is_old(reading):
+        reading, stamp = read_again(driver, config), driver.reading_stamp()
+        if self._is_old(reading, stamp):
             other, its_config = another()
             if other is not driver:
-                reading = read_again(other, its_config)
-        repeated = self._repeated(*reading)
+                reading, stamp = read_again(other, its_config), other.reading_stamp()
+        repeated = self._repeated(*reading, stamp)
         if repeated is not None:
             raise StaleReading(
                 f"{driver}: expected jobs and nodes that were read anew before nodes are deleted,"
-                f" found the same {_what(repeated)} object as at the start of the pass. It is not"
+                f" found the same {repeated} as at the start of the pass. It is not"
                 f" known whether work has started since: {_REMEDY}"
             )
-        if self._is_old(reading):
+        if self._is_old(reading, stamp):
             logging.warning(
                 "%s hands over what it read at the start of the pass: whether work has started"
                 " since then is known only from what it returned when nodes were drained",
                 driver,
             )
         self._objects += [*reading[0], *reading[1]]
+        self._stamps.append(stamp)
         return reading
 
-    def _is_old(self, reading: Reading) -> bool:
-        return self._repeated(*reading) is not None or self._are_the_same_empty_lists(*reading)
+    def _is_old(self, reading: Reading, stamp: object) -> bool:
+        old = self._repeated(*reading, stamp) is not None
+        return old or (stamp is None and self._are_the_same_empty_lists(*reading))
 
-    def _repeated(self, jobs: list[Job], hosts: list[SchedulerNode]) -> Job | Node | None:
-        """A job or a node that was handed over before."""
+    def _repeated(self, jobs: list[Job], hosts: list[SchedulerNode], stamp: object) -> str | None:
+        """What was handed over before: a stamp, a job or a node."""
+        if stamp is not None and stamp in self._stamps:
+            return f"reading_stamp, {short(stamp)},"
         known = set(map(id, self._objects))
         for each in (*jobs, *hosts):
             if id(each) in known and isinstance(each, Job | Node):
-                return each
+                what = f"job {each.name}" if isinstance(each, Job) else f"node {each}"
+                return f"{what} object"
         return None
 
     def _are_the_same_empty_lists(self, jobs: list[Job], hosts: list[SchedulerNode]) -> bool:
@@ -115,10 +125,6 @@ class Readings:
         return not jobs and not hosts and jobs is self._lists[0] and hosts is self._lists[1]
 
 
-def _what(thing: Job | Node) -> str:
-    return f"job {thing.name}" if isinstance(thing, Job) else f"node {thing}"
-
-
 def read_again(driver: SchedulerDriver, config: dict[str, Any]) -> Reading:
     """Jobs and nodes as the scheduler has them now, whatever the driver's base class remembers."""
-    return call_with_up_to(driver.read_jobs_and_nodes, config, True)
+    return hooks.read(driver, config, again=True)

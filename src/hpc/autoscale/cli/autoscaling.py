@@ -22,6 +22,7 @@ from hpc.autoscale.autoscaler import (
     Reporter,
     SetAsideJob,
     UnsatisfiedJob,
+    hooks,
 )
 from hpc.autoscale.autoscaler.faults import call_with_up_to
 from hpc.autoscale.cli.argtypes import warn
@@ -129,7 +130,7 @@ class AutoscalingCommands(CommandLine):
     def jobs(self, config: Config) -> None:
         """Prints the jobs that the scheduler has, as JSON."""
         driver, config = self._prepared(config)
-        jobs, _ = driver.read_jobs_and_nodes(config)
+        jobs, _ = hooks.read(driver, config)
         json_dump([job.to_dict() for job in jobs], sys.stdout)
         print()
 
@@ -148,7 +149,7 @@ class AutoscalingCommands(CommandLine):
             calculator, unsatisfied, set_aside = self._demand_and_rest(config, driver, handler)
         finally:
             results.unregister_result_handler(handler)
-        every = driver.read_jobs_and_nodes(config)[0]
+        every = hooks.read(driver, config)[0]
         every = [*every, *requested_jobs(config, driver.autoscale_home, calculator.node_mgr)]
         jobs = [j for j in every if _name_of(j) == job_id]
         if not jobs:

@@ -18,7 +18,7 @@ from typing import Any
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import results
-from hpc.autoscale.autoscaler import learning
+from hpc.autoscale.autoscaler import hooks, learning
 from hpc.autoscale.autoscaler.faults import Faults, call_with_up_to
 from hpc.autoscale.autoscaler.summary import SetAsideJob, UnsatisfiedJob
 from hpc.autoscale.cli.argtypes import constraint_type, parse_format, str_list, warn
@@ -129,7 +129,7 @@ class CommandLine(ABC):
     def _prepared(self, config: Config) -> tuple[SchedulerDriver, Config]:
         """The driver, and the configuration with what the driver adds to it."""
         driver = self._driver(config)
-        return driver, learning.for_a_pass(driver.preprocess_config(config), driver)
+        return driver, learning.for_a_pass(hooks.prepared_config(driver, config), driver)
 
     def _node_mgr(
         self, config: Config, driver: SchedulerDriver | None = None, force: bool = False
@@ -156,7 +156,7 @@ class CommandLine(ABC):
 
     def _node_history(self, config: Config) -> NodeHistory:
         """The history of this integration's nodes."""
-        return self._driver(config).new_node_history(config)
+        return hooks.new_history(self._driver(config), config)
 
     def _demand_calc(
         self, config: Config, driver: SchedulerDriver, node_mgr: NodeManager | None = None
@@ -173,7 +173,7 @@ class CommandLine(ABC):
         """Hold the driver's lock until the command ends. MultipleInstancesError when another
         process has it."""
         self._unlock()
-        self.__lock = driver.new_singleton_lock(config)
+        self.__lock = hooks.new_lock(driver, config)
         return self.__lock
 
     def _unlock(self) -> None:
@@ -222,7 +222,7 @@ class CommandLine(ABC):
         """
         driver, config = self._prepared(config)
         calculator, jobs = call_with_up_to(self._demand_calc, config, driver)
-        _, hosts = driver.read_jobs_and_nodes(config)
+        _, hosts = hooks.read(driver, config)
         gone = calculator.node_history.gone()
         self._work = NodeWork(jobs, hosts, calculator.node_mgr.get_nodes(), gone)
         learning.add_jobs(calculator, jobs, logging.set_context)
@@ -408,7 +408,7 @@ class CommandLine(ABC):
         driver, config = self._prepared(config)
         node_mgr = self._node_mgr(config, driver)
         examples = self._make_example_nodes(config, node_mgr)
-        read = Faults().guard("reading the scheduler's hosts", driver.read_jobs_and_nodes, config)
+        read = Faults().guard("reading the scheduler's hosts", hooks.read, driver, config)
         nodes = node_mgr.get_nodes()
         known = {str(node.hostname).lower() for node in nodes if node.hostname}
         own = [n for n in (read[1] if read else ()) if str(n.hostname).lower() not in known]

@@ -11,7 +11,7 @@ from argparse import SUPPRESS, Action, ArgumentParser
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from hpc.autoscale.autoscaler.faults import call_with_up_to
+from hpc.autoscale.autoscaler.faults import call_with_up_to, checked_nodes
 from hpc.autoscale.ccbindings import new_cluster_bindings
 from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.base import CommandLine, Config, why_failed
@@ -96,9 +96,10 @@ class NodeCommands(CommandLine):
         driver, _, nodes = self._find_nodes(config, hostnames, node_names)
         if include_permanent:
             self._node_history(config).unmark_ignored(nodes)
-            joined = call_with_up_to(driver.add_nodes_to_cluster, nodes, True)
+            found = call_with_up_to(driver.add_nodes_to_cluster, nodes, True)
         else:
-            joined = driver.add_nodes_to_cluster(nodes)
+            found = driver.add_nodes_to_cluster(nodes)
+        joined = checked_nodes(driver.add_nodes_to_cluster, found)
         print("Joined the following nodes:")
         _print_indented(joined)
 
@@ -163,7 +164,7 @@ class NodeCommands(CommandLine):
             _print_indented(result.nodes)
         if permanent:
             self._node_history(config).mark_ignored(leaving)
-        removed = driver.handle_post_delete(leaving)
+        removed = checked_nodes(driver.handle_post_delete, driver.handle_post_delete(leaving) or [])
         place = self._place_of_nodes()
         print(f"Removed the following nodes{place and f' from {place}'}:")
         _print_indented(removed)
@@ -193,7 +194,7 @@ class NodeCommands(CommandLine):
 
     def _drain(self, driver: SchedulerDriver, nodes: list[Node], force: bool) -> list[Node]:
         """Drain nodes; the result is those that may go, which are all of them with `force`."""
-        drained = list(driver.handle_draining(nodes) or [])
+        drained = checked_nodes(driver.handle_draining, driver.handle_draining(nodes) or [])
         print("Drained the following nodes:")
         _print_indented(drained)
         if force:

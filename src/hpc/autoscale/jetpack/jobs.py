@@ -25,7 +25,10 @@ def arrays_of_jobs(
     cores: Counter[str] = Counter()
     groups: Counter[tuple[str, int]] = Counter()
     for index, job in enumerate(jobs):
-        nodearray, cpus, is_grouped = _read(job, f"jobs[{index}]")
+        try:
+            nodearray, cpus, is_grouped = _read(job)
+        except RequestError as error:
+            raise RequestError(f"{_where(index, job)}: {error}") from None
         if is_grouped:
             groups[nodearray, cpus] += 1
         else:
@@ -61,24 +64,36 @@ def _by_name(definitions: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str,
     return found
 
 
-def _read(job: object, where: str) -> tuple[str, int, bool]:
+def problem_of(job: object) -> str | None:
+    """Why a job dict cannot be understood, in one line; None for one that can."""
+    try:
+        _read(job)
+    except RequestError as error:
+        return str(error)
+    return None
+
+
+def _read(job: object) -> tuple[str, int, bool]:
     """The nodearray and the cores of a job, and whether it is grouped."""
     if not isinstance(job, Mapping):
-        raise RequestError(f"{where}: expected a job as a dict, found {job!r}")
-    where = f"{where} ({job['name']})" if job.get("name") else where
+        raise RequestError(f"expected a job as a dict, found {job!r}")
     for key in job:
         hint = "" if key in _KEYS else did_you_mean(str(key), _KEYS)
         if hint:
-            raise RequestError(f"{where}: unknown key {key!r}{hint}")
+            raise RequestError(f"unknown key {key!r}{hint}")
     cpus = job.get("request_cpus")
     if isinstance(cpus, bool) or not isinstance(cpus, int) or cpus < 0:
-        raise RequestError(
-            f"{where}: request_cpus: expected a whole number of 0 or more, found {cpus!r}"
-        )
+        raise RequestError(f"request_cpus: expected a whole number of 0 or more, found {cpus!r}")
     is_grouped = bool(job.get("grouped"))
     if is_grouped and not cpus:
-        raise RequestError(f"{where}: request_cpus: expected 1 or more of a grouped job, found 0")
+        raise RequestError("request_cpus: expected 1 or more of a grouped job, found 0")
     nodearray = job.get("nodearray") or DEFAULT_NODEARRAY
     if not isinstance(nodearray, str):
-        raise RequestError(f"{where}: nodearray: expected a name, found {nodearray!r}")
+        raise RequestError(f"nodearray: expected a name, found {nodearray!r}")
     return nodearray, cpus, is_grouped
+
+
+def _where(index: int, job: object) -> str:
+    """Which of the jobs is meant."""
+    name = job.get("name") if isinstance(job, Mapping) else None
+    return f"jobs[{index}] ({name})" if name else f"jobs[{index}]"

@@ -75,8 +75,8 @@ class SchedulerDriver(ABC):
 
         Job and SchedulerNode objects must be made anew each time: a pass writes into them what it
         has placed, and a pass that is handed objects of the one before ends there, because it was
-        told nothing new. Catch a ConstraintError of one Job here: let through, it ends the pass for
-        all.
+        told nothing new. What is raised for one job ends the pass for all: `jobs.build_jobs` makes
+        them so that it does not.
         """
 
     @abstractmethod
@@ -139,6 +139,12 @@ class SchedulerDriver(ABC):
         """Nodes that are wanted beside those for jobs, as nodearray definitions in the form of
         `hpc.autoscale.jetpack.update`. Called after the jobs were read, also in dry runs."""
         return ()
+
+    def reading_stamp(self) -> object | None:
+        """What tells the answer that was last read from others, such as the number that the
+        scheduler gave it, or when it was made: the same stamp twice means the same answer. Only for
+        drivers that may be handed an old one; None where nobody can tell."""
+        return None
 
     def new_node_queue(self, config: dict[str, Any]) -> NodeQueue:
         """The order in which existing nodes are filled."""

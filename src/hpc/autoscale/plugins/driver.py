@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from hpc.autoscale import clock
 from hpc.autoscale.cli.drivers import GenericDriver
 from hpc.autoscale.errors import AutoscaleError
-from hpc.autoscale.jetpack.jobs import arrays_of_jobs
+from hpc.autoscale.jetpack.jobs import arrays_of_jobs, problem_of
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.jobs import UnusableJob
 from hpc.autoscale.plugins.roles import AutoscalePlugin, ClusterState, JobState, MonitoringPlugin
 
 MAX_AGE_SECONDS = 300.0
@@ -33,14 +35,14 @@ class ScaleByJobs:
         self, now: ClusterState, past: Sequence[ClusterState]
     ) -> Iterable[Mapping[str, Any]]:
         """A definition for each nodearray that jobs are for."""
-        jobs = [{k: v for k, v in job.items() if k != "hostnames"} for job in now.jobs]
-        return arrays_of_jobs(jobs, self._definitions)
+        return arrays_of_jobs(map(_wish_of, now.jobs), self._definitions)
 
 
 class PluginDriver(GenericDriver):
     """What `driver` in autoscale.json names for a system that is served by plug-ins.
 
-    Nodes on which a job runs, as the monitoring plug-in says, are not deleted. The system is told
+    Nodes on which a job runs, as the monitoring plug-in says, are not deleted. Jobs that make no
+    sense are set aside in the summary of the pass, and the others are served. The system is told
     nothing of nodes: derive from this class, and write the hooks of `SchedulerDriver`, where it has
     to be.
     """
@@ -54,12 +56,16 @@ class PluginDriver(GenericDriver):
         super().__init__(name)
         self._monitoring = monitoring
         self._autoscale = autoscale or ScaleByJobs()
+        self._collected: ClusterState | None = None
         self._now: ClusterState | None = None
+        self._unusable: list[UnusableJob] = []
 
     def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
-        """The jobs that run. What waits is wanted through nodearrays."""
+        """The jobs that run, and those that cannot be used. What waits is wanted through
+        nodearrays."""
         state = self._collect(config)
-        return [_running(job) for job in state.jobs if job.get("hostnames")], []
+        running = [_running(job) for job in state.jobs if job.get("hostnames")]
+        return [*running, *self._unusable], []
 
     def wanted_arrays(self, config: dict[str, Any]) -> Sequence[Mapping[str, Any]]:
         """What the autoscale plug-in decides."""
@@ -71,8 +77,15 @@ class PluginDriver(GenericDriver):
         return list(self._autoscale.decide(now, past))
 
     def _collect(self, config: dict[str, Any]) -> ClusterState:
-        self._now = self._monitoring.collect()
-        _check(self._now, self._monitoring)
+        collected = self._monitoring.collect()
+        _check(collected, self._monitoring)
+        if collected is self._collected:
+            raise AutoscaleError(
+                f"{type(self._monitoring).__name__}.collect: expected the state of now, found the"
+                " very object that it returned before"
+            )
+        self._collected = collected
+        self._now, self._unusable = _sorted_out(collected)
         if not config.get("read_only"):
             self._monitoring.store(self._now)
         return self._now
@@ -89,6 +102,37 @@ def _check(state: object, monitoring: MonitoringPlugin) -> None:
             f"{plugin}.collect: expected a state of the last {MAX_AGE_SECONDS:g} seconds, found one"
             f" that was taken {age:.0f} seconds ago"
         )
+
+
+def _sorted_out(state: ClusterState) -> tuple[ClusterState, list[UnusableJob]]:
+    """The state with the jobs that can be used alone, and the others."""
+    jobs: list[JobState] = []
+    unusable = [UnusableJob(name, reason) for name, reason in state.set_aside.items()]
+    for number, job in enumerate(state.jobs, 1):
+        hosts, problem = _hosts(job), problem_of(_wish_of(job))
+        if hosts is None and not problem:
+            problem = "hostnames: expected a list of names, or none"
+        if not problem:
+            jobs.append(job)
+            continue
+        name = job.get("name") if isinstance(job, Mapping) else None
+        unusable.append(UnusableJob(name or f"job {number}", problem, hosts))
+    return replace(state, jobs=jobs), unusable
+
+
+def _wish_of(job: object) -> Any:
+    """A job without the hosts on which it runs; what is no job, as it is."""
+    if not isinstance(job, Mapping):
+        return job
+    return {key: value for key, value in job.items() if key != "hostnames"}
+
+
+def _hosts(job: object) -> list[str] | None:
+    """The hosts on which a job runs; None where that cannot be told."""
+    found = (job.get("hostnames") or []) if isinstance(job, Mapping) else None
+    if not isinstance(found, list | tuple) or not all(isinstance(each, str) for each in found):
+        return None
+    return list(found)
 
 
 def _running(job: JobState) -> Job:

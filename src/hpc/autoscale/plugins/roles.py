@@ -28,12 +28,14 @@ class ClusterState:
     """What a system was like at a time, `taken_at` (unix seconds).
 
     `jobs`: those that wait and those that run. `facts`: whatever else the plug-ins want to know, as
-    can be written as JSON.
+    can be written as JSON. `set_aside`: by the names of jobs that nobody can make sense of, why; it
+    is not stored. One of them that runs somewhere is among `jobs` as well.
     """
 
     taken_at: float
     jobs: Sequence[JobState] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
+    set_aside: Mapping[str, str] = field(default_factory=dict)
 
 
 class MonitoringPlugin(Protocol):

@@ -18,6 +18,7 @@ from hpc.autoscale.autoscaler import Autoscaler, PassSummary
 from hpc.autoscale.autoscaler.faults import Faults
 from hpc.autoscale.ccbindings.mock.nodes import MockNode
 from hpc.autoscale.clock import MockClock
+from hpc.autoscale.errors import one_line
 from hpc.autoscale.hpctypes import Hostname, NodeStatus
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.testing.builders import a_config, a_mock_clock
@@ -79,6 +80,7 @@ class Stage:
         """The autoscaler ends and is started again: from now on another driver serves the same
         scheduler."""
         self.driver = WatchedDriver(self.world.new_driver(), self.world, self._kept_out)
+        self._loop = Autoscaler(self.config, self.driver)
         return self.driver
 
     def wait(self, seconds: float) -> None:
@@ -176,17 +178,24 @@ class Stage:
 
     # -- passes
 
-    def run(self, dry_run: bool = False) -> PassSummary:
-        """One pass, in which nothing may go wrong."""
+    def run(self, dry_run: bool = False, set_aside: int = 0) -> PassSummary:
+        """One pass, in which nothing may go wrong, and so many jobs are set aside."""
         __tracebackhide__ = True
-        summary = self._pass(dry_run)
+        try:
+            summary = self._pass(dry_run)
+        except BrokenPromise:
+            raise
+        except Exception as problem:
+            raise BrokenPromise(f"expected a pass, found {one_line(problem)}") from problem
         if self.driver.raised:
             error = self.driver.raised[0]
             raise BrokenPromise(f"{summary.errors[0]}") from error
         expect(summary.ok, f"expected a pass without errors, found: {_lines(summary.errors)}")
+        found = len(summary.set_aside)
         expect(
-            not summary.set_aside,
-            f"expected jobs that can be used, found: {_lines(summary.set_aside)}",
+            found == set_aside,
+            f"expected jobs that can be used, and {set_aside} to be set aside; {found} were:"
+            f" {_lines(summary.set_aside)}",
         )
         return summary
 
@@ -200,7 +209,8 @@ class Stage:
         self.driver.broken.clear()
         self.driver.raised.clear()
         try:
-            summary = Autoscaler(self.config, self.driver, dry_run=dry_run).run_once()
+            dry = Autoscaler(self.config, self.driver, dry_run=True) if dry_run else None
+            summary = (dry or self._loop).run_once()
         finally:
             self.driver.before.clear()
         for name in summary.deleted:

@@ -50,6 +50,9 @@ class WatchedDriver(SchedulerDriver):
         self._kept_out = kept_out
         self._world = world
 
+    def __str__(self) -> str:
+        return str(self.driver)
+
     # -- passed on as it is
 
     @property
@@ -76,6 +79,10 @@ class WatchedDriver(SchedulerDriver):
     def wanted_arrays(self, config: dict[str, Any]) -> Sequence[Mapping[str, Any]]:
         """The driver's."""
         return self.driver.wanted_arrays(config)
+
+    def reading_stamp(self) -> object | None:
+        """The driver's."""
+        return self.driver.reading_stamp()
 
     def new_node_queue(self, config: dict[str, Any]) -> NodeQueue:
         """The driver's."""

@@ -121,6 +121,11 @@ class SchedulerWorld(ABC):
         room for a node's."""
         raise NotInThisWorld("this world has no hosts of its own")
 
+    def submit_nonsense(self) -> None:
+        """Let something wait of which a driver can make no job: nonsense in the place of an amount,
+        a constraint that does not parse."""
+        raise NotInThisWorld("nothing waits in this world that makes no sense")
+
     def close(self) -> None:  # noqa: B027 - only some need it
         """End what `__init__` began. Called after each check."""
 

@@ -92,6 +92,22 @@ class Trouble:
             f" Hosts: {stage.hosts()}",
         )
 
+    # -- the queue
+
+    def test_work_that_makes_no_sense_stops_no_other(self, stage: Stage) -> None:
+        """It is set aside in the summary of the pass, by name; the nodes for the rest are created,
+        and those where tasks run stay."""
+        (host,) = stage.grow(1)
+        stage.start(host, stage.world.tasks_per_node)
+        stage.world.submit_nonsense()
+        stage.submit(stage.world.tasks_per_node)
+        summary = stage.run(set_aside=1)
+        expect(
+            len(summary.created) == 1,
+            f"expected 1 new node for what can be used of the queue. {summary}",
+        )
+        expect(stage.node_of(host) in stage.nodes(), f"expected {host}, where tasks run, to stay")
+
     # -- silence
 
     def test_without_an_answer_nothing_changes(self, stage: Stage) -> None:

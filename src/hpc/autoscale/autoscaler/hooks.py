@@ -1,0 +1,102 @@
+"""Asking a driver, and checking what kind of thing it answers.
+
+A hook may return anything. What is not of the kind that its caller counts on is a `HookError` here,
+in one line with the driver, the hook and what was expected, before anything is done with it. Called
+by the loop and by commands; what hooks raise themselves goes on up as it is. Hooks that return
+nodes are called by `Faults.nodes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from hpc.autoscale.autoscaler.faults import HookError, call_with_up_to, name_of, short
+from hpc.autoscale.job.driver import SchedulerDriver
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.job.nodequeue import NodeQueue
+from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.nodehistory import NodeHistory
+from hpc.autoscale.util import SingletonLock
+
+
+def checked_driver(driver: object) -> SchedulerDriver:
+    """The driver. HookError when it is none."""
+    if not isinstance(driver, SchedulerDriver):
+        raise HookError(f"expected a SchedulerDriver for the loop, found {short(driver)}")
+    return driver
+
+
+def prepared_config(driver: SchedulerDriver, config: dict[str, Any]) -> dict[str, Any]:
+    """The configuration with what the driver adds to it."""
+    found: object = driver.preprocess_config(config)
+    if not isinstance(found, Mapping):
+        raise _error(driver.preprocess_config, "the configuration, a dict,", found)
+    return found if isinstance(found, dict) else dict(found)
+
+
+def new_lock(driver: SchedulerDriver, config: dict[str, Any]) -> SingletonLock:
+    """The lock, taken. HookError for what could not be given back: nobody knows then whether it is
+    held."""
+    found = driver.new_singleton_lock(config)
+    if not callable(getattr(found, "unlock", None)):
+        raise _error(driver.new_singleton_lock, "a SingletonLock that is held", found)
+    return found
+
+
+def new_history(driver: SchedulerDriver, config: dict[str, Any]) -> NodeHistory:
+    """The node history."""
+    found: object = driver.new_node_history(config)
+    if not isinstance(found, NodeHistory):
+        raise _error(driver.new_node_history, "a NodeHistory", found)
+    return found
+
+
+def new_queue(driver: SchedulerDriver, config: dict[str, Any]) -> NodeQueue:
+    """The order in which nodes are reported."""
+    found: object = driver.new_node_queue(config)
+    if not isinstance(found, NodeQueue):
+        raise _error(driver.new_node_queue, "a NodeQueue", found)
+    return found
+
+
+def read(
+    driver: SchedulerDriver, config: dict[str, Any], again: bool = False
+) -> tuple[list[Job], list[SchedulerNode]]:
+    """Jobs and nodes as the driver has read them, or, with `again`, as the scheduler has them now,
+    whatever the driver's base class remembers.
+
+    HookError unless they are two lists, the second of nodes. What is no job is left to whoever
+    sets jobs aside.
+    """
+    hook, wanted = driver.read_jobs_and_nodes, "a list of jobs and a list of SchedulerNodes"
+    found: object = call_with_up_to(hook, config, True) if again else hook(config)
+    if not isinstance(found, list | tuple) or len(found) != 2:
+        raise _error(hook, wanted, found)
+    jobs, hosts = found
+    for each in (jobs, hosts):
+        # what can be iterated over once would be empty for the next one who asks
+        if not isinstance(each, Sequence) or isinstance(each, str | bytes):
+            raise _error(hook, wanted, each)
+    for host in hosts:
+        if not isinstance(host, Node):
+            raise _error(hook, wanted, host)
+    return jobs, hosts
+
+
+def wanted_arrays(driver: SchedulerDriver, config: dict[str, Any]) -> list[Mapping[str, Any]]:
+    """What the driver wants of nodearrays."""
+    hook, wanted = driver.wanted_arrays, "a list of nodearray definitions"
+    found: object = hook(config)
+    if not isinstance(found, Iterable) or isinstance(found, str | bytes | Mapping):
+        raise _error(hook, wanted, found)
+    arrays = list(found)
+    for array in arrays:
+        if not isinstance(array, Mapping):
+            raise _error(hook, wanted, array)
+    return arrays
+
+
+def _error(hook: Callable[..., object], wanted: str, found: object) -> HookError:
+    return HookError(f"{name_of(hook)}: expected {wanted} to be returned, found {short(found)}")

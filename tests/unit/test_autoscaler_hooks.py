@@ -1,0 +1,246 @@
+"""What a driver's hooks answer: garbage is one line that names driver, hook and expectation, before
+anything is done with it."""
+
+import copy
+
+import pytest
+
+from builders.fake_scheduler import FakeScheduler, cluster, idle_cluster, now, run, scheduler
+from builders.grid_cli import GridCLI
+from hpc.autoscale.autoscaler import Autoscaler
+from hpc.autoscale.autoscaler.faults import HookError
+from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.testing import a_host, a_job
+
+__all__ = ["cluster", "now", "run", "scheduler"]  # fixtures
+
+
+class Garbled:
+    """Its repr has two lines, and fails after that."""
+
+    said = 0
+
+    def __repr__(self):
+        self.said += 1
+        if self.said > 1:
+            raise ValueError("no repr")
+        return "two\nlines"
+
+
+CONFIG = "the configuration, a dict,"
+READING = "a list of jobs and a list of SchedulerNodes"
+ARRAYS = "a list of nodearray definitions"
+GARBAGE = [
+    *[("preprocess_config", CONFIG, answer) for answer in (None, [], "config")],
+    *[("new_singleton_lock", "a SingletonLock that is held", answer) for answer in (None, True)],
+    *[("new_node_history", "a NodeHistory", answer) for answer in (None, "nodehistory.db")],
+    *[("new_node_queue", "a NodeQueue", answer) for answer in (None, [])],
+    *[("wanted_arrays", ARRAYS, answer) for answer in (None, {"Name": "htc"}, "htc", [None], 7)],
+    *[
+        ("read_jobs_and_nodes", READING, answer)
+        for answer in (
+            None,
+            [],
+            "ab",
+            ([], [], []),
+            ([], None),
+            (None, []),
+            ([], {}),
+            ("jobs", []),
+            ([], ["host-1"]),
+            (iter([a_job()]), []),
+            (7, 7),
+            Garbled(),
+        )
+    ],
+]
+
+
+@pytest.mark.parametrize(("hook", "wanted", "answer"), GARBAGE)
+def test_garbage_ends_a_pass_before_anything_is_changed(
+    run, scheduler, cluster, now, hook, wanted, answer
+):
+    """In one line."""
+    idle_cluster(cluster, run, now)
+    before = {name: node.target_state for name, node in cluster.nodes.items()}
+    scheduler.jobs = [a_job(tasks=40)]
+    setattr(scheduler, hook, answering(hook, answer))
+    with pytest.raises(HookError) as raised:
+        run()
+    said = str(raised.value)
+    start = f"FakeScheduler(fake).{hook}: expected {wanted} to be returned, found "
+    assert said.startswith(start)
+    assert "\n" not in said and len(said) < 300
+    assert {name: node.target_state for name, node in cluster.nodes.items()} == before
+
+
+def answering(hook, answer):
+    """A method of the scheduler that answers this."""
+
+    def method(self, *args):
+        return answer
+
+    method.__name__ = hook
+    return method.__get__(FakeScheduler())
+
+
+def test_a_lock_that_is_none_is_found_out_before_the_pass(run, scheduler):
+    """Not after it, when it is to be given back."""
+    scheduler.new_singleton_lock = lambda config: None
+    with pytest.raises(HookError, match="expected a SingletonLock that is held"):
+        run()
+    assert "read" not in scheduler.calls
+
+
+@pytest.mark.parametrize("driver", [lambda: None, lambda: FakeScheduler, "fake"])
+def test_something_else_than_a_driver(cluster, driver):
+    """Is an error for whoever starts the loop."""
+    with pytest.raises(HookError, match="expected a SchedulerDriver for the loop, found"):
+        Autoscaler({"cluster_name": "clusty", "_mock_bindings": cluster}, driver)
+
+
+NODE_HOOKS = [
+    "handle_failed_nodes",
+    "add_nodes_to_cluster",
+    "handle_post_join_cluster",
+    "handle_boot_timeout",
+    "handle_draining",
+    "handle_post_delete",
+]
+
+
+@pytest.fixture
+def all_hooks(run, scheduler, cluster, now):
+    """A pass in which every hook is given nodes."""
+    cluster.add_node("htc-9", "htc", state="Preparing", hostname="host-9")
+    scheduler.answers = {"handle_draining": [], "handle_boot_timeout": []}
+    idle_cluster(cluster, run, now, count=2)
+    for _ in range(3):
+        run(boot_timeout=900)
+        now.sleep(301)
+    cluster.add_node("htc-8", "htc", state="Failed", hostname="host-8")
+    scheduler.answers.clear()
+    return lambda: run(boot_timeout=900)
+
+
+def test_every_hook_is_given_nodes(all_hooks, scheduler):
+    """Otherwise the tests below would show nothing."""
+    summary = all_hooks()
+    assert summary.deleted == ("htc-1", "htc-2", "htc-8", "htc-9")
+    assert [hook for hook in NODE_HOOKS if not scheduler.given[hook]] == []
+
+
+@pytest.mark.parametrize("hook", NODE_HOOKS)
+@pytest.mark.parametrize("answer", [True, "htc-1", {"htc-1": 1}, ["htc-1"], [None], 7])
+def test_garbage_for_nodes(all_hooks, scheduler, hook, answer):
+    """The error is in the summary, the rest of the pass is done."""
+    scheduler.answers[hook] = answer
+    (error,) = all_hooks().errors
+    said = f"FakeScheduler(fake).{hook}: expected a list of nodes to be returned, found "
+    assert error.message.startswith(said)
+
+
+@pytest.mark.parametrize("hook", NODE_HOOKS)
+def test_none_for_nodes(all_hooks, scheduler, hook):
+    """Stands for no nodes, and a note says so: many drivers return nothing where nobody asked."""
+    scheduler.answers[hook] = None
+    summary = all_hooks()
+    assert summary.ok
+    said = f"FakeScheduler(fake).{hook}: expected a list of nodes to be returned, found None"
+    assert [note for note in summary.notes if note.startswith(said)] == list(summary.notes)
+    assert len(summary.notes) == 1
+
+
+@pytest.mark.parametrize("hook", ["handle_failed_nodes", "handle_draining"])
+def test_nodes_that_a_hook_was_not_given_are_left_alone(
+    all_hooks, run, scheduler, cluster, hook, monkeypatch
+):
+    """Nobody chose them, and nobody drained them."""
+    cluster.add_node("htc-5", "htc", state="Ready", hostname="host-5")
+    known = {}
+
+    def note(nodes):
+        known.update({node.name: node for node in nodes})
+        return nodes
+
+    monkeypatch.setattr(scheduler, "add_nodes_to_cluster", note)
+    run(dry_run=False, boot_timeout=900, idle_timeout=9000)
+    more = lambda nodes: [*nodes, known["htc-5"]] if nodes else []  # noqa: E731
+    more.__name__ = hook
+    monkeypatch.setattr(scheduler, hook, more)
+    cluster.add_node("htc-6", "htc", state="Failed", hostname="host-6")
+    summary = all_hooks()
+    assert "htc-5" not in summary.deleted
+    (said,) = summary.notes
+    assert "expected nodes of those that were given to be returned, found htc-5" in said
+
+
+def test_a_copy_of_a_node_stands_for_it(run, scheduler, cluster, now):
+    """Drivers have returned such."""
+    idle_cluster(cluster, run, now)
+    scheduler.handle_draining = lambda nodes: [copy.copy(node) for node in nodes]
+    summary = run()
+    assert (len(summary.deleted), summary.notes) == (3, ())
+
+
+def test_commands_say_the_same(cluster, scheduler):
+    """A line, and not a traceback."""
+
+    scheduler.read_jobs_and_nodes = answering("read_jobs_and_nodes", None)
+    cli = GridCLI(scheduler, cluster)
+    config = {"cluster_name": "clusty", "_mock_bindings": cluster}
+    said = r"\.read_jobs_and_nodes: expected a list of jobs and"
+    with pytest.raises(AutoscaleError, match=said):
+        cli.jobs(config)
+    scheduler.preprocess_config = answering("preprocess_config", None)
+    with pytest.raises(AutoscaleError, match="preprocess_config: expected the configuration"):
+        cli.jobs(config)
+
+
+# -- the same answer, made into new objects
+
+
+class Numbered(FakeScheduler):
+    """It makes objects anew of what it is handed, and knows the number of that."""
+
+    def __init__(self):
+        super().__init__()
+        self.number = 0
+
+    def _read_jobs_and_nodes(self, config):
+        jobs, hosts = super()._read_jobs_and_nodes(config)
+        return [a_job(job.name) for job in jobs], [a_host(host.hostname) for host in hosts]
+
+    def reading_stamp(self):
+        return self.number
+
+
+def test_an_answer_of_the_pass_before_is_found_out_by_its_stamp(cluster, now):
+    """Nothing is created or deleted, until there is another."""
+    driver = Numbered()
+    autoscaler = Autoscaler({"cluster_name": "clusty", "_mock_bindings": cluster}, driver)
+    driver.jobs = [a_job("first")]
+    autoscaler.run_once()
+    driver.jobs = [a_job("first"), a_job("second", tasks=8)]
+    for _ in range(2):
+        with pytest.raises(AutoscaleError, match="found the same reading_stamp, 0, as in the pass"):
+            autoscaler.run_once()
+    driver.number += 1
+    assert autoscaler.run_once().ok
+
+
+def test_an_answer_of_the_first_look_is_no_second_one(cluster, run, now):
+    """Another driver is asked, and where it knows no other answer nothing is deleted."""
+    idle_cluster(cluster, run, now)
+    config = {"cluster_name": "clusty", "_mock_bindings": cluster}
+    summary = Autoscaler(config, Numbered).run_once()
+    assert (len(summary.drained), summary.deleted) == (3, ())
+    assert "found the same reading_stamp, 0, as at the start of the pass" in str(summary.errors[0])
+    numbers = iter(range(1, 9))
+
+    class Counting(Numbered):
+        def _read_jobs_and_nodes(self, config):
+            self.number = next(numbers)
+            return super()._read_jobs_and_nodes(config)
+
+    assert len(Autoscaler(config, Counting).run_once().deleted) == 3
