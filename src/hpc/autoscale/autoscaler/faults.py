@@ -16,6 +16,7 @@ from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler.summary import PassError
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.plaintext import on_one_line
 
 T = TypeVar("T")
 
@@ -81,7 +82,7 @@ def try_each(
 def one_line(error: BaseException) -> str:
     """An error as one line. Those made for people explain themselves; others are given with their
     type."""
-    text = " ".join(str(error).split())
+    text = on_one_line(" ".join(str(error).split()))
     explained = isinstance(error, AutoscaleError | OSError) or type(error) is RuntimeError
     if explained and text:
         return text

@@ -17,6 +17,7 @@ from hpc.autoscale.ccbindings.models import NodeList
 from hpc.autoscale.ccbindings.pacing import Pacing, warn_of_try
 from hpc.autoscale.ccbindings.replies import NEVER_HAPPENED, server_message
 from hpc.autoscale.errors import AutoscaleError, ConfigurationException
+from hpc.autoscale.redaction import Hiding
 
 T = TypeVar("T")
 
@@ -49,8 +50,8 @@ def guarded(
         raise
     except Exception as error:  # noqa: BLE001  the client's exception classes are not public
         text = str(error)
-        if isinstance(password, str) and password:
-            text = text.replace(password, "***")
+        if isinstance(password, str):
+            text = Hiding(password)(text)
         said = f"{type(error).__name__}: {text}"
         raise _ours(where, said, request_id, isinstance(error, OSError)) from None
 

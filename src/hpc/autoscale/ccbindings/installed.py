@@ -17,6 +17,7 @@ from hpc.autoscale.ccbindings.errors import shorten
 from hpc.autoscale.ccbindings.transport import warn_unverified
 from hpc.autoscale.config import Credentials
 from hpc.autoscale.errors import ConfigurationException
+from hpc.autoscale.redaction import Hiding
 
 CHOICES = ("auto", "installed", "own")
 
@@ -103,7 +104,7 @@ def _broken(error: Exception) -> _NoClient:
 
 def _said(error: Exception, password: str = "") -> str:
     """The text of an exception on one line, cut when it is long, without the password."""
-    text = str(error).replace(password, "***") if password else str(error)
+    text = Hiding(password)(str(error))
     return shorten(f"{type(error).__name__}: {' '.join(text.split())}")
 
 
