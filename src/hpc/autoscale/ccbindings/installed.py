@@ -42,11 +42,11 @@ class _NoClient(Exception):
 def connect(config: Mapping[str, Any], credentials: Credentials) -> Connection | None:
     """The installed client, connected; None when ours is to be used.
 
-    `cyclecloud_client` of the configuration decides. `auto`, the default, takes the installed
-    client if it can do what the configuration asks for; `installed` insists on it; `own` does not
-    look for it. A broken client causes a warning, or with `installed` a ConfigurationException.
+    `cyclecloud_client` of the configuration decides. `own`, the default, does not look for the
+    installed client; `installed` insists on it; `auto` takes it if it can do what the configuration
+    asks for. A broken client causes a warning, or with `installed` a ConfigurationException.
     """
-    choice = config.get("cyclecloud_client") or "auto"
+    choice = config.get("cyclecloud_client") or "own"
     if choice not in CHOICES:
         raise ConfigurationException(
             f"cyclecloud_client: expected {', '.join(CHOICES)}, found {choice!r}"
