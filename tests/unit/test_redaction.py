@@ -1,8 +1,10 @@
 """A password that is known is taken out of texts in whatever form somebody repeats it."""
 
 import base64
+import copy
 import html
 import json
+import pickle
 from collections.abc import Callable
 from urllib.parse import quote, quote_plus, urlencode
 
@@ -72,3 +74,5 @@ def test_without_a_password_texts_stay(text: str) -> None:
 def test_it_does_not_show_what_it_hides() -> None:
     """Not even to a debugger."""
     assert "hunter2" not in repr(Hiding("hunter2")) + str(Hiding("hunter2"))
+    assert b"hunter2" not in pickle.dumps(Hiding("hunter2"))
+    assert copy.deepcopy(Hiding("hunter2"))("hunter2") == copy.copy(Hiding("a"))("a") == "***"

@@ -11,7 +11,7 @@ import base64
 import html
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -51,12 +51,27 @@ def _redacted(key: object, value: Any) -> Any:
     return redact(value)
 
 
+# How texts are written inside of other texts: by Python, in JSON, in HTML; and how many times over,
+# as in a page that has JSON in it whose message has JSON in it.
+_WAYS_TO_WRITE: list[Callable[[str], str]] = [
+    lambda text: repr(text)[1:-1],
+    lambda text: json.dumps(text)[1:-1],
+    lambda text: json.dumps(text, ensure_ascii=False)[1:-1],
+    lambda text: json.dumps(text)[1:-1].replace("/", r"\/"),
+    html.escape,
+    lambda text: html.escape(text, quote=False),
+    lambda text: html.escape(text).replace("&quot;", "&#34;").replace("&#x27;", "&#39;"),
+]
+_NESTED = 3
+
+
 class Hiding:
     """Takes secrets out of texts, in every form in which a server or an exception may repeat them.
 
-    The forms of a secret: as it is, as Python and JSON write it (once or twice escaped), quoted for
-    a URL, for HTML, and in base64, alone or inside of a longer text that was encoded. Empty secrets
-    are left out, and so is base64 of fewer than six letters, which stands in ordinary words.
+    The forms of a secret: as it is, as Python, JSON and HTML write it (up to three times over),
+    quoted for a URL, and in base64, alone or inside of a longer text that was encoded. Empty
+    secrets are left out, and so is base64 of fewer than six letters, which stands in ordinary
+    words.
     """
 
     def __init__(self, *secrets: str) -> None:
@@ -71,20 +86,22 @@ class Hiding:
     def __repr__(self) -> str:
         return "Hiding(***)"
 
+    def __reduce__(self) -> tuple[type["Hiding"], tuple[()]]:
+        """What encoders that go through whole objects get: nothing of the secrets."""
+        return Hiding, ()
+
+    def __copy__(self) -> "Hiding":
+        return self
+
+    def __deepcopy__(self, memo: object) -> "Hiding":
+        return self
+
 
 def _forms(secret: str) -> set[str]:
     """Regular expressions for the forms of a secret."""
-    in_json = json.dumps(secret)[1:-1]
-    written = {
-        secret,
-        repr(secret)[1:-1],
-        repr(secret.encode("utf-8", "surrogatepass"))[2:-1],
-        in_json,
-        json.dumps(secret, ensure_ascii=False)[1:-1],
-        json.dumps(in_json)[1:-1],
-        in_json.replace("/", r"\/"),
-        html.escape(secret),
-    }
+    written = {secret, repr(secret.encode("utf-8", "surrogatepass"))[2:-1]}
+    for _ in range(_NESTED):
+        written |= {write(form) for form in written for write in _WAYS_TO_WRITE}
     encoded = secret.encode("utf-8", "surrogatepass")
     quoted = {quote(encoded, safe=safe) for safe in ("", "/", "!$&'()*+,;=:@/~")}
     quoted |= {quote_plus(encoded), quote(quote(encoded, safe=""), safe="")}
