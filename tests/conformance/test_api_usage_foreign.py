@@ -62,6 +62,7 @@ def test_an_installed_client_is_what_a_configuration_leads_to(theirs):
     """new_cluster_bindings connects it, by the configuration; managers live on it from pass to
     pass."""
     config = {"cluster_name": "c", "url": "https://cc", "username": "u", "password": "p"}
+    config["cyclecloud_client"] = "installed"
     first = new_node_manager(config)
     assert isinstance(first.cluster_bindings.client, foreign_client.ForeignClient)
     assert first.cluster_bindings.client.config["verify_certificates"] is True

@@ -11,7 +11,8 @@ import pytest
 
 from builders.binding_contract import ROOM, BindingContract, created, planned
 from builders.foreign_package import importable, write_package
-from builders.scripted_server import FakeTime
+from builders.nodes import a_planned_node
+from builders.scripted_server import Answer, FakeTime, serving
 from hpc.autoscale.ccbindings import (
     ClusterBindingInterface,
     clusters,
@@ -33,7 +34,14 @@ DESCRIPTION = {
         }
     }
 }
-SERVER = {"cluster_name": "c.1", "url": "https://cc:9443", "username": "u", "password": "hunter2"}
+SERVER = {
+    "cluster_name": "c.1",
+    "url": "https://cc:9443",
+    "username": "u",
+    "password": "hunter2",
+    "cyclecloud_client": "auto",
+}
+CREDENTIALS = ("cluster_name", "url", "username", "password")
 
 
 @pytest.fixture
@@ -70,6 +78,11 @@ def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     return caplog
 
 
+def through_it(simulator: Simulator) -> dict[str, Any]:
+    """A configuration that insists on that client."""
+    return {**simulator.connection("c.1"), "cyclecloud_client": "installed"}
+
+
 def is_ours(binding: Any) -> bool:
     """Whether the binding speaks through our client."""
     ours = (isinstance(binding.client, Client), isinstance(binding.session, Session))
@@ -87,7 +100,7 @@ class TestContract(BindingContract):
 
     @pytest.fixture
     def binding(self, installed: Any, simulator: Simulator) -> ClusterBindingInterface:
-        return new_cluster_bindings(simulator.connection("c.1"))
+        return new_cluster_bindings(through_it(simulator))
 
     @pytest.fixture
     def settle(self, simulator: Simulator) -> Callable[[], None]:
@@ -97,7 +110,7 @@ class TestContract(BindingContract):
 def test_a_cluster_grows_and_shrinks_through_it(installed: Any, simulator: Simulator) -> None:
     """Status, create, ready, delete, gone: managers made of the configuration alone, and every
     request is that client's."""
-    config = simulator.connection("c.1")
+    config = through_it(simulator)
     first = new_node_manager(config)
     first.allocate({"ncpus": 4}, node_count=3)
     assert [node.name for node in first.bootup().nodes] == ["htc-1", "htc-2", "htc-3"]
@@ -133,7 +146,7 @@ def test_credentials_of_the_environment_reach_it(
     """And its exceptions are shown without the password."""
     for key in ("url", "username", "password"):
         monkeypatch.setenv(f"CYCLECLOUD_{key.upper()}", SERVER[key])
-    binding = new_cluster_bindings({"cluster_name": "c.1"})
+    binding = new_cluster_bindings({"cluster_name": "c.1", "cyclecloud_client": "installed"})
     assert {key: installed.MADE[0][key] for key in ("url", "username", "password")} == {
         key: SERVER[key] for key in ("url", "username", "password")
     }
@@ -171,7 +184,7 @@ def test_a_certificate_that_it_does_not_trust(installed: Any) -> None:
 def test_a_create_whose_reply_is_lost(installed: Any, simulator: Simulator) -> None:
     """That client sends once and gives up; the server is asked, and nothing is created twice."""
     simulator.faults.add("lost_reply", endpoint="create_nodes", calls=[1])
-    node_mgr = new_node_manager(simulator.connection("c.1"))
+    node_mgr = new_node_manager(through_it(simulator))
     node_mgr.allocate({"ncpus": 4}, node_count=2)
     assert [node.name for node in node_mgr.bootup().nodes] == ["htc-1", "htc-2"]
     assert len(simulator.cluster("c.1").nodes()) == 2
@@ -179,12 +192,14 @@ def test_a_create_whose_reply_is_lost(installed: Any, simulator: Simulator) -> N
 
 def test_reads_are_tried_again(installed: Any, simulator: Simulator, no_waiting: FakeTime) -> None:
     """As long as no answer comes, with pauses, as our own client does."""
-    binding = new_cluster_bindings(simulator.connection("c.1"))
+    binding = new_cluster_bindings(through_it(simulator))
     simulator.faults.add("no_reply", endpoint="get_cluster_status", times=3)
     assert binding.get_cluster_status().nodearrays[0].name == "htc"
     assert no_waiting.slept == [0.5, 1.0, 2.0]
     simulator.faults.add("no_reply", endpoint="get_nodes", times=4)
-    with pytest.raises(errors.CycleCloudUnreachable, match=r"cluster c\.1: get_nodes: no answer"):
+    with pytest.raises(
+        errors.CycleCloudUnreachable, match=r"cluster c\.1 at http:\S*: get_nodes: no answer"
+    ):
         binding.get_nodes()
 
 
@@ -194,7 +209,7 @@ def test_a_create_that_nobody_can_be_asked_about(
     """It stays unconfirmed, with its id, for the next pass to find out."""
     simulator.faults.add("lost_reply", endpoint="create_nodes", calls=[1])
     simulator.faults.add("lost_reply", endpoint="get_nodes", times=4)
-    binding = new_cluster_bindings(simulator.connection("c.1"))
+    binding = new_cluster_bindings(through_it(simulator))
     with pytest.raises(errors.MutationUnconfirmed) as raised:
         binding.create_nodes(planned(binding, "htc-1"), "the-id")
     assert raised.value.request_id == "the-id"
@@ -205,7 +220,7 @@ def test_a_create_that_nobody_can_be_asked_about(
 
 def test_an_id_of_another_action_is_no_success(installed: Any, simulator: Simulator) -> None:
     """A create under the id of a shutdown stays refused."""
-    binding = new_cluster_bindings(simulator.connection("c.1"))
+    binding = new_cluster_bindings(through_it(simulator))
     (record,) = created(binding, "htc-1")
     binding.shutdown_nodes(node_ids=[record["NodeId"]], request_id="one-id")
     with pytest.raises(errors.CycleCloudError, match="used before"):
@@ -214,7 +229,7 @@ def test_an_id_of_another_action_is_no_success(installed: Any, simulator: Simula
 
 def test_a_dry_run_through_it_changes_nothing(installed: Any, simulator: Simulator) -> None:
     """`read_only` holds for either client."""
-    node_mgr = new_node_manager({**simulator.connection("c.1"), "read_only": True})
+    node_mgr = new_node_manager({**through_it(simulator), "read_only": True})
     node_mgr.allocate({"ncpus": 4}, node_count=1)
     assert node_mgr.bootup()
     assert is_theirs(node_mgr.cluster_bindings)
@@ -233,6 +248,81 @@ def Client(config):
 """
     write_package(packages, client=client)
     assert new_cluster_bindings(SERVER).session == "theirs"
+
+
+def test_ours_is_used_beside_an_installed_one(installed: Any) -> None:
+    """Unless the configuration asks for that; it is not even made."""
+    assert is_ours(new_cluster_bindings({**SERVER, "cyclecloud_client": None}))
+    assert is_ours(new_cluster_bindings({k: SERVER[k] for k in SERVER if k in CREDENTIALS}))
+    assert installed.MADE == []
+
+
+STATUS = {"maxCount": 1, "maxCoreCount": 4, "nodearrays": []}
+NODEARRAY = {"name": "htc", "nodearray": {}, "buckets": [], "maxCount": 1, "maxCoreCount": 4}
+
+
+@pytest.mark.parametrize(
+    ("call", "reply", "said"),
+    [
+        ("get_cluster_status", {}, "nodearrays: expected a list, found nothing"),
+        ("get_cluster_status", {**STATUS, "nodearrays": None}, "nodearrays: expected a list"),
+        (
+            "get_cluster_status",
+            {**STATUS, "maxCount": "1"},
+            "maxCount: expected a whole number, found '1'",
+        ),
+        (
+            "get_cluster_status",
+            {**STATUS, "nodearrays": [{**NODEARRAY, "maxCoreCount": "many"}]},
+            r"nodearrays\[0\]\.maxCoreCount: expected a whole number",
+        ),
+        ("get_cluster_status", {**STATUS, "nodes": ["htc-1"]}, r"nodes\[0\]: expected an object"),
+        ("get_cluster_status", {**STATUS, "nodes": {}}, "nodes: expected a list"),
+        ("get_nodes", {}, "nodes: expected a list, found nothing"),
+        ("get_nodes", {"nodes": [{}, 7]}, r"nodes\[1\]: expected an object, found 7"),
+        ("get_nodes", [], "expected an object"),
+        ("get_nodes", None, "expected an object, found None"),
+        ("get_nodes", "hunter2", r"expected an object, found '\*\*\*'"),
+    ],
+)
+def test_its_replies_are_checked_like_ours(
+    installed: Any, call: str, reply: Any, said: str
+) -> None:
+    """The same errors by the same models, which name the fields; for our client, too."""
+    model = importlib.import_module("cyclecloud.model")
+    kind = model.ClusterStatus if call == "get_cluster_status" else model.NodeList
+    made = kind.from_dict(reply) if isinstance(reply, dict) else reply
+    api = importlib.import_module("cyclecloud.api.clusters")
+    setattr(api, call, lambda *args: (None, made))
+    binding = new_cluster_bindings(SERVER)
+    with pytest.raises(errors.BadReply, match=said) as theirs:
+        getattr(binding, call)()
+    assert "cluster c.1 at https://cc:9443" in str(theirs.value)
+    with serving() as server:
+        path = "/clusters/c.1/status" if call == "get_cluster_status" else "/clusters/c.1/nodes"
+        server.on("GET", path, Answer(200, reply))
+        ours = new_cluster_bindings({**SERVER, "url": server.url, "cyclecloud_client": "own"})
+        with pytest.raises(errors.BadReply, match=said):
+            getattr(ours, call)()
+
+
+@pytest.mark.parametrize("result", [None, 7, (), (None, {"sets": "many"}), ("a", "b", "c")])
+def test_a_create_whose_reply_is_garbage(
+    installed: Any, no_waiting: FakeTime, result: object
+) -> None:
+    """It may have been carried out; the server is asked, and else the next pass is to."""
+    api = importlib.import_module("cyclecloud.api.clusters")
+    api.create_nodes = lambda *args: result
+
+    def lost(*args: Any) -> None:
+        raise OSError("gone")
+
+    api.get_nodes = lost
+    binding = new_cluster_bindings(SERVER)
+    nodes = [a_planned_node(name="htc-1", bucket_id="b", resources={})]
+    with pytest.raises(errors.MutationUnconfirmed) as raised:
+        binding.create_nodes(nodes, "the-id")
+    assert raised.value.request_id == "the-id"
 
 
 def test_our_client_is_used_without_one(log: pytest.LogCaptureFixture) -> None:

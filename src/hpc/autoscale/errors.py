@@ -9,6 +9,8 @@ expected, what was found and where. The published exception types of other modul
 from collections.abc import Iterable
 from reprlib import Repr
 
+from hpc.autoscale.plaintext import on_one_line
+
 # what was found may be large, or nested too deeply for repr
 _SHORT = Repr()
 _SHORT.maxstring = _SHORT.maxother = 200
@@ -16,7 +18,14 @@ _SHORT.maxlevel = 4
 
 
 class AutoscaleError(RuntimeError):
-    """Base of every error that the library raises on purpose."""
+    """Base of every error that the library raises on purpose.
+
+    Its text is one line, whatever a server or a scheduler has put into it; `args` has it as it
+    came.
+    """
+
+    def __str__(self) -> str:
+        return on_one_line(super().__str__())
 
 
 class ConfigurationException(AutoscaleError):
@@ -72,7 +81,7 @@ class CycleCloudError(AutoscaleError):
 def one_line(error: BaseException) -> str:
     """An error as one line. Those made for people explain themselves; others are given with their
     type."""
-    text = " ".join(str(error).split())
+    text = on_one_line(" ".join(str(error).split()))
     explained = isinstance(error, AutoscaleError | OSError) or type(error) is RuntimeError
     if explained and text:
         return text

@@ -1,13 +1,19 @@
 """Keeping secrets out of everything that people see.
 
 A value is a secret by its key. Copies of configurations and arguments are made that can be printed.
-Where secrets come from is said in `hpc.autoscale.config.secrets`. Called by logging, by the
-configuration checks and by everything that prints a configuration.
+Texts of others, such as messages of a server, may repeat a password that is known: `Hiding` takes
+it out in whatever form it comes. Where secrets come from is said in `hpc.autoscale.config.secrets`.
+Called by logging, by the configuration checks, by the clients and by everything that prints a
+configuration.
 """
 
+import base64
+import html
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 HIDDEN = "***"
 
@@ -15,6 +21,7 @@ _SECRET_KEY = (
     r"passw(or)?d|passphrase|secret|token|(api|access|private|account|shared)[-_]?key"
     r"|credential(?!s?[-_]?file)|authorization|cookie"
 )
+_SHORTEST_BASE64 = 6
 _URL_PASSWORD = r"(?<=://)([^/?#@\s:]*):[^/?#\s]*@"
 
 
@@ -42,3 +49,76 @@ def _redacted(key: object, value: Any) -> Any:
     if is_secret(key) and value is not None:
         return HIDDEN
     return redact(value)
+
+
+# How texts are written inside of other texts: by Python, in JSON, in HTML; and how many times over,
+# as in a page that has JSON in it whose message has JSON in it.
+_WAYS_TO_WRITE: list[Callable[[str], str]] = [
+    lambda text: repr(text)[1:-1],
+    lambda text: json.dumps(text)[1:-1],
+    lambda text: json.dumps(text, ensure_ascii=False)[1:-1],
+    lambda text: json.dumps(text)[1:-1].replace("/", r"\/"),
+    html.escape,
+    lambda text: html.escape(text, quote=False),
+    lambda text: html.escape(text).replace("&quot;", "&#34;").replace("&#x27;", "&#39;"),
+]
+_NESTED = 3
+
+
+class Hiding:
+    """Takes secrets out of texts, in every form in which a server or an exception may repeat them.
+
+    The forms of a secret: as it is, as Python, JSON and HTML write it (up to three times over),
+    quoted for a URL, and in base64, alone or inside of a longer text that was encoded. Empty
+    secrets are left out, and so is base64 of fewer than six letters, which stands in ordinary
+    words.
+    """
+
+    def __init__(self, *secrets: str) -> None:
+        forms = {form for secret in secrets if secret for form in _forms(secret)}
+        longest_first = sorted(forms, key=lambda form: (-len(form), form))
+        self._pattern = re.compile("|".join(longest_first)) if forms else None
+
+    def __call__(self, text: str) -> str:
+        """`text` with `***` for each of the secrets."""
+        return text if self._pattern is None else self._pattern.sub(HIDDEN, text)
+
+    def __repr__(self) -> str:
+        return "Hiding(***)"
+
+    def __reduce__(self) -> tuple[type["Hiding"], tuple[()]]:
+        """What encoders that go through whole objects get: nothing of the secrets."""
+        return Hiding, ()
+
+    def __copy__(self) -> "Hiding":
+        return self
+
+    def __deepcopy__(self, memo: object) -> "Hiding":
+        return self
+
+
+def _forms(secret: str) -> set[str]:
+    """Regular expressions for the forms of a secret."""
+    written = {secret, repr(secret.encode("utf-8", "surrogatepass"))[2:-1]}
+    for _ in range(_NESTED):
+        written |= {write(form) for form in written for write in _WAYS_TO_WRITE}
+    encoded = secret.encode("utf-8", "surrogatepass")
+    quoted = {quote(encoded, safe=safe) for safe in ("", "/", "!$&'()*+,;=:@/~")}
+    quoted |= {quote_plus(encoded), quote(quote(encoded, safe=""), safe="")}
+    # either case is allowed behind the percent sign
+    in_urls = {re.sub("%[0-9A-F]{2}", lambda e: f"(?i:{e.group()})", re.escape(q)) for q in quoted}
+    return {re.escape(form) for form in written} | in_urls | _in_base64(encoded)
+
+
+def _in_base64(secret: bytes) -> set[str]:
+    """What base64 has for these bytes: alone, and with up to two bytes before them and any after.
+
+    Letters that depend on the bytes around are left out.
+    """
+    forms = {base64.b64encode(secret).decode().rstrip("=")}
+    for before in range(3):
+        letters = base64.b64encode(bytes(before) + secret).decode()
+        whole = (before + len(secret)) * 8 // 6
+        forms.add(letters[(before * 8 + 5) // 6 : whole])
+    forms |= {form.replace("+", "-").replace("/", "_") for form in forms}
+    return {f"{re.escape(form)}={{0,2}}" for form in forms if len(form) >= _SHORTEST_BASE64}

@@ -1,7 +1,7 @@
 """Rows of any values as text: as a table in columns, or as JSON.
 
 Called by whatever prints: demand, costs, requests. What a value is and which rows there are is the
-caller's business.
+caller's business. A row of a table is one line, and its values act on no terminal.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import date
 from typing import Any, Literal, TextIO
+
+from hpc.autoscale.plaintext import on_one_line
 
 OutputFormat = Literal["json", "table", "table_headerless"]
 
@@ -54,7 +56,7 @@ def calculate_column_widths(columns: Sequence[str], rows: Iterable[Sequence[Any]
     widths = [len(column.split("@")[0]) for column in columns]
     for row in rows:
         for index, value in enumerate(row[: len(widths)]):
-            width = len(value if value.__class__ is str else _cell(value))
+            width = len(_cell(value))
             if width > widths[index]:
                 widths[index] = width
     return widths
@@ -64,7 +66,7 @@ def _cell(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, str):
-        return value
+        return on_one_line(value)
     if isinstance(value, int):  # early, since most others are these
         return str(value)
     if isinstance(value, float):
@@ -73,7 +75,7 @@ def _cell(value: Any) -> str:
         return value.isoformat()
     if isinstance(value, list | tuple | AbstractSet):
         return ",".join(sorted(_cell(item) for item in value))
-    return str(value)
+    return on_one_line(str(value))
 
 
 def _plain(value: Any) -> Any:

@@ -27,7 +27,7 @@ class LogReporter(Reporter):
     def pass_finished(self, summary: PassSummary) -> None:
         """The summary, as a warning when something went wrong."""
         log = logging.info if summary.ok else logging.warning
-        log("pass finished: %s", summary)
+        log("pass finished: %s", summary, extra={"own_lines": True})
 
     def pass_failed(self, error: PassError, failures: int, pause: float) -> None:
         """The error and what happens next."""

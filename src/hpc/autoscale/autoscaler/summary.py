@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hpc.autoscale.errors import counted
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.node.guards import Refusal
+from hpc.autoscale.plaintext import on_one_line
 
 if TYPE_CHECKING:
     from hpc.autoscale.node.nodemanager.leastcost import PlanCost
@@ -213,7 +214,7 @@ class PassSummary:
             lines.extend(f"  {thing}" for thing in things[:NAMED_AT_MOST])
             if len(things) > NAMED_AT_MOST:
                 lines.append(f"  … and {len(things) - NAMED_AT_MOST} more like this")
-        return "\n".join(lines)
+        return "\n".join(map(on_one_line, lines))
 
     def _about_nodes(self) -> Iterable[str]:
         for name in _NODE_FIELDS:

@@ -134,9 +134,9 @@ class Metadata:
 
 
 def _new_session() -> requests.Session:
-    import requests
+    from hpc.autoscale.ccbindings.deadlines import punctual_session
 
-    session = requests.Session()
+    session = punctual_session()
     session.trust_env = False  # no .netrc, and no proxy between a node and its own metadata
     return session
 

@@ -25,9 +25,8 @@ def new_cluster_bindings(config: Mapping[str, Any]) -> ClusterBindingInterface:
     `_mock_bindings` is a binding to use as it is, or describes saved replies (`{"name":
     "reproduce", ...}`; another name is an AssertionError). Otherwise the server is the one of
     `url`, `username` and `password`, the cluster `cluster_name`, and `read_only` makes it a dry
-    run. The client is that of the package `cyclecloud` where it is installed, else ours;
-    `cyclecloud_client` chooses (see `installed`). Raises ConfigurationException when a setting is
-    missing or unusable.
+    run. The client is ours, unless `cyclecloud_client` chooses that of the package `cyclecloud`
+    (see `installed`). Raises ConfigurationException when a setting is missing or unusable.
     """
     given = config.get("_mock_bindings")
     if isinstance(given, Mapping) and given:

@@ -8,6 +8,7 @@ what was expected. Texts are kept short: a server may answer with any number of 
 from collections.abc import Iterable
 
 from hpc.autoscale.errors import CycleCloudError
+from hpc.autoscale.plaintext import on_one_line
 
 __all__ = [
     "AccessDenied",
@@ -35,7 +36,8 @@ _LONGEST_TEXT = 2000
 
 
 def shorten(text: str, longest: int = _LONGEST_TEXT) -> str:
-    """`text` with its middle left out when it is longer than `longest` characters."""
+    """`text` on one line, with its middle left out when it is longer than `longest` characters."""
+    text = on_one_line(text)
     if len(text) <= longest:
         return text
     half = (longest - 7) // 2

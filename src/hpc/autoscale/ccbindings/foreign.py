@@ -1,6 +1,7 @@
 """Working with CycleCloud's own Python client, or with one like it.
 
-Its exceptions become ours, and lost replies are recovered. That client is not ours to ship and
+Its exceptions become ours, its replies are held against our models, and lost replies are recovered.
+That client is not ours to ship and
 nothing here imports it unless a caller's session needs it. It reports a refusal as an exception
 whose text is the body of the reply; its class has no public name. It sends a request once and does
 not recover, so asking again is done here. Used by `legacy` alone.
@@ -15,7 +16,7 @@ from hpc.autoscale.ccbindings import errors
 from hpc.autoscale.ccbindings.evidence import answers
 from hpc.autoscale.ccbindings.models import NodeList
 from hpc.autoscale.ccbindings.pacing import Pacing, warn_of_try
-from hpc.autoscale.ccbindings.replies import NEVER_HAPPENED, server_message
+from hpc.autoscale.ccbindings.replies import NEVER_HAPPENED, M, server_message
 from hpc.autoscale.errors import AutoscaleError, ConfigurationException
 
 T = TypeVar("T")
@@ -35,24 +36,55 @@ def clusters_module() -> Any:
 
 
 def guarded(
-    where: str, function: Callable[[], Any], request_id: str | None, password: object
+    where: str, function: Callable[[], Any], request_id: str | None, hide: Callable[[str], str]
 ) -> Any:
     """The result of `function`, with every exception turned into a CycleCloudError.
 
     The text of the error begins with `where`; for a refusal it has the server's message. A mutation
-    (a call with a request id) that fails in any other way may have been carried out or not. The
-    password is taken out of the texts of exceptions.
+    (a call with a request id) that fails in any other way may have been carried out or not. `hide`
+    takes the password out of the texts of exceptions.
     """
     try:
         return function()
     except AutoscaleError:
         raise
     except Exception as error:  # noqa: BLE001  the client's exception classes are not public
-        text = str(error)
-        if isinstance(password, str) and password:
-            text = text.replace(password, "***")
-        said = f"{type(error).__name__}: {text}"
+        said = f"{type(error).__name__}: {hide(str(error))}"
         raise _ours(where, said, request_id, isinstance(error, OSError)) from None
+
+
+def judged(
+    where: str,
+    reply: Any,
+    model: type[M],
+    request_id: str | None,
+    hide: Callable[[str], str],
+) -> M:
+    """The result in a reply of that client, as one of our models, by the rules for our own client.
+
+    A reply is a pair of a status and a result. Raises BadReply, naming the fields that are wrong;
+    MutationUnconfirmed for a call with a request id, which may have been carried out. A result of
+    our own classes is taken as it is: whoever made it knows them.
+    """
+    status, result = reply if isinstance(reply, tuple) and len(reply) == 2 else (None, reply)
+    if isinstance(result, model):
+        return result
+    try:
+        adopted = model.adopt(result)
+        if not isinstance(adopted, model):
+            adopted = model.from_dict(result)  # says what was found
+        adopted.validate()
+    except errors.InvalidModel as error:
+        found = str(error)
+    except Exception as error:  # noqa: BLE001  its `to_dict` is somebody else's code
+        found = f"{type(error).__name__}: {error}"
+    else:
+        return adopted
+    code = getattr(status, "status_code", None)
+    bad = errors.BadReply(
+        where, code if isinstance(code, int) else 200, f"a {model.__name__}", hide(found)
+    )
+    raise errors.MutationUnconfirmed(where, request_id, str(bad)) if request_id else bad
 
 
 def patiently(call: Callable[[], T], pacing: Pacing, attempts: int | None = None) -> T:

@@ -17,6 +17,7 @@ from hpc.autoscale.ccbindings.errors import shorten
 from hpc.autoscale.ccbindings.transport import warn_unverified
 from hpc.autoscale.config import Credentials
 from hpc.autoscale.errors import ConfigurationException
+from hpc.autoscale.redaction import Hiding
 
 CHOICES = ("auto", "installed", "own")
 
@@ -41,11 +42,11 @@ class _NoClient(Exception):
 def connect(config: Mapping[str, Any], credentials: Credentials) -> Connection | None:
     """The installed client, connected; None when ours is to be used.
 
-    `cyclecloud_client` of the configuration decides. `auto`, the default, takes the installed
-    client if it can do what the configuration asks for; `installed` insists on it; `own` does not
-    look for it. A broken client causes a warning, or with `installed` a ConfigurationException.
+    `cyclecloud_client` of the configuration decides. `own`, the default, does not look for the
+    installed client; `installed` insists on it; `auto` takes it if it can do what the configuration
+    asks for. A broken client causes a warning, or with `installed` a ConfigurationException.
     """
-    choice = config.get("cyclecloud_client") or "auto"
+    choice = config.get("cyclecloud_client") or "own"
     if choice not in CHOICES:
         raise ConfigurationException(
             f"cyclecloud_client: expected {', '.join(CHOICES)}, found {choice!r}"
@@ -103,7 +104,7 @@ def _broken(error: Exception) -> _NoClient:
 
 def _said(error: Exception, password: str = "") -> str:
     """The text of an exception on one line, cut when it is long, without the password."""
-    text = str(error).replace(password, "***") if password else str(error)
+    text = Hiding(password)(str(error))
     return shorten(f"{type(error).__name__}: {' '.join(text.split())}")
 
 

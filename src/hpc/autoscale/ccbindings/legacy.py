@@ -25,7 +25,7 @@ from hpc.autoscale.ccbindings.replies import M
 from hpc.autoscale.ccbindings.selection import SelectingBinding, Selection
 from hpc.autoscale.ccbindings.session import Session, path_of
 from hpc.autoscale.errors import ConfigurationException, ReadOnlyModeException, counted
-from hpc.autoscale.redaction import redact
+from hpc.autoscale.redaction import Hiding, redact
 
 if TYPE_CHECKING:
     from hpc.autoscale.node.node import Node
@@ -66,6 +66,8 @@ class ClusterBinding(SelectingBinding):
         )
         self.read_only = read_only
         self._dry_run = DryRun()
+        password = config.get("password")
+        self._hide = Hiding(password) if isinstance(password, str) else Hiding()
 
     @property
     def cluster_name(self) -> str:
@@ -74,8 +76,9 @@ class ClusterBinding(SelectingBinding):
 
     @property
     def where(self) -> str:
-        """The cluster and the address of its server."""
-        return f"cluster {self.cluster_name} at {self._known.get('url')}"
+        """The cluster and the address of its server, where that is known."""
+        url = self._known.get("url")
+        return f"cluster {self.cluster_name} at {url}" if url else f"cluster {self.cluster_name}"
 
     def __str__(self) -> str:
         known = self._known
@@ -246,16 +249,22 @@ class ClusterBinding(SelectingBinding):
         def call() -> Any:
             return getattr(self.clusters_module, function)(self.session, self.cluster_name, *args)
 
-        _, result = self._guarded(function, call, request_id)
-        adopted: M = model.adopt(result)
-        _log(function, adopted)
-        return adopted
+        reply = self._guarded(function, call, request_id)
+        if self._is_ours:
+            result: M = reply[1]
+        else:
+            result = foreign.judged(self._asked(function), reply, model, request_id, self._hide)
+        _log(function, result)
+        return result
 
     def _guarded(
         self, call: str, function: Callable[[], Any], request_id: str | None = None
     ) -> Any:
-        where = f"cluster {self.cluster_name}: {call}"
-        return foreign.guarded(where, function, request_id, self.config.get("password"))
+        return foreign.guarded(self._asked(call), function, request_id, self._hide)
+
+    def _asked(self, call: str) -> str:
+        """What errors of a call begin with: the cluster, its server and the call."""
+        return f"{self.where}: {call}"
 
     def _retry(self) -> None:
         if self._is_ours:

@@ -8,21 +8,20 @@ bundles.
 """
 
 import base64
-import html
-import json
 import os
 import re
 import time
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale._version import __version__
 from hpc.autoscale.ccbindings import errors
 from hpc.autoscale.ccbindings.replies import Reply
 from hpc.autoscale.errors import ConfigurationException
+from hpc.autoscale.redaction import Hiding
 
 if TYPE_CHECKING:
     import requests
@@ -66,15 +65,13 @@ class Transport:
         self._timeouts = timeouts
         # made here, because the HTTP library would refuse a password beyond Latin-1
         self._token = base64.b64encode(f"{username}:{password}".encode()).decode()
-        self._secrets = _secrets(password, self._token)
+        self._hide = Hiding(password, self._token)
         self._verify = _verification(verify_certificates, ca_file)
         self._http: requests.Session | None = None
 
     def redact(self, text: str) -> str:
         """`text` without the password, in any of the forms in which it may come back."""
-        for secret in self._secrets:
-            text = text.replace(secret, "***")
-        return text
+        return self._hide(text)
 
     def exchange(self, method: str, url: str, body: str | None) -> Reply:
         """Send a request and receive its reply; every failure becomes CycleCloudUnreachable."""
@@ -110,9 +107,9 @@ class Transport:
 
     def _connection(self) -> "requests.Session":
         if self._http is None:
-            import requests
+            from hpc.autoscale.ccbindings.deadlines import punctual_session
 
-            self._http = requests.Session()
+            self._http = punctual_session()
             self._http.trust_env = False
             self._http.headers.update(
                 {
@@ -200,21 +197,6 @@ def warn_unverified(url: str) -> None:
     logging.warning(
         "%s: its certificate is not verified, because verify_certificates is false", url
     )
-
-
-def _secrets(password: str, token: str) -> list[str]:
-    """The password in every form in which a server or an exception may repeat it, longest first."""
-    if not password:
-        return []
-    forms = {
-        token,
-        password,
-        repr(password)[1:-1],
-        json.dumps(password)[1:-1],
-        quote(password, safe=""),
-        html.escape(password),
-    }
-    return sorted(forms, key=len, reverse=True)
 
 
 def read_body(response: "requests.Response", deadline: float) -> bytes:

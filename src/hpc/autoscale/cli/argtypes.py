@@ -15,6 +15,7 @@ from typing import Any, NoReturn, get_args
 
 from hpc.autoscale.errors import did_you_mean, unreadable
 from hpc.autoscale.job.demandprinter import OutputFormat
+from hpc.autoscale.plaintext import on_its_lines, on_one_line
 
 _FORMATS: tuple[OutputFormat, ...] = get_args(OutputFormat)
 # values between commas; a comma inside quotes does not separate
@@ -29,8 +30,12 @@ def error(msg: Any, *args: Any) -> NoReturn:
 
 
 def warn(msg: Any, *args: Any) -> None:
-    """Print a message on stderr, as `msg % args`."""
-    print(str(msg) % args if args else str(msg), file=sys.stderr)
+    """Print a message on stderr, as `msg % args`.
+
+    Arguments that are texts or errors are on one line, and nothing acts on a terminal.
+    """
+    shown = tuple(on_one_line(str(a)) if isinstance(a, str | Exception) else a for a in args)
+    print(on_its_lines(str(msg) % shown if shown else str(msg)), file=sys.stderr)
 
 
 def str_list(text: str) -> list[str]:

@@ -33,6 +33,7 @@ from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.demandprinter import OutputFormat, print_demand, row_order
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
+from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.requestsets.demand import requested_jobs
 from hpc.autoscale.results import Result
 from hpc.autoscale.util import json_dump
@@ -158,13 +159,13 @@ class AutoscalingCommands(CommandLine):
             json_dump([job.to_dict() for job in jobs], sys.stdout)
             print()
         if jobs[0].metadata.get("job_state") == "running":
-            print(f"Job {job_id} is running.")
+            print(f"Job {on_one_line(job_id)} is running.")
         nodes = calculator.get_demand().compute_nodes
         assigned = [node for node in nodes if job_id in node.assignments]
         if assigned:
-            print(f"Job {job_id} is assigned to the following nodes:")
+            print(f"Job {on_one_line(job_id)} is assigned to the following nodes:")
             for node in sorted(assigned, key=row_order):
-                print(f"    {node}")
+                print(f"    {on_one_line(str(node))}")
         else:
             for result in handler.by_context.get(f"[Job {job_id}]", []):
                 _print_failure(result, long)
@@ -194,10 +195,11 @@ def _print_shortages(
 ) -> None:
     for short in unsatisfied:
         if short.name == job_id and short.limit:
-            _print_reason("Limit", f"{short.lacking} short: {short.limit}", long)
+            said = f"{short.lacking} short: {short.limit}"
+            _print_reason("Limit", on_one_line(said), long)
     for bad in set_aside:
         if bad.name == job_id:
-            _print_reason("SetAside", bad.reason, long)
+            _print_reason("SetAside", on_one_line(bad.reason), long)
 
 
 def _print_failure(result: Result, long: bool) -> None:
@@ -208,7 +210,10 @@ def _print_failure(result: Result, long: bool) -> None:
     if result or (result.status == "CompoundFailure" and not long):
         return
     # a reason may begin with the status that stands before it
-    said = [r.removeprefix(f"{result.status}: ") for r in result.reasons or [result.message]]
+    said = [
+        on_one_line(r).removeprefix(f"{result.status}: ")
+        for r in result.reasons or [result.message]
+    ]
     _print_reason(result.status, "\n".join(said), long)
 
 

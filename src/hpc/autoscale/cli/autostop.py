@@ -21,6 +21,7 @@ from hpc.autoscale.cli.autoscaling import stop_on_signals
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.drivers import driver_for
 from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.requestsets.store import RequestStore, store_path
 from hpc.autoscale.util import SingletonFileLock
 from hpc.autoscale.wsgi.server import WsgiServer
@@ -103,7 +104,7 @@ class AutostopCommands(CommandLine):
         lock = SingletonFileLock(f"{settings.state_file}.lock")
         try:
             if not watch:
-                print(watcher.look()[0])
+                print(on_one_line(watcher.look()[0]))
                 return
             with stop_on_signals() as stop:
                 _watch(watcher, stop)
@@ -116,7 +117,7 @@ def _watch(watcher: Watcher, stop: threading.Event) -> None:
     while not stop.is_set():
         try:
             said, stops = watcher.look()
-            print(said, flush=True)
+            print(on_one_line(said), flush=True)
             if stops:
                 return
         except (StateError, NodeCommandError) as error:

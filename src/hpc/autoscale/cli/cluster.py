@@ -22,6 +22,7 @@ from hpc.autoscale.node.constraints import get_constraints
 from hpc.autoscale.node.limits import BucketLimits
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.redaction import redact
 from hpc.autoscale.util import json_dump
 
@@ -126,7 +127,7 @@ class ClusterCommands(CommandLine):
             for unknown in unknown_vm_sizes(merged, ""):
                 warn("%s", unknown)
             for constraint in constraints:
-                print(constraint, file=sys.stderr)
+                print(on_one_line(str(constraint)), file=sys.stderr)
         validated = merged[0] if len(merged) == 1 else merged
         writer = writer or sys.stdout
         json_dump(validated, writer)

@@ -23,6 +23,7 @@ from hpc.autoscale.hpctypes import Size
 from hpc.autoscale.job.demandprinter import all_column_names
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES, Node
+from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.redaction import redact
 from hpc.autoscale.util import json_dump
 
@@ -179,7 +180,7 @@ def note(text: str, *args: object) -> None:
     path = os.getenv("SCALELIB_AUTOCOMPLETE_LOG")
     if path:
         with open(path, "a", encoding="utf-8") as stream:
-            stream.write(text % args + "\n")
+            stream.write(on_one_line(text % args) + "\n")
 
 
 def _without_secrets(node: Node) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.config import config_schema
 from hpc.autoscale.errors import AutoscaleError, did_you_mean
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
+from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.redaction import redact
 from hpc.autoscale.requestsets.extending import DRIVERS_WISH
 from hpc.autoscale.util import json_dump
@@ -60,7 +61,7 @@ class ConfigurationCommands(CommandLine):
         names = [name for name in dir(self) if self._is_command(name)]
         is_wrong = False
         for finding in check_file(path, names, node_mgr):
-            print(finding)
+            print(on_one_line(str(finding)))
             is_wrong = is_wrong or finding.is_error
         if is_wrong:
             raise SystemExit(1)

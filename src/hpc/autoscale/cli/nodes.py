@@ -23,6 +23,7 @@ from hpc.autoscale.node.constraints import get_constraints
 from hpc.autoscale.node.guards import Asker, Command
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.results import NodeOperationResult
 
 
@@ -310,4 +311,4 @@ def _report(doing: str, result: NodeOperationResult) -> None:
 
 def _print_indented(nodes: Iterable[Any] | None) -> None:
     for node in nodes or []:
-        print(f"    {node}", file=sys.stdout)
+        print(f"    {on_one_line(str(node))}", file=sys.stdout)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from argparse import ArgumentError, ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -21,7 +20,9 @@ from hpc.autoscale.autoscaler.faults import one_line
 from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.config import check_config, exposed_passwords, unknown_commands
 from hpc.autoscale.errors import AutoscaleError, LockUnusableError, MultipleInstancesError
+from hpc.autoscale.hpclogging.records import stack_trace
 from hpc.autoscale.installation import refuse_both
+from hpc.autoscale.plaintext import on_its_lines, on_one_line
 from hpc.autoscale.util import load_config
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -178,10 +179,10 @@ def fail(problem: Exception, rest: str, debug: bool = False) -> None:
     text = one_line(problem)
     more = getattr(problem, "message", None)
     if isinstance(more, str) and more.strip() not in text:
-        text = f"{text}: {' '.join(more.split())}"
+        text = on_one_line(f"{text}: {' '.join(more.split())}")
     logging.debug("stack trace of the error: %s", text, exc_info=problem)
     if debug or debugging():
-        traceback.print_exception(problem)
+        print(stack_trace(problem), file=sys.stderr)
     print(f"Error '{text}': {rest}", file=sys.stderr)
     raise SystemExit(_exit_code(problem))
 
@@ -230,7 +231,7 @@ def run_command(
         if initialize:
             initialize(args.cmd, config)
     try:
-        with _output_with_a_name():
+        with _output_with_a_name(is_data=args.cmd != "shell"):  # there the user prints
             args.func(**kwargs)
     finally:
         unlock = getattr(module, "_unlock", None)
@@ -246,16 +247,22 @@ def _warn_of_doubts(path: str, config: dict[str, Any], module: Any) -> None:
 
 
 class _Output:
-    """A stand-in for stdout whose errors say that it is stdout which cannot be written."""
+    """A stand-in for stdout whose errors say that it is stdout which cannot be written.
 
-    def __init__(self, stream: TextIO) -> None:
+    With `is_data` nothing that is written acts on a terminal: what commands print is data.
+    """
+
+    def __init__(self, stream: TextIO, is_data: bool) -> None:
         self._stream = stream
+        self._is_data = is_data
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        return self._try(lambda: self._stream.write(text))
+        shown = on_its_lines(text) if self._is_data else text
+        self._try(lambda: self._stream.write(shown))
+        return len(text)
 
     def flush(self) -> None:
         self._try(self._stream.flush)
@@ -274,9 +281,9 @@ class _Output:
 
 
 @contextmanager
-def _output_with_a_name() -> Iterator[None]:
+def _output_with_a_name(is_data: bool) -> Iterator[None]:
     """A context in which errors of stdout say so; on leaving, everything is written out."""
-    stream, sys.stdout = sys.stdout, cast(TextIO, _Output(sys.stdout))
+    stream, sys.stdout = sys.stdout, cast(TextIO, _Output(sys.stdout, is_data))
     try:
         yield
         sys.stdout.flush()

@@ -182,9 +182,9 @@ class RetailPrices:
 
     def _connection(self) -> "requests.Session":
         if self._http is None:
-            import requests
+            from hpc.autoscale.ccbindings.deadlines import punctual_session
 
-            self._http = requests.Session()
+            self._http = punctual_session()
             self._http.auth = _as_nobody  # or else `.netrc` would be looked up
             self._http.headers["User-Agent"] = f"hpc-autoscale/{__version__}"
         return self._http

@@ -5,6 +5,7 @@ Only for `hpc.autoscale.hpclogging`, which publishes it.
 """
 
 import functools
+import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar, cast
@@ -34,7 +35,9 @@ def reprolog(name: str, args: Iterable[Any] = (), kwargs: Mapping[str, Any] | No
     import jsonpickle
 
     call = {"function": name, "args": redact(list(args)), "kwargs": redact(dict(kwargs or {}))}
-    logger.log(REPRO, jsonpickle.encode(call, keys=True))
+    # once more for what objects among the arguments have in them
+    encoded = redact(json.loads(jsonpickle.encode(call, keys=True)))
+    logger.log(REPRO, "%s", json.dumps(encoded))
 
 
 def apitrace(

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.plaintext import on_one_line
 
 T = TypeVar("T")
 Later = list[T] | Callable[[], list[T]] | None
@@ -60,6 +61,10 @@ def muted() -> Iterator[None]:
         yield
     finally:
         HANDLERS[:0] = handlers
+
+
+def _is_harmless(reason: object) -> bool:
+    return not isinstance(reason, str) or reason.isprintable()
 
 
 def fire_result_handlers(result: "Result") -> None:
@@ -140,10 +145,15 @@ class Result(ABC):
 
     @property
     def reasons(self) -> list[str]:
-        """Why it did not succeed, one sentence each; empty when there is nothing to say."""
+        """Why it did not succeed, one sentence each; empty when there is nothing to say.
+
+        Each is one line that acts on no terminal, whatever a server has said.
+        """
         if not isinstance(self._reasons, list):
             later = self._default_reasons if self._reasons is None else self._reasons
             self._reasons = made(later)
+        if not all(map(_is_harmless, self._reasons)):
+            self._reasons[:] = map(on_one_line, self._reasons)
         return self._reasons
 
     @reasons.setter

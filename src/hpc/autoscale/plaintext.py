@@ -1,0 +1,34 @@
+"""Text from outside as one harmless line.
+
+Names of jobs and hosts, messages of servers and the output of schedulers are data. A line break in
+one would begin a line of a log that nobody wrote, and an escape sequence would act on the terminal
+that shows it. Called wherever text gets into an error, a result, a log record or a table; which
+text that is, is not known here.
+"""
+
+import re
+
+# Control characters, marks that change the direction of writing or cannot be seen, ends of lines
+# and paragraphs, halves of surrogate pairs, and tags.
+_UNSAFE = (
+    "\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff\U000e0000-\U000e007f"
+)
+_ANY = re.compile(f"[{_UNSAFE}]")
+_BUT_LINES = re.compile(f"(?![\n\t])[{_UNSAFE}]")
+
+
+def on_one_line(text: str) -> str:
+    r"""`text` with each character that acts instead of being seen as its escape, as `\n` and
+    `\x1b`."""
+    # most texts are harmless, and this looks at them once, in C
+    return text if text.isprintable() else _ANY.sub(_escaped, text)
+
+
+def on_its_lines(text: str) -> str:
+    """The same for a text of our own making, whose line breaks and tabs are meant."""
+    return text if text.isprintable() else _BUT_LINES.sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return found.group().encode("unicode_escape").decode("ascii")

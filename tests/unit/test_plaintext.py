@@ -1,0 +1,62 @@
+"""Text from outside is one line, and acts on no terminal."""
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hpc.autoscale.errors import AutoscaleError, ConfigurationException
+from hpc.autoscale.plaintext import on_its_lines, on_one_line
+from hpc.autoscale.results import BootupResult
+from hpc.autoscale.tables import write_rows
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("htc-1", "htc-1"),
+        ("größer 大", "größer 大"),
+        ("a\nb\r\tc", r"a\nb\r\tc"),
+        ("\x1b[31mred\x07", r"\x1b[31mred\x07"),
+        ("\x9b31m", r"\x9b31m"),
+        ("fdp.\u202eexe", r"fdp.\u202eexe"),
+        ("a\u2028b\x85c", r"a\u2028b\x85c"),
+        ("\udc80", r"\udc80"),
+        ("\U000e0041", r"\U000e0041"),
+    ],
+)
+def test_what_acts_is_shown_as_its_escape(text: str, shown: str) -> None:
+    """And everything else as it is."""
+    assert on_one_line(text) == shown
+
+
+@given(st.text())
+def test_whatever_it_is(text: str) -> None:
+    """One line, that any terminal and any file takes, and the same when it is done again."""
+    shown = on_one_line(text)
+    assert len(shown.splitlines()) <= 1 and on_one_line(shown) == shown
+    assert not any(ord(c) < 32 or 127 <= ord(c) < 160 for c in shown)
+    shown.encode("utf-8")
+
+
+@given(st.text())
+def test_lines_of_ones_own_stay(text: str) -> None:
+    """Each of them as harmless as a line alone, but for tabs."""
+    shown = on_its_lines(text)
+    assert shown.split("\n") == [
+        "\t".join(map(on_one_line, line.split("\t"))) for line in text.split("\n")
+    ]
+
+
+def test_errors_results_and_tables_are_such_text() -> None:
+    """Whoever prints them has nothing to do."""
+    assert str(AutoscaleError("no\nyes")) == r"no\nyes"
+    assert str(ConfigurationException("\x1b[2J")) == r"\x1b[2J"
+    assert BootupResult("failed", "", [], reasons=["fine", "no\nyes"]).reasons == [
+        "fine",
+        r"no\nyes",
+    ]
+    stream = io.StringIO()
+    write_rows(["name", "job"], [["a\nb", ["\x1b", "c"]]], stream, "table")
+    assert stream.getvalue() == "name job   \na\\nb \\x1b,c\n"
