@@ -1,9 +1,14 @@
 """The loop where machines cannot be had, or do not come up: what is asked for, when, and what is
 said about it."""
 
+import contextlib
+import json
+
 import pytest
 
 from builders.failing_cloud import F2, F4, REGION, a_site
+from hpc.autoscale import cli
+from hpc.autoscale.ccbindings import new_cluster_bindings
 
 TWO_SIZES = {"htc": {"machine_types": [F2, F4]}}
 SPOT_FIRST = {
@@ -211,3 +216,117 @@ def test_a_file_that_is_damaged_costs_a_note_and_not_the_pass(tmp_path):
         summary = site.run()
         assert len(summary.created) == 2
         assert any("delete it" in note for note in summary.notes)
+
+
+def test_a_deallocated_node_that_is_refused_for_good_is_not_started_in_every_pass(tmp_path):
+    """The job gets a new node in the next pass, and the start is tried again later."""
+    arrays = {"htc": {"machine_types": [F2], "attributes": {"ShutdownPolicy": "Deallocate"}}}
+    with a_site(tmp_path, arrays) as site:
+        site.want(1)
+        site.run()
+        site.wait(35)
+        cluster = new_cluster_bindings(site.config)
+        cluster.deallocate_nodes(node_ids=[site.nodes()[0]["NodeId"]])
+        site.wait(35)
+        assert [node["Status"] for node in site.nodes()] == ["Deallocated"]
+        site.made()
+        site.simulator.faults.add(
+            "status", endpoint="start_nodes", status=409, message="The node cannot be started"
+        )
+        first = site.run()
+        assert "cannot be started" in str(first.errors)
+        assert site.made().total() == 0
+        again = site.run()
+        assert again.errors == ()
+        assert site.made() == {f"htc/{F2}": 1}
+
+
+def test_a_creation_that_is_refused_for_good_does_not_starve_the_job(tmp_path):
+    """The whole request is refused because of one size; the next pass asks for another one."""
+    with a_site(tmp_path, TWO_SIZES) as site:
+        site.simulator.faults.add(
+            "status",
+            endpoint="create_nodes",
+            status=409,
+            calls=[1],
+            message=f"SkuNotAvailable: {F2} is not available",
+        )
+        site.want(2)
+        assert site.run().errors
+        assert site.made().total() == 0
+        assert site.run().errors == ()
+        assert site.made() == {f"htc/{F4}": 2}
+
+
+DRIVER = """
+from hpc.autoscale.cli import GenericDriver
+from hpc.autoscale.job.job import Job
+
+
+class Two(GenericDriver):
+    def _read_jobs_and_nodes(self, config):
+        return [Job(name, {"ncpus": 1, "exclusive": True}) for name in ("j0", "j1")], []
+"""
+
+
+@pytest.fixture
+def azscale(tmp_path, monkeypatch, capsys):
+    """azscale where the only size has no capacity, which the loop knows; what it prints."""
+    monkeypatch.setenv("AUTOSCALE_HOME", str(tmp_path))
+    (tmp_path / "two_jobs.py").write_text(DRIVER)
+    with a_site(tmp_path, {"htc": {"machine_types": [F2]}}, {"capacity": {F2: 0}}) as site:
+        site.want(2)
+        site.run()
+        site.wait(25)
+        site.run()
+        path = tmp_path / "autoscale.json"
+        path.write_text(json.dumps({**site.config, "driver": "two_jobs:Two"}))
+
+        def run(*words):
+            with contextlib.suppress(SystemExit):
+                cli.main([words[0], "-c", str(path), *words[1:]])
+            return " ".join(capsys.readouterr().out.split())
+
+        run.site = site
+        yield run
+
+
+def test_buckets_say_what_rests_why_and_for_how_long(azscale):
+    """In a column that is there only while something rests, and in JSON."""
+    said = azscale("buckets")
+    assert "BACKOFF" in said
+    assert "is in back-off (capacity, 2 nodes in a row), for 1" in said
+    assert "AllocationFailed" in said
+    named = azscale("buckets", "-o", "vm_size,backoff", "-F", "json")
+    assert "AllocationFailed" in named
+    azscale.site.wait(5000)
+    assert "BACKOFF" not in azscale("buckets")
+
+
+def test_analyze_says_what_rests_why_and_for_how_long(azscale):
+    """Like any other limit that keeps a job waiting."""
+    said = azscale("analyze", "-j", "j0")
+    assert "is in back-off (capacity, 2 nodes in a row), for 1" in said
+    assert "AllocationFailed" in said
+
+
+def test_what_a_person_asks_for_is_not_held_back(azscale):
+    """And commands that only look write nothing."""
+    before = (azscale.site.home / "backoff.db").read_bytes()
+    azscale.site.made()
+    azscale("create_nodes", "-n", "2", "--nodearray", "htc")
+    assert azscale.site.made().total() == 2
+    azscale("buckets")
+    assert (azscale.site.home / "backoff.db").read_bytes() == before
+
+
+def test_without_it_the_same_passes_make_forty_machines(tmp_path):
+    """What the circuit breaker is for: the test of twenty passes, without it."""
+    arrays = {"htc": {"machine_types": [F2], "lifecycle": {"boot_failure_rate": 1.0}}}
+    with a_site(tmp_path, arrays) as site:
+        site.config["backoff"] = {"enabled": False}
+        site.want(2)
+        for _ in range(20):
+            site.run()
+            site.wait(60)
+        assert site.made().total() == 40

@@ -314,8 +314,8 @@ def test_completion_knows_the_hosts_that_only_the_scheduler_has(grid, monkeypatc
 
 
 def test_state_is_kept_at_home_with_the_driver(grid, monkeypatch, tmp_path):
-    """Wherever the command line has its home: what completion knows, the lock, the history, what failed and the
-    requests."""
+    """Wherever the command line has its home: what completion knows, the lock, the history, what
+    failed and the requests."""
     home = tmp_path / "driver"
     home.mkdir()
     monkeypatch.setattr(type(grid.scheduler), "autoscale_home", str(home))

@@ -29,7 +29,7 @@ class FailureKind(StrEnum):
 class Diagnosis(NamedTuple):
     """What a message says."""
 
-    cause: FailureKind
+    kind: FailureKind
     reach: Reach
 
 

@@ -57,7 +57,7 @@ class HeldBack(Limit):
         known = self.known
         when = f"for {known.until - self._now:.0f} s more" if self._now < known.until else ""
         tried = f"tried with {self._room} at a time" if self._room else "tried by nodes that boot"
-        times = f", {known.streak} times in a row" if known.streak > 1 else ""
+        times = f", {known.streak} nodes in a row" if known.streak > 1 else ""
         return f"{self.name} is in back-off ({known.cause.value}{times}), {when or tried}"
 
     def describe(self, owed_nodes: int = 0, owed_cores: int = 0) -> str:
@@ -166,7 +166,7 @@ class Holds:
             self._note_boot(node_id, seen._replace(has_failed=True))
             message = plain(record.get("StatusMessage"))
             finding = of_a_node(message)
-            bad[subject(finding.reach, facts)].append((finding.cause, message))
+            bad[subject(finding.reach, facts)].append((finding.kind, message))
             if seen.was_started:
                 bad[node(node_id)].append((FailureKind.REFUSED, message))
         for node_id in gone:
@@ -336,7 +336,7 @@ class Holds:
         known = self._memory.backoffs.get(about)
         found = law.failed(
             known,
-            finding.cause,
+            finding.kind,
             message,
             at,
             now,
@@ -350,7 +350,7 @@ class Holds:
         if found.level > (known.level if known else 0):
             rest = found.until - now
             logging.warning(
-                "%s: nothing new for %.0f s (%s): %s", about, rest, finding.cause.value, message
+                "%s: nothing new for %.0f s (%s): %s", about, rest, finding.kind.value, message
             )
 
     def _succeed(self, about: Subject) -> None:

@@ -77,9 +77,10 @@ class Provisioner:
             to_start = [n for n in wanted if n.delayed_node_id.node_id]
             to_create = [n for n in wanted if not n.delayed_node_id.node_id]
             if to_start:
-                started = operations.start(
-                    self.cluster_bindings, to_start, request_id_start, self.gate
-                )
+                with self._noting_refusal(to_start):
+                    started = operations.start(
+                        self.cluster_bindings, to_start, request_id_start, self.gate
+                    )
                 made = self._learn(started, removes=False)
                 self._note_started(to_start, started, made)
                 outcome.add_managed(started, made)
@@ -97,6 +98,17 @@ class Provisioner:
             logging.warning("%s: %s failed: %s", where, command, error)
             raise
 
+    @contextmanager
+    def _noting_refusal(self, nodes: Sequence[Node]) -> Iterator[None]:
+        """Remember that the server refused a whole request, unless that is about its id."""
+        try:
+            yield
+        except (BadRequest, Conflict) as error:
+            about_its_id = "requestid" in error.server_message.lower().replace(" ", "")
+            if self.holds is not None and not about_its_id:
+                self.holds.refused(nodes, error.server_message)
+            raise
+
     def _create(self, nodes: list[Node], request_id: str | None, outcome: _Outcome) -> None:
         nodes, refused = self.gate.ask("create", nodes)
         outcome.refuse(refused)
@@ -106,15 +118,10 @@ class Provisioner:
         doubt = (request_id, nodes)
         # it stays when the next call raises: then nobody knows whether the nodes were made
         self._in_doubt.append(doubt)
-        try:
+        with self._noting_refusal(nodes):
             created = operations.create(
                 self.cluster_bindings, nodes, self.requests, request_id, self.gate
             )
-        except (BadRequest, Conflict) as error:
-            about_its_id = "requestid" in error.server_message.lower().replace(" ", "")
-            if self.holds is not None and not about_its_id:
-                self.holds.refused(nodes, error.server_message)
-            raise
         self._learn_created(created, outcome)
         self._in_doubt.remove(doubt)
 
