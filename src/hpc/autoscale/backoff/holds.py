@@ -124,7 +124,7 @@ class Holds:
         lately = [b for b in buckets if _is_recent(b, self.policy)]
         if not (known or boots or listed.booting or listed.failed or lately):
             return
-        by_place = {_place_of(b): b for b in buckets if b.valid and not b._artificial}
+        by_place = {_place_of(b): b for b in buckets if b.valid}
         self._learn_from_nodes(listed, by_place, now)
         self._learn_from_buckets(lately, now)
         self._save()
@@ -290,8 +290,8 @@ class Holds:
         message = plain(said)
         finding = of_a_refusal(message)
         for each in nodes:
-            if each._server_id and finding.reach is Reach.BUCKET:
-                found[node(str(each._server_id))] = finding, message
+            if each.delayed_node_id.node_id and finding.reach is Reach.BUCKET:
+                found[node(str(each.delayed_node_id.node_id))] = finding, message
             else:
                 found[subject(finding.reach, facts_of(each))] = finding, message
         for about, (finding, message) in found.items():
@@ -312,10 +312,10 @@ class Holds:
         now = clock.time()
         late: Counter[Subject] = Counter()
         for each in nodes:
-            boot = self._memory.boots.get(str(each._server_id))
+            boot = self._memory.boots.get(str(each.delayed_node_id.node_id))
             if boot is None or boot.has_failed:
                 continue
-            self._note_boot(str(each._server_id), boot._replace(has_failed=True))
+            self._note_boot(str(each.delayed_node_id.node_id), boot._replace(has_failed=True))
             late[subject(Reach.BUCKET, facts_of(each))] += 1
         for about, count in late.items():
             finding = Diagnosis(FailureKind.BOOT, Reach.BUCKET)

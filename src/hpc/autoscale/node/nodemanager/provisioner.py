@@ -128,7 +128,7 @@ class Provisioner:
     def _note_started(self, asked: Sequence[Node], done: Managed, made: Sequence[Node]) -> None:
         """Remember which nodes the server starts, and which it does not."""
         if self.holds is not None:
-            self.holds.asked((), (str(node._server_id) for node in made))
+            self.holds.asked((), (str(node.delayed_node_id.node_id) for node in made))
             left = {id(node) for node in (*made, *(refusal.node for refusal in done.refused))}
             refused = [node for node in asked if id(node) not in left]
             self.holds.refused(refused, "; ".join(done.reasons))
@@ -159,7 +159,7 @@ class Provisioner:
             node.exists = True
         if self.holds is not None:
             self.holds.refused(created.not_made, "; ".join(dict.fromkeys(created.messages)))
-            self.holds.asked(str(node._server_id) for node in made)
+            self.holds.asked(str(node.delayed_node_id.node_id) for node in made)
         for node in created.not_made:
             self._drop(node)
         outcome.add(created.operation_id, created.request_id, made, _why_not_made(created))
