@@ -314,8 +314,8 @@ def test_completion_knows_the_hosts_that_only_the_scheduler_has(grid, monkeypatc
 
 
 def test_state_is_kept_at_home_with_the_driver(grid, monkeypatch, tmp_path):
-    """Wherever the command line has its home: what completion knows, the lock, the history and the
-    requests."""
+    """Wherever the command line has its home: what completion knows, the lock, the history, what
+    failed and the requests."""
     home = tmp_path / "driver"
     home.mkdir()
     monkeypatch.setattr(type(grid.scheduler), "autoscale_home", str(home))
@@ -323,7 +323,7 @@ def test_state_is_kept_at_home_with_the_driver(grid, monkeypatch, tmp_path):
     before = set(os.listdir(grid.home)) | {"autoscale.json"}
     grid.scheduler.queue("a", slots=3)
     grid("autoscale")
-    kept = {".example_node_cache.json", "lock.file", "nodehistory.db", "requests.db"}
+    kept = {".example_node_cache.json", "lock.file", "nodehistory.db", "requests.db", "backoff.db"}
     assert set(os.listdir(home)) == kept
     (home / ".example_node_cache.json").unlink()
     grid("refresh_autocomplete")

@@ -38,6 +38,7 @@ from hpc.autoscale.results import muted
 from hpc.autoscale.util import SingletonLock, partition
 
 REQUESTS_FILE = "requests.db"
+BACKOFF_FILE = "backoff.db"
 CAUSES_LOGGED = 50
 """Reasons why jobs wait that one pass writes to the log at most."""
 
@@ -95,8 +96,8 @@ def _history(config: dict[str, Any], driver: SchedulerDriver) -> NodeHistory:
 
 def for_a_pass(config: dict[str, Any], driver: SchedulerDriver) -> dict[str, Any]:
     """The configuration with the file of the request sets, with what the driver wants of
-    nodearrays, and with a file in which requests outlive this process: beside the node history,
-    if anywhere.
+    nodearrays, and with files in which requests and what failed outlive this process: beside the
+    node history, if anywhere.
 
     A create whose reply was lost is then settled by the next pass, also when that is another
     process.
@@ -109,7 +110,10 @@ def for_a_pass(config: dict[str, Any], driver: SchedulerDriver) -> dict[str, Any
     }
     history = config.get("nodehistorydb") or os.path.join(driver.autoscale_home, "nodehistory.db")
     directory = os.path.dirname(os.path.abspath(history))
-    if config.get("requests_file") or config.get("read_only") or not os.path.isdir(directory):
+    if not os.path.isdir(directory):
+        return config
+    config.setdefault("backoffdb", os.path.join(directory, BACKOFF_FILE))
+    if config.get("requests_file") or config.get("read_only"):
         return config
     return {**config, "requests_file": os.path.join(directory, REQUESTS_FILE)}
 
@@ -264,8 +268,7 @@ def stopping_limits(buckets: Iterable[NodeBucket]) -> list[str]:
         if bucket._artificial:
             continue
         full = [a for a in bucket.limits.parts if a.room(bucket.vcpu_count) < 1]
-        own, *_ = bucket.limits.parts
-        shared = [limit for limit in full if limit is not own]
+        shared = [limit for limit in full if limit is not bucket.limits.own]
         said.update(dict.fromkeys(limit.describe() for limit in shared or full))
     return list(said)
 

@@ -18,6 +18,7 @@ from hpc.autoscale.autoscaler.passes import Pass
 from hpc.autoscale.autoscaler.reading import Prepared, Readings
 from hpc.autoscale.autoscaler.reporting import LogReporter, Reporter
 from hpc.autoscale.autoscaler.summary import PassError, PassSummary
+from hpc.autoscale.backoff.settings import LEARNS
 from hpc.autoscale.config import check_config
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.job.driver import SchedulerDriver
@@ -198,7 +199,8 @@ class Autoscaler:
 
     def _config_under_lock(self, config: dict[str, Any]) -> dict[str, Any]:
         """For what happens while the lock is held here: nobody who is given this takes it again."""
-        return {**learning.for_a_pass(config, self.driver), "lock_file": None}
+        config = learning.for_a_pass(config, self.driver)
+        return {**config, "lock_file": None, LEARNS: not self.dry_run}
 
     def _config_of_a_pass(self) -> dict[str, Any]:
         """A copy that a driver may write to. Entries with a leading underscore hold live objects

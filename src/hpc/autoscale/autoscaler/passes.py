@@ -134,6 +134,9 @@ class Pass:
         self._witness(calculator)
         lost = self._validate(calculator)
         self._late = self._overdue(calculator)
+        holds = calculator.node_mgr.holds
+        if holds is not None and not self.dry_run:
+            holds.overdue(self._late)
         # work that is planned on a node that is to go would keep it there, and wait for it for ever
         hopeless = [node for node in self._late if not node.assignments]
         self._marked = _managed(calculator, marked)

@@ -70,8 +70,13 @@ class ClusterCommands(CommandLine):
         self._warn_once(*unknown_in_constraints(given, (), every))
         buckets = [b for b in every if all(c.satisfied_by_bucket(b) for c in constraints)]
         asked = output_columns or _columns_of(config, buckets)
+        holds = node_mgr.holds
+        held = {id(bucket): holds.of(bucket) if holds else None for bucket in buckets}
+        if not output_columns and any(held.values()):
+            asked = list(dict.fromkeys([*asked, "backoff"]))
         columns = self._columns(config, asked, "buckets")
-        self._print_nodes(map(_with_limits, buckets), columns, output_format, long, node_mgr)
+        rows = (_with_limits(bucket, held[id(bucket)]) for bucket in buckets)
+        self._print_nodes(rows, columns, output_format, long, node_mgr)
         check_cluster(node_mgr)
 
     def _columns_by_default_of(self, config: Config, command: str | None) -> list[str]:
@@ -149,11 +154,13 @@ def check_cluster(node_mgr: NodeManager) -> None:
         raise AutoscaleError(f"cluster {name}: {problem}")
 
 
-def _with_limits(bucket: NodeBucket) -> Node:
-    """A node to print in the place of a bucket: its example node, with the limits as resources."""
+def _with_limits(bucket: NodeBucket, held: str | None = None) -> Node:
+    """A node to print in the place of a bucket: its example node, with the limits as resources, and
+    with why it is held back."""
     node = bucket.example_node.clone()
     node._resources.update(_counts(bucket.limits))
     node._resources["available_count"] = bucket.available_count  # under all limits together
+    node._resources["backoff"] = held or ""
     return node
 
 

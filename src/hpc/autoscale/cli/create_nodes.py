@@ -84,6 +84,8 @@ class CreationCommands(CommandLine):
             _offer_placement_group(config, nodearray, placement_group)
         self._take_lock(config, driver)
         node_mgr = self._node_mgr(config, driver)
+        if node_mgr.holds is not None:
+            node_mgr.holds.lift()  # somebody asks for it
         _check_offer(node_mgr, nodearray, vm_size)
         given = self._constraints(constraint_expr)
         buckets = node_mgr.get_buckets()

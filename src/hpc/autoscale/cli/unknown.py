@@ -47,6 +47,7 @@ def unknown_columns(
 
 
 def _names_of_buckets() -> Iterator[str]:
+    yield "backoff"
     for name in dir(NodeBucket):
         if not name.startswith("_") and not callable(getattr(NodeBucket, name)):
             yield name

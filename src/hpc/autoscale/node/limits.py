@@ -271,6 +271,7 @@ class BucketLimits:
         if placement_group_limits is not None:
             _check_name(placement_group_limits, "PlacementGroup")
         self._group = placement_group_limits
+        self._held: tuple[Limit, ...] = ()
         self._own = _OwnLimit(
             name,
             vcpu_count,
@@ -300,11 +301,21 @@ class BucketLimits:
         made._own = _OwnLimit(name, self._vcpu_count, (0, 0), 0, (0, 0))
         return made
 
+    def hold(self, limits: Iterable[Limit]) -> None:
+        """Charge new nodes to more limits, which others may share."""
+        self._held = tuple(limits)
+
     @property
     def parts(self) -> tuple[Limit, ...]:
-        """Every limit that a new node is charged to, in the published order."""
-        shared = (self._own, *self._shared.values())
+        """Every limit that a new node is charged to: those that hold it back, and the others in the
+        published order."""
+        shared = (*self._held, self._own, *self._shared.values())
         return (*shared, self._group) if self._group is not None else shared
+
+    @property
+    def own(self) -> Limit:
+        """The limit of the bucket alone."""
+        return self._own
 
     def decrement(self, nodes: int = 1) -> None:
         """Use up `nodes` of every limit, or of none.

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
+from hpc.autoscale.backoff.holds import BOOTING, Listed
 from hpc.autoscale.ccbindings.modelbase import wire_name
 from hpc.autoscale.ccbindings.models import (
     ClusterNodearrayStatus,
@@ -70,7 +71,7 @@ class Built:
 
     `buckets` in declared order; `names` of all nodes the server knows; `problems`, a sentence each;
     ids and host names of nodes that are `leaving`; names of all `nodearrays`, those without buckets
-    included; the state that the cluster is to reach (`target_state`).
+    included; the state that the cluster is to reach (`target_state`); nodes as they are `listed`.
     """
 
     def __init__(
@@ -113,6 +114,9 @@ class Built:
         self.nodearrays = [str(array.name) for array in self._arrays]
         for array in self._arrays:
             self.nodearrays.extend(each.name for each in self._dynamic.of(array.name))
+        self.listed = Listed(
+            self._records.in_state(*BOOTING), self._records.in_state("Failed"), self._records.find
+        )
         self.problems.extend(self._records.problems)
         for problem in self.problems:
             logging.warning("%s", problem)

@@ -15,6 +15,8 @@ from hpc.autoscale import ccbindings
 from hpc.autoscale import config as configuration
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
+from hpc.autoscale.backoff.holds import Holds
+from hpc.autoscale.backoff.settings import new_holds
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 from hpc.autoscale.ccbindings.models import ClusterStatus, NodeList
 from hpc.autoscale.config.naming import unknown_nodearrays
@@ -94,6 +96,12 @@ class NodeManager:
     def gate(self) -> Gate:
         """What every command is asked for before it is sent; `gate.facts` says for whom."""
         return self._provisioner.gate
+
+    @property
+    def holds(self) -> Holds | None:
+        """What is held back because it has failed, and what is learnt about that; None where that
+        is not asked for."""
+        return self._provisioner.holds
 
     # -- buckets, and cores in all by cluster and by region
 
@@ -408,6 +416,10 @@ def new_node_manager(
     if requests is not None:
         operations.settle_lost_creates(binding, requests)
     dynamic, built = read_cluster(config, binding)
+    holds = new_holds(config) if config.get("backoffdb") else None
+    if holds is not None:
+        holds.look(built.listed, built.buckets)
+        built.problems.extend(holds.problems)
     existing_first = (config.get("packing") or {}).get("order", "existing-first") != "declared"
     seen = dynamic.seen_through(binding)
     manager = NodeManager(seen, built.buckets, existing_first, built.problems, policy)
@@ -418,6 +430,10 @@ def new_node_manager(
     inventory.names.reserve(built.names)
     inventory.names.prefixes = dynamic.prefixes
     inventory.leaving = built.leaving
+    provisioner.holds = holds
+    if holds is not None and holds.closes_nodes:
+        for node in inventory.nodes():
+            node.closed = node.closed or holds.is_closed(str(node.delayed_node_id.node_id))
     provisioner.cluster_target = built.target_state
     manager.doubts = unknown_nodearrays(config, built.nodearrays)
     for doubt in manager.doubts:

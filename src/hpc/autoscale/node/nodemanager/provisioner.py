@@ -12,6 +12,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from hpc.autoscale import hpclogging as logging
+from hpc.autoscale.backoff.holds import Holds
+from hpc.autoscale.ccbindings.errors import BadRequest, Conflict
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 from hpc.autoscale.errors import CycleCloudError, counted
 from hpc.autoscale.hpctypes import NodeStatus, OperationId
@@ -46,6 +48,7 @@ class Provisioner:
         self.cluster_bindings = cluster_bindings
         self.assume_hostnames = False
         self.cluster_target: str | None = None
+        self.holds: Holds | None = None
         self._inventory = inventory
         # ids of creates of which nobody knows whether they were carried out, with their nodes
         self._in_doubt: list[tuple[str, list[Node]]] = []
@@ -78,10 +81,12 @@ class Provisioner:
             to_start = [n for n in wanted if n.delayed_node_id.node_id]
             to_create = [n for n in wanted if not n.delayed_node_id.node_id]
             if to_start:
-                started = operations.start(
-                    self.cluster_bindings, to_start, request_id_start, self.gate
-                )
+                with self._noting_refusal(to_start):
+                    started = operations.start(
+                        self.cluster_bindings, to_start, request_id_start, self.gate
+                    )
                 made = self._learn(started, removes=False)
+                self._note_started(to_start, started, made)
                 outcome.add_managed(started, made)
             if to_create:
                 self._create(to_create, request_id_create, outcome)
@@ -97,6 +102,17 @@ class Provisioner:
             logging.warning("%s: %s failed: %s", where, command, error)
             raise
 
+    @contextmanager
+    def _noting_refusal(self, nodes: Sequence[Node]) -> Iterator[None]:
+        """Remember that the server refused a whole request, unless that is about its id."""
+        try:
+            yield
+        except (BadRequest, Conflict) as error:
+            about_its_id = "requestid" in error.server_message.lower().replace(" ", "")
+            if self.holds is not None and not about_its_id:
+                self.holds.refused(nodes, error.server_message)
+            raise
+
     def _create(self, nodes: list[Node], request_id: str | None, outcome: _Outcome) -> None:
         nodes, refused = self.gate.ask("create", nodes)
         outcome.refuse(refused)
@@ -106,11 +122,20 @@ class Provisioner:
         doubt = (request_id, nodes)
         # it stays when the next call raises: then nobody knows whether the nodes were made
         self._in_doubt.append(doubt)
-        created = operations.create(
-            self.cluster_bindings, nodes, self.requests, request_id, self.gate
-        )
+        with self._noting_refusal(nodes):
+            created = operations.create(
+                self.cluster_bindings, nodes, self.requests, request_id, self.gate
+            )
         self._learn_created(created, outcome)
         self._in_doubt.remove(doubt)
+
+    def _note_started(self, asked: Sequence[Node], done: Managed, made: Sequence[Node]) -> None:
+        """Remember which nodes the server starts, and which it does not."""
+        if self.holds is not None:
+            self.holds.asked((), (str(node.delayed_node_id.node_id) for node in made))
+            left = {id(node) for node in (*made, *(refusal.node for refusal in done.refused))}
+            refused = [node for node in asked if id(node) not in left]
+            self.holds.refused(refused, "; ".join(done.reasons))
 
     def _settle_doubts(self, outcome: _Outcome) -> None:
         """Ask about creates of this manager that nobody knows the outcome of, before anything
@@ -136,6 +161,9 @@ class Provisioner:
             # it is on its way: nobody may create it again, though it has no id yet
             node.target_state = NodeStatus("Started")
             node.exists = True
+        if self.holds is not None:
+            self.holds.refused(created.not_made, "; ".join(dict.fromkeys(created.messages)))
+            self.holds.asked(str(node.delayed_node_id.node_id) for node in made)
         for node in created.not_made:
             self._drop(node)
         outcome.add(created.operation_id, created.request_id, made, _why_not_made(created))

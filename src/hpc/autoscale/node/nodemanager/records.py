@@ -128,6 +128,21 @@ class NodeRecords:
         """The records of a nodearray: one of each sort, and how many there are."""
         return [(alike.first, len(alike)) for alike in self._by_array.get(nodearray, ())]
 
+    def in_state(self, *statuses: str) -> list[Record]:
+        """The records of nodes in one of these states."""
+        return [
+            record
+            for alike in self.sorts
+            if alike.usable and alike.first.get("Status") in statuses
+            for record in alike
+        ]
+
+    def find(self, node_ids: Collection[str]) -> dict[str, Record]:
+        """The records of these nodes, by NodeId."""
+        wanted = set(node_ids)
+        every = (record for alike in self.sorts for record in alike)
+        return {str(r["NodeId"]): r for r in every if r["NodeId"] in wanted}
+
     def placement_groups(self, nodearray: str, machine_type: str) -> list[str]:
         """Placement groups in which the nodearray has nodes of this size."""
         groups = self._members.get((nodearray, machine_type), {})

@@ -1,0 +1,113 @@
+"""What is in back-off, and which nodes are booting, in an SQLite file beside the node history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from hpc.autoscale.backoff.causes import FailureKind
+from hpc.autoscale.backoff.law import MAX_LEVEL, Backoff
+from hpc.autoscale.backoff.subjects import Subject, read_subject
+from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.sqlitefile import SqliteFile
+
+
+class BackoffError(AutoscaleError):
+    """The file that remembers what failed cannot be read or written."""
+
+
+_CAUSES: Mapping[object, FailureKind] = {cause.value: cause for cause in FailureKind}
+
+
+class Boot(NamedTuple):
+    """A node that was seen to boot: since when, whether it was started and not made, has a VM, and
+    has failed already."""
+
+    since: float
+    was_started: bool = False
+    has_vm: bool = False
+    has_failed: bool = False
+
+
+class Remembered(NamedTuple):
+    """All that is remembered: subjects in back-off, and boots by NodeId."""
+
+    backoffs: dict[Subject, Backoff]
+    boots: dict[str, Boot]
+
+
+class BackoffFile(SqliteFile):
+    """The file at `path`."""
+
+    NAME = "back-off"
+    VERSION = 1
+    TABLES = (
+        "CREATE TABLE backoffs (subject TEXT PRIMARY KEY, cause TEXT, message TEXT,"
+        " failed_at REAL, level INTEGER, streak INTEGER, delay REAL, until REAL, passed INTEGER)",
+        "CREATE TABLE boots (node_id TEXT PRIMARY KEY, since REAL, was_started BOOL, has_vm BOOL,"
+        " has_failed BOOL)",
+    )
+    ERROR = BackoffError
+    REMEDY = "delete it; then what failed before is forgotten"
+
+    def read(self) -> Remembered:
+        """All of it; rows that make no sense are left out. BackoffError when it cannot be read."""
+        found = {}
+        for key, cause, *others in self.rows(
+            "SELECT subject, cause, message, failed_at, level, streak, delay, until, passed"
+            " FROM backoffs"
+        ):
+            subject = read_subject(str(key))
+            row = _backoff(cause, *others) if subject is not None else None
+            if subject is not None and row is not None:
+                found[subject] = row
+        boots = self.rows("SELECT node_id, since, was_started, has_vm, has_failed FROM boots")
+        return Remembered(
+            found,
+            {
+                str(each): Boot(float(since or 0.0), *map(bool, rest))
+                for each, since, *rest in boots
+            },
+        )
+
+    def write(
+        self,
+        backoffs: Mapping[Subject, Backoff | None],
+        boots: Mapping[str, Boot | None],
+    ) -> None:
+        """Store what has changed; None for what is to be forgotten. BackoffError when it cannot
+        be."""
+        gone = [(each.key,) for each, row in backoffs.items() if row is None]
+        ended = [(node_id,) for node_id, boot in boots.items() if boot is None]
+        with self.writing() as db:
+            db.executemany("DELETE FROM backoffs WHERE subject = ?", gone)
+            db.executemany("DELETE FROM boots WHERE node_id = ?", ended)
+            db.executemany(
+                "INSERT OR REPLACE INTO backoffs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                list(_rows(backoffs)),
+            )
+            db.executemany(
+                "INSERT OR REPLACE INTO boots VALUES (?, ?, ?, ?, ?)",
+                [(node_id, *boot) for node_id, boot in boots.items() if boot is not None],
+            )
+
+
+def _rows(backoffs: Mapping[Subject, Backoff | None]) -> Iterable[tuple[object, ...]]:
+    for subject, row in backoffs.items():
+        if row is not None:
+            yield (
+                *(subject.key, row.cause.value, row.message, row.failed_at),
+                *(row.level, row.streak, row.delay, row.until, row.passed),
+            )
+
+
+def _backoff(cause: object, *row: Any) -> Backoff | None:
+    """A row of the file; None where it makes no sense."""
+    message, failed_at, level, streak, delay, until, passed = row
+    is_number = all(isinstance(t, int | float) for t in (failed_at, delay, until))
+    is_count = all(isinstance(n, int) and n >= 0 for n in (level, streak, passed))
+    found = _CAUSES.get(cause)
+    if found is None or not is_number or not is_count or delay < 0:
+        return None
+    level = min(level, MAX_LEVEL)
+    return Backoff(found, str(message), failed_at, level, streak, delay, until, passed)

@@ -1,0 +1,428 @@
+"""What a pass learns about what has failed, and what it holds its plan back from.
+
+`Holds.look` reads the newest listing: which nodes have failed and why, which are well, which are
+on their way. Then each bucket that something is in back-off for is given one more limit
+(`HeldBack`), which leaves room for no new node, or for those that are to be tried. Nodes that exist
+stay as they are. `Holds.refused` is told what the server did not do.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from hpc.autoscale import clock
+from hpc.autoscale import hpclogging as logging
+from hpc.autoscale.backoff import law
+from hpc.autoscale.backoff.causes import Diagnosis, FailureKind, of_a_node, of_a_refusal, plain
+from hpc.autoscale.backoff.file import BackoffError, BackoffFile, Boot, Remembered
+from hpc.autoscale.backoff.law import Backoff, Policy
+from hpc.autoscale.backoff.subjects import BucketFacts, Reach, Subject, node, subject, subjects_of
+from hpc.autoscale.node import vm_sizes
+from hpc.autoscale.node.bucket import NodeBucket
+from hpc.autoscale.node.limits import BucketLimits
+from hpc.autoscale.node.node import Node
+from hpc.autoscale.packing.limits import NO_LIMIT, Limit
+
+Record = Mapping[str, Any]
+Draw = Callable[[Subject, Backoff | None], float]
+Place = tuple[str, str, str]
+
+WITHOUT_A_VM = ("Allocation", "Allocating", "Acquiring")
+BOOTING = (*WITHOUT_A_VM, "Starting", "Preparing")
+_WELL = ("Ready", "Started")
+_AT_REST = ("Deallocated", "Deallocating", "Off", "Terminated")
+
+# A capacity failure that the status dates this much later than the one that is known, in seconds,
+# is another one.
+_ANOTHER = 5.0
+
+
+class HeldBack(Limit):
+    """A limit of everything that one subject in back-off concerns. `since`: of what is known;
+    `until`: when it may be tried again, `now` being the time of the plan."""
+
+    def __init__(self, about: Subject, known: Backoff, room: int, now: float) -> None:
+        super().__init__(str(about), max_nodes=room)
+        self.about = about
+        self.known = known
+        self._now = now
+        self._room = room
+
+    @property
+    def in_words(self) -> str:
+        """Why it is held back, and for how long."""
+        known = self.known
+        when = f"for {known.until - self._now:.0f} s more" if self._now < known.until else ""
+        tried = f"tried with {self._room} at a time" if self._room else "tried by nodes that boot"
+        times = f", {known.streak} nodes in a row" if known.streak > 1 else ""
+        return f"{self.name} is in back-off ({known.cause.value}{times}), {when or tried}"
+
+    def describe(self, owed_nodes: int = 0, owed_cores: int = 0) -> str:
+        planned = self.used_nodes + owed_nodes
+        more = f", and {planned} planned" if planned else ""
+        return f"{self.in_words}{more}: {self.known.message or 'no message'}"
+
+    def lift(self) -> None:
+        """Let any number of nodes be asked for."""
+        self.max_nodes = NO_LIMIT
+
+
+class Listed(NamedTuple):
+    """The newest listing: booting and failed nodes, and a function that finds the records of some
+    NodeIds."""
+
+    booting: Sequence[Record]
+    failed: Sequence[Record]
+    find: Callable[[Collection[str]], Mapping[str, Record]]
+
+
+def seeded(about: Subject, known: Backoff | None) -> float:
+    """A number from 0 to 1 that is random, and the same for the same failure in a row."""
+    level = known.level if known else 0
+    return random.Random(f"{about.key} {level}").random()
+
+
+class Holds:
+    """What is held back in one cluster, for one pass. `path`: the file, which is never written with
+    `read_only`. `draw`: how jitter is drawn.
+
+    A file that cannot be used costs a warning: then nothing is remembered, and nothing held back
+    for what happened before. `problems` says so.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        policy: Policy | None = None,
+        read_only: bool = False,
+        draw: Draw = seeded,
+    ) -> None:
+        self.policy = policy or Policy()
+        self.problems: list[str] = []
+        self.limits: dict[Subject, HeldBack] = {}
+        self._file = BackoffFile(path)
+        self._read_only = read_only
+        self._draw = draw
+        self._memory = Remembered({}, {})
+        self._changed: dict[Subject, Backoff | None] = {}
+        self._boots_changed: dict[str, Boot | None] = {}
+        self._facts: dict[Place, BucketFacts] = {}
+
+    # -- at the start of a pass
+
+    def look(self, listed: Listed, buckets: Sequence[NodeBucket]) -> None:
+        """Learn from a listing, and give limits to the buckets that something is in back-off for.
+
+        Costs next to nothing where nothing boots, has failed or is remembered.
+        """
+        now = clock.time()
+        self._read(now)
+        known, boots = self._memory
+        lately = [b for b in buckets if _is_recent(b, self.policy)]
+        if not (known or boots or listed.booting or listed.failed or lately):
+            return
+        by_place = {_place_of(b): b for b in buckets if b.valid}
+        self._learn_from_nodes(listed, by_place, now)
+        self._learn_from_buckets(lately, now)
+        self._save()
+        if known:
+            self._hold(listed, by_place, now)
+
+    def _read(self, now: float) -> None:
+        try:
+            memory = self._file.read()
+        except BackoffError as error:
+            self._complain(error)
+            return
+        aged = {about: law.aged(each, now, self.policy) for about, each in memory.backoffs.items()}
+        self._changed.update((about, None) for about, each in aged.items() if each is None)
+        self._memory = Remembered({a: each for a, each in aged.items() if each}, memory.boots)
+
+    def _learn_from_nodes(
+        self, listed: Listed, by_place: Mapping[Place, NodeBucket], now: float
+    ) -> None:
+        boots = self._memory.boots
+        booting = {str(record.get("NodeId")): record for record in listed.booting}
+        failed = {str(record.get("NodeId")): record for record in listed.failed}
+        gone = [each for each in boots if each not in booting and each not in failed]
+        records = listed.find(gone) if gone else {}
+        good: Counter[Subject] = Counter()
+        bad: dict[Subject, list[tuple[FailureKind, str]]] = defaultdict(list)
+        for node_id, record in booting.items():
+            boot = boots.get(node_id) or Boot(now)
+            if not boot.has_vm and record.get("Status") == "Preparing":
+                boot = boot._replace(has_vm=True)
+                facts = self._facts_of(record, by_place)
+                good.update(self._proven(facts, boot, is_up=False))
+            self._note_boot(node_id, boot)
+        for node_id, record in failed.items():
+            seen = boots.get(node_id)
+            facts = self._facts_of(record, by_place)
+            if seen is None or seen.has_failed or facts is None:
+                continue
+            self._note_boot(node_id, seen._replace(has_failed=True))
+            message = plain(record.get("StatusMessage"))
+            finding = of_a_node(message)
+            bad[subject(finding.reach, facts)].append((finding.kind, message))
+            if seen.was_started:
+                bad[node(node_id)].append((FailureKind.REFUSED, message))
+        for node_id in gone:
+            self._end_boot(node_id, records.get(node_id) or {}, by_place, good, bad)
+        for about, count in good.items():
+            if count >= len(bad.get(about, ())):
+                bad.pop(about, None)
+                self._succeed(about)
+        for about, failures in bad.items():
+            cause, message = failures[-1]
+            self._fail(about, Diagnosis(cause, about.reach), message, now, now, len(failures))
+
+    def _end_boot(
+        self,
+        node_id: str,
+        record: Record,
+        by_place: Mapping[Place, NodeBucket],
+        good: Counter[Subject],
+        bad: dict[Subject, list[tuple[FailureKind, str]]],
+    ) -> None:
+        """What has become of a node that booted, and neither boots nor has failed."""
+        boot = self._memory.boots[node_id]
+        self._note_boot(node_id, None)
+        status = record.get("Status")
+        if status in _WELL:
+            good.update(self._proven(self._facts_of(record, by_place), boot, is_up=True))
+            good.update([node(node_id)] if boot.was_started else [])
+        elif status in _AT_REST and boot.was_started and not boot.has_failed:
+            bad[node(node_id)].append((FailureKind.REFUSED, "it was started and is at rest again"))
+
+    def _proven(self, facts: BucketFacts | None, boot: Boot, is_up: bool) -> list[Subject]:
+        """What a node shows to be well again: one that has a VM, the capacity and quota that it
+        needed; one that is up, its bucket too. Only what was asked for after a failure counts."""
+        if facts is None:
+            return []
+        known = self._memory.backoffs
+        found = [about for about in subjects_of(facts) if about in known]
+        return [
+            about
+            for about in found
+            if (is_up or known[about].cause is not FailureKind.BOOT)
+            and (known[about].cause is FailureKind.BOOT or boot.since > known[about].failed_at)
+            and (not (is_up and boot.has_vm) or known[about].cause is FailureKind.BOOT)
+        ]
+
+    def _learn_from_buckets(self, lately: Iterable[NodeBucket], now: float) -> None:
+        """Capacity failures that the status dates, and that are not known yet."""
+        for bucket in lately:
+            elapsed = bucket.last_capacity_failure
+            if elapsed is None or bucket.placement_group or not bucket.valid:
+                continue
+            facts, at = facts_of(bucket), now - elapsed
+            about = subject(Reach.OFFER, facts)
+            inside = subject(Reach.GROUP, facts._replace(group="any"))
+            dates = [
+                known.failed_at
+                for known in map(self._memory.backoffs.get, (about, inside))
+                if known is not None
+            ]
+            if all(at > date + _ANOTHER for date in dates):
+                message = f"CycleCloud saw a capacity failure {elapsed:.0f} s ago"
+                self._fail(about, Diagnosis(FailureKind.CAPACITY, Reach.OFFER), message, at, now)
+
+    def _hold(self, listed: Listed, by_place: Mapping[Place, NodeBucket], now: float) -> None:
+        """Give limits to buckets."""
+        coming = self._on_their_way(listed, by_place)
+        for about, known in self._memory.backoffs.items():
+            room = law.allowance(known, now, coming[about])
+            if room is not None:
+                self.limits[about] = HeldBack(about, known, room, now)
+                logging.debug("%s", self.limits[about].describe())
+        for bucket in by_place.values() if self.limits else ():
+            held = [self.limits[a] for a in subjects_of(facts_of(bucket)) if a in self.limits]
+            if held and isinstance(bucket.limits, BucketLimits):
+                bucket.limits.hold(held)
+
+    def _on_their_way(
+        self, listed: Listed, by_place: Mapping[Place, NodeBucket]
+    ) -> Counter[Subject]:
+        """How many nodes will show, for each subject in back-off, whether it is well: those that
+        have no VM yet, and where it is about booting those that boot."""
+        coming: Counter[Subject] = Counter()
+        for record in listed.booting:
+            facts = self._facts_of(record, by_place)
+            for about in subjects_of(facts) if facts is not None else ():
+                known = self._memory.backoffs.get(about)
+                if known and (known.cause is FailureKind.BOOT or record["Status"] in WITHOUT_A_VM):
+                    coming[about] += 1
+        return coming
+
+    # -- what is held back
+
+    def of(self, bucket: NodeBucket) -> str | None:
+        """Why a bucket is held back, and for how long; None where it is not."""
+        if not self.limits:
+            return None
+        subjects = subjects_of(facts_of(bucket))
+        return "; ".join(self.limits[a].describe() for a in subjects if a in self.limits) or None
+
+    def is_closed(self, node_id: str) -> bool:
+        """Whether a node is not to be started now."""
+        held = self.limits.get(node(node_id))
+        return held is not None and held.max_nodes < 1
+
+    @property
+    def closes_nodes(self) -> bool:
+        """Whether any node is not to be started now."""
+        return any(about.reach is Reach.NODE for about in self.limits)
+
+    def lift(self) -> None:
+        """Hold nothing back in this pass: for what a person asks for."""
+        for limit in self.limits.values():
+            limit.lift()
+
+    # -- what the server answered
+
+    def refused(self, nodes: Iterable[Node], said: str) -> None:
+        """Nodes that were not made, or not started, and what the server said."""
+        now = clock.time()
+        found: dict[Subject, tuple[Diagnosis, str]] = {}
+        message = plain(said)
+        finding = of_a_refusal(message)
+        for each in nodes:
+            if each.delayed_node_id.node_id and finding.reach is Reach.BUCKET:
+                found[node(str(each.delayed_node_id.node_id))] = finding, message
+            else:
+                found[subject(finding.reach, facts_of(each))] = finding, message
+        for about, (finding, message) in found.items():
+            self._fail(about, finding, message, now, now)
+        self._save()
+
+    def asked(self, made: Iterable[str], started: Iterable[str] = ()) -> None:
+        """NodeIds of nodes that the server makes, and of those that it starts."""
+        now = clock.time()
+        for node_id in made:
+            self._note_boot(node_id, Boot(now))
+        for node_id in started:
+            self._note_boot(node_id, Boot(now, was_started=True))
+        self._save()
+
+    def overdue(self, nodes: Iterable[Node]) -> None:
+        """Nodes that have not become ready in time; each counts once."""
+        now = clock.time()
+        late: Counter[Subject] = Counter()
+        for each in nodes:
+            boot = self._memory.boots.get(str(each.delayed_node_id.node_id))
+            if boot is None or boot.has_failed:
+                continue
+            self._note_boot(str(each.delayed_node_id.node_id), boot._replace(has_failed=True))
+            late[subject(Reach.BUCKET, facts_of(each))] += 1
+        for about, count in late.items():
+            finding = Diagnosis(FailureKind.BOOT, Reach.BUCKET)
+            self._fail(about, finding, "not ready within the boot timeout", now, now, count)
+        self._save()
+
+    # -- what is remembered
+
+    def _fail(
+        self,
+        about: Subject,
+        finding: Diagnosis,
+        message: str,
+        at: float,
+        now: float,
+        count: int = 1,
+    ) -> None:
+        known = self._memory.backoffs.get(about)
+        found = law.failed(
+            known,
+            finding.kind,
+            message,
+            at,
+            now,
+            self.policy,
+            lambda: self._draw(about, known),
+            count,
+        )
+        if found.level and now >= found.until:
+            return  # it is over already
+        self._memory.backoffs[about] = self._changed[about] = found
+        if found.level > (known.level if known else 0):
+            rest = found.until - now
+            logging.warning(
+                "%s: nothing new for %.0f s (%s): %s", about, rest, finding.kind.value, message
+            )
+
+    def _succeed(self, about: Subject) -> None:
+        known = self._memory.backoffs.get(about)
+        if known is None:
+            return
+        found = law.succeeded(known)
+        self._changed[about] = found
+        if found is None:
+            del self._memory.backoffs[about]
+            if known.level:
+                logging.info("%s: out of back-off", about)
+        else:
+            self._memory.backoffs[about] = found
+
+    def _note_boot(self, node_id: str, boot: Boot | None) -> None:
+        if self._memory.boots.get(node_id) == boot:
+            return
+        self._boots_changed[node_id] = boot
+        if boot is None:
+            del self._memory.boots[node_id]
+        else:
+            self._memory.boots[node_id] = boot
+
+    def _save(self) -> None:
+        if (
+            self._file is not None
+            and not self._read_only
+            and (self._changed or self._boots_changed)
+        ):
+            try:
+                self._file.write(self._changed, self._boots_changed)
+            except BackoffError as error:
+                self._complain(error)
+        self._changed, self._boots_changed = {}, {}
+
+    def _complain(self, error: BackoffError) -> None:
+        if not self._read_only:
+            self.problems.append(f"{error}; what fails is not remembered")
+        logging.warning("%s; what fails is not remembered", error)
+
+    def _facts_of(self, record: Record, by_place: Mapping[Place, NodeBucket]) -> BucketFacts | None:
+        array, size = str(record.get("Template")), str(record.get("MachineType"))
+        place = (array, size, str(record.get("PlacementGroupId") or ""))
+        if place not in self._facts:
+            bucket = by_place.get(place) or by_place.get((array, size, ""))
+            if bucket is None:
+                return None
+            self._facts[place] = facts_of(bucket)
+        return self._facts[place]
+
+
+def facts_of(bucket: NodeBucket | Node) -> BucketFacts:
+    """What of a bucket, or of the bucket of a node, decides which failures concern it."""
+    return BucketFacts(
+        str(bucket.nodearray),
+        str(bucket.vm_size),
+        str(bucket.location),
+        bool(bucket.spot),
+        vm_sizes.quota_family(bucket.location, bucket.vm_size),
+        str(bucket.placement_group or ""),
+    )
+
+
+def _place_of(bucket: NodeBucket) -> Place:
+    return str(bucket.nodearray), str(bucket.vm_size), str(bucket.placement_group or "")
+
+
+def _is_recent(bucket: NodeBucket, policy: Policy) -> bool:
+    """Whether the status dates a capacity failure that may still count."""
+    elapsed = bucket.last_capacity_failure
+    return elapsed is not None and elapsed < policy.ceiling
+
+
+__all__ = ["BOOTING", "HeldBack", "Holds", "Listed", "facts_of", "seeded"]
