@@ -146,9 +146,6 @@ def test_throttled_listings_delete_nothing_3240(site, endpoint):
     assert len(one.nodes()) == 204
 
 
-BACKOFF = {"capacity-failure-backoff": 1800}
-
-
 def tried(one):
     """How many nodes of each nodearray and VM size the server was ever asked for."""
     return Counter((entry["nodearray"], entry["vm_size"]) for entry in created(one))
@@ -158,7 +155,7 @@ def test_a_job_that_waits_gets_the_next_size_340(site):
     """The first has no capacity: the same job, and not only a new one, is planned elsewhere in the
     pass after the failure."""
     one = site({"capacity": {F4: 0}}, first={"machine_types": [F4]}, second={"machine_types": [F8]})
-    one.wants(1, needs=[BACKOFF])
+    one.wants(1)
     one.run()
     one.simulator.clock.settle()
     one.run()
@@ -170,7 +167,7 @@ def test_a_failure_is_found_again_by_what_was_asked_for_64(site):
     """Of two sizes of one nodearray the one that failed is left alone, and no other: it is asked
     for once, and work goes to the other."""
     one = site({"capacity": {F4: 0}}, htc={"machine_types": [F4, F8]})
-    one.wants(2, needs=[BACKOFF])
+    one.wants(2)
     for _ in range(6):
         one.run()
         one.wait(60)
@@ -181,7 +178,7 @@ def test_spot_without_capacity_does_not_block_regular_nodes_6248(site):
     """The same size, spot first: in the pass after the failure the job gets a regular node."""
     spot = {"machine_types": [F4], "spot": True}
     one = site({"capacity": {F4: 0}}, spot=spot, regular={"machine_types": [F4]})
-    one.wants(1, needs=[BACKOFF])
+    one.wants(1)
     one.run()
     one.simulator.clock.settle()
     one.simulator.set_capacity("southcentralus", **{F4: 10})

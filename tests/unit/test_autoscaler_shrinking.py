@@ -489,3 +489,17 @@ def test_a_cluster_that_is_to_be_terminated_gets_no_node(run, scheduler, cluster
         ("htc-1", "start"),
         ("htc-2", "create"),
     ]
+
+
+@pytest.mark.parametrize(("running", "gone"), [((), ("htc-1",)), (("at work",), ())])
+def test_a_node_that_the_driver_calls_failed_goes(run, scheduler, cluster, running, gone):
+    """Although CycleCloud lists it as ready, before and after; not one where something runs."""
+    cluster.add_node("htc-1", "htc", state="Ready", hostname="host-1")
+
+    def validate_nodes(hosts, nodes):
+        for node in nodes:
+            node.state = "Failed"
+
+    scheduler.validate_nodes = validate_nodes
+    scheduler.hosts = [a_host("host-1", *running)]
+    assert run().deleted == gone

@@ -197,7 +197,8 @@ def unfinished(node_mgr: NodeManager, busy: set[object], known: Iterable[Node]) 
 
 
 def _note_why(gate: Gate, nodes: Iterable[Node], why: Why) -> None:
-    gate.facts.why.update((key_of(node), why) for node in nodes)
+    known = gate.facts.why  # what the scheduler has given up stays that
+    known.update((key, why) for key in map(key_of, nodes) if known.get(key) != "marked")
 
 
 def _not_among(some: Iterable[Node], every: Iterable[Node]) -> list[Node]:

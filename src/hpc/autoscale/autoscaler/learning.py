@@ -26,7 +26,7 @@ from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.jobs import UnusableJob, checked
 from hpc.autoscale.node import nodehistory
 from hpc.autoscale.node.bucket import NodeBucket
-from hpc.autoscale.node.guards import key_of
+from hpc.autoscale.node.guards import Gate, key_of
 from hpc.autoscale.node.identity import Identities, short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import NodeHistory
@@ -67,7 +67,7 @@ def new_calculator(
         node_mgr = new_node_manager(config)
         driver.preprocess_node_mgr(config, node_mgr)
     # before they are joined: hosts that the driver takes out of the list get no work
-    driver.validate_nodes(scheduler_nodes, node_mgr.get_nodes())
+    validate(driver, scheduler_nodes, node_mgr.get_nodes(), node_mgr.gate)
     requested = requested_jobs(config, driver.autoscale_home, node_mgr)
     calculator = new_demand_calculator(
         config,
@@ -92,6 +92,19 @@ def _history(config: dict[str, Any], driver: SchedulerDriver) -> NodeHistory:
 
         logging.warning("nodes are created, and none is deleted: %s", error)
         return NodeHistoryAway(error)
+
+
+def validate(
+    driver: SchedulerDriver, hosts: list[SchedulerNode], nodes: list[Node], gate: Gate
+) -> None:
+    """Let the driver compare the scheduler's nodes with CycleCloud's.
+
+    The gate is told of nodes that the driver calls failed: CycleCloud may list them as ready on.
+    """
+    failed = {key_of(node) for node in nodes if node.state == "Failed"}
+    driver.validate_nodes(hosts, nodes)
+    given_up = {key_of(node) for node in nodes if node.state == "Failed"} - failed
+    gate.facts.why.update(dict.fromkeys(given_up, "marked"))
 
 
 def for_a_pass(config: dict[str, Any], driver: SchedulerDriver) -> dict[str, Any]:

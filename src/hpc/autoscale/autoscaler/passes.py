@@ -168,6 +168,7 @@ class Pass:
         nodes = [node for node in node_mgr.get_nodes() if node.managed and node.exists]
         self._facts.cluster_target = node_mgr.gate.facts.cluster_target
         self._facts.existing = len(nodes)
+        self._facts.why.update(node_mgr.gate.facts.why)
         node_mgr.gate.facts = self._facts
         self._gate = node_mgr.gate
 
@@ -199,7 +200,8 @@ class Pass:
             return []
         hosts = self._reading[1]
         before = list(hosts)
-        self.driver.validate_nodes(hosts, [n for n in calculator.node_mgr.get_nodes() if n.managed])
+        nodes = [node for node in calculator.node_mgr.get_nodes() if node.managed]
+        learning.validate(self.driver, hosts, nodes, calculator.node_mgr.gate)
         calculator.nodes_are_validated = True
         kept = set(map(id, hosts))
         return [host for host in before if id(host) not in kept]
