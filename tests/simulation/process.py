@@ -203,6 +203,15 @@ class Machine:
         world.kill = self._kill
         world.file_trouble = self._spoil
 
+    def _here(self) -> request_log.Sender:
+        """The process that runs now, as it notes itself with what it sends."""
+        return request_log.Sender("machine", id(self._running[-1]), self._running[-1].name)
+
+    def _state_of(self, sender: request_log.Sender) -> str:
+        """Whether a process has ended: those that wait while another one runs have not."""
+        running = [process for process in self._running if not process.dead]
+        return "running" if sender.pid in map(id, running) else "ended"
+
     def _kill(self, steps: int) -> None:
         if self._running:
             process = self._running[0]
@@ -279,6 +288,9 @@ class Machine:
             patch = stack.enter_context
             patch(mock.patch.object(requests, "Session", lambda: self._running[-1].session))
             patch(mock.patch.object(loop, "NOTICE_WITHIN", 60.0))
+            sender = request_log.Sender
+            patch(mock.patch.object(sender, "here", lambda: self._here()))
+            patch(mock.patch.object(sender, "state", lambda sender: self._state_of(sender)))
             for module in (operations, request_log):
                 new_id = mock.patch.object(
                     module, "random_uuid", lambda: f"{ids.getrandbits(64):016x}"
