@@ -202,7 +202,8 @@ def _shown(where: str, value: Any) -> str:
 
 
 def _join(where: str, key: str) -> str:
-    return f"{where}.{key}" if where else key
+    shown = key if len(key) <= 80 else f"{key[:77]}..."
+    return f"{where}.{shown}" if where else shown
 
 
 def _find_typos(section: str, config: Mapping[str, Any]) -> Iterator[str]:
