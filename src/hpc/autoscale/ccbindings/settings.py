@@ -72,7 +72,7 @@ def _seconds(settings: Mapping[str, Any], path: str, default: float, least: floa
         return default
     try:
         seconds = float(value) if isinstance(value, int | float | str) else -1.0
-    except ValueError:
+    except (ValueError, OverflowError):
         seconds = -1.0
     if isinstance(value, bool) or not least <= seconds <= 86400:
         raise ConfigurationException(f"{path}: expected seconds up to 86400, found {value!r}")

@@ -15,6 +15,7 @@ from typing import Any
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.ccbindings.pacing import PROCESS_WIDE, NotBefore, RetryAfter
+from hpc.autoscale.errors import ConfigurationException
 
 Clock = Callable[[], float]
 
@@ -24,12 +25,17 @@ _by_path: dict[Path, "SavedWaits"] = {}
 def waits_for(config: Mapping[str, Any]) -> NotBefore:
     """The memory for a configuration: one with a file when `requests_file` is set.
 
-    Otherwise it is that of the process.
+    Otherwise it is that of the process. ConfigurationException for what is no path of a file.
     """
     requests_file = config.get("requests_file")
     if not requests_file or config.get("read_only"):
         return PROCESS_WIDE
-    path = Path(requests_file).with_suffix(".waits.json").absolute()
+    try:
+        path = Path(requests_file).with_suffix(".waits.json").absolute()
+    except (TypeError, ValueError):
+        raise ConfigurationException(
+            f"requests_file: expected the path of a file, found {requests_file!r}"
+        ) from None
     if path not in _by_path:
         _by_path[path] = SavedWaits(path)
     return _by_path[path]

@@ -7,6 +7,7 @@ the command line and the loop before they begin.
 
 import functools
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -64,7 +65,8 @@ def find_problems(config: Mapping[str, Any]) -> Iterator[str]:
             _leave_out(e, left)
     for section in _SHARED_SECTIONS:
         yield from _find_typos(section, config)
-    for i, resource in enumerate(config.get("default_resources") or ()):
+    resources = config.get("default_resources")
+    for i, resource in enumerate(resources if isinstance(resources, list | tuple) else ()):
         if isinstance(resource, Mapping):
             yield from _find_modifiers(f"default_resources[{i}]", resource)
     if not has_copy:  # what is wrong by itself contradicts nothing
@@ -278,5 +280,15 @@ def _seconds_of(key: str, config: Mapping[str, Any]) -> list[tuple[str, float]]:
     """The seconds of a timeout, with where they are; 0 by nodearray means the default."""
     value = config.get(key)
     if isinstance(value, Mapping):
-        return [(f"{key}.{name}", float(each)) for name, each in value.items() if float(each or 0)]
-    return [] if value is None else [(key, float(value))]
+        return [
+            (f"{key}.{name}", seconds) for name, each in value.items() if (seconds := _float(each))
+        ]
+    return [] if value is None else [(key, _float(value))]
+
+
+def _float(value: Any) -> float:
+    """A number that the schema has let through; one too large for floats is endless."""
+    try:
+        return float(value or 0)
+    except OverflowError:
+        return math.inf

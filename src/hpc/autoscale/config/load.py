@@ -138,6 +138,8 @@ def _parsed(
         raise ConfigurationException(_unusable(chain, unreadable(e))) from e
     except ValueError as e:
         raise ConfigurationException(_unusable(chain, str(e))) from e
+    except RecursionError:
+        raise ConfigurationException(_unusable(chain, "it is nested too deeply")) from None
     if not isinstance(config, dict):
         found = f"expected a JSON object, found {type(config).__name__}"
         raise ConfigurationException(_unusable(chain, found))

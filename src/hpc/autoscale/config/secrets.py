@@ -103,6 +103,10 @@ def _read_credentials(path: object) -> dict[str, Any]:
         raise ConfigurationException(f"credentials_file {path!r} is not JSON: {e}") from None
     except OSError as e:
         raise ConfigurationException(f"credentials_file {path!r}: {unreadable(e)}") from None
+    except RecursionError:
+        raise ConfigurationException(
+            f"credentials_file {path!r} is not JSON of this kind: it is nested too deeply"
+        ) from None
     except UnicodeDecodeError:
         raise ConfigurationException(f"credentials_file {path!r} is not UTF-8 text") from None
     if not isinstance(credentials, dict):

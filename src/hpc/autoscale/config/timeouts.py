@@ -59,7 +59,7 @@ def _seconds(where: str, value: object) -> int:
         seconds = float(value)
         if seconds < 0 or not math.isfinite(seconds):
             raise ValueError
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ConfigurationException(
             f"{where}: expected a number of seconds of 0 or more, found {value!r}"
         ) from None

@@ -48,7 +48,7 @@ def load_user_data(source: Any, what: str) -> tuple[Any, str]:
             return json.load(stream), name
     except OSError as error:
         problem = unreadable(error)
-    except ValueError as error:  # both broken JSON and broken UTF-8
+    except (ValueError, RecursionError) as error:  # both broken JSON and broken UTF-8
         problem = f"expected a JSON file, found {error}"
     raise ConfigurationException(f"{name}: {problem}")
 
