@@ -26,7 +26,7 @@ from hpc.autoscale.hpctypes import Memory, Size
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.constraints import get_constraints
 from hpc.autoscale.node.nodehistory import NodeHistoryError, SQLiteNodeHistory
-from hpc.autoscale.node.operations import RequestLog, RequestLogError
+from hpc.autoscale.node.requests import RequestLog, RequestLogError
 from hpc.autoscale.requestsets.definitions import read_arrays
 from hpc.autoscale.requestsets.store import RequestStore, RequestStoreError
 
