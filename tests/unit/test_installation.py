@@ -49,7 +49,7 @@ def copy_package(directory: Path) -> None:
     there = directory / "hpc" / "autoscale"
     there.mkdir(parents=True)
     (there.parent / "__init__.py").touch()
-    for name in ("__init__.py", "_version.py", "installation.py", "errors.py"):
+    for name in ("__init__.py", "_version.py", "installation.py", "errors.py", "plaintext.py"):
         shutil.copy(package / name, there)
 
 
