@@ -9,6 +9,7 @@ import pytest
 from builders.failing_cloud import F2, F4, REGION, a_site
 from hpc.autoscale import cli
 from hpc.autoscale.ccbindings import new_cluster_bindings
+from hpc.autoscale.job.job import Job
 
 TWO_SIZES = {"htc": {"machine_types": [F2, F4]}}
 SPOT_FIRST = {
@@ -36,7 +37,7 @@ def test_what_rested_is_tried_with_a_single_node(tmp_path):
         site.run()
         assert site.made() == {f"htc/{F2}": 5}
         made = []
-        for _ in range(8):
+        for _ in range(16):
             site.wait(30)
             site.run()
             made.append(site.made().total())
@@ -52,7 +53,7 @@ def test_capacity_that_came_back_is_used_in_full_after_a_few_successes(tmp_path)
         site.wait(25)
         site.run()
         site.simulator.set_capacity(REGION, **{F2: 100})
-        for _ in range(12):
+        for _ in range(24):
             site.wait(30)
             site.run()
         assert len(site.nodes()) == 12
@@ -161,6 +162,56 @@ def test_nodes_that_exist_stay_usable_while_their_bucket_rests(tmp_path):
         placed = [n for n in summary.demand.compute_nodes if n.assignments and n.exists]
         assert len(placed) >= 3
         assert len(summary.unsatisfied) == 2
+
+
+GROUPED = {"htc": {"machine_types": [F2, F4], "placement_groups": ["a", "b", "c"]}}
+
+
+def _a_gang():
+    return [Job("gang", {"ncpus": 1, "exclusive": True}, node_count=8, colocated=True)]
+
+
+def test_a_gang_that_is_partly_made_is_planned_elsewhere_and_releases_what_it_had(tmp_path):
+    """Four of eight come into being; the next pass asks for eight of the other size, and in the end
+    there are those eight alone."""
+    with a_site(tmp_path, GROUPED, {"capacity": {F2: 4}}) as site:
+        site.new_jobs = _a_gang
+        site.run()
+        assert site.made() == {f"htc/{F2}": 8}
+        site.wait(25)
+        site.run()
+        assert site.made() == {f"htc/{F4}": 8}
+        for _ in range(12):
+            site.wait(60)
+            site.run()
+        assert site.made().total() == 0
+        assert [node["MachineType"] for node in site.nodes()] == [F4] * 8
+
+
+def test_a_gang_that_is_nowhere_made_whole_does_not_make_machines_without_end(tmp_path):
+    """An hour of passes over two sizes of which neither has eight machines."""
+    with a_site(tmp_path, GROUPED, {"capacity": {F2: 4, F4: 5}}) as site:
+        site.new_jobs = _a_gang
+        for _ in range(60):
+            site.run()
+            site.wait(60)
+        assert 16 <= site.made().total() <= 48
+
+
+def test_a_gang_is_completed_when_there_is_capacity_again(tmp_path):
+    """With the nodes that it lacks, or with all."""
+    with a_site(tmp_path, GROUPED, {"capacity": {F2: 4, F4: 0}}) as site:
+        site.new_jobs = _a_gang
+        for _ in range(3):
+            site.run()
+            site.wait(60)
+        site.simulator.set_capacity(REGION, **{F2: 8})
+        for _ in range(30):
+            site.wait(60)
+            summary = site.run()
+        assert summary.unsatisfied == ()
+        assert {node["Status"] for node in site.nodes()} == {"Ready"}
+        assert len(site.nodes()) == 8
 
 
 def test_nodes_past_their_boot_timeout_count_as_boots_that_failed(tmp_path):
@@ -295,7 +346,7 @@ def test_buckets_say_what_rests_why_and_for_how_long(azscale):
     """In a column that is there only while something rests, and in JSON."""
     said = azscale("buckets")
     assert "BACKOFF" in said
-    assert "is in back-off (capacity, 2 nodes in a row), for 1" in said
+    assert "is in back-off (capacity, 2 nodes in a row), for 2" in said
     assert "AllocationFailed" in said
     named = azscale("buckets", "-o", "vm_size,backoff", "-F", "json")
     assert "AllocationFailed" in named
@@ -306,7 +357,7 @@ def test_buckets_say_what_rests_why_and_for_how_long(azscale):
 def test_analyze_says_what_rests_why_and_for_how_long(azscale):
     """Like any other limit that keeps a job waiting."""
     said = azscale("analyze", "-j", "j0")
-    assert "is in back-off (capacity, 2 nodes in a row), for 1" in said
+    assert "is in back-off (capacity, 2 nodes in a row), for 2" in said
     assert "AllocationFailed" in said
 
 

@@ -83,7 +83,7 @@ def test_time_shortens_it_and_ends_it(happened, policy, sooner, later):
             (aged(known, now + s, policy) or Backoff(*_NOTHING)).level for s in (sooner, later)
         ]
         assert levels == sorted(levels, reverse=True)
-        ended = now + 2 * policy.ceiling + (known.level + 1) * policy.ceiling
+        ended = now + 3 * policy.ceiling + (known.level + 1) * policy.ceiling
         assert aged(known, ended, policy) is None
 
 
@@ -100,7 +100,7 @@ def test_nothing_while_it_rests_and_one_when_the_rest_is_over(happened, policy, 
             assert allowance(known, now, coming) == 0
         if failure is not None:
             assert allowance(known, known.until, coming) == max(0, 1 - coming)
-        assert allowance(known, known.until + known.delay, 0) is None
+        assert allowance(known, known.open_at, 0) is None
 
 
 @given(facts, st.sampled_from([reach for reach in Reach if reach is not Reach.NODE]))

@@ -125,8 +125,11 @@ class Holds:
         if not (known or boots or listed.booting or listed.failed or lately):
             return
         by_place = {_place_of(b): b for b in buckets if b.valid}
+        # what came before a failure is no sign that all is well again, so failures come first
+        told = {(record.get("Template"), record.get("MachineType")) for record in listed.failed}
+        silent = [b for b in lately if (b.nodearray, b.vm_size) not in told]
+        self._learn_from_buckets(silent, now)
         self._learn_from_nodes(listed, by_place, now)
-        self._learn_from_buckets(lately, now)
         self._save()
         if known:
             self._hold(listed, by_place, now)
@@ -149,35 +152,57 @@ class Holds:
         failed = {str(record.get("NodeId")): record for record in listed.failed}
         gone = [each for each in boots if each not in booting and each not in failed]
         records = listed.find(gone) if gone else {}
-        good: Counter[Subject] = Counter()
+        good = self._note_booting(booting, by_place, now)
         bad: dict[Subject, list[tuple[FailureKind, str]]] = defaultdict(list)
-        for node_id, record in booting.items():
-            boot = boots.get(node_id) or Boot(now)
-            if not boot.has_vm and record.get("Status") == "Preparing":
-                boot = boot._replace(has_vm=True)
-                facts = self._facts_of(record, by_place)
-                good.update(self._proven(facts, boot, is_up=False))
-            self._note_boot(node_id, boot)
         for node_id, record in failed.items():
             seen = boots.get(node_id)
             facts = self._facts_of(record, by_place)
-            if seen is None or seen.has_failed or facts is None:
-                continue
-            self._note_boot(node_id, seen._replace(has_failed=True))
             message = plain(record.get("StatusMessage"))
             finding = of_a_node(message)
+            if facts is None or (seen is None and finding.kind is FailureKind.BOOT):
+                continue  # it was up, for all that is known
+            seen = seen or Boot(now)
+            if seen.has_failed:
+                continue
+            self._note_boot(node_id, seen._replace(has_failed=True))
             bad[subject(finding.reach, facts)].append((finding.kind, message))
             if seen.was_started:
                 bad[node(node_id)].append((FailureKind.REFUSED, message))
         for node_id in gone:
             self._end_boot(node_id, records.get(node_id) or {}, by_place, good, bad)
+        self._judge(good, bad, now)
+
+    def _judge(
+        self,
+        good: Counter[Subject],
+        bad: dict[Subject, list[tuple[FailureKind, str]]],
+        now: float,
+    ) -> None:
+        """Take over successes, and failures with their messages."""
         for about, count in good.items():
-            if count >= len(bad.get(about, ())):
+            failures = bad.get(about, ())
+            # of nodes that boot some may fail by themselves; capacity for some is not enough
+            by_chance = all(kind is FailureKind.BOOT for kind, _ in failures)
+            if not failures or (by_chance and count >= len(failures)):
                 bad.pop(about, None)
                 self._succeed(about)
         for about, failures in bad.items():
             cause, message = failures[-1]
             self._fail(about, Diagnosis(cause, about.reach), message, now, now, len(failures))
+
+    def _note_booting(
+        self, booting: Mapping[str, Record], by_place: Mapping[Place, NodeBucket], now: float
+    ) -> Counter[Subject]:
+        """Remember nodes that boot; what those show to be well that have a VM now."""
+        good: Counter[Subject] = Counter()
+        for node_id, record in booting.items():
+            boot = self._memory.boots.get(node_id) or Boot(now)
+            if not boot.has_vm and record.get("Status") == "Preparing":
+                boot = boot._replace(has_vm=True)
+                facts = self._facts_of(record, by_place)
+                good.update(self._proven(facts, boot, is_up=False))
+            self._note_boot(node_id, boot)
+        return good
 
     def _end_boot(
         self,

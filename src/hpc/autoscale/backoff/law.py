@@ -4,9 +4,9 @@ Pure: times are given, and so are random numbers. All times are in seconds.
 
 A failure raises the level by one and lets its subject rest, twice as long for each level, up to a
 ceiling. When the rest is over one node may be asked for; after each success twice as many, and the
-level falls by half. Where nobody asks for anything during another time as long as the rest, as much
-may be asked for as is wanted, so that a job which needs many nodes at once gets its turn; the level
-is remembered, and falls by one for each time as long as the ceiling.
+level falls by half. Where nobody asks for anything during another time twice as long as the rest,
+as much may be asked for as is wanted, so that a job which needs many nodes at once gets its turn;
+the level is remembered, and falls by one for each time as long as the ceiling.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FIRST: Mapping[FailureKind, float] = MappingProxyType(
         FailureKind.THROTTLE: 60.0,
         FailureKind.SUBSCRIPTION: 600.0,
         FailureKind.QUOTA: 300.0,
-        FailureKind.CAPACITY: 120.0,
+        FailureKind.CAPACITY: 300.0,
         FailureKind.BOOT: 600.0,
         FailureKind.REFUSED: 120.0,
     }
@@ -61,6 +61,11 @@ class Backoff:
     delay: float = 0.0
     until: float = 0.0
     passed: int = 0
+
+    @property
+    def open_at(self) -> float:
+        """When any number may be asked for, where nothing was tried until then."""
+        return self.until + 2.0 * self.delay
 
 
 def failed(
@@ -113,7 +118,7 @@ def aged(known: Backoff, now: float, policy: Policy) -> Backoff | None:
     known = replace(known, until=min(known.until, now + policy.ceiling))
     if not known.level:
         return known if now - known.failed_at < policy.ceiling else None
-    fallen = max(0, int((now - known.until - known.delay) // max(1.0, policy.ceiling)))
+    fallen = max(0, int((now - known.open_at) // max(1.0, policy.ceiling)))
     if fallen >= known.level:
         return None
     return replace(known, level=known.level - fallen, delay=known.delay / 2.0**fallen)
@@ -126,6 +131,6 @@ def allowance(known: Backoff, now: float, on_their_way: int) -> int | None:
         return None
     if now < known.until:
         return 0
-    if not on_their_way and now >= known.until + known.delay:
+    if not on_their_way and now >= known.open_at:
         return None
     return max(0, (1 << min(known.passed, MAX_LEVEL)) - on_their_way)
