@@ -35,7 +35,10 @@ class RetryAfter:
 
 
 class NotBefore:
-    """Until when endpoints are to be left alone: `asked` by (server, verb, path)."""
+    """Until when endpoints are to be left alone: `asked` by (server, verb, path). `kept_in`: the
+    file that says so to later processes, if any."""
+
+    kept_in: str | None = None
 
     def __init__(self) -> None:
         self.asked: dict[tuple[str, str, str], RetryAfter] = {}
@@ -70,14 +73,17 @@ PROCESS_WIDE = NotBefore()
 class Pacing:
     """How often and how fast to try again; times in seconds.
 
-    `now` is a clock that never jumps and `sleep` waits on that same clock; `wall_clock` is Unix
-    time, needed only where a server gives a date and does not say what time it has itself.
+    A server is left alone for no longer than `ceiling`, whatever it asks for; of that, at most
+    `longest_wait` is waited within a call. `now` is a clock that never jumps and `sleep` waits on
+    that same clock; `wall_clock` is Unix time, needed only where a server gives a date and does not
+    say what time it has itself.
     """
 
     attempts: int = 4
     first_delay: float = 0.5
     longest_delay: float = 8.0
     longest_wait: float = 60.0
+    ceiling: float = 900.0
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     wall_clock: Callable[[], float] = time.time

@@ -125,13 +125,14 @@ class Session:
         return reply
 
     def asked_to_wait(self, reply: Reply) -> float | None:
-        """The seconds that a reply with status 429 or 503 asks to wait.
+        """The seconds that a reply with status 429 or 503 asks to wait, at most the ceiling.
 
         None for other statuses, and when the reply does not say.
         """
         if reply.status_code not in (429, 503):
             return None
-        return retry_after(reply.headers, self.pacing.wall_clock)
+        asked = retry_after(reply.headers, self.pacing.wall_clock)
+        return None if asked is None else min(asked, self.pacing.ceiling)
 
     def refusal(self, reply: Reply) -> errors.HttpError:
         """The error for a reply that reports no success."""
@@ -211,6 +212,8 @@ class Session:
                 f"the server asks to wait {wait:.0f} s more, the limit is {limit:.0f} s;"
                 " this pass ends"
             )
+            if self.pacing.not_before.kept_in:
+                advice += f"; kept in {self.pacing.not_before.kept_in}"
             raise errors.Throttled(self.url + path, asked.status_code, asked.message, wait, advice)
         logging.info("%s asks to wait, trying again in %.1f s: %s", self.url, wait, asked.message)
         self.pacing.sleep(wait)

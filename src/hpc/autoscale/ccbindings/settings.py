@@ -48,7 +48,7 @@ def timeouts(settings: Mapping[str, Any]) -> Timeouts:
 
 
 def pacing(settings: Mapping[str, Any]) -> Pacing:
-    """The setting `retry`: `attempts`, and `max_retry_after` in seconds.
+    """The setting `retry`: `attempts`, and `max_retry_after` and `ceiling` in seconds.
 
     What servers ask to wait is kept in a file beside `requests_file`.
     """
@@ -62,7 +62,8 @@ def pacing(settings: Mapping[str, Any]) -> Pacing:
             f"retry.attempts: expected a whole number above 0, found {attempts!r}"
         )
     longest = _seconds(retry, "retry.max_retry_after", default.longest_wait, least=0.0)
-    return Pacing(attempts=attempts, longest_wait=longest, not_before=waits_for(settings))
+    ceiling = _seconds(retry, "retry.ceiling", default.ceiling, least=0.0)
+    return Pacing(attempts, longest_wait=longest, ceiling=ceiling, not_before=waits_for(settings))
 
 
 def _seconds(settings: Mapping[str, Any], path: str, default: float, least: float = 1e-3) -> float:

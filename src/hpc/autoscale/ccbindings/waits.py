@@ -57,6 +57,7 @@ class SavedWaits(NotBefore):
     ) -> None:
         super().__init__()
         self._path = path
+        self.kept_in = str(path)
         self._now = now
         self._wall_clock = wall_clock
         for endpoint, asked in self._read():
