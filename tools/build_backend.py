@@ -36,8 +36,8 @@ NAMES = ("hpc-autoscale", "cyclecloud-scalelib")
 only."""
 
 SOURCES = (
-    *("CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md", "conftest.py"),
-    *("dev-requirements.txt", "pyproject.toml", "setup.py"),
+    *("CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md", "SECURITY.md"),
+    *("conftest.py", "dev-requirements.txt", "pyproject.toml", "setup.py"),
     *("benchmarks", "docs", "example-celery", "examples", "src", "tests", "tools", "util"),
 )
 """What a source distribution is made of."""

@@ -11,10 +11,9 @@ from contextlib import contextmanager
 
 import pytest
 
+from builders.waiting_queue import WaitingQueue
 from hpc.autoscale.autoscaler import Autoscaler
-from hpc.autoscale.cli import GenericDriver
 from hpc.autoscale.errors import CycleCloudError
-from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.nodemanager import new_node_manager
 from hpc.autoscale.node.requests import RequestLog
 from hpc.autoscale.simulator import serve
@@ -22,17 +21,6 @@ from hpc.autoscale.simulator import serve
 SIZE = "Standard_F4s_v2"
 DRIVER = "hpc.autoscale.cli:GenericDriver"
 CLOUD = {"clusters": {"c": {"region": "westus2", "nodearrays": {"htc": {"machine_types": [SIZE]}}}}}
-
-
-class Queue(GenericDriver):
-    """A scheduler whose jobs want a whole node each, and wait for ever."""
-
-    def __init__(self, jobs):
-        super().__init__("queue")
-        self.wanted = jobs
-
-    def _read_jobs_and_nodes(self, config):
-        return [Job(f"j{i}", {"ncpus": 1, "exclusive": True}) for i in range(self.wanted)], []
 
 
 @pytest.fixture
@@ -68,9 +56,9 @@ def nodes(simulator):
 @pytest.fixture
 def ready(simulator, config):
     """Three nodes that are ready, and one pass that saw them."""
-    Autoscaler(config, Queue(3)).run_once()
+    Autoscaler(config, WaitingQueue(3)).run_once()
     simulator.clock.settle()
-    Autoscaler(config, Queue(3)).run_once()
+    Autoscaler(config, WaitingQueue(3)).run_once()
 
 
 @pytest.fixture
@@ -100,7 +88,7 @@ def test_a_removal_that_never_arrived_is_made_by_the_next_pass(
     assert delete_two("no_reply") == ["htc-2", "htc-3"]
     assert nodes() == 3
     simulator.clock.advance(10)
-    assert Autoscaler(config, Queue(1)).run_once().errors == ()
+    assert Autoscaler(config, WaitingQueue(1)).run_once().errors == ()
     assert nodes() == 1
     assert RequestLog(config["requests_file"]).removals == []
 
@@ -110,7 +98,7 @@ def test_a_removal_whose_reply_was_lost_is_settled(config, delete_two, nodes):
     """The nodes went; nothing is removed twice, and nothing else goes."""
     delete_two("lost_reply")
     assert nodes() == 1
-    Autoscaler(config, Queue(1)).run_once()
+    Autoscaler(config, WaitingQueue(1)).run_once()
     assert nodes() == 1
     assert RequestLog(config["requests_file"]).removals == []
 
@@ -119,9 +107,9 @@ def test_a_removal_whose_reply_was_lost_is_settled(config, delete_two, nodes):
 def test_a_node_that_got_work_meanwhile_is_not_removed(config, delete_two, nodes):
     """The removal is called off for good, whatever becomes of the work."""
     delete_two("no_reply")
-    Autoscaler(config, Queue(3)).run_once()
+    Autoscaler(config, WaitingQueue(3)).run_once()
     assert RequestLog(config["requests_file"]).removals == []
-    Autoscaler(config, Queue(0)).run_once()
+    Autoscaler(config, WaitingQueue(0)).run_once()
     assert nodes() == 3
 
 
@@ -131,11 +119,11 @@ def test_a_removal_is_kept_while_the_server_is_away(simulator, config, delete_tw
     delete_two("no_reply")
     simulator.faults.add("no_reply", endpoint="shutdown_nodes")
     for _ in range(3):
-        assert Autoscaler(config, Queue(1)).run_once().errors
+        assert Autoscaler(config, WaitingQueue(1)).run_once().errors
         removals = RequestLog(config["requests_file"]).removals
         assert [removal.name for removal in removals] == ["htc-2", "htc-3"]
     simulator.faults.clear()
-    Autoscaler(config, Queue(1)).run_once()
+    Autoscaler(config, WaitingQueue(1)).run_once()
     assert nodes() == 1
 
 
@@ -144,7 +132,7 @@ def test_a_removal_is_kept_while_the_server_is_away(simulator, config, delete_tw
 def test_a_removal_that_was_refused_is_over(config, delete_two, nodes, status):
     """The server has answered: whoever asked decides anew."""
     assert delete_two("status", status=status) == []
-    Autoscaler(config, Queue(1)).run_once()
+    Autoscaler(config, WaitingQueue(1)).run_once()
     assert nodes() == 3
 
 
@@ -153,7 +141,7 @@ def test_a_dry_run_finishes_nothing(config, delete_two, nodes):
     """And leaves every file as it was."""
     delete_two("no_reply")
     before = RequestLog(config["requests_file"]).removals
-    Autoscaler(config, Queue(1), dry_run=True).run_once()
+    Autoscaler(config, WaitingQueue(1), dry_run=True).run_once()
     assert nodes() == 3
     assert RequestLog(config["requests_file"]).removals == before != []
 
@@ -202,7 +190,7 @@ def a_loop(config, **more):
     """A loop that is in the middle of a pass as long as this lasts, in another thread."""
     inside, go_on = threading.Event(), threading.Event()
 
-    class Slow(Queue):
+    class Slow(WaitingQueue):
         def _read_jobs_and_nodes(self, config):
             inside.set()
             assert go_on.wait(120)

@@ -6,27 +6,15 @@ from contextlib import closing
 
 import pytest
 
+from builders.waiting_queue import WaitingQueue
 from hpc.autoscale import clock
 from hpc.autoscale.autoscaler import Autoscaler
-from hpc.autoscale.cli import GenericDriver
-from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.nodehistory import dbfile
 from hpc.autoscale.simulator import serve
 
 SIZE = "Standard_F4s_v2"
 CLOUD = {"clusters": {"c": {"region": "westus2", "nodearrays": {"htc": {"machine_types": [SIZE]}}}}}
 INTERVAL = 60
-
-
-class Queue(GenericDriver):
-    """A scheduler whose jobs want a whole node each, and wait for ever."""
-
-    def __init__(self, jobs):
-        super().__init__("queue")
-        self.wanted = jobs
-
-    def _read_jobs_and_nodes(self, config):
-        return [Job(f"j{i}", {"ncpus": 1, "exclusive": True}) for i in range(self.wanted)], []
 
 
 class Site:
@@ -53,7 +41,7 @@ class Site:
         if not again:
             for driver in self.drivers:
                 driver.close_histories()
-            self.drivers = [Queue(jobs)]
+            self.drivers = [WaitingQueue(jobs)]
         self.drivers[0].wanted = jobs
         driver = self.drivers[0]
         driver.read_jobs_and_nodes({}, force=True)
@@ -160,7 +148,7 @@ def test_a_dry_run_writes_nothing(site, tmp_path):
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     for path in tmp_path.iterdir():
         path.chmod(0o400)
-    Autoscaler(site.config, Queue(3), dry_run=True).run_once()
+    Autoscaler(site.config, WaitingQueue(3), dry_run=True).run_once()
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 

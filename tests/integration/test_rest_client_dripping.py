@@ -1,13 +1,12 @@
 """A server that sends one byte at a time is late, wherever in the reply it does so."""
 
-import contextlib
 import socket
-import threading
 import time
 from collections.abc import Iterator
 
 import pytest
 
+from builders.raw_server import RawServer
 from builders.scripted_server import FakeTime
 from hpc.autoscale.autostop.callback import Callback
 from hpc.autoscale.ccbindings import clusters, errors
@@ -23,42 +22,24 @@ LONGEST = 600
 PAUSE = READ / 5
 
 
-class Dripping:
-    """Sends `begin` at once, and then byte after byte."""
+class Dripping(RawServer):
+    """Sends `reply` at once, and then byte after byte."""
 
-    def __init__(self, begin: bytes, drop: bytes) -> None:
-        self._begin, self._drop = begin, drop
-        self._socket = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+    def __init__(self, reply: bytes, drop: bytes) -> None:
+        self._drop = drop
         self.patient: list[bool] = []
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
+        super().__init__(reply)
 
-    def _run(self) -> None:
-        while True:
-            try:
-                connection, _ = self._socket.accept()
-            except OSError:
-                return
-            with connection:
-                self.patient.append(self._drip(connection))
-
-    def _drip(self, connection: socket.socket) -> bool:
-        """Whether the client listened to the end."""
-        connection.settimeout(5)
-        with contextlib.suppress(OSError):
-            connection.recv(65536)
-            connection.sendall(self._begin)
+    def send(self, connection: socket.socket) -> None:
+        """`patient` is told whether the client listened to the end."""
+        try:
+            connection.sendall(self.reply)
             for _ in range(LONGEST):
                 connection.sendall(self._drop)
                 time.sleep(PAUSE)
-            return True
-        return False
-
-    def close(self) -> None:
-        self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
-        self._thread.join()
+            self.patient.append(True)
+        except OSError:
+            self.patient.append(False)
 
 
 WHERE = {

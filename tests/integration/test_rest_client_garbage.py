@@ -1,46 +1,17 @@
 """Whatever bytes a server sends, what leaves the client is a result or an error of ours."""
 
-import contextlib
-import socket
-import threading
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders.raw_server import RawServer
 from builders.scripted_server import FakeTime
 from hpc.autoscale.ccbindings import clusters, errors
 from hpc.autoscale.ccbindings.models import NodeManagementRequest
 from hpc.autoscale.ccbindings.session import Session
 from hpc.autoscale.ccbindings.transport import Timeouts
-
-
-class RawServer:
-    """Sends the same bytes to whoever connects, and hangs up."""
-
-    def __init__(self) -> None:
-        self.reply = b""
-        self._socket = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        while True:
-            try:
-                connection, _ = self._socket.accept()
-            except OSError:
-                return
-            with connection, contextlib.suppress(OSError):
-                connection.settimeout(5)
-                connection.recv(65536)
-                connection.sendall(self.reply)
-
-    def close(self) -> None:
-        self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
-        self._thread.join()
 
 
 @pytest.fixture(scope="module")

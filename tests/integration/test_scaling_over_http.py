@@ -3,11 +3,10 @@ replies."""
 
 import pytest
 
+from builders.waiting_queue import WaitingQueue
 from hpc.autoscale.autoscaler import Autoscaler
 from hpc.autoscale.ccbindings.session import Session
-from hpc.autoscale.cli import GenericDriver
 from hpc.autoscale.errors import CycleCloudError
-from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.nodemanager import new_node_manager
 from hpc.autoscale.simulator import serve
 
@@ -24,17 +23,6 @@ def a_cloud(**region):
     }
 
 
-class Queue(GenericDriver):
-    """A scheduler whose jobs want a whole node each, and wait for ever."""
-
-    def __init__(self, jobs):
-        super().__init__("queue")
-        self.wanted = jobs
-
-    def _read_jobs_and_nodes(self, config):
-        return [Job(f"j{i}", {"ncpus": 1, "exclusive": True}) for i in range(self.wanted)], []
-
-
 @pytest.fixture
 def scaled(tmp_path):
     """Run one pass over a simulated cluster, as a new process would; its summary."""
@@ -46,7 +34,7 @@ def scaled(tmp_path):
             "nodehistorydb": str(tmp_path / "nodehistory.db"),
             "retry": {"attempts": 1},
         }
-        return Autoscaler(config, Queue(jobs)).run_once()
+        return Autoscaler(config, WaitingQueue(jobs)).run_once()
 
     return run
 
@@ -141,19 +129,19 @@ def test_nothing_is_deleted_without_another_look_at_the_cluster(tmp_path, fault)
             "retry": {"attempts": 1},
             "idle_timeout": 0,
         }
-        Autoscaler(config, Queue(2)).run_once()
+        Autoscaler(config, WaitingQueue(2)).run_once()
         simulator.clock.settle()
-        Autoscaler(config, Queue(2)).run_once()
-        assert Autoscaler(config, Queue(0)).run_once().errors == ()  # idle for one pass
+        Autoscaler(config, WaitingQueue(2)).run_once()
+        assert Autoscaler(config, WaitingQueue(0)).run_once().errors == ()  # idle for one pass
         # the first status of the pass is asked for without nodes
         simulator.faults.add(**fault, endpoint="get_cluster_status", calls=[2])
-        summary = Autoscaler(config, Queue(0)).run_once()
+        summary = Autoscaler(config, WaitingQueue(0)).run_once()
         assert summary.deleted == ()
         assert [error.phase for error in summary.errors] == [
             "reading the cluster again before deleting"
         ]
         simulator.faults.clear()
-        assert len(Autoscaler(config, Queue(0)).run_once().deleted) == 2
+        assert len(Autoscaler(config, WaitingQueue(0)).run_once().deleted) == 2
 
 
 def test_the_node_list_is_fetched_once_in_a_pass(scaled, monkeypatch):
@@ -189,11 +177,11 @@ def test_a_node_outside_of_nodearrays_is_left_alone(tmp_path):
         simulator.clock.settle()
         names = []
         for jobs in (2, 2, 0, 0, 0):
-            assert Autoscaler(config, Queue(jobs)).run_once().errors == ()
+            assert Autoscaler(config, WaitingQueue(jobs)).run_once().errors == ()
             simulator.clock.settle()
             names.append([(node["Name"], node["Status"]) for node in cluster.nodes()])
         cluster.fail("scheduler")
-        assert Autoscaler(config, Queue(0)).run_once().errors == ()
+        assert Autoscaler(config, WaitingQueue(0)).run_once().errors == ()
         assert [node.name for node in new_node_manager(config).get_nodes()] == []
         alone, ready = ("scheduler", "Ready"), [("htc-1", "Ready"), ("htc-2", "Ready")]
         assert names == [*[[alone, *ready]] * 3, [alone], [alone]]

@@ -15,7 +15,6 @@ import hashlib
 import os
 import re
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -102,6 +101,8 @@ def _holder(name: str) -> str:
 def _file(name: str, what: str) -> str:
     """A file in a directory that is this user's alone."""
     user = os.getuid() if hasattr(os, "getuid") else "all"
+    import tempfile
+
     directory = os.path.join(tempfile.gettempdir(), f"{_PREFIX}{user}")
     try:
         os.makedirs(directory, mode=0o700, exist_ok=True)

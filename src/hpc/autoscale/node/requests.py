@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -178,6 +179,7 @@ class _Memory(_File):
     def _opened(self, mode: str) -> Iterator[sqlite3.Connection]:
         if self._db is None:
             self._db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+            weakref.finalize(self, self._db.close)
         try:
             yield self._db
         finally:
