@@ -100,9 +100,9 @@ def _holder(name: str) -> str:
 
 def _file(name: str, what: str) -> str:
     """A file in a directory that is this user's alone."""
-    user = os.getuid() if hasattr(os, "getuid") else "all"
-    import tempfile
+    import tempfile  # slow to import, and for few systems
 
+    user = os.getuid() if hasattr(os, "getuid") else "all"
     directory = os.path.join(tempfile.gettempdir(), f"{_PREFIX}{user}")
     try:
         os.makedirs(directory, mode=0o700, exist_ok=True)
