@@ -213,6 +213,8 @@ def test_up_and_down(site, simulator):
     assert {node["state"] for node in states} == {"Ready"}
     site.jobs()
     site("autoscale")
+    assert "3 refused (IdleTooBriefly)" in site.errors
+    site("autoscale")
     assert "3 deleted" in site.errors
     simulator.clock.settle()
     assert started(simulator) == []

@@ -34,6 +34,7 @@ from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.guards import Asker
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.testing.process import a_process_of_its_own
 from hpc.autoscale.util import NullSingletonLock
 from simulation import wire
 from simulation.disk import Disk
@@ -286,6 +287,7 @@ class Machine:
             stack.callback(logging.disable, logging.root.manager.disable)
             logging.disable(logging.CRITICAL)
             patch = stack.enter_context
+            patch(a_process_of_its_own())
             patch(mock.patch.object(requests, "Session", lambda: self._running[-1].session))
             patch(mock.patch.object(loop, "NOTICE_WITHIN", 60.0))
             sender = request_log.Sender

@@ -123,7 +123,7 @@ def sandbox(monkeypatch, tmp_path):
         raise OSError(errno.EAFNOSUPPORT, "Address family not supported by protocol")
 
     monkeypatch.setattr(socket, "socket", forbidden)
-    monkeypatch.setattr(locks.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
     return tmp_path / f"hpc-autoscale-{os.getuid()}"
 
 
