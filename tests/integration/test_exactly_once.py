@@ -270,7 +270,7 @@ def test_processes_that_create_at_the_same_time(azscale, simulator, tmp_path, co
     assert lost == (kind == "no_reply"), results
     created = list(simulator.journal.entries(event="created"))
     assert len(created) == 3 * (3 - lost)
-    # who comes next uses the id of the request that never arrived; with a lock that may be the third
+    # who comes next uses the id of the request that never arrived: the third process, with a lock
     left = RequestLog(config["requests_file"]).unsettled
     assert len(left) in ((0, lost) if lock else (lost,))
     done(azscale("create_nodes", "-n", "3", *wait, **shared))
