@@ -76,7 +76,7 @@ def steps() -> int:
 @pytest.mark.no_cover
 @pytest.mark.parametrize("number", range(KILLS))
 def test_killed_for_good(number: int, steps: int) -> None:
-    assert steps >= 15  # of fewer than twenty, some are killed at twice
+    assert steps >= KILLS
     at = 1 + number * (steps - 1) // (KILLS - 1)
     processes = multiprocessing.get_context("forkserver")
     processes.set_forkserver_preload(["simulation.victim"])

@@ -19,6 +19,7 @@ from requests.sessions import Session
 
 from hpc.autoscale import clock
 from hpc.autoscale.autoscaler import Autoscaler
+from hpc.autoscale.ccbindings import deadlines
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
@@ -67,7 +68,7 @@ def one_pass(
     """A pass at a time, with jobs for so many nodes; `step` hears of every request and write."""
     with ExitStack() as stack:
         stack.callback(clock.use_clock, clock.use_clock(clock.MockClock(now)))
-        stack.enter_context(mock.patch.object(requests, "Session", lambda: _session(step)))
+        stack.enter_context(mock.patch.object(deadlines, "punctual_session", lambda: _session(step)))
         stack.enter_context(Disk(step).in_use())
         files = {
             "lock_file": str(home / "lock.file"),
