@@ -17,12 +17,13 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from werkzeug.test import Client
 
 from hpc.autoscale.ccbindings import models
-from hpc.autoscale.simulator.app import Application, Login
+from hpc.autoscale.simulator.app import Application
 from hpc.autoscale.simulator.clock import DrivenClock
 from hpc.autoscale.simulator.cluster import Cloud
 from hpc.autoscale.simulator.errors import Conflict, RequestRefused
 from hpc.autoscale.simulator.loading import describe
 from hpc.autoscale.simulator.runtime import Runtime
+from hpc.autoscale.wsgi.basic import Login
 
 F2, F4, E4 = "Standard_F2s_v2", "Standard_F4s_v2", "Standard_E4s_v5"
 CORES = {F2: 2, F4: 4, E4: 4}

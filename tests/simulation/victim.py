@@ -68,7 +68,9 @@ def one_pass(
     """A pass at a time, with jobs for so many nodes; `step` hears of every request and write."""
     with ExitStack() as stack:
         stack.callback(clock.use_clock, clock.use_clock(clock.MockClock(now)))
-        stack.enter_context(mock.patch.object(deadlines, "punctual_session", lambda: _session(step)))
+        stack.enter_context(
+            mock.patch.object(deadlines, "punctual_session", lambda: _session(step))
+        )
         stack.enter_context(Disk(step).in_use())
         files = {
             "lock_file": str(home / "lock.file"),

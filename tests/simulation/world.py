@@ -21,13 +21,14 @@ from urllib.parse import urlsplit
 
 from hpc.autoscale import clock
 from hpc.autoscale.ccbindings import models
-from hpc.autoscale.simulator.app import Application, Login
+from hpc.autoscale.simulator.app import Application
 from hpc.autoscale.simulator.cluster import Cloud
 from hpc.autoscale.simulator.errors import RequestRefused
 from hpc.autoscale.simulator.lifecycle import Event, Phase
 from hpc.autoscale.simulator.loading import describe
 from hpc.autoscale.simulator.nodes import SimNode
 from hpc.autoscale.simulator.runtime import Runtime
+from hpc.autoscale.wsgi.basic import Login
 from simulation import wire
 from simulation.invariants import Watch
 from simulation.scheduler import SimScheduler

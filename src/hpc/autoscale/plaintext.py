@@ -30,5 +30,12 @@ def on_its_lines(text: str) -> str:
     return text if text.isprintable() else _BUT_LINES.sub(_escaped, text)
 
 
+def in_words(text: str, longest: int) -> str:
+    """The words of `text` with one space between them, and nothing that cannot be seen; at most so
+    many characters, of which the last three are dots where there was more."""
+    words = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return words if len(words) <= longest else f"{words[: longest - 4]} ..."
+
+
 def _escaped(found: re.Match[str]) -> str:
     return found.group().encode("unicode_escape").decode("ascii")

@@ -7,12 +7,10 @@ be used is an error and never an empty answer.
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from hpc.autoscale.errors import AutoscaleError
@@ -44,6 +42,9 @@ def connect_to_read(path: str) -> sqlite3.Connection:
 
 def _without_journal(path: str) -> sqlite3.Connection:
     """The content of a file as it was before what its journal tells of, in memory."""
+    import shutil
+    from tempfile import TemporaryDirectory
+
     with TemporaryDirectory() as directory:
         copy = os.path.join(directory, "copy.db")
         try:

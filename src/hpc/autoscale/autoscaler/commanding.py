@@ -20,7 +20,7 @@ from hpc.autoscale.autoscaler.reading import Reading
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
-from hpc.autoscale.node.guards import Asker, Facts, Gate, Why, key_of
+from hpc.autoscale.node.guards import Asker, Clearance, Facts, Gate, Why, key_of
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.node.nodemanager.manager import look_again
@@ -153,19 +153,26 @@ def vacate(
 
 def may_drain(gate: Gate, nodes: Sequence[Node], why: Why, busy: set[object]) -> list[Node]:
     """The nodes without work that may be drained as far as they themselves are concerned."""
+    return _ask_to_drain(gate, nodes, why, busy).allowed
+
+
+def _ask_to_drain(gate: Gate, nodes: Sequence[Node], why: Why, busy: set[object]) -> Clearance:
     _note_why(gate, nodes, why)
     gate.facts.busy = busy
     try:
-        return gate.ask("drain", nodes, rationed=False).allowed
+        return gate.ask("drain", nodes, rationed=False)
     finally:
         gate.facts.busy = None  # it is older than what may be decided now
 
 
-def unfinished(node_mgr: NodeManager, busy: set[object], known: Iterable[Node]) -> list[Node]:
+def unfinished(
+    node_mgr: NodeManager, busy: Callable[[], set[object]], known: Iterable[Node]
+) -> list[Node]:
     """The nodes that were to be removed when no answer came, and that are still there without work.
 
     They are to go again. A removal of a node that is gone is done, and that of a node that got work
-    meanwhile, or is to be kept alive, is called off. `known` are nodes that go anyway.
+    meanwhile, or is to be kept alive, is called off. `known` are nodes that go anyway;
+    `busy` is asked for only when there are removals.
     """
     requests = node_mgr.requests
     removals = {r.node_id: r for r in requests.removals if not is_elsewhere(r)}
@@ -176,14 +183,8 @@ def unfinished(node_mgr: NodeManager, busy: set[object], known: Iterable[Node]) 
         for node in node_mgr.get_nodes()
         if node.delayed_node_id.node_id in removals and node.target_state == "Started"
     ]
-    gate = node_mgr.gate
     others = _not_among(known, there)
-    _note_why(gate, others, "unfinished")
-    gate.facts.busy = busy
-    try:
-        again, refused = gate.ask("drain", others, rationed=False)
-    finally:
-        gate.facts.busy = None  # it is older than what may be decided now
+    again, refused = _ask_to_drain(node_mgr.gate, others, "unfinished", busy())
     wanted = [refusal.node for refusal in refused if refusal.code in ("HasJobs", "KeepAlive")]
     waiting = {id(node) for node in there} - {id(node) for node in wanted}
     kept = {str(node.delayed_node_id.node_id) for node in there if id(node) in waiting}

@@ -362,8 +362,7 @@ class Pass:
             if not nodes:
                 return []
             self._count_idle_passes(calculator)
-            # that something runs may be known only by the name of a host
-            busy = learning.busy_nodes(calculator.node_mgr.get_nodes(), *self._reading, self._gone)
+            busy = self._busy(calculator)
             return commanding.may_drain(calculator.node_mgr.gate, nodes, "idle", busy)
 
         return self.faults.guard("looking for idle nodes", find) or []
@@ -382,10 +381,14 @@ class Pass:
             return []
 
         def find() -> list[Node]:
-            busy = learning.busy_nodes(calculator.node_mgr.get_nodes(), *self._reading)
+            busy = functools.partial(self._busy, calculator)
             return commanding.unfinished(calculator.node_mgr, busy, known)
 
         return self.faults.guard("looking for unfinished removals", find) or []
+
+    def _busy(self, calculator: DemandCalculator) -> set[object]:
+        """The nodes that have work, also those known only by the name of a host."""
+        return learning.busy_nodes(calculator.node_mgr.get_nodes(), *self._reading, self._gone)
 
     def _overdue(self, calculator: DemandCalculator) -> list[Node]:
         def timeout(node: Node) -> float:

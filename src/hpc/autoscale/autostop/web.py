@@ -7,9 +7,6 @@ Status 200 is a yes; every other status is a no. The body is JSON and says why.
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hmac
 import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
@@ -17,6 +14,8 @@ from urllib.parse import parse_qs
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autostop.decision import Answer, Code
+from hpc.autoscale.plaintext import in_words
+from hpc.autoscale.wsgi.basic import Login
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -64,8 +63,7 @@ class Application:
 
     def __init__(self, service: Answers, username: str, password: str) -> None:
         self._service = service
-        self._username = username
-        self._password = password
+        self._login = Login(username, password)
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         try:
@@ -88,7 +86,7 @@ class Application:
         return [] if environ["REQUEST_METHOD"] == "HEAD" else [data]
 
     def _respond(self, environ: Mapping[str, Any]) -> tuple[int, _Headers, dict[str, Any]]:
-        if not admits(environ.get("HTTP_AUTHORIZATION"), self._username, self._password):
+        if not self._login.admits(environ.get("HTTP_AUTHORIZATION")):
             raise _Refused(
                 401,
                 "unauthorized",
@@ -109,21 +107,6 @@ class Application:
         later = answer.code.status in (409, 503)
         headers = [("Retry-After", str(ASK_AGAIN_SECONDS))] if later else []
         return answer.code.status, headers, body_of(answer, instance)
-
-
-def admits(authorization: str | None, username: str, password: str) -> bool:
-    """Whether a header `Authorization` is HTTP Basic with this user name and password.
-
-    Comparing takes as long for every wrong answer of one length.
-    """
-    scheme, _, encoded = (authorization or "").partition(" ")
-    if scheme.lower() != "basic":
-        return False
-    try:
-        given = base64.b64decode(encoded.strip(), validate=True)
-    except (binascii.Error, ValueError):
-        return False
-    return hmac.compare_digest(given, f"{username}:{password}".encode())
 
 
 def body_of(answer: Answer, instance: str) -> dict[str, Any]:
@@ -165,5 +148,4 @@ def _arguments(query: str) -> tuple[str, str]:
     if len(instance) > _LONGEST or not instance.isprintable():
         text = f"instance: expected at most {_LONGEST} printable characters"
         raise _Refused(400, "bad_request", text)
-    reason = "".join(c if c.isprintable() else " " for c in given.get("reason", [""])[0])
-    return instance, " ".join(reason.split())[:_LONGEST]
+    return instance, in_words(given.get("reason", [""])[0], _LONGEST)

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from hpc.autoscale.backoff.subjects import Reach
+from hpc.autoscale.plaintext import in_words
 
 LONGEST_MESSAGE = 300
 
@@ -94,6 +95,4 @@ def _found(message: str) -> Diagnosis | None:
 
 def plain(message: object) -> str:
     """A message of the server as one line of printable text that is not too long."""
-    text = "".join(c if c.isprintable() else " " for c in str(message or ""))
-    text = " ".join(text.split())
-    return text if len(text) <= LONGEST_MESSAGE else f"{text[: LONGEST_MESSAGE - 4]} ..."
+    return in_words(str(message or ""), LONGEST_MESSAGE)

@@ -91,14 +91,7 @@ class CreationCommands(CommandLine):
         buckets = node_mgr.get_buckets()
         check_vm_sizes(given, "", buckets)
         self._warn_once(*unknown_in_constraints(given, (), buckets))
-        wanted = {
-            "node.exists": False,
-            **({"exclusive": True} if exclusive else {}),
-            **({"exclusive-task": True} if exclusive_task else {}),
-            **({"node.nodearray": nodearray} if nodearray else {}),
-            **({"node.vm_size": vm_size} if vm_size else {}),
-            "node.placement_group": placement_group or None,
-        }
+        wanted = _wish(nodearray, vm_size, placement_group, exclusive, exclusive_task)
         # one task per node makes as many nodes as there are slots
         by_slots = slots if slots and not exclusive_task else None
         planned = _plan(node_mgr, [*given, wanted], slots or nodes or 1, by_slots)
@@ -125,6 +118,24 @@ def _check_numbers(nodes: int | None, slots: int | None) -> None:
     for option, number in (("--nodes", nodes), ("--slots", slots)):
         if number is not None and number < 1:
             raise AutoscaleError(f"{option}: expected 1 or more, found {number}")
+
+
+def _wish(
+    nodearray: str | None,
+    vm_size: str | None,
+    placement_group: str | None,
+    exclusive: bool,
+    exclusive_task: bool,
+) -> dict[str, Any]:
+    """The constraint that the options of a command stand for: new nodes, and of which kind."""
+    return {
+        "node.exists": False,
+        **({"exclusive": True} if exclusive else {}),
+        **({"exclusive-task": True} if exclusive_task else {}),
+        **({"node.nodearray": nodearray} if nodearray else {}),
+        **({"node.vm_size": vm_size} if vm_size else {}),
+        "node.placement_group": placement_group or None,
+    }
 
 
 def _plan(

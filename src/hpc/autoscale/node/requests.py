@@ -13,6 +13,7 @@ import sqlite3
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -103,10 +104,10 @@ def _text_of(path: str) -> str:
     return ""
 
 
-class Sent(NamedTuple):
-    """A create that is not settled; `begun` is in unix seconds."""
+@dataclass(frozen=True)
+class Attempt:
+    """What a process wrote down before it sent a request; `begun` is in unix seconds."""
 
-    request_id: str
     host: str
     pid: int
     started: str
@@ -118,30 +119,29 @@ class Sent(NamedTuple):
         return Sender(self.host, self.pid, self.started)
 
 
-class Removal(NamedTuple):
+@dataclass(frozen=True)
+class Sent(Attempt):
+    """A create that is not settled."""
+
+    request_id: str
+
+
+@dataclass(frozen=True)
+class Removal(Attempt):
     """A node that was to go when nobody heard whether it did; `command` is a management call."""
 
     node_id: str
     name: str
     command: str
     request_id: str
-    host: str
-    pid: int
-    started: str
-    begun: float
-
-    @property
-    def sender(self) -> Sender:
-        """The process that sent it."""
-        return Sender(self.host, self.pid, self.started)
 
 
-def is_old(one: Sent | Removal) -> bool:
+def is_old(one: Attempt) -> bool:
     """Whether it cannot be under way any more, also when the clock was set back since."""
     return abs(clock.time() - one.begun) > OLD_SECONDS
 
 
-def is_elsewhere(one: Sent | Removal) -> bool:
+def is_elsewhere(one: Attempt) -> bool:
     """Whether another process may still be waiting for the answer."""
     if is_old(one) or one.sender == Sender.here():
         return False
@@ -221,7 +221,7 @@ class RequestLog:
     @property
     def creates(self) -> list[Sent]:
         """The creates whose outcome is unknown, whoever sent them."""
-        query = f"SELECT request_id, {_SENDER} FROM creates ORDER BY rowid"
+        query = f"SELECT {_SENDER}, request_id FROM creates ORDER BY rowid"
         return [Sent(*row) for row in self._file.rows(query)]
 
     @property
@@ -256,9 +256,10 @@ class RequestLog:
 
     def _claim(self, db: sqlite3.Connection) -> str | None:
         """An id to be used again, unless another process has taken it since it was asked about."""
-        query = f"SELECT request_id, {_SENDER} FROM creates WHERE request_id = ?"
+        query = f"SELECT {_SENDER}, request_id FROM creates WHERE request_id = ?"
         for request_id, known in list(self._reusable.items()):
-            if db.execute(query, (request_id,)).fetchone() == known:
+            row = db.execute(query, (request_id,)).fetchone()
+            if row and Sent(*row) == known:
                 return request_id
             del self._reusable[request_id]
         return None
@@ -283,7 +284,7 @@ class RequestLog:
     @property
     def removals(self) -> list[Removal]:
         """The nodes of removals whose outcome is unknown, whoever sent them."""
-        query = f"SELECT node_id, name, command, request_id, {_SENDER} FROM removals ORDER BY rowid"
+        query = f"SELECT {_SENDER}, node_id, name, command, request_id FROM removals ORDER BY rowid"
         return [Removal(*row) for row in self._file.rows(query)]
 
     def begin_removal(

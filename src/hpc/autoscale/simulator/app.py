@@ -5,13 +5,11 @@ the simulator's own endpoints below `/simulator/` are in `control`.
 """
 
 import contextlib
-import hmac
 import json
 import logging
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from werkzeug.exceptions import HTTPException
@@ -38,6 +36,7 @@ from hpc.autoscale.simulator.exchange import (
 from hpc.autoscale.simulator.faults import ENDPOINTS, Fault
 from hpc.autoscale.simulator.runtime import Runtime
 from hpc.autoscale.simulator.usage import UsageQuery
+from hpc.autoscale.wsgi.basic import Login
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -47,21 +46,6 @@ _log = logging.getLogger(__name__)
 _PAGE = (
     "<!DOCTYPE html><html><head><title>CycleCloud</title></head><body><h1>Log in</h1></body></html>"
 )
-
-
-@dataclass(frozen=True)
-class Login:
-    """User name and password of the one user of a simulator."""
-
-    username: str
-    password: str
-
-    def admit(self, username: str | None, password: str | None) -> bool:
-        """Whether these are the user's; comparing takes as long for every wrong answer of one
-        length.
-        """
-        given = f"{username or ''}:{password or ''}".encode(errors="replace")
-        return hmac.compare_digest(given, f"{self.username}:{self.password}".encode())
 
 
 class Application:
@@ -86,7 +70,7 @@ class Application:
 
     def _respond(self, request: Request) -> Response:
         try:
-            if not self._admitted(request):
+            if not self._credentials.admits(request.headers.get("Authorization")):
                 return unauthorized()
             endpoint, arguments = self._routes.bind_to_environ(request.environ).match()
         except HTTPException as error:
@@ -101,14 +85,6 @@ class Application:
             self._answer(_answer, request, endpoint, arguments) if fault.acts else _error(fault)
         )
         return _spoil(fault, request, response)
-
-    def _admitted(self, request: Request) -> bool:
-        given = request.authorization
-        return (
-            given is not None
-            and given.type == "basic"
-            and self._credentials.admit(given.username, given.password)
-        )
 
     def _answer(
         self,

@@ -33,7 +33,8 @@ class SimulatorServer:
         # command
         self.password = password or secrets.token_hex(16)
         try:
-            from hpc.autoscale.simulator.app import Application, Login
+            from hpc.autoscale.simulator.app import Application
+            from hpc.autoscale.wsgi.basic import Login
         except ModuleNotFoundError as error:
             raise StartError(
                 f"{error.name} is missing: pip install 'hpc-autoscale[simulator]'"
