@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hpc.autoscale.hpctypes import Memory
@@ -74,13 +74,19 @@ def play(history, passes):
         yield seen
 
 
+BEFORE = [(0, {}), (1, {}), (151, {}), (1, {"b-1": ("Ready", True)})]
+SET_BACK = [*BEFORE, (-152, {}), (151, {"b-1": ("Ready", False)})]
+
+
 @given(PASSES, st.integers(-2 * HOUR, 2 * HOUR))
+@example([*SET_BACK, (301, {"b-1": ("Ready", False)})], 0)
 def test_a_node_needed_within_the_window_is_never_idle(passes, later):
     """However the clock jumps: a node that an update saw needed at a time within the window is not
-    returned."""
+    returned. What was to be in the future, once the clock is set back, was then."""
     with History(":memory:") as history:
         needed: dict[str, float] = {}
         for seen in play(history, passes):
+            needed = {node_id: min(at, history.at) for node_id, at in needed.items()}
             for node_id, (state, required) in seen.items():
                 if required or state != "Ready":
                     needed[node_id] = max(history.at, needed.get(node_id, 0))

@@ -5,6 +5,9 @@ import pytest
 
 from builders.growth import is_near_linear, three_sizes
 
+# counting costs enough by itself; other tests run the same lines
+pytestmark = pytest.mark.no_cover
+
 # workload, what grows, its first size, what stays as it is
 SWEEPS = [
     ("W1", "n", 200, {}),

@@ -11,6 +11,9 @@ from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.nodehistory import NullNodeHistory
 
+# counting costs enough by itself; other tests run the same lines
+pytestmark = pytest.mark.no_cover
+
 PER_NODE = 4
 
 
