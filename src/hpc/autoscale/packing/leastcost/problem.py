@@ -145,22 +145,26 @@ class Problem(NamedTuple):
         """The part of a pattern that the engine takes on an untouched node of bin `number`. The
         engine is not asked where every item has one way to lie on a node and keeps fitting as
         others are added: that is the whole pattern."""
-        bin_ = self.bins[number]
-        profile = self.profiles[bin_.profile]
+        profile = self.profiles[self.bins[number].profile]
         if all(len(profile[i]) == 1 and self.items[i].expr.monotone for i, _ in pattern):
             return pattern
-        shape, found = bin_.shape, []
-        for item, units in pattern:
-            taken = 0
-            while taken < units:
-                fit = shape.fit(self.items[item].expr)
-                if not isinstance(fit, Fit):
-                    break
-                times = min(units - taken, fit.count)
+        return self._taken(number, pattern)
+
+    def packed(self, number: int, wanted: Iterable[tuple[int, int]]) -> Pattern:
+        """The pattern of what the engine takes on an untouched node of bin `number`, one after
+        another, of so many units of some items."""
+        return self.feasible(number, tuple(sorted(self._taken(number, wanted))))
+
+    def _taken(self, number: int, wanted: Iterable[tuple[int, int]]) -> Pattern:
+        shape, found = self.bins[number].shape, []
+        for item, units in wanted:
+            left, (expr, _, alone) = units, self.items[item]
+            while left > 0 and isinstance(fit := shape.fit(expr), Fit):
+                times = 1 if fit.closes and not alone else min(left, fit.count)
                 shape = shape.after(fit, times)
-                taken += times
-            if taken:
-                found.append((item, taken))
+                left -= times
+            if left < units:
+                found.append((item, units - left))
         return tuple(found)
 
 
