@@ -1,5 +1,5 @@
-"""A queue at the least cost: several ways to place it are tried, and the best of them is carried
-out.
+"""A queue at the least cost: several ways to place it are tried on copies of the engine's state,
+and the best of them is carried out.
 
 The first way is to plan jobs together: those that ask for slots (one or many) by constraints that
 the engine understands wholly, as far as there is room. All others (gangs, jobs that scatter) are
@@ -9,20 +9,21 @@ rest is one plan. Otherwise the order of the queue holds: only what stands toget
 planned together, and those who came first are served first. The other ways are first fit under each
 order policy.
 
-What is not left to a copy of the engine's state to try (constraints that must be asked node by
-node, or that charge pools) parts the queue; each part is tried by itself. Called by
-`DemandCalculator`."""
+What cannot be tried on a copy (constraints that must be asked node by node, or that charge pools)
+parts the queue; each part is tried by itself. Called by `DemandCalculator`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from hpc.autoscale import results
 from hpc.autoscale.job.job import Job, Outcome, PackingStrategy
 from hpc.autoscale.job.placement import FirstFit, Listener
 from hpc.autoscale.node.nodemanager.leastcost import Demand, LeastCost
-from hpc.autoscale.packing.leastcost.queue import EngineCopy, QueuePlan, Wanted
-from hpc.autoscale.packing.order import cheapest
+from hpc.autoscale.packing.leastcost.queue import EngineCopy, Layout, QueuePlan, Wanted
+from hpc.autoscale.packing.order import OrderPolicy, cheapest
+from hpc.autoscale.packing.planner import StalePlan
 
 if TYPE_CHECKING:
     from hpc.autoscale.node.nodemanager import NodeManager
@@ -42,47 +43,69 @@ class _QueuedJob:
 
     def __init__(self, manager: NodeManager, least_cost: LeastCost, job: Job) -> None:
         self.job = job
-        scatters = job.packing_strategy == PackingStrategy.SCATTER
-        self.request = job._request(job.colocated or scatters)
+        whole = job.colocated or job.packing_strategy == PackingStrategy.SCATTER
+        self.request = job._request(whole)
         compiled = job._compile()
-        demand = manager._placer.sorting_of(compiled)
-        self.expr = demand.common
-        self.can_be_tried = least_cost.can_try(demand) and self.request.units > 0
-        self.is_plain = (
-            self.can_be_tried
-            and job.node_count <= 0
-            and not (job.colocated or scatters)
-            and least_cost.takes_part(manager, compiled)
-        )
+        sorted_ = manager._placer.sorting_of(compiled)
+        self.expr = sorted_.common
+        self.can_be_tried = self.request.units > 0 and not (sorted_.needs_probe or sorted_.pooled)
+        is_slots = self.can_be_tried and job.node_count <= 0 and not whole
+        self.is_plain = is_slots and least_cost.can_plan(self.expr)
         self.demand = Demand(compiled, job.name)
 
 
+class _Planned(NamedTuple):
+    """Jobs that were planned together, and where they are to go, by their numbers."""
+
+    jobs: Sequence[_QueuedJob]
+    layout: Layout
+    plan: QueuePlan
+
+
+_Move = _Planned | _QueuedJob
+"""What is done in one go: jobs of a plan, or a job by first fit."""
+
+
 class LeastCostQueue:
-    """Places queues at the least cost. `first_fit` places what is in no plan."""
+    """Places a queue at the least cost. `first_fit` places what is in no plan."""
 
     def __init__(self, manager: NodeManager, least_cost: LeastCost, first_fit: FirstFit) -> None:
         self._manager = manager
         self._least_cost = least_cost
         self._first_fit = first_fit
+        self._listener: Listener | None = None
+        # what jobs came to that were placed, or the rest of them, by themselves
+        self._outcomes: dict[int, Outcome] = {}
 
     def place(self, jobs: Sequence[Job], listener: Listener | None) -> list[Outcome]:
         """See `Strategy`."""
+        self._listener = listener
         before = [job.iterations_remaining for job in jobs]
-        target = _RealTarget(self._manager, self._least_cost, self._first_fit, listener)
         self._least_cost.start(self._manager, len(jobs))
         try:
-            for part in self._parts(jobs, listener):
+            for part in self._parts(jobs):
                 if isinstance(part, Job):
-                    target.place_job(part)
+                    self._place_alone(part)
                 elif part:
-                    self._place_part(target, part)
+                    self._place_part(part)
         finally:
             self._least_cost.finish(self._manager)
-        return [target.outcome(job, units) for job, units in zip(jobs, before, strict=True)]
+        return [self._outcome(job, units) for job, units in zip(jobs, before, strict=True)]
 
-    def _parts(
-        self, jobs: Sequence[Job], listener: Listener | None
-    ) -> list[Job | list[_QueuedJob]]:
+    def _outcome(self, job: Job, before: int) -> Outcome:
+        """What a job came to, in a plan and by itself."""
+        alone = self._outcomes.get(id(job))
+        placed = before - job.iterations_remaining
+        if alone is None:
+            return Outcome(self._manager, job, placed)
+        if job.node_count > 0 or alone.units == placed:
+            return alone
+        return Outcome(self._manager, job, placed, error=alone.error)
+
+    def _place_alone(self, job: Job) -> None:
+        self._outcomes[id(job)] = self._first_fit.place_one(job, self._listener)
+
+    def _parts(self, jobs: Sequence[Job]) -> list[Job | list[_QueuedJob]]:
         """The queue, parted at the jobs that cannot be tried, which are by themselves. Where there
         is room for all, these come first, and the rest is one part."""
         queue: list[Job | _QueuedJob] = []
@@ -90,7 +113,7 @@ class LeastCostQueue:
             try:
                 queued = _QueuedJob(self._manager, self._least_cost, job)
             except Exception:
-                if listener is None:
+                if self._listener is None:
                     raise
                 # placed by itself it raises the error again, and there the listener takes it
                 queue.append(job)
@@ -117,64 +140,94 @@ class LeastCostQueue:
         plain = [Wanted(queued.expr, queued.request.units) for queued in part if queued.is_plain]
         return self._least_cost.has_room_for_all(self._manager, plain, others)
 
-    def _place_part(self, target: _RealTarget, part: list[_QueuedJob]) -> None:
-        """Place jobs in the best of the ways that were tried."""
+    def _place_part(self, part: list[_QueuedJob]) -> None:
+        """Place jobs in the best of the ways that were tried. Where a plan is near its bound, no
+        other is tried."""
         manager, least_cost = self._manager, self._least_cost
-        others_first = not all(a.is_plain for a in part) and self._is_room(part)
-        first: QueuePlan | None = None
-        if all(queued.is_plain for queued in part):
-            first = target.make_plan(part)
-            if first is not None and first.is_best:
-                target.plans = [first]
-                _PlannedWay(target, part, others_first).run()
-                return
-        tried_on = _CopyTarget(least_cost, least_cost.copy(manager, cheapest), first)
-        _PlannedWay(tried_on, part, others_first).run()
-        best, way = tried_on.copy.score, ""
-        total = sum(queued.request.units for queued in part)
-        policies = least_cost.policies(manager)
-        for name, policy in policies.items():
-            copy = least_cost.copy(manager, policy)
-            for queued in part:
-                copy.place(queued.expr, queued.request)
-                if best.units == total and best.is_better_than(copy.score._replace(units=total)):
-                    break
-            if copy.score.is_better_than(best):
-                best, way = copy.score, name
-        if not way:
-            target.plans = tried_on.plans
-            with manager._placer.asked_in_order_of(cheapest):
-                _PlannedWay(target, part, others_first).run()
+        planned = _PlannedWay(least_cost, least_cost.copy(manager, cheapest))
+        is_plain = all(queued.is_plain for queued in part)
+        try:
+            planned.run(part, others_first=not is_plain and self._is_room(part))
+        except Exception:
+            if self._listener is None:
+                raise
+            self._make(part)
             return
-        with manager._placer.asked_in_order_of(policies[way]):
-            for queued in part:
-                target.place(queued)
-        if first is not None and first.stopped_at is None:
-            least_cost.note_first_fit(manager, way, first.solution)
+        moves: Sequence[_Move] = planned.moves
+        first = moves[0].plan if isinstance(moves[0], _Planned) else None
+        best, name = planned.copy, ""
+        policy: OrderPolicy = cheapest
+        if first is None or not first.is_best or len(moves) > 1:
+            total = sum(queued.request.units for queued in part)
+            for other, tried in least_cost.policies(manager).items():
+                copy = least_cost.copy(manager, tried)
+                for queued in part:
+                    copy.place(queued.expr, queued.request)
+                    hoped = copy.score._replace(units=total)
+                    if best.score.units == total and best.score.is_better_than(hoped):
+                        break
+                if copy.score.is_better_than(best.score):
+                    best, moves, policy, name = copy, part, tried, other
+        with manager._placer.asked_in_order_of(policy):
+            self._make(moves)
+        if name and is_plain and first is not None and first.stopped_at is None:
+            least_cost.note_first_fit(name, best.opened, first.solution)
+
+    def _make(self, moves: Sequence[_Move]) -> None:
+        """Place jobs for good, as was tried on a copy. Jobs of a plan that cannot be carried out
+        are placed one by one."""
+        for move in moves:
+            jobs = self._carry_out(move) if isinstance(move, _Planned) else (move,)
+            for job in (queued.job for queued in jobs):
+                if job.node_count > 0 or job.iterations_remaining > 0:
+                    self._place_alone(job)
+
+    def _carry_out(self, planned: _Planned) -> Sequence[_QueuedJob]:
+        """Carry out a plan; the jobs of one that cannot be. Errors are raised where no listener
+        takes them."""
+        jobs, layout, plan = planned
+        try:
+            self._least_cost.carry_out(
+                self._manager, [queued.demand for queued in jobs], layout, plan.solution
+            )
+        except StalePlan:
+            return jobs
+        except Exception:
+            if self._listener is None:
+                raise
+            return jobs
+        for number, queued in enumerate(jobs):
+            queued.job.iterations_remaining -= layout.units(number)
+            if number in layout.placed and results.HANDLERS:
+                if self._listener is not None:
+                    self._listener.begins(queued.job)
+                self._least_cost.tell(self._manager, queued.demand, layout.placed[number])
+        return ()
 
 
 class _PlannedWay:
-    """The way of placing jobs that plans them together, as far as they can be planned.
-    `others_first`: those that cannot be are placed before all plans, not in their turn."""
+    """The way of placing jobs that plans them together, as far as they can be planned, tried on a
+    copy of the engine's state. `moves`: what was done, one after another."""
 
-    def __init__(
-        self, target: _CopyTarget | _RealTarget, part: Sequence[_QueuedJob], others_first: bool
-    ) -> None:
-        self._target = target
-        self._part = part
-        self._others_first = others_first
+    def __init__(self, least_cost: LeastCost, copy: EngineCopy) -> None:
+        self.copy = copy
+        self.moves: list[_Move] = []
+        self._least_cost = least_cost
+        # how much of a job is still to be placed, once some of it was
+        self._left: dict[_QueuedJob, int] = {}
+        # constraints in plans so far
         self._planned = 0
         # expressions for which there is no room any more; there will be none later in this pass
         self._exhausted: set[Expr] = set()
         self._later: list[_QueuedJob] = []
 
-    def run(self) -> None:
-        """Place all that has room."""
-        part = self._part
-        if self._others_first:
+    def run(self, part: Sequence[_QueuedJob], others_first: bool) -> None:
+        """Place all that has room. `others_first`: what is not plain is placed before all plans,
+        not in its turn."""
+        if others_first:
             for queued in part:
                 if not queued.is_plain:
-                    self._target.place(queued)
+                    self._place(queued)
             part = [queued for queued in part if queued.is_plain]
         start = 0
         while start < len(part):
@@ -184,10 +237,21 @@ class _PlannedWay:
                     end += 1
                 start += self._plan(part[start:end])
             else:
-                self._target.place(part[start])
+                self._place(part[start])
                 start += 1
         for queued in self._later:
-            self._target.place(queued)
+            self._place(queued)
+
+    def _units_left(self, queued: _QueuedJob) -> int:
+        return self._left.get(queued, queued.request.units)
+
+    def _place(self, queued: _QueuedJob) -> None:
+        """Place what is left of a job by first fit."""
+        left = self._units_left(queued)
+        self.moves.append(queued)
+        self._left[queued] = left - self.copy.place(
+            queued.expr, queued.request._replace(units=left)
+        )
 
     def _plan(self, part: Sequence[_QueuedJob]) -> int:
         """Plan jobs as far as there is room; how many were looked at."""
@@ -195,135 +259,26 @@ class _PlannedWay:
         taking = [i for i, queued in enumerate(part) if queued.expr not in self._exhausted]
         planned: set[int] = set()
         if taking:
-            self._planned += len({part[index].expr for index in taking}) + _PLAN
-            plan = self._target.plan([part[index] for index in taking])
+            jobs = [part[index] for index in taking]
+            self._planned += len({queued.expr for queued in jobs}) + _PLAN
+            wanted = [Wanted(queued.expr, self._units_left(queued)) for queued in jobs]
+            plan = self._least_cost.plan(self.copy, wanted)
             if plan is None:
                 for queued in part:
-                    self._target.place(queued)
+                    self._place(queued)
                 return end
+            layout = self.copy.commit(plan)
+            self.moves.append(_Planned(jobs, layout, plan))
+            for number, queued in enumerate(jobs):
+                self._left[queued] = self._units_left(queued) - layout.units(number)
             if plan.stopped_at is not None:
                 end = taking[plan.stopped_at] + 1
             planned = set(taking) - {taking[number] for number in plan.unplaceable}
         for index, queued in enumerate(part[:end]):
             if index not in planned:
                 self._later.append(queued)
-            elif self._target.left(queued):
-                self._target.place(queued)
-                if self._target.left(queued):
+            elif self._units_left(queued):
+                self._place(queued)
+                if self._units_left(queued):
                     self._exhausted.add(queued.expr)
         return end
-
-
-class _CopyTarget:
-    """A copy of the engine's state. `first`: the first plan, where it is known. `plans`: all plans
-    that were made, to be carried out on the cluster."""
-
-    def __init__(self, least_cost: LeastCost, copy: EngineCopy, first: QueuePlan | None) -> None:
-        self.copy = copy
-        self.plans: list[QueuePlan | None] = []
-        self._first = first
-        self._least_cost = least_cost
-        self._left: dict[_QueuedJob, int] = {}
-
-    def left(self, queued: _QueuedJob) -> int:
-        """How much of a job is still to be placed."""
-        return self._left.get(queued, queued.request.units)
-
-    def place(self, queued: _QueuedJob) -> None:
-        """Place what is left of a job by first fit."""
-        request = queued.request._replace(units=self.left(queued))
-        if request.units > 0:
-            self._left[queued] = request.units - self.copy.place(queued.expr, request)
-
-    def plan(self, part: Sequence[_QueuedJob]) -> QueuePlan | None:
-        """Plan jobs together and place what is planned. None where that raised an error or there is
-        no plan: nothing was placed, and the jobs are to be placed one by one."""
-        plan, self._first = self._first, None
-        if plan is None:
-            wanted = [Wanted(queued.expr, self.left(queued)) for queued in part]
-            plan = self._least_cost.plan(self.copy.planner, wanted, self.copy.price_of)
-            self.plans.append(plan and plan.moved(self.copy.original_of))
-        else:
-            self.plans.append(plan)
-            plan = plan.moved(self.copy.copy_of)
-        if plan is None:
-            return None
-        layout = plan.layout()
-        if layout.plan:
-            self.copy.commit(layout.plan)
-        for number, queued in enumerate(part):
-            self._left[queued] = self.left(queued) - layout.units(number)
-        return plan
-
-
-class _RealTarget:
-    """The manager, on which a queue is placed for good. `plans`: made before on a copy, to be
-    carried out one after another."""
-
-    def __init__(
-        self,
-        manager: NodeManager,
-        least_cost: LeastCost,
-        first_fit: FirstFit,
-        listener: Listener | None,
-    ) -> None:
-        self._manager = manager
-        self._least_cost = least_cost
-        self._first_fit = first_fit
-        self._listener = listener
-        self.plans: list[QueuePlan | None] = []
-        # what jobs came to that were placed, or the rest of them, by themselves
-        self._outcomes: dict[int, Outcome] = {}
-
-    def outcome(self, job: Job, before: int) -> Outcome:
-        """What a job came to, in a plan and by itself."""
-        alone = self._outcomes.get(id(job))
-        placed = before - job.iterations_remaining
-        if alone is None:
-            return Outcome(self._manager, job, placed)
-        if job.node_count > 0 or alone.units == placed:
-            return alone
-        return Outcome(self._manager, job, placed, error=alone.error)
-
-    def left(self, queued: _QueuedJob) -> int:
-        """See `_CopyTarget`."""
-        return queued.job.iterations_remaining
-
-    def place(self, queued: _QueuedJob) -> None:
-        """See `_CopyTarget`."""
-        self.place_job(queued.job)
-
-    def place_job(self, job: Job) -> None:
-        """Place a job by first fit."""
-        self._outcomes[id(job)] = self._first_fit.place_one(job, self._listener)
-
-    def make_plan(self, part: Sequence[_QueuedJob]) -> QueuePlan | None:
-        """Plan jobs; None where there is no plan, or the listener takes the error."""
-        wanted = [Wanted(queued.expr, self.left(queued)) for queued in part]
-        try:
-            return self._least_cost.plan_for(self._manager, wanted)
-        except Exception:
-            if self._listener is None:
-                raise
-            return None
-
-    def plan(self, part: Sequence[_QueuedJob]) -> QueuePlan | None:
-        """See `_CopyTarget`. Errors are raised where no listener takes them."""
-        plan = self.plans.pop(0) if self.plans else self.make_plan(part)
-        if plan is None:
-            return None
-        least_cost, manager, demands = self._least_cost, self._manager, [a.demand for a in part]
-        try:
-            layout = least_cost.place(manager, demands, plan)
-        except Exception:
-            if self._listener is None:
-                raise
-            return None
-        for number, queued in enumerate(part):
-            queued.job.iterations_remaining -= layout.units(number)
-        least_cost.tell(manager, demands, layout, lambda number: self._begins(part[number].job))
-        return plan
-
-    def _begins(self, job: Job) -> None:
-        if self._listener is not None:
-            self._listener.begins(job)

@@ -219,8 +219,18 @@ class Planner:
     # -- acting
 
     def adopt(self, plan: Plan) -> None:
-        """Take a plan that was made from the state as it is by other means than `plan`; it can be
-        applied now."""
+        """Take a plan that was made by other means than `plan`; it can be applied now. StalePlan
+        where nodes are not as it has them."""
+        ends: dict[Candidate, int] = {}
+        for step in plan.steps:
+            shapes = step.candidate.shapes
+            if step.opened:
+                is_stale = step.lo != ends.get(step.candidate, len(shapes))
+                ends[step.candidate] = step.hi
+            else:
+                is_stale = shapes[step.lo : step.hi].count(step.before) != step.hi - step.lo
+            if is_stale:
+                raise StalePlan(f"the plan is not about the nodes that {step.candidate} has now")
         self._journal.plan = plan
 
     def apply(self, plan: Plan) -> Sequence[Step]:

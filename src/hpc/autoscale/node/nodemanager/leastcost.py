@@ -15,11 +15,9 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hpc.autoscale import hpclogging as logging
-from hpc.autoscale import results
 from hpc.autoscale.node.constraints import Compiled
 from hpc.autoscale.node.nodemanager.placing import Verdict
 from hpc.autoscale.node.nodemanager.policies import arrangement, offering_of, policy_named
-from hpc.autoscale.node.nodemanager.probing import Sorted
 from hpc.autoscale.node.nodemanager.reporting import report
 from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc.autoscale.packing.candidate import Candidate
@@ -32,12 +30,11 @@ from hpc.autoscale.packing.leastcost.queue import (
     QueuePlan,
     Wanted,
     opened_of,
-    plan_queue,
     room_for_all,
 )
 from hpc.autoscale.packing.order import BUILT_IN, OrderPolicy, declared
-from hpc.autoscale.packing.plan import Plan, Request
-from hpc.autoscale.packing.planner import Arrangement, Planner
+from hpc.autoscale.packing.plan import Plan, Request, Step
+from hpc.autoscale.packing.planner import Arrangement
 from hpc.autoscale.results import AllocationResult
 
 if TYPE_CHECKING:
@@ -49,7 +46,7 @@ FIRST_FIT = "first fit"
 
 
 class Demand(NamedTuple):
-    """Slots for a job that `LeastCost.takes_part`."""
+    """Slots for a job that can be planned (`LeastCost.can_plan`)."""
 
     compiled: Compiled
     assignment_id: str
@@ -153,13 +150,12 @@ class LeastCost:
         self.cost: PlanCost | None = None
         self._left = seconds
         self._plain: dict[Expr, bool] = {}
-        # nodes by candidate: those that ran when the queue began, and those that plans have added
-        # since
+        # nodes by candidate that ran when the queue began
         self._before: dict[Candidate, int] = {}
-        self._opened: Counter[Candidate] = Counter()
-        # how many queues had a plan, whether this one had, and whether each was of one job
+        # of each plan for the queue: nodes that it added by candidate, its bound and its method
+        self._noted: list[tuple[Mapping[Candidate, int], float, str]] = []
+        # how many queues had a plan, and whether each was of one job
         self._queues = 0
-        self._is_noted = False
         self._is_one_by_one = True
 
     @staticmethod
@@ -174,20 +170,11 @@ class LeastCost:
             _say_what_is_missing(asked[0])
         return LeastCost(float(packing.get("optimize_seconds", USUAL_SECONDS)), rounds)
 
-    @staticmethod
-    def can_try(demand: Sorted) -> bool:
-        """Whether the engine understands all that a job asks for, so that a copy of its state will
-        do."""
-        return not (demand.needs_probe or demand.pooled)
-
-    def takes_part(self, manager: NodeManager, compiled: Compiled) -> bool:
-        """Whether a job can also be planned with others: nodes that look alike are alike to it."""
-        demand = manager._placer.sorting_of(compiled)
-        if not self.can_try(demand):
-            return False
-        plain = self._plain.get(demand.common)
+    def can_plan(self, expr: Expr) -> bool:
+        """Whether a job can be planned with others: nodes that look alike are alike to it."""
+        plain = self._plain.get(expr)
         if plain is None:
-            plain = self._plain[demand.common] = is_plain(demand.common)
+            plain = self._plain[expr] = is_plain(expr)
         return plain
 
     def copy(self, manager: NodeManager, policy: OrderPolicy) -> EngineCopy:
@@ -224,94 +211,84 @@ class LeastCost:
 
         return {n: p for n, p in found.items() if p is declared or not is_declared(p)}
 
-    def plan(
-        self, planner: Planner, queue: Sequence[Wanted], price_of: PriceOf
-    ) -> QueuePlan | None:
+    def plan(self, copy: EngineCopy, queue: Sequence[Wanted]) -> QueuePlan | None:
         """The plan for a queue in the time that is left, None where it cannot be planned; nothing
         is changed."""
         budget = _Budget(self.clock, self._left)
-        effort = Effort(budget.left, self.rounds) if self.rounds else None
-        plan = plan_queue(queue, lambda e: planner.ranking(e).candidates, price_of, effort)
+        plan = copy.plan(queue, Effort(budget.left, self.rounds) if self.rounds else None)
         self._left = budget.left()
         return plan
 
-    def plan_for(self, manager: NodeManager, queue: Sequence[Wanted]) -> QueuePlan | None:
-        """`plan` for the manager's own state."""
-        manager._placer.sync()
-        return self.plan(manager._placer.planner, queue, self._price_of(manager))
-
-    def place(self, manager: NodeManager, demands: Sequence[Demand], plan: QueuePlan) -> Layout:
-        """Carry out a plan for demands; what they got. Naming a node may raise, and then nothing
-        has changed."""
-        manager._placer.sync()
-        layout = plan.layout()
-        _carry_out(manager, layout, demands)
-        if layout.plan:
-            opened = opened_of(layout.plan.steps)
-            self._note(manager, opened, plan.solution.bound, plan.solution.method)
-        return layout
+    def carry_out(
+        self, manager: NodeManager, demands: Sequence[Demand], layout: Layout, solution: Solution
+    ) -> None:
+        """Make a plan for demands true. Naming a node may raise, and then nothing has changed; so
+        does StalePlan, where nodes are not as they were when it was made."""
+        if not layout.plan:
+            return
+        placer = manager._placer
+        placer.sync()
+        opened = [step for step in layout.plan.steps if step.opened]
+        placer.planner.adopt(layout.plan)
+        names = placer.names_of(opened)
+        placer.planner.apply(layout.plan)
+        for step, fresh in zip(opened, names, strict=True):
+            # the nodes are there now, with nobody on them yet
+            placer.bucket_of(step.candidate)._opened(fresh)
+        for number, steps in layout.placed.items():
+            for placed in steps:
+                bucket = placer.bucket_of(placed.candidate)
+                bucket._took(placed, (), demands[number].assignment_id)
+        self._noted.append((opened_of(layout.plan.steps), solution.bound, solution.method))
 
     @staticmethod
-    def tell(
-        manager: NodeManager,
-        demands: Sequence[Demand],
-        layout: Layout,
-        begins: Callable[[int], None],
-    ) -> None:
-        """Tell registered handlers what became of each demand that found room; `begins` is called
-        with its number before."""
-        if not results.HANDLERS:
-            return
-        for number, steps in sorted(layout.placed.items()):
-            demand = demands[number]
-            begins(number)
-            units = sum(placed.units for placed in steps)
-            ranking = manager._placer.planner.ranking(
-                manager._placer.sorting_of(demand.compiled).common
-            )
-            plan = Plan(steps, units)
-            verdict = Verdict("success", ranking, [], plan, list)
-            report(manager._placer, demand.compiled, Request(units), verdict)
-            # on one node there may be several steps
-            nodes = {id(node): node for node in manager._placer.nodes_of(plan)}
-            AllocationResult("success", list(nodes.values()), units)
+    def tell(manager: NodeManager, demand: Demand, steps: Sequence[Step]) -> None:
+        """Tell handlers of results what became of a demand that found room."""
+        placer, units = manager._placer, sum(step.units for step in steps)
+        ranking = placer.planner.ranking(placer.sorting_of(demand.compiled).common)
+        plan = Plan(steps, units)
+        report(placer, demand.compiled, Request(units), Verdict("success", ranking, [], plan, list))
+        # on one node there may be several steps
+        nodes = {id(node): node for node in placer.nodes_of(plan)}
+        AllocationResult("success", list(nodes.values()), units)
 
     def start(self, manager: NodeManager, jobs: int) -> None:
         """A new queue of so many jobs: all the time is there again."""
-        self._is_noted = False
         self._is_one_by_one = self._is_one_by_one and jobs == 1
         manager._placer.sync()
         self._left = self.seconds
-        self._before = {
-            candidate: _running(candidate) for candidate in manager._placer.planner.candidates
-        }
-        self._opened.clear()
+        candidates = manager._placer.planner.candidates
+        self._before = {candidate: _running(candidate) for candidate in candidates}
+        self._noted.clear()
 
-    def _opened_besides(self) -> dict[Candidate, int]:
-        """The nodes that were opened since the queue began, by other ways than noted plans."""
-        return {
-            candidate: _running(candidate) - before - self._opened[candidate]
-            for candidate, before in self._before.items()
-        }
-
-    def note_first_fit(self, manager: NodeManager, policy: str, planned: Solution) -> None:
+    def note_first_fit(
+        self, policy: str, opened: Mapping[Candidate, int], planned: Solution
+    ) -> None:
         """First fit under a policy has placed all that a plan was made for, and at a lower
         price."""
         if not planned.unpriced and not any(planned.unplaced):
-            self._note(manager, self._opened_besides(), planned.bound, policy)
+            self._noted.append((opened, planned.bound, policy))
 
     def finish(self, manager: NodeManager) -> None:
-        """The queue is done: what was opened beside the plans is part of the cost."""
-        price, unpriced = self._add_up(manager, self._opened_besides())
-        if price or unpriced != self._unpriced():
-            cost = self.cost or PlanCost(0.0, 0.0, 0.0, FIRST_FIT, {})
-            self._say(
-                cost._replace(
-                    price_per_hour=cost.price_per_hour + price,
-                    others_per_hour=cost.others_per_hour + price,
-                    unpriced=unpriced,
-                )
-            )
+        """The queue is done: add what it opened, in plans and beside them, to the cost."""
+        price_of = self._price_of(manager)
+        was = self.cost or PlanCost(0.0, 0.0, 0.0, FIRST_FIT, {})
+        nodes = {candidate: _running(candidate) - n for candidate, n in self._before.items()}
+        price, found = _add_up(nodes, price_of)
+        unpriced = dict(Counter(was.unpriced) + found)
+        planned, bound, method = was.planned_per_hour, was.lower_bound, was.method
+        for opened, at_least, way in self._noted:
+            part, _ = _add_up(opened, price_of)
+            planned, bound = planned + part, bound + min(at_least, part)
+            method = COLUMNS if method == COLUMNS else way
+        self._queues += bool(self._noted)
+        if self._noted or price or found:
+            price += was.price_per_hour
+            gap, others = gap_of(planned, bound), max(0.0, price - planned)
+            about = max(1, self._queues), self._is_one_by_one
+            self.cost = PlanCost(price, bound, gap, method, unpriced, others, *about)
+            level = logging.warning if unpriced else logging.info
+            level("Least cost: %s", self.cost)
 
     @staticmethod
     def has_room_for_all(manager: NodeManager, queue: Sequence[Wanted], others: int) -> bool:
@@ -335,67 +312,19 @@ class LeastCost:
 
         return price
 
-    def _note(
-        self, manager: NodeManager, opened: Mapping[Candidate, int], bound: float, method: str
-    ) -> None:
-        """Add what was placed to what is known of the cost, from the nodes that came of it."""
-        others = 0.0
-        self._opened.update(opened)
-        price, unpriced = self._add_up(manager, opened)
-        bound = min(bound, price)
-        if self.cost is not None:
-            price, bound = price + self.cost.planned_per_hour, bound + self.cost.lower_bound
-            others = self.cost.others_per_hour
-            if self.cost.method == COLUMNS:
-                method = COLUMNS
-        gap = gap_of(price, bound)
-        if not self._is_noted:
-            self._queues, self._is_noted = self._queues + 1, True
-        about = (self._queues, self._is_one_by_one)
-        self._say(PlanCost(price + others, bound, gap, method, unpriced, others, *about))
-
-    def _unpriced(self) -> dict[str, int]:
-        return dict(self.cost.unpriced) if self.cost else {}
-
-    def _add_up(
-        self, manager: NodeManager, opened: Mapping[Candidate, int]
-    ) -> tuple[float, dict[str, int]]:
-        """The price of nodes, and all nodes so far whose price is not known, with those among
-        them."""
-        price, unpriced = 0.0, self._unpriced()
-        price_of = self._price_of(manager)
-        for candidate, nodes in opened.items():
-            if nodes > 0:
-                each = price_of(candidate)
-                if each is None:
-                    unpriced[candidate.name] = unpriced.get(candidate.name, 0) + nodes
-                else:
-                    price += each * nodes
-        return price, unpriced
-
-    def _say(self, cost: PlanCost) -> None:
-        self.cost = cost
-        level = logging.warning if cost.unpriced else logging.info
-        level("Least cost: %s", cost)
-
 
 def _running(candidate: Candidate) -> int:
     """How many nodes of a candidate run, or are to."""
     return sum(shape is not None and not shape.dormant for shape in candidate.shapes)
 
 
-def _carry_out(manager: NodeManager, layout: Layout, demands: Sequence[Demand]) -> None:
-    """Make a plan true: all of it, or, when naming the new nodes fails, nothing."""
-    if not layout.plan:
-        return
-    opened = [step for step in layout.plan.steps if step.opened]
-    names = manager._placer.names_of(opened)
-    manager._placer.planner.adopt(layout.plan)
-    manager._placer.planner.apply(layout.plan)
-    for step, fresh in zip(opened, names, strict=True):
-        # the nodes are there now, with nobody on them yet
-        manager._placer.bucket_of(step.candidate)._opened(fresh)
-    for number, steps in layout.placed.items():
-        for placed in steps:
-            bucket = manager._placer.bucket_of(placed.candidate)
-            bucket._took(placed, (), demands[number].assignment_id)
+def _add_up(opened: Mapping[Candidate, int], price_of: PriceOf) -> tuple[float, Counter[str]]:
+    """The price of nodes, and how many of each bucket have none."""
+    price, unpriced = 0.0, Counter[str]()
+    for candidate, nodes in opened.items():
+        each = price_of(candidate)
+        if each is None:
+            unpriced[candidate.name] += max(0, nodes)
+        else:
+            price += each * max(0, nodes)
+    return price, +unpriced

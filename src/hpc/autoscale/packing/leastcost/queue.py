@@ -75,6 +75,16 @@ class Layout(NamedTuple):
         """Units placed of a demand."""
         return sum(step.units for step in self.placed.get(demand, ()))
 
+    def moved(self, to: Mapping[Candidate, Candidate]) -> Layout:
+        """The same for other candidates in the same state."""
+
+        def moved(steps: Sequence[Step]) -> list[Step]:
+            parts = ((s.lo, s.hi, s.units, s.before, s.after, s.opened) for s in steps)
+            return [Step(to[s.candidate], *each) for s, each in zip(steps, parts, strict=True)]
+
+        placed = {demand: moved(steps) for demand, steps in self.placed.items()}
+        return Layout(Plan(moved(self.plan.steps), self.plan.units), placed)
+
 
 class QueuePlan(NamedTuple):
     """A plan for a queue, or for the first part of it. `shares`: who is planned with how much.
@@ -94,15 +104,6 @@ class QueuePlan(NamedTuple):
         whole = self.stopped_at is None and not self.unplaceable and not any(solution.unplaced)
         reached = solution.price <= solution.bound * (1 + _AS_GOOD_AS_BEST)
         return whole and reached and not solution.unpriced
-
-    def layout(self) -> Layout:
-        """What each demand gets, and what the nodes then look like."""
-        return lay_out(self.problem, self.solution.lots, self.shares)
-
-    def moved(self, to: Mapping[Candidate, Candidate]) -> QueuePlan:
-        """The same plan for other candidates in the same state."""
-        bins = [bin_._replace(candidate=to[bin_.candidate]) for bin_ in self.problem.bins]
-        return self._replace(problem=self.problem._replace(bins=bins))
 
 
 def plan_queue(
@@ -333,28 +334,24 @@ class Score(NamedTuple):
 
 class EngineCopy:
     """A copy of the engine's state, to try placing demands on. Its candidates are in declared order
-    until `planner.arrange` is set. `copy_of` and `original_of` tell candidates and their copies
-    apart. `score`: of what was placed so far."""
+    until `planner.arrange` is set. `original_of`: candidates by their copies. `opened`: nodes of
+    each original that were added to those that run. `score`: of what was placed so far."""
 
     def __init__(self, planner: Planner, price_of: PriceOf) -> None:
         self.planner = Planner(planner.existing_first)
         self.planner.table = planner.table
-        self._price = price_of
-        self.copy_of: dict[Candidate, Candidate] = {}
+        self._price_of = price_of
         self.original_of: dict[Candidate, Candidate] = {}
+        self.opened: Counter[Candidate] = Counter()
+        self.score = Score()
         # limits are shared by candidates, and one may show another; nobody hears of charges to
         # copies
         told = [limit.told for candidate in planner.candidates for limit in candidate.limits]
         memo: dict[int, object] = {id(each): None for each in told if each is not None}
         for candidate in planner.candidates:
             copied = _copied(candidate, [deepcopy(limit, memo) for limit in candidate.limits])
-            self.copy_of[candidate], self.original_of[copied] = copied, candidate
+            self.original_of[copied] = candidate
             self.planner.add(copied)
-        self.score = Score()
-
-    def price_of(self, candidate: Candidate) -> float | None:
-        """The price of a new node of one of its candidates."""
-        return self._price(self.original_of[candidate])
 
     def place(self, expr: Expr, request: Request) -> int:
         """Place one demand by first fit; how many units."""
@@ -363,16 +360,30 @@ class EngineCopy:
             self._apply(plan)
         return plan.units
 
-    def commit(self, plan: Plan) -> None:
-        """Apply a plan that was made from the copy by other means."""
-        self.planner.adopt(plan)
-        self._apply(plan)
+    def plan(self, queue: Sequence[Wanted], effort: Effort | None) -> QueuePlan | None:
+        """A plan for a queue, as `plan_queue` makes it."""
+        return plan_queue(
+            queue,
+            lambda expr: self.planner.ranking(expr).candidates,
+            lambda candidate: self._price_of(self.original_of[candidate]),
+            effort,
+        )
+
+    def commit(self, plan: QueuePlan) -> Layout:
+        """Apply a plan; what it means for the originals."""
+        layout = lay_out(plan.problem, plan.solution.lots, plan.shares)
+        if layout.plan:
+            self.planner.adopt(layout.plan)
+            self._apply(layout.plan)
+        return layout.moved(self.original_of)
 
     def _apply(self, plan: Plan) -> None:
         self.planner.apply(plan)
         units, unpriced, price = self.score
-        for candidate, nodes in opened_of(plan.steps).items():
-            each = known_price(self.price_of(candidate))
+        for copied, nodes in opened_of(plan.steps).items():
+            candidate = self.original_of[copied]
+            self.opened[candidate] += nodes
+            each = known_price(self._price_of(candidate))
             if each is None:
                 unpriced -= nodes
             else:
