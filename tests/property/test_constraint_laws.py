@@ -2,9 +2,10 @@
 
 import json
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from builders.constraints import a_bucket_with
 from builders.random_constraints import buckets, constraints, leaves, nodes, takings
 from hpc.autoscale.node.constraints import (
     BaseNodeConstraint,
@@ -17,6 +18,10 @@ from hpc.autoscale.node.constraints.base import bucket_view, view_of
 from hpc.autoscale.node.node.contents import restore
 from hpc.autoscale.packing.amounts import FREE_OF_CHARGE, left
 from hpc.autoscale.packing.expr import UNBOUNDED, Fit
+from hpc.autoscale.packing.reject import Reject
+
+# each has room on a node of three cores, and both together have not
+ONE_AND_THREE = get_constraint({"and": [{"ncpus": 1}, {"ncpus": 3}]})
 
 
 def answer(expr, view):
@@ -104,11 +109,17 @@ def test_asking_changes_nothing(constraint, node):
 
 
 @given(constraints, buckets())
-def test_satisfied_by_bucket_is_fit(constraint, bucket):
-    """The same of buckets."""
-    fit = constraint.lower().fit(bucket_view(bucket))
+@example(ONE_AND_THREE, a_bucket_with(ncpus=3))
+@example(Or(ONE_AND_THREE, {"ncpus": 4}), a_bucket_with(ncpus=3))
+def test_satisfied_by_bucket_is_fit_of_each_condition(constraint, bucket):
+    """A bucket is asked for each condition by itself, by both: a node that is there may have room
+    for all of them together where a new one has not. What fits together is not refused."""
+    expr, view = constraint.lower(), bucket_view(bucket)
+    fits = [condition.fit(view) for condition in expr.conditions()]
+    refusals = [fit.code for fit in fits if isinstance(fit, Reject)]
     result = constraint.satisfied_by_bucket(bucket)
-    assert result.status == ("success" if isinstance(fit, Fit) else fit.code)
+    assert result.status == next(iter(refusals), "success")
+    assert result or isinstance(expr.fit(view), Reject)
 
 
 @given(constraints, buckets(), st.integers(0, 5))
