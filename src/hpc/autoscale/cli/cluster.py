@@ -21,6 +21,7 @@ from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints import get_constraints
 from hpc.autoscale.node.limits import BucketLimits
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.node.contents import live_resources
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.redaction import redact
@@ -158,9 +159,10 @@ def _with_limits(bucket: NodeBucket, held: str | None = None) -> Node:
     """A node to print in the place of a bucket: its example node, with the limits as resources, and
     with why it is held back."""
     node = bucket.example_node.clone()
-    node._resources.update(_counts(bucket.limits))
-    node._resources["available_count"] = bucket.available_count  # under all limits together
-    node._resources["backoff"] = held or ""
+    resources = live_resources(node)
+    resources.update(_counts(bucket.limits))
+    resources["available_count"] = bucket.available_count  # under all limits together
+    resources["backoff"] = held or ""
     return node
 
 

@@ -17,7 +17,7 @@ from hpc.autoscale import hpctypes as ht
 from hpc.autoscale import util
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES, Node
-from hpc.autoscale.node.node.contents import NodeClass, TrackedDict, copied, same, shape_of
+from hpc.autoscale.node.node.contents import NodeClass, copied, live_resources, same, shape_of
 from hpc.autoscale.packing.shape import NodeShape, ShapeTable
 
 if TYPE_CHECKING:
@@ -168,8 +168,7 @@ class NodeTemplate:
         self.is_shared = is_shared
         self._example = node_of(definition, f"{definition.nodearray}-0", None, definition.resources)
         # totals of a new node: live, may be written to
-        self.resources = TrackedDict(definition.resources, self._example)
-        self._example._resources = definition.resources = self.resources
+        self.resources = definition.resources = live_resources(self._example)
         # what the example node's available amounts were last brought in line with
         self._seen = copied(self.resources)
         self._derived: dict[str, Any] = {}

@@ -323,6 +323,11 @@ class NodeClass:
         return made
 
 
+def live_resources(node: Node) -> TrackedDict:
+    """The totals of a node, which may be written to; its `resources` may not."""
+    return node._resources
+
+
 def given_node_id(node: Node) -> ht.NodeId | None:
     """The NodeId that a node was made with, if it was made of a class."""
     found: ht.NodeId | None = node.__dict__.get("_node_id")
