@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-MOST = {"the first job, placed on an existing node": 18, "a listing that becomes a manager": 30}
+MOST = {"the first job, placed on an existing node": 18, "a listing that becomes a manager": 25}
 
 
 @pytest.fixture(scope="module")

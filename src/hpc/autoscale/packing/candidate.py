@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from hpc.autoscale.packing.expr import VACANT, Expr, Fit, Minimum
@@ -72,13 +73,16 @@ class Candidate:
         # a new node, and the same in want of capacity
         self._in_want: tuple[NodeShape, NodeShape] | None = None
         self.shapes: list[NodeShape | None] = []
-        self._index = NodeIndex(self.shapes)
         self._readings: dict[str, Reading] = {}
         # the limit that was short when they were last asked
         self._tight: Limit | None = None
         self.journal = Journal()
         # properties that all nodes share
         self._fixed: dict[str, object] | None = None
+
+    @cached_property
+    def _index(self) -> NodeIndex:
+        return NodeIndex(self.shapes)
 
     def has_room_for(self, nodes: int) -> bool:
         """Whether the limits allow so many more nodes. Constant time where the limit that was short

@@ -13,12 +13,8 @@ LAYERS = {
 }
 """The layers, with what each does."""
 
-_off: set[str] = set()
-
-
-def is_on(layer: str) -> bool:
-    """Whether a layer is in use; KeyError for what is none."""
-    return bool(LAYERS[layer]) and layer not in _off
+OFF: set[str] = set()
+"""Those that are left out; `leave_out` alone changes it."""
 
 
 def leave_out(*layers: str) -> None:
@@ -26,5 +22,5 @@ def leave_out(*layers: str) -> None:
     unknown = [layer for layer in layers if layer not in LAYERS]
     if unknown:
         raise KeyError(f"expected some of {', '.join(LAYERS)}, found {', '.join(unknown)}")
-    _off.clear()
-    _off.update(layers)
+    OFF.clear()
+    OFF.update(layers)

@@ -64,8 +64,8 @@ class Planner:
         self.told: dict[Cursor, object] = {}
         self._groups: dict[int, Groups] = {}
         self._journal = Journal()
-        self._has_fast_slots = existing_first and layers.is_on("one-slot")
-        self._has_groups = layers.is_on("groups")
+        self._has_fast_slots = existing_first and "one-slot" not in layers.OFF
+        self._has_groups = "groups" not in layers.OFF
 
     @cached_property
     def nowhere(self) -> Cursor:

@@ -51,7 +51,7 @@ KEPT: Mapping[str, str] = MappingProxyType(
         "node.guards.GUARDS": "filled while the module is imported; tests take guards out",
         "node.vm_sizes.catalogue.VM_SIZES": _READ_ONCE,
         "node.vm_sizes.prices.PRICES": _READ_ONCE,
-        "packing.layers._off": "what `make bench` leaves out to measure it",
+        "packing.layers.OFF": "what `make bench` leaves out to measure it",
         "packing.order._registered": "order policies of integrations, published: register_policy",
         "results.base.HANDLERS": "result handlers, published: register_result_handler",
         "util._uuid_func": "the source of ids, published: set_uuid_func",

@@ -270,7 +270,7 @@ _MOST_KNOWN = 10_000
 def compile_expressions(constraints: list[Any], source: Source) -> Compiled | None:
     """What a list of constraints comes to that are dicts of scalars, lists of texts, and `or` of
     such dicts; None for any other list. `source` is the same to keep."""
-    if not layers.is_on("quick"):
+    if "quick" in layers.OFF:
         return None
     try:
         exprs = [expr for each in constraints for expr in _exprs_of(each)]

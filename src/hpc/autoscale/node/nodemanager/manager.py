@@ -402,13 +402,14 @@ def new_node_manager(
     """
     if logging.is_configured(config):
         logging.initialize_logging(config)
+    policy = DEFAULT
     if config.get("packing"):
         # a whole configuration is checked where it is read from a file; a mistake here would cost
         # money unnoticed
         configuration.check_config({"packing": config["packing"]})
+        policy = configured_policy(config)
     entries = config.get("default_resources")
     definitions = definitions_from_config(entries) if entries else []
-    policy = configured_policy(config)
     vm_sizes.configure(config)
     binding = ccbindings.new_cluster_bindings(config)
     kept_in = None if config.get("read_only") else config.get("requests_file")

@@ -101,7 +101,8 @@ class Placer:
         self._stale: dict[NodeBucket, None] = {}
         self._sortings: dict[int, tuple[Compiled, Sorted]] = {}
         inventory.on_join = self._join
-        self.set_order_policy(policy)
+        if policy != DEFAULT:
+            self.set_order_policy(policy)
 
     # -- the buckets, as the engine knows them
 
