@@ -129,7 +129,7 @@ def count_made(monkeypatch):
     monkeypatch.setattr(
         NodeClass,
         "node",
-        lambda self, source: made.append(source["Name"]) or make(self, source),
+        lambda self, source, *place: made.append(source["Name"]) or make(self, source, *place),
     )
     return made
 

@@ -137,8 +137,7 @@ class ShapeTable:
         last_capacity_failure: float | None = None,
     ) -> Template:
         """The template with these contents."""
-        plain = _plainly(properties) or freeze(properties)
-        key = (plain, frozenset(units.items()), trouble, last_capacity_failure)
+        key = (freeze(properties), frozenset(units.items()), trouble, last_capacity_failure)
         found = self._templates.get(key)
         if found is None:
             found = Template(dict(properties), dict(units), trouble, last_capacity_failure)

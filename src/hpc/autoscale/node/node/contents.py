@@ -31,6 +31,7 @@ from hpc.autoscale.util import ShellDict
 
 if TYPE_CHECKING:
     from hpc.autoscale.node.node.node import Node
+    from hpc.autoscale.node.node.state import BucketNodes
 
 T = TypeVar("T")
 
@@ -302,11 +303,12 @@ class NodeClass:
             found[name] = value(node)
         return found
 
-    def node(self, source: Any) -> Node:
-        """A node of this class; `source` is what `identify` takes."""
+    def node(self, source: Any, home: BucketNodes | None = None, position: int = -1) -> Node:
+        """A node of this class; `source` is what `identify` takes. `home`: where its state is."""
         made = _new(self._cls)
         # several times as fast as to set one attribute after another
         own = self.attributes.copy()
+        own["_home"], own["_position"] = home, position
         if self.identify is None:
             own["_name"] = source
         else:

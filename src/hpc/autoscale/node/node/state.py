@@ -167,13 +167,14 @@ class BucketNodes:
         node_class = self.classes[position]
         if node_class is None:
             raise AutoscaleError(f"{self.bucket} has no node at {position}")
-        node = node_class.node(self.sources[position])
-        if node_class.finish is not None:
+        if node_class.finish is None:
+            node = node_class.node(self.sources[position], self, position)
+        else:
+            node = node_class.node(self.sources[position])
             # as a new one, before anything is placed on it
             node_class.finish(node)
             node.available.shape = self.class_shape(node_class) if self.is_bound else None
-        own = node.__dict__
-        own["_home"], own["_position"] = self, position
+            node.__dict__.update(_home=self, _position=position)
         self.handles[position] = node
         return node
 
