@@ -7,7 +7,7 @@ from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.node import limits
 from hpc.autoscale.node.limits import BucketLimits, _SharedLimit, _SpotLimit, null_bucket_limits
 from hpc.autoscale.node.nodehistory import NullNodeHistory
-from hpc.autoscale.node.nodemanager import building, new_node_manager
+from hpc.autoscale.node.nodemanager import new_node_manager
 
 
 def shared(used=0, most=100, *counts, name="NodeArray(htc)"):
@@ -122,8 +122,7 @@ ADDRESSES = limits.LimitKind(
 def addresses(monkeypatch):
     """A kind of limit that there is not yet: addresses of a subnet, which buckets of a region
     share."""
-    for module in (limits, building):
-        monkeypatch.setattr(module, "KINDS", (*limits.KINDS, ADDRESSES))
+    monkeypatch.setattr(limits, "KINDS", (*limits.KINDS, ADDRESSES))
     for number in ("max_count", "available_count", "consumed_count"):
         # forgotten after the test
         monkeypatch.setattr(BucketLimits, f"subnet_{number}", None, raising=False)

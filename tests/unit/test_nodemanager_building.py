@@ -13,7 +13,7 @@ from builders.replies import (
 )
 from hpc.autoscale.ccbindings.models import NodearrayBucketStatusVirtualMachine as Machine
 from hpc.autoscale.hpctypes import Memory, Size
-from hpc.autoscale.node.nodemanager.building import gpu_count
+from hpc.autoscale.node.vm_sizes import gpu_count
 
 
 def shown(buckets):

@@ -8,6 +8,7 @@ and answers under the published names. Units: nodes and cores (vCPUs).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import zip_longest
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -280,6 +281,15 @@ class BucketLimits:
             (max_count, max_core_count),
         )
 
+    @classmethod
+    def under(
+        cls, shared: Mapping[str, _SharedLimit], vcpu_count: int, **rest: Any
+    ) -> BucketLimits:
+        """Limits outside of placement groups; `shared` by kind, `rest` as `__init__` has it."""
+        others, kinds = dict(shared), ("regional", "cluster", "nodearray", "family")
+        own: dict[str, Any] = {f"{kind}_limits": others.pop(kind) for kind in kinds}
+        return cls(vcpu_count, **own, placement_group_limits=None, others=others, **rest)
+
     def in_placement_group(self, placement_group_limits: _SharedLimit) -> BucketLimits:
         """The limits of the same bucket within a placement group.
 
@@ -476,6 +486,101 @@ def cover(counted: Iterable[tuple[BucketLimits, int]]) -> None:
         limit.cover(nodes, cores)
 
 
+UNLIMITED = 2**31 - 1
+
+Figure = Callable[[str, Any, int], int]
+"""Reads a figure of a status: the name of its field, its value, and what counts where the server
+says nothing."""
+
+
+def number(value: Any, default: int) -> int:
+    """A figure of the server as a whole number; the default where it says nothing.
+
+    ValueError, TypeError or OverflowError for what is none.
+    """
+    return default if value is None else int(value)
+
+
+class StatedLimits:
+    """The shared limits that the parts of a cluster's status state, by the rows of `KINDS`.
+
+    Buckets for which the facts of a kind's scope are equal share one limit. The first part of the
+    status that says something defines it: older servers leave figures out, and what nobody says is
+    no limit here.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], _SharedLimit] = {}
+
+    def of(
+        self,
+        part: str,
+        status: object,
+        facts: Mapping[str, Any],
+        used: tuple[int, int],
+        read: Figure,
+    ) -> dict[str, _SharedLimit]:
+        """The limits that a part of the status states, by the name of their kind.
+
+        `facts`: what the scopes and names of kinds are made of. `used`: cores and nodes in use, for
+        kinds that the server does not count.
+        """
+        found: dict[str, _SharedLimit] = {}
+        for kind in KINDS:
+            if kind.stated_by == part and facts.get("spot") and kind.spot_reads:
+                found[kind.name] = _SpotLimit(found[kind.spot_reads])
+            elif kind.stated_by == part:
+                found[kind.name] = self._one(kind, status, facts, used, read)
+        return found
+
+    def _one(
+        self,
+        kind: LimitKind,
+        status: object,
+        facts: Mapping[str, Any],
+        used: tuple[int, int],
+        read: Figure,
+    ) -> _SharedLimit:
+        def said(field: str, default: int, without: int) -> int:
+            return read(field, getattr(status, field, None), default) if field else without
+
+        key = (kind.name, *(facts[name] for name in kind.scope))
+        most_cores, used_cores = _fields(status, kind.max_cores, kind.used_cores)
+        most_nodes, used_nodes = _fields(status, kind.max_nodes, kind.used_nodes)
+        found = self._known.get(key)
+        if found is not None:
+            is_stated = found.max_cores < UNLIMITED or found.max_nodes < UNLIMITED
+            says = (getattr(status, field, None) for field in (most_cores, most_nodes) if field)
+            if is_stated or all(figure is None for figure in says):
+                return found
+        text = kind.spot_text if facts.get("spot") and kind.spot_text else kind.text
+        made = _SharedLimit(
+            text.format(**facts),
+            said(used_cores, 0, used[0]),
+            said(most_cores, UNLIMITED, NO_LIMIT),
+            said(used_nodes, 0, used[1]) if kind.max_nodes else 0,
+            said(most_nodes, UNLIMITED, NO_LIMIT),
+        )
+        if found is None:
+            self._known[key] = made
+            return made
+        for figures in ("max", "used", "beyond"):
+            for unit in ("cores", "nodes"):
+                setattr(found, f"{figures}_{unit}", getattr(made, f"{figures}_{unit}"))
+        found.opened()
+        return found
+
+
+def _fields(status: object, most: tuple[str, ...], used: tuple[str, ...]) -> tuple[str, str]:
+    """The first field for the most there can be that has a figure, and the field for what is used
+    that goes with it; empty where there is no such field."""
+    found = ("", "")
+    for found in zip_longest(most, used, fillvalue=""):
+        if getattr(status, found[0], None) is not None:
+            break
+    return found
+
+
 def _check_name(limit: _SharedLimit, *start: str) -> None:
     if not limit.name.startswith(start):
         raise AssertionError(f"expected a limit named {' or '.join(start)}…, found {limit.name!r}")
@@ -486,18 +591,13 @@ def null_bucket_limits(num_nodes: int, vcpu_count: int) -> BucketLimits:
     cores = num_nodes * vcpu_count
     used = (cores, cores, num_nodes, num_nodes)
     shared = {k.name: _SharedLimit(f"{k.beginnings[0]}(null)", *used) for k in KINDS}
-    return BucketLimits(
+    return BucketLimits.under(
+        shared,
         vcpu_count,
-        shared.pop("regional"),
-        shared.pop("cluster"),
-        shared.pop("nodearray"),
-        shared.pop("family"),
-        None,
         active_core_count=cores,
         active_count=num_nodes,
         available_core_count=0,
         available_count=0,
         max_core_count=cores,
         max_count=num_nodes,
-        others=shared,
     )

@@ -4,16 +4,11 @@ Pure but for log lines: a status, the node records and the configuration go in, 
 nodearray, bucket or record that makes no sense is set aside and reported in `Built.problems`; it
 never stops the others, and nodes that run are never lost sight of: those that fit no usable bucket
 are in one that takes no work.
-
-Buckets for which the facts of a limit kind's scope are equal share one limit. The
-first part of the status that says something defines it: older servers leave figures out, and what
-nobody says is no limit here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from hpc.autoscale import hpclogging as logging
@@ -30,15 +25,14 @@ from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket, NodeDefinition
 from hpc.autoscale.node.bucket.definition import NodeTemplate
 from hpc.autoscale.node.limits import (
-    KINDS,
     BucketLimits,
-    LimitKind,
+    Figure,
+    StatedLimits,
     _SharedLimit,
-    _SpotLimit,
     null_bucket_limits,
+    number,
 )
 from hpc.autoscale.node.nodemanager.records import NodeRecords, Record
-from hpc.autoscale.packing.limits import NO_LIMIT
 from hpc.autoscale.requestsets.dynamic import DynamicArray, DynamicArrays
 
 # What reading a garbled reply may raise. AutoscaleError, for sizes that are none, is a
@@ -47,8 +41,6 @@ _GARBLED = (
     *(AttributeError, LookupError, TypeError, ValueError, ArithmeticError, AssertionError),
     RuntimeError,
 )
-
-UNLIMITED = 2**31 - 1
 
 
 class _Plain(NamedTuple):
@@ -84,7 +76,7 @@ class Built:
         self._config = config
         self._arrays = [a for a in status.nodearrays or () if hasattr(a, "buckets")]
         self._dynamic = DynamicArrays() if dynamic is None else dynamic
-        self._known_limits: dict[tuple[object, ...], _SharedLimit] = {}
+        self._stated = StatedLimits()
         self.target_state = status.target_state
         self.problems: list[str] = []
         self.buckets: list[NodeBucket] = []
@@ -96,7 +88,7 @@ class Built:
         self._records = NodeRecords(config, self._dynamic.keyed(listed))
         self._vcpus = self._vcpus_by_size()
         in_use = self._in_use((alike.first, alike.seen) for alike in self._records.sorts)
-        self._cluster = self._limits("cluster", status, {}, in_use, "cluster")
+        self._cluster = self._stated.of("cluster", status, {}, in_use, self._reader("cluster"))
         for array in self._arrays:
             if _setting(array.nodearray, "autoscale", "enabled") is False:
                 logging.fine("nodearray %s has autoscale.enabled=false: left alone", array.name)
@@ -129,7 +121,7 @@ class Built:
             sort for name in self._names(array) for sort in self._records.of_nodearray(name)
         )
         facts = {"nodearray": array.name}
-        shared = self._limits("nodearray", array, facts, in_use, where)
+        shared = self._stated.of("nodearray", array, facts, in_use, self._reader(where))
         priority = 1000 * self._figure(record.get("Priority"), 1, f"{where}: Priority")
         usable: list[_Plain] = []
         for n, bucket in enumerate(array.buckets or ()):
@@ -224,7 +216,7 @@ class Built:
         made = _definition(
             nodearray, record, bucket.bucket_id, region, size, machine.vcpu_count, memory
         )
-        made.gpu_count = gpu_count(self._config, machine.gpu_count, made.gpu_count)
+        made.gpu_count = vm_sizes.gpu_count(self._config, machine.gpu_count, made.gpu_count)
         made.resources = ht.with_sizes(_setting(record, "autoscale", "resources") or {})
         if made.vcpu_count <= 0:
             raise ValueError(f"expected a number of vCPUs above 0, found {made.vcpu_count}")
@@ -294,14 +286,10 @@ class Built:
         available = min(shared["nodearray"].room(d.vcpu_count), available)
         family = vm_sizes.quota_family(d.location, d.vm_size)
         facts = {"nodearray": d.nodearray, "location": d.location, "spot": d.spot, "family": family}
-        others = {**shared, **self._limits("bucket", bucket, facts)}
-        return BucketLimits(
+        stated = self._stated.of("bucket", bucket, facts, (0, 0), lambda _, *said: number(*said))
+        return BucketLimits.under(
+            {**shared, **stated},
             d.vcpu_count,
-            others.pop("regional"),
-            others.pop("cluster"),
-            others.pop("nodearray"),
-            others.pop("family"),
-            None,
             active_core_count=number(bucket.active_core_count, 0),
             active_count=number(bucket.active_count, 0),
             available_core_count=available * d.vcpu_count,
@@ -309,74 +297,14 @@ class Built:
             max_core_count=number(bucket.max_core_count, 0),
             max_count=number(bucket.max_count, 0),
             name=f"Bucket({d.nodearray}, {d.vm_size})",
-            others=others,
         )
 
-    def _limits(
-        self,
-        by: str,
-        status: object,
-        facts: Mapping[str, Any],
-        used: tuple[int, int] = (0, 0),
-        where: str = "",
-    ) -> dict[str, _SharedLimit]:
-        """The limits that a part of the status states, by the name of their kind.
-
-        `facts`: what the scopes and names of kinds are made of. `used`: cores and nodes in use, for
-        kinds that the server does not count. `where`: a figure that is none is reported as one
-        there, and not heeded; without it, it is an error.
-        """
-        found: dict[str, _SharedLimit] = {}
-        for kind in KINDS:
-            if kind.stated_by != by:
-                continue
-            if facts.get("spot") and kind.spot_reads:
-                found[kind.name] = _SpotLimit(found[kind.spot_reads])
-            else:
-                found[kind.name] = self._limit(kind, status, facts, used, where)
-        return found
-
-    def _limit(
-        self,
-        kind: LimitKind,
-        status: object,
-        facts: Mapping[str, Any],
-        used: tuple[int, int],
-        where: str,
-    ) -> _SharedLimit:
-        def figure(field: str, default: int, without: int) -> int:
-            if not field:
-                return without
-            value = getattr(status, field, None)
-            if not where:
-                return number(value, default)
-            return self._figure(value, default, f"{where}: {wire_name(field)}")
-
-        key = (kind.name, *(facts[name] for name in kind.scope))
-        most_cores, used_cores = _fields(status, kind.max_cores, kind.used_cores)
-        most_nodes, used_nodes = _fields(status, kind.max_nodes, kind.used_nodes)
-        found = self._known_limits.get(key)
-        if found is not None:
-            is_stated = found.max_cores < UNLIMITED or found.max_nodes < UNLIMITED
-            says = (getattr(status, field, None) for field in (most_cores, most_nodes) if field)
-            if is_stated or all(figure is None for figure in says):
-                return found
-        text = kind.spot_text if facts.get("spot") and kind.spot_text else kind.text
-        said = _SharedLimit(
-            text.format(**facts),
-            figure(used_cores, 0, used[0]),
-            figure(most_cores, UNLIMITED, NO_LIMIT),
-            figure(used_nodes, 0, used[1]) if kind.max_nodes else 0,
-            figure(most_nodes, UNLIMITED, NO_LIMIT),
+    def _reader(self, where: str) -> Figure:
+        """What reads figures of a part of the status; one that is none is reported, and not
+        heeded."""
+        return lambda field, value, default: self._figure(
+            value, default, f"{where}: {wire_name(field)}"
         )
-        if found is None:
-            self._known_limits[key] = said
-            return said
-        for figures in ("max", "used", "beyond"):
-            for unit in ("cores", "nodes"):
-                setattr(found, f"{figures}_{unit}", getattr(said, f"{figures}_{unit}"))
-        found.opened()
-        return found
 
     # -- figures
 
@@ -457,36 +385,10 @@ def _definition(
     )
 
 
-def gpu_count(config: Mapping[str, Any], reported: int | None, catalogue: int) -> int:
-    """GPUs of a size: the higher of what CycleCloud reports and the catalogue (locked-down
-    subscriptions report 0), or, with `"vm_sizes": {"gpu_count": "reported"}`, what is reported
-    where that is above 0."""
-    if (config.get("vm_sizes") or {}).get("gpu_count") == "reported" and reported:
-        return reported
-    return max(reported or 0, catalogue, 0)
-
-
 def _setting(record: Mapping[str, Any] | None, *path: str) -> Any:
     found: Any = record.get("Configuration") if isinstance(record, Mapping) else None
     for key in path:
         if not isinstance(found, Mapping):
             return None
         found = found.get(key)
-    return found
-
-
-def number(value: Any, default: int) -> int:
-    """A figure of the server as a whole number; the default where it says nothing. ValueError,
-    TypeError or OverflowError for what is none.
-    """
-    return default if value is None else int(value)
-
-
-def _fields(status: object, most: tuple[str, ...], used: tuple[str, ...]) -> tuple[str, str]:
-    """The first field for the most there can be that has a figure, and the field for what is used
-    that goes with it; empty where there is no such field."""
-    found = ("", "")
-    for found in zip_longest(most, used, fillvalue=""):
-        if getattr(status, found[0], None) is not None:
-            break
     return found

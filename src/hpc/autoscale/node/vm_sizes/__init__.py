@@ -16,6 +16,7 @@ from hpc.autoscale.node.vm_sizes.info import all_possible_vm_families as all_pos
 from hpc.autoscale.node.vm_sizes.info import all_possible_vm_sizes as all_possible_vm_sizes
 from hpc.autoscale.node.vm_sizes.info import configure as configure
 from hpc.autoscale.node.vm_sizes.info import get_aux_vm_size_info as get_aux_vm_size_info
+from hpc.autoscale.node.vm_sizes.info import gpu_count as gpu_count
 from hpc.autoscale.node.vm_sizes.info import quota_family as quota_family
 from hpc.autoscale.node.vm_sizes.info import suggest_vm_size as suggest_vm_size
 from hpc.autoscale.node.vm_sizes.info import use_override as use_override

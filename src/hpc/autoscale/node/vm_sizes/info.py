@@ -106,6 +106,15 @@ def quota_family(location: ht.Location, vm_size: ht.VMSize) -> str:
     return VM_SIZES.usual_name(vm_size) if family == UNKNOWN_FAMILY else family
 
 
+def gpu_count(config: Mapping[str, Any], reported: int | None, catalogue: int) -> int:
+    """GPUs of a size: the higher of what CycleCloud reports and the catalogue (locked-down
+    subscriptions report 0), or, with `"vm_sizes": {"gpu_count": "reported"}`, what is reported
+    where that is above 0."""
+    if (config.get("vm_sizes") or {}).get("gpu_count") == "reported" and reported:
+        return reported
+    return max(reported or 0, catalogue, 0)
+
+
 def _inititialize_impl() -> None:
     """Read the table now instead of at the first question. The misspelling is published."""
     VM_SIZES.load()
