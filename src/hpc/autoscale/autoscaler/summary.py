@@ -17,7 +17,7 @@ from hpc.autoscale.node.guards import Refusal
 from hpc.autoscale.plaintext import on_one_line
 
 if TYPE_CHECKING:
-    from hpc.autoscale.node.nodemanager.leastcost import PlanCost
+    from hpc.autoscale.results.costs import PlanCost
 
 # How many jobs, nodes or errors the text of a summary names before it only counts them.
 NAMED_AT_MOST = 5

@@ -12,7 +12,7 @@ from hpc.autoscale.node.node import Node
 from hpc.autoscale.util import partition
 
 if TYPE_CHECKING:
-    from hpc.autoscale.node.nodemanager.leastcost import PlanCost
+    from hpc.autoscale.results.costs import PlanCost
 
 
 class DemandResult:
