@@ -13,6 +13,8 @@ import pytest
 
 from builders.waiting_queue import WaitingQueue
 from hpc.autoscale.autoscaler import Autoscaler
+from hpc.autoscale.ccbindings.errors import InconsistentStatus
+from hpc.autoscale.ccbindings.legacy import ClusterBinding
 from hpc.autoscale.errors import CycleCloudError
 from hpc.autoscale.node.nodemanager import new_node_manager
 from hpc.autoscale.node.requests import RequestLog
@@ -75,6 +77,35 @@ def delete_two(simulator, config):
         return [removal.name for removal in RequestLog(config["requests_file"]).removals]
 
     return delete
+
+
+# -- a server that is behind
+
+
+def test_a_status_and_a_listing_of_before_create_nothing_twice(simulator, config, nodes):
+    """They agree with each other, and the nodes of the last pass are missing from both."""
+    with pytest.MonkeyPatch.context() as patch:
+        for call in ("get_cluster_status", "get_nodes"):
+            patch.setattr(ClusterBinding, call, _as_before(getattr(ClusterBinding, call)))
+        Autoscaler(config, WaitingQueue(3)).run_once()
+        with pytest.raises(InconsistentStatus, match=r"cluster c.* lacks 3 nodes of request id"):
+            Autoscaler(config, WaitingQueue(3)).run_once()
+    Autoscaler(config, WaitingQueue(4)).run_once()
+    assert nodes() == 4
+
+
+def _as_before(real):
+    """The same, answering a question about the whole cluster as it did the first time."""
+    known = []
+
+    def answer(self, *args, **kwargs):
+        if "operation_id" in kwargs or "request_id" in kwargs:
+            return real(self, *args, **kwargs)
+        if not known:
+            known.append(real(self, *args, **kwargs))
+        return known[0]
+
+    return answer
 
 
 # -- removals

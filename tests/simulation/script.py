@@ -135,6 +135,7 @@ DRAWN: dict[str, tuple[float, Callable[[random.Random, float], Trouble]]] = {
     "late_request": (3, _lasting("late_request", 60, 1200, "create", amount=(1, 6))),
     "sent_twice": (2, _on_the_wire("sent_twice", *_POSTS)),
     "old_reply": (2, _on_the_wire("old_reply", "nodes", "operation", "create")),
+    "behind": (2, _on_the_wire("behind", "status")),
     "delay": (3, _lasting("delay", 5, 120, *_ANY)),
     "throttled": (3, _lasting("throttled", 5, 200, *_ANY)),
     "unavailable": (3, _lasting("unavailable", 0, 900, *_ANY)),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 URL = "http://simulated"
 USER, PASSWORD = "simulator", "secret of the day"
 
-SPOILED = frozenset({"old_reply", "page", "cut_off", "garbage", "no_nodes", "half_nodes"})
+SPOILED = frozenset({"old_reply", "behind", "page", "cut_off", "garbage", "no_nodes", "half_nodes"})
 """Kinds of trouble that change the reply to a request that was carried out."""
 
 ON_THE_WIRE = SPOILED | {
@@ -152,7 +152,7 @@ class Wire(BaseAdapter):
             raise requests.ConnectionError("Connection reset by peer (the reply was lost)")
         if what == "failed_after":
             return _refusal(500, 0)
-        if what == "old_reply":
+        if what in ("old_reply", "behind"):
             return before or answer
         return _spoiled(what, trouble.part, answer)
 

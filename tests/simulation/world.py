@@ -271,6 +271,8 @@ class World:
                 self.watch.note(f"{trouble.kind} at {kind}")
                 if trouble.kind == "late_request" and trouble.amount >= 2:
                     self._armed.append(replace(trouble, amount=trouble.amount - 1))
+                if trouble.kind == "behind" and kind == "status":
+                    self._armed.insert(0, replace(trouble, where="nodes"))
                 return trouble
         return None
 

@@ -4,6 +4,7 @@ import pytest
 
 from builders.nodes import a_manager, an_htc_cluster, names
 from builders.replies import a_record
+from hpc.autoscale import clock
 from hpc.autoscale.ccbindings.errors import (
     CycleCloudUnreachable,
     InconsistentStatus,
@@ -24,7 +25,8 @@ from hpc.autoscale.testing import a_config
 class Server:
     """Stands between a manager and a mock cluster: a server that names nodes as it likes, makes
     more or fewer of them than it is asked for, and may lose replies or forget to list nodes.
-    `asked` has the calls that changed something.
+    `asked` has the calls that changed something. While it is behind, its listing is that of before
+    any create; while it forgets, so is what it knows of creates.
     """
 
     def __init__(self, cluster, makes=None, name="srv-{}", lists=None, **lost):
@@ -36,6 +38,8 @@ class Server:
         self.asked = []
         self.operations = {}
         self.made = 0
+        self.is_behind = False
+        self.forgets = False
 
     def __getattr__(self, name):
         return getattr(self.cluster, name)
@@ -71,10 +75,12 @@ class Server:
 
     def get_nodes(self, operation_id=None, request_id=None):
         if operation_id is None and request_id is None:
-            return self.cluster.get_nodes()
+            made = [record for nodes in self.operations.values() for record in nodes]
+            made = [] if self.is_behind else made
+            return NodeList(nodes=[*self.cluster.get_nodes().nodes, *made])
         self._fail("list")
         found = self.operations.get(operation_id or request_id)
-        if found is None:
+        if found is None or self.forgets:
             raise OperationNotFound("http://server", 404, "No operation found for request id x")
         return NodeList(nodes=found[: self.lists], operation=OperationStatus(action="create"))
 
@@ -311,9 +317,10 @@ def test_an_id_that_was_carried_out_is_settled_at_the_start(tmp_path):
         server.asked[0][2]
     ]
     later = new_node_manager(a_config(server, **config))
-    later.allocate({"ncpus": 4}, slot_count=2)
+    later.allocate({"ncpus": 4}, slot_count=4)
     later.bootup()
     assert server.asked[0][2] != server.asked[1][2]
+    assert server.made == 4
 
 
 def test_an_explicit_id_is_sent_again_as_it_is():
@@ -335,3 +342,82 @@ def test_an_answer_about_something_else_settles_nothing(listed):
     with pytest.raises(InconsistentStatus, match=f"request id lost lists {len(listed)} nodes"):
         operations.settle_lost_creates(server, requests)
     assert requests.unsettled == ["lost"]
+
+
+# -- what was made is held against later listings
+
+
+@pytest.fixture
+def made(tmp_path):
+    """A server that has made three nodes and may be behind, and the configuration."""
+    server = Server(an_htc_cluster(20))
+    config = a_config(server, requests_file=str(tmp_path / "requests.db"))
+    manager = new_node_manager(config)
+    manager.allocate({"ncpus": 4}, slot_count=3)
+    assert manager.bootup()
+    server.is_behind = True
+    return server, config
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+def test_a_listing_without_what_was_made_just_now_is_no_evidence(made, forgets):
+    """Also when the server is so far behind that it does not know of the create."""
+    server, config = made
+    server.forgets = forgets
+    with pytest.raises(InconsistentStatus, match="the nodes reply lacks 3 nodes of request id"):
+        new_node_manager(config)
+    server.is_behind = server.forgets = False
+    assert len(new_node_manager(config).get_nodes()) == 3
+    assert server.made == 3
+
+
+def test_nodes_that_the_server_says_are_gone_are_not_waited_for(made):
+    """It is asked once; what is left of them is waited for."""
+    server, config = made
+    (request_id,) = server.operations
+    server.operations[request_id] = [
+        {**record, "TargetState": "Terminated"} for record in server.operations[request_id]
+    ]
+    assert new_node_manager(config).get_nodes() == []
+    assert RequestLog(config["requests_file"]).made == []
+
+
+def test_part_of_what_was_made_is_gone(made):
+    """The others are missed on."""
+    server, config = made
+    (request_id,) = server.operations
+    server.operations[request_id] = server.operations[request_id][:2]
+    server.is_behind = False
+    assert len(new_node_manager(config).get_nodes()) == 2
+    server.is_behind = True
+    with pytest.raises(InconsistentStatus, match="lacks 2 nodes"):
+        new_node_manager(config)
+
+
+def test_a_node_that_was_promised_and_not_listed_is_looked_for(tmp_path):
+    """Until the server lists it, or lists the create without it."""
+    server = Server(an_htc_cluster(20), lists=1)
+    config = a_config(server, requests_file=str(tmp_path / "requests.db"))
+    manager = new_node_manager(config)
+    manager.allocate({"ncpus": 4}, slot_count=3)
+    assert manager.bootup()
+    server.lists = None
+    server.is_behind = True
+    with pytest.raises(InconsistentStatus, match="lacks 3 nodes"):
+        new_node_manager(config)
+
+
+def test_after_the_boot_timeout_the_listing_counts(made):
+    """Nobody waits for ever for what a server has lost."""
+    _, config = made
+    clock.use_clock(clock.MockClock(clock.time() + 1801))
+    assert new_node_manager(config).get_nodes() == []
+
+
+def test_what_was_made_elsewhere_is_not_missed(made):
+    """Two clusters may have one file."""
+    _, config = made
+    log = RequestLog(config["requests_file"])
+    for each in log.made:
+        log.note_made(each._replace(where="cluster other at http://elsewhere"))
+    assert new_node_manager(config).get_nodes() == []

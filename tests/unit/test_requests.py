@@ -171,7 +171,7 @@ def test_a_file_of_a_later_version(path):
         db.execute("CREATE TABLE other (x)")
         db.execute("PRAGMA user_version = 7")
         db.commit()
-    with pytest.raises(RequestLogError, match="expected a file of request ids of version 1"):
+    with pytest.raises(RequestLogError, match="expected a file of request ids of version 2"):
         RequestLog(path).begin()
 
 
@@ -337,3 +337,27 @@ def test_a_node_that_is_removed_again_is_kept_once(path):
     assert [(r.node_id, r.request_id) for r in log.removals] == [("1", "s")]
     log.forget_removals(log.removals)
     assert log.removals == []
+
+
+def test_a_file_of_the_version_before_is_read_and_brought_up(path):
+    """What it tells of is kept; it has not noted what was made."""
+    RequestLog(path, ids("a")).begin()
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("DROP TABLE made")
+        db.execute("PRAGMA user_version = 1")
+    log = RequestLog(path, ids("b"))
+    assert (log.unsettled, log.made) == (["a"], [])
+    log.settle("a", requests.Made("a", "here", 2, frozenset({"1", "2"}), clock.time()))
+    (made,) = RequestLog(path).made
+    assert (made.promised, made.node_ids, kept(path)) == (2, {"1", "2"}, [])
+
+
+def test_what_was_made_long_ago_is_forgotten(path):
+    """When something else is written down."""
+    log = RequestLog(path)
+    long_ago = clock.time() - OLD_SECONDS - 1
+    log.note_made(requests.Made("a", "here", 1, frozenset({"1"}), long_ago))
+    assert log.made == []
+    log.note_made(requests.Made("b", "here", 1, frozenset({"2"}), clock.time()))
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("SELECT request_id FROM made").fetchall() == [("b",)]

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -62,12 +63,14 @@ class SqliteFile:
     """The file at `path`, which is made when it is first written.
 
     A class that derives from this one says what the file is called in messages, the version and the
-    tables of it, the error that is raised, and what to do with a file that is damaged.
+    tables of it, the error that is raised, and what to do with a file that is damaged. `UPGRADES`
+    has the statements that make of a file of a version one of the next.
     """
 
     NAME: str
     VERSION: int
     TABLES: Sequence[str]
+    UPGRADES: Mapping[int, Sequence[str]] = {}
     ERROR: type[AutoscaleError]
     REMEDY: str
 
@@ -91,26 +94,31 @@ class SqliteFile:
         """
         with self._opened("rwc") as db:
             db.execute("BEGIN IMMEDIATE")
-            if self._version(db) == 0:
-                for statement in self.TABLES:
+            found = self._version(db)
+            if found != self.VERSION:
+                steps = map(self.UPGRADES.__getitem__, range(found, self.VERSION))
+                for statement in chain(*steps) if found else self.TABLES:
                     db.execute(statement)
                 db.execute(f"PRAGMA user_version = {self.VERSION}")
             yield db
             db.commit()
 
-    def rows(self, query: str, arguments: Sequence[Any] = ()) -> list[Any]:
-        """The rows that a query finds; none where there is no file."""
+    def rows(self, query: str, arguments: Sequence[Any] = (), since: int = 1) -> list[Any]:
+        """The rows that a query finds; none where there is no file, or one of a version before
+        `since`, which has not what is asked for."""
         if not self.exists:
             return []
         with self._opened("ro") as db:
             db.execute("BEGIN")
-            return db.execute(query, arguments).fetchall() if self._version(db) else []
+            known = self._version(db) >= since
+            return db.execute(query, arguments).fetchall() if known else []
 
     def _version(self, db: sqlite3.Connection) -> int:
-        """0 for a file that is new; an error for one of another form."""
+        """0 for a file that is new; an error for one that is neither of this form nor of one that
+        can be made of it."""
         found = int(db.execute("PRAGMA user_version").fetchone()[0])
         tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if found == self.VERSION or (found == 0 and not tables):
+        if found == self.VERSION or found in self.UPGRADES or (found == 0 and not tables):
             return found
         raise self.error(f"expected a file of {self.NAME} of version {self.VERSION}, found another")
 

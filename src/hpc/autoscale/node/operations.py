@@ -14,10 +14,11 @@ go are written down in the same way, until the server has answered.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.ccbindings.creation_sets import plain_name
@@ -26,6 +27,7 @@ from hpc.autoscale.ccbindings.errors import (
     AuthenticationFailed,
     BadRequest,
     Conflict,
+    InconsistentStatus,
     InvalidSelection,
     MutationUnconfirmed,
     NotFound,
@@ -37,7 +39,7 @@ from hpc.autoscale.ccbindings.models import NodeList
 from hpc.autoscale.errors import CycleCloudError, counted
 from hpc.autoscale.node.guards import Command, Gate, Refusal
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.requests import RequestLog, RequestLogError, Sent, is_old
+from hpc.autoscale.node.requests import Made, RequestLog, RequestLogError, Sent, is_old
 from hpc.autoscale.util import random_uuid
 
 Record = Mapping[str, Any]
@@ -104,8 +106,9 @@ def settle_lost_creates(binding: ClusterBindingInterface, requests: RequestLog) 
     happened = []
     unknown_for_long: list[Sent] = []
     for sent in requests.in_doubt:
-        if is_known(binding, sent.request_id):
-            requests.settle(sent.request_id)
+        records = _created_by(binding, sent.request_id, sent.request_id)
+        if records is not None:
+            requests.settle(sent.request_id, _made(binding, sent.request_id, records))
             happened.append(sent.request_id)
             continue
         requests.never_happened(sent.request_id)
@@ -151,10 +154,11 @@ def create(
     if records is None:
         reason = f"operation {result.operation_id} is unknown right after it was accepted"
         raise MutationUnconfirmed(where(binding), request_id, reason)
-    requests.settle(request_id)
+    added = sum(s.added or 0 for s in result.sets or ())
+    requests.settle(request_id, _made(binding, request_id, records, added))
     messages = [s.message for s in result.sets or () if s.message]
     adopted, surplus, missing = adopt(nodes, records)
-    late = max(0, sum(s.added or 0 for s in result.sets or ()) - len(records))
+    late = max(0, added - len(records))
     return Created(
         result.operation_id,
         request_id,
@@ -181,9 +185,58 @@ def find_out(
     if records is None:
         requests.never_happened(request_id)
         return None
-    requests.settle(request_id)
+    requests.settle(request_id, _made(binding, request_id, records))
     adopted, surplus, missing = adopt(nodes, records)
     return Created(request_id, request_id, adopted, surplus, [], missing, [])
+
+
+def _made(
+    binding: ClusterBindingInterface, request_id: str, records: Sequence[Record], added: int = 0
+) -> Made:
+    """What a create has made, by the records of its operation and by the count in its reply."""
+    ids = frozenset(str(record["NodeId"]) for record in records if record.get("NodeId"))
+    return Made(request_id, where(binding), max(added, len(ids)), ids, clock.time())
+
+
+def check_made(
+    binding: ClusterBindingInterface,
+    requests: RequestLog,
+    records: Sequence[Record],
+    within: float,
+) -> None:
+    """Raise InconsistentStatus when a listing of all nodes lacks some that the server said it made
+    in the last seconds (`within`), unless it says now that they are gone.
+
+    A status and a listing that are of the same moment before agree with each other, and whoever
+    believes them makes those nodes once more. The server is asked only about creates of which nodes
+    are missing: those that it does not list either are gone, or never came. Where it does not know
+    the create at all, it is as far behind as the listing.
+    """
+    ids = {str(record.get("NodeId")) for record in records}
+    by_request = Counter(record.get("RequestId") for record in records)
+    here, now = where(binding), clock.time()
+    for made in requests.made:
+        is_all = made.node_ids <= ids and by_request[made.request_id] >= made.promised
+        if made.where != here or is_all or abs(now - made.begun) > within:
+            continue
+        found = _created_by(binding, made.request_id, made.request_id)
+        there = {
+            str(record.get("NodeId"))
+            for record in found or ()
+            if record.get("TargetState") in (None, "Started")
+        }
+        missing = (made.node_ids if found is None else there) - ids
+        if missing:
+            raise InconsistentStatus(
+                binding.cluster_name,
+                [
+                    f"the nodes reply lacks {counted(len(missing), 'node')} of request id"
+                    f" {made.request_id}, made {now - made.begun:.0f} seconds ago: it is older than"
+                    f" that, or they are gone, which is believed {within:.0f} seconds after"
+                ],
+            )
+        if found is not None:
+            requests.note_made(made._replace(promised=len(there), node_ids=frozenset(there)))
 
 
 def where(binding: ClusterBindingInterface) -> str:

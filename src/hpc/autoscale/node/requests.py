@@ -1,9 +1,11 @@
-"""Requests whose outcome is not known yet, written down before they are sent.
+"""Requests whose outcome is not known yet, written down before they are sent, and what creates have
+made lately.
 
 For a create that is its id, for a removal the nodes that are to go. Each carries who sends it, so
 that a later pass, also of another process, knows what to ask the server about and what to leave to
-a process that is still waiting for its answer. Called by `operations`, which sends the requests, by
-the loop, which finishes removals, and by `azscale requests`.
+a process that is still waiting for its answer. What was made is held against later listings. Called
+by `operations`, which sends the requests, by the loop, which finishes removals, and by `azscale
+requests`.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,7 +138,18 @@ class Removal(Attempt):
     request_id: str
 
 
-def is_old(one: Attempt) -> bool:
+class Made(NamedTuple):
+    """What a create has made, by the server's own word: how many nodes it promised, and the ids of
+    those that it has listed. `where` names cluster and server; `begun` is in unix seconds."""
+
+    request_id: str
+    where: str
+    promised: int
+    node_ids: frozenset[str]
+    begun: float
+
+
+def is_old(one: Attempt | Made) -> bool:
     """Whether it cannot be under way any more, also when the clock was set back since."""
     return abs(clock.time() - one.begun) > OLD_SECONDS
 
@@ -148,18 +161,26 @@ def is_elsewhere(one: Attempt) -> bool:
     return one.sender.state() != "ended"
 
 
+_MADE = (
+    "CREATE TABLE made (request_id TEXT PRIMARY KEY, place TEXT NOT NULL, count INTEGER NOT NULL,"
+    " node_ids TEXT NOT NULL, begun REAL NOT NULL)"
+)
+
+
 class _File(SqliteFile):
     """The file of requests."""
 
     NAME = "request ids"
-    VERSION = 1
+    VERSION = 2
     TABLES = (
         "CREATE TABLE creates (request_id TEXT PRIMARY KEY, host TEXT NOT NULL, pid INTEGER NOT"
         " NULL, started TEXT NOT NULL, begun REAL NOT NULL)",
         "CREATE TABLE removals (node_id TEXT PRIMARY KEY, name TEXT NOT NULL, command TEXT NOT"
         " NULL, request_id TEXT NOT NULL, host TEXT NOT NULL, pid INTEGER NOT NULL, started TEXT"
         " NOT NULL, begun REAL NOT NULL)",
+        _MADE,
     )
+    UPGRADES: Mapping[int, Sequence[str]] = {1: (_MADE,)}
     ERROR = RequestLogError
     REMEDY = _REMEDY
 
@@ -264,13 +285,15 @@ class RequestLog:
             del self._reusable[request_id]
         return None
 
-    def settle(self, request_id: str) -> None:
-        """Note that the server has answered the create with this id."""
+    def settle(self, request_id: str, made: Made | None = None) -> None:
+        """Note that the server has answered the create with this id, and what it has made."""
         self._begun.discard(request_id)
         self._reusable.pop(request_id, None)
-        if request_id in self.unsettled:
+        if made or request_id in self.unsettled:
             with self._file.writing() as db:
                 db.execute("DELETE FROM creates WHERE request_id = ?", (request_id,))
+                if made:
+                    _write_made(db, made)
 
     def never_happened(self, request_id: str) -> None:
         """Note that the server does not know this id: the next create uses it again."""
@@ -278,6 +301,21 @@ class RequestLog:
             if sent.request_id == request_id:
                 self._reusable.setdefault(request_id, sent)
                 self._begun.discard(request_id)
+
+    # -- what creates have made
+
+    @property
+    def made(self) -> list[Made]:
+        """What creates have made lately."""
+        query = "SELECT request_id, place, count, node_ids, begun FROM made ORDER BY rowid"
+        rows = self._file.rows(query, since=2)
+        found = [Made(i, at, n, frozenset(ids.split()), begun) for i, at, n, ids, begun in rows]
+        return [each for each in found if not is_old(each)]
+
+    def note_made(self, made: Made) -> None:
+        """Note what is left of what a create has made; nothing is forgotten."""
+        with self._file.writing() as db:
+            _write_made(db, made)
 
     # -- removals
 
@@ -326,6 +364,17 @@ class RequestLog:
             old.unlink(missing_ok=True)
         except OSError as e:
             raise RequestLogError(f"request ids {old}: cannot be removed: {e.strerror or e}") from e
+
+
+def _write_made(db: sqlite3.Connection, made: Made) -> None:
+    now = clock.time()
+    db.execute("DELETE FROM made WHERE abs(? - begun) > ?", (now, OLD_SECONDS))
+    ids = " ".join(sorted(made.node_ids))
+    row = (made.request_id, made.where, made.promised, ids, made.begun)
+    if made.promised:
+        db.execute("INSERT OR REPLACE INTO made VALUES (?, ?, ?, ?, ?)", row)
+    else:
+        db.execute("DELETE FROM made WHERE request_id = ?", (made.request_id,))
 
 
 def _read_list(path: Path) -> list[str]:

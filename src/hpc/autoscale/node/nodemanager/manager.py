@@ -20,6 +20,7 @@ from hpc.autoscale.backoff.settings import new_holds
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 from hpc.autoscale.ccbindings.models import ClusterStatus, NodeList
 from hpc.autoscale.config.naming import unknown_nodearrays
+from hpc.autoscale.config.timeouts import parse_boot_timeout
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node import operations, vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket
@@ -416,7 +417,7 @@ def new_node_manager(
     requests = RequestLog(kept_in) if kept_in else None
     if requests is not None:
         operations.settle_lost_creates(binding, requests)
-    dynamic, built = read_cluster(config, binding)
+    dynamic, built = read_cluster(config, binding, requests)
     holds = new_holds(config) if config.get("backoffdb") else None
     if holds is not None:
         holds.look(built.listed, built.buckets)
@@ -454,10 +455,10 @@ def _warn_once(doubt: str) -> None:
 
 
 def read_cluster(
-    config: Mapping[str, Any], binding: ClusterBindingInterface
+    config: Mapping[str, Any], binding: ClusterBindingInterface, requests: RequestLog | None = None
 ) -> tuple[DynamicArrays, Built]:
-    """Status and nodes of the cluster, held against each other before anything is made of them;
-    with the dynamic arrays that are listed or have nodes.
+    """Status and nodes of the cluster, held against each other, and against what `requests` have
+    made, before anything is made of them; with the dynamic arrays that are listed or have nodes.
 
     The status is asked for without its nodes, which would be most of them once more.
     """
@@ -466,6 +467,9 @@ def read_cluster(
     status = ClusterStatus.adopt(binding.get_cluster_status(nodes=False))
     listing = NodeList.adopt(binding.get_nodes())
     _check(binding, status, listing)
+    if requests is not None:
+        within = parse_boot_timeout(config)
+        operations.check_made(binding, requests, listing.nodes or [], within)
     dynamic = DynamicArrays(arrays, (str(array.name) for array in status.nodearrays or ()))
     built = Built(config, status, listing.nodes or [], dynamic)
     built.problems[:0] = unread
