@@ -3,11 +3,12 @@ that was to go goes, over HTTP."""
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import pytest
 
@@ -16,6 +17,7 @@ from hpc.autoscale.autoscaler import Autoscaler
 from hpc.autoscale.ccbindings.errors import InconsistentStatus
 from hpc.autoscale.ccbindings.legacy import ClusterBinding
 from hpc.autoscale.errors import CycleCloudError
+from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.nodemanager import new_node_manager
 from hpc.autoscale.node.requests import RequestLog
 from hpc.autoscale.simulator import serve
@@ -134,14 +136,59 @@ def test_a_removal_whose_reply_was_lost_is_settled(config, delete_two, nodes):
     assert RequestLog(config["requests_file"]).removals == []
 
 
+class BusyHosts(WaitingQueue):
+    """A scheduler of which every host that was ready runs a job."""
+
+    def __init__(self, simulator):
+        super().__init__(0)
+        self.hostnames = [node["Hostname"] for node in simulator.cluster("c").nodes()]
+
+    def _read_jobs_and_nodes(self, config):
+        hosts = [SchedulerNode(name, {"ncpus": 4}) for name in self.hostnames]
+        for host in hosts:
+            host.assign("job")
+        return [], hosts
+
+
 @pytest.mark.usefixtures("ready")
-def test_a_node_that_got_work_meanwhile_is_not_removed(config, delete_two, nodes):
+def test_a_node_that_got_work_meanwhile_is_not_removed(simulator, config, delete_two, nodes):
     """The removal is called off for good, whatever becomes of the work."""
     delete_two("no_reply")
-    Autoscaler(config, WaitingQueue(3)).run_once()
+    Autoscaler(config, BusyHosts(simulator)).run_once()
     assert RequestLog(config["requests_file"]).removals == []
     Autoscaler(config, WaitingQueue(0)).run_once()
     assert nodes() == 3
+
+
+@pytest.mark.usefixtures("ready")
+def test_no_work_is_planned_on_a_node_that_may_be_on_its_way_out(config, delete_two, nodes):
+    """It goes elsewhere, and the nodes go when none like them is made in the same pass."""
+    delete_two("no_reply")
+    summary = Autoscaler(config, WaitingQueue(3)).run_once()
+    assert (len(summary.created), summary.joined, nodes()) == (2, ("htc-1",), 5)
+    assert {refusal.code for refusal in summary.refused} == {"OfferingWanted"}
+    Autoscaler(config, WaitingQueue(3)).run_once()
+    assert (nodes(), RequestLog(config["requests_file"]).removals) == (3, [])
+
+
+@pytest.mark.usefixtures("ready")
+def test_a_removal_of_long_ago_keeps_no_work_away(config, delete_two, nodes):
+    """No request is under way for an hour."""
+    delete_two("no_reply")
+    with closing(sqlite3.connect(config["requests_file"])) as db, db:
+        db.execute("UPDATE removals SET begun = begun - 3601")
+    Autoscaler(config, WaitingQueue(3)).run_once()
+    assert nodes() == 3
+
+
+@pytest.mark.usefixtures("ready")
+def test_nobody_joins_a_node_that_may_be_on_its_way_out(azscale, config, delete_two):
+    """By hand neither."""
+    delete_two("no_reply")
+    more = {"driver": DRIVER, "requests_file": config["requests_file"]}
+    _, err = done(azscale("join_nodes", "-N", "htc-2", **more), 1)
+    assert "htc-2: nobody knows whether a request to remove it still arrives" in err
+    done(azscale("join_nodes", "-N", "htc-1", **more))
 
 
 @pytest.mark.usefixtures("ready")

@@ -13,6 +13,7 @@ from typing import Any
 from unittest import mock
 
 from hpc.autoscale import hpctypes as ht
+from hpc.autoscale.autoscaler import commanding
 from hpc.autoscale.ccbindings.legacy import ClusterBinding
 from hpc.autoscale.node import operations
 from hpc.autoscale.node.nodehistory import NodeHistoryResult, SQLiteNodeHistory, watching
@@ -103,6 +104,11 @@ BREAKS: dict[str, Break] = {
     ),
     "a listing is held against what was made": Break(
         _instead(operations, "check_made", lambda *_: None), 1, ("behind",)
+    ),
+    "a node that may be on its way out gets no work": Break(
+        _instead(commanding, "removals_in_doubt", lambda node_mgr: []),
+        11,
+        ("late_request", "rush"),
     ),
     "request ids outlive the process": Break(
         _instead(manager, "RequestLog", lambda path=None: RequestLog()),

@@ -103,6 +103,7 @@ class Watch:
         self.most_nodes = 0
         self.dollars_per_hour = 0.0
         self._seen: set[str] = set()
+        self._unwanted: set[str] = set()
         self._foreign: dict[str, float] = {}
         self._executed: dict[str, float] = {}
         self._late: dict[str, float] = {}
@@ -196,6 +197,8 @@ class Watch:
     def _check_deletions(self, process: Process, ids: Sequence[str]) -> None:
         """What one command may delete, and what one pass may."""
         by_hand = process.name == "person"
+        if by_hand:
+            self._unwanted.update(ids)  # the loop may finish that
         for node_id in ids:
             if node_id not in self._born:
                 raise Violation(COMMANDS, f"{node_id} is none of them")
@@ -244,7 +247,8 @@ class Watch:
             )
         if self.ready_at.get(node_id, 0.0) >= self._begun_at:
             raise Violation("no node is deleted that has just become ready", node.name)
-        self._check_patience(node)
+        if node_id not in self._unwanted:
+            self._check_patience(node)
 
     def _check_patience(self, node: SimNode) -> None:
         """An idle node has been idle, and there, for as long as it should."""

@@ -168,7 +168,7 @@ class _Reporter(Reporter):
 
 
 def _named_by_hand(process: Process, trouble: Trouble) -> tuple[list[Node], NodeManager]:
-    """The nodes that a person names, and their manager."""
+    """The nodes that a person names, as far as the scheduler gives them up, and their manager."""
     config = {**process.config, "lock_file": None}
     driver = process.new_driver()
     try:
@@ -178,7 +178,7 @@ def _named_by_hand(process: Process, trouble: Trouble) -> tuple[list[Node], Node
     node_mgr = calculator.node_mgr
     nodes = [node for node in node_mgr.get_nodes() if node.managed and node.state == "Ready"]
     random.Random(trouble.part).shuffle(nodes)
-    nodes = nodes[: int(trouble.amount)]
+    nodes = driver.handle_draining(nodes[: int(trouble.amount)])
     for node in nodes[:1]:
         node.required = True
     stranger = TempNode("elsewhere", node_id=DelayedNodeId(NodeName("x"), NodeId("elsewhere")))

@@ -132,7 +132,10 @@ DRAWN: dict[str, tuple[float, Callable[[random.Random, float], Trouble]]] = {
     # the network and the server
     "lost_reply": (4, _on_the_wire("lost_reply", *_POSTS)),
     "lost_request": (2, _on_the_wire("lost_request", *_ANY)),
-    "late_request": (3, _lasting("late_request", 60, 1200, "create", amount=(1, 6))),
+    "late_request": (
+        3,
+        _lasting("late_request", 60, 1200, "create", "create", "shutdown", amount=(1, 6)),
+    ),
     "sent_twice": (2, _on_the_wire("sent_twice", *_POSTS)),
     "old_reply": (2, _on_the_wire("old_reply", "nodes", "operation", "create")),
     "behind": (2, _on_the_wire("behind", "status")),

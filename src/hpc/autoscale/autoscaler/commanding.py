@@ -24,7 +24,7 @@ from hpc.autoscale.node.guards import Asker, Clearance, Facts, Gate, Why, key_of
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.node.nodemanager.manager import look_again
-from hpc.autoscale.node.requests import is_elsewhere
+from hpc.autoscale.node.requests import is_elsewhere, is_old
 
 Names = tuple[str, ...]
 
@@ -163,6 +163,13 @@ def _ask_to_drain(gate: Gate, nodes: Sequence[Node], why: Why, busy: set[object]
         return gate.ask("drain", nodes, rationed=False)
     finally:
         gate.facts.busy = None  # it is older than what may be decided now
+
+
+def removals_in_doubt(node_mgr: NodeManager) -> list[Node]:
+    """The nodes that were to be removed by a request that may still be under way, whoever sent
+    it."""
+    ids = {removal.node_id for removal in node_mgr.requests.removals if not is_old(removal)}
+    return [node for node in node_mgr.get_nodes() if key_of(node) in ids] if ids else []
 
 
 def unfinished(

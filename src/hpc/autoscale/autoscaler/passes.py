@@ -143,6 +143,7 @@ class Pass:
         for node in [*self._marked, *hopeless]:
             node.closed = True
         self._give_up(calculator, [*marked, *lost])
+        self._close_in_doubt(calculator.node_mgr)
         unsatisfied, set_aside = learning.add_jobs(calculator, jobs, self._set_context)
         from_scheduler = sum(not isinstance(job, RequestJob) for job in jobs)
         is_all = len(set_aside) >= from_scheduler and not learning.driver_wants(self.config)
@@ -216,6 +217,16 @@ class Pass:
             if not node.managed and (short_name(node.hostname), claimed_ids(node)) in known:
                 node.closed = True
                 self._given_up.add(id(node))
+
+    def _close_in_doubt(self, node_mgr: NodeManager) -> None:
+        """Nodes whose removal may arrive at any moment get no work and are not joined again."""
+        doubtful = commanding.removals_in_doubt(node_mgr)
+        for node in doubtful:
+            node.closed = True
+            self._given_up.add(id(node))
+        if doubtful:
+            names = ", ".join(node_names(doubtful))
+            logging.info("no work for nodes of which nobody knows whether they go: %s", names)
 
     def _check(self, node_mgr: NodeManager) -> None:
         """What of the cluster cannot be used is noted; when nothing at all can be, that is an

@@ -11,6 +11,7 @@ from argparse import SUPPRESS, Action, ArgumentParser
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from hpc.autoscale.autoscaler.commanding import removals_in_doubt
 from hpc.autoscale.autoscaler.faults import call_with_up_to, checked_nodes
 from hpc.autoscale.ccbindings import new_cluster_bindings
 from hpc.autoscale.cli.argtypes import warn
@@ -20,7 +21,7 @@ from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.job.demandprinter import OutputFormat
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.node.constraints import get_constraints
-from hpc.autoscale.node.guards import Asker, Command
+from hpc.autoscale.node.guards import Asker, Command, key_of
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.plaintext import on_one_line
@@ -94,7 +95,8 @@ class NodeCommands(CommandLine):
     ) -> None:
         """Adds nodes to the scheduler."""
         _one_of(hostnames, node_names)
-        driver, _, nodes = self._find_nodes(config, hostnames, node_names)
+        driver, calculator, nodes = self._find_nodes(config, hostnames, node_names)
+        _refuse_doubtful(calculator.node_mgr, nodes)
         if include_permanent:
             self._node_history(config).unmark_ignored(nodes)
             found = call_with_up_to(driver.add_nodes_to_cluster, nodes, True)
@@ -265,6 +267,18 @@ class NodeCommands(CommandLine):
 def _one_of(hostnames: Sequence[str] | None, node_names: Sequence[str] | None) -> None:
     if not hostnames and not node_names:
         raise AutoscaleError("expected host names (-H) or node names (-N), found neither")
+
+
+def _refuse_doubtful(node_mgr: NodeManager, nodes: Sequence[Node]) -> None:
+    """AutoscaleError when one of the nodes may be removed at any moment."""
+    doubtful = set(map(key_of, removals_in_doubt(node_mgr)))
+    names = [node.name for node in nodes if key_of(node) in doubtful]
+    if names:
+        raise AutoscaleError(
+            f"{', '.join(names)}: nobody knows whether a request to remove "
+            f"{'it' if len(names) == 1 else 'them'} still arrives, so no work should start there;"
+            " the next pass finds out, and `azscale requests` lists it"
+        )
 
 
 def _of_cyclecloud(nodes: Sequence[Node]) -> list[Node]:

@@ -395,10 +395,11 @@ def _not_required(node: Node, gate: Gate, command: Command) -> str:
     ("drain", "delete"),
     _LOOP,
     "No node of the same nodearray, VM size and placement group is created in the same pass, where"
-    " the node is only idle.",
+    " the node is only idle, or its removal was never answered.",
 )
 def _not_both(node: Node, gate: Gate, command: Command) -> str:
-    if gate.facts.why.get(key_of(node)) != "idle" or not gate.is_coming(node):
+    is_idle = gate.facts.why.get(key_of(node)) in ("idle", "unfinished")
+    if not is_idle or not gate.is_coming(node):
         return ""
     return "nodes like it are created in the same pass"
 
