@@ -201,11 +201,15 @@ def _made(
 def check_made(
     binding: ClusterBindingInterface,
     requests: RequestLog,
+    made_before: Sequence[Made],
     records: Sequence[Record],
     within: float,
 ) -> None:
     """Raise InconsistentStatus when a listing of all nodes lacks some that the server said it made
     in the last seconds (`within`), unless it says now that they are gone.
+
+    `made_before` is what `requests` had of that before the listing was asked for: other processes
+    make nodes at any time.
 
     A status and a listing that are of the same moment before agree with each other, and whoever
     believes them makes those nodes once more. The server is asked only about creates of which nodes
@@ -215,7 +219,7 @@ def check_made(
     ids = {str(record.get("NodeId")) for record in records}
     by_request = Counter(record.get("RequestId") for record in records)
     here, now = where(binding), clock.time()
-    for made in requests.made:
+    for made in made_before:
         is_all = made.node_ids <= ids and by_request[made.request_id] >= made.promised
         if made.where != here or is_all or abs(now - made.begun) > within:
             continue

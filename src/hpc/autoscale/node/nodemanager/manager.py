@@ -463,13 +463,14 @@ def read_cluster(
     The status is asked for without its nodes, which would be most of them once more.
     """
     arrays, unread = listed_in(config)
+    made = [] if requests is None else requests.made
     # a binding written for another client answers in that client's objects
     status = ClusterStatus.adopt(binding.get_cluster_status(nodes=False))
     listing = NodeList.adopt(binding.get_nodes())
     _check(binding, status, listing)
     if requests is not None:
         within = parse_boot_timeout(config)
-        operations.check_made(binding, requests, listing.nodes or [], within)
+        operations.check_made(binding, requests, made, listing.nodes or [], within)
     dynamic = DynamicArrays(arrays, (str(array.name) for array in status.nodearrays or ()))
     built = Built(config, status, listing.nodes or [], dynamic)
     built.problems[:0] = unread
