@@ -71,6 +71,7 @@ MODULES = (
     "hpc.autoscale.testing.conformance.shrinking",
     "hpc.autoscale.testing.conformance.trouble",
     "hpc.autoscale.util",
+    "hpc.autoscale.workers",
 )
 
 # Attributes that a class keeps under its own name are annotated, and in no source that pdoc could

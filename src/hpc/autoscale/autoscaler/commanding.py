@@ -220,18 +220,22 @@ def look_twice(
     gone: Collection[str],
     leaving: Sequence[Node],
     faults: Faults,
+    wanted_again: Callable[[Reading], set[object]] = lambda reading: set(),
 ) -> tuple[list[Node], Names]:
     """Who may still be deleted now that draining is done, and the names of those that stay.
 
     The scheduler and CycleCloud are asked again, because work may have started between the first
     look and the drain. When either does not answer, the gate lets nothing go. `gone`: ids of nodes
-    that there were before.
+    that there were before. `wanted_again`: keys of the nodes that may have work soon, by a reading.
     """
     gate = calculator.node_mgr.gate
     every = [*calculator.node_mgr.get_nodes(), *leaving]
-    gate.facts.busy = faults.guard(
-        "reading jobs again before deleting", lambda: busy_nodes(every, *read_again(), gone)
-    )
+
+    def find_busy() -> set[object]:
+        reading = read_again()
+        return busy_nodes(every, *reading, gone) | wanted_again(reading)
+
+    gate.facts.busy = faults.guard("reading jobs again before deleting", find_busy)
     if gate.facts.busy is not None:
         binding = calculator.node_mgr.cluster_bindings
         records = faults.guard("reading the cluster again before deleting", look_again, binding)

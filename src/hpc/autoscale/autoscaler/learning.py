@@ -36,6 +36,7 @@ from hpc.autoscale.requestsets.extending import DRIVERS_WISH
 from hpc.autoscale.requestsets.store import store_path
 from hpc.autoscale.results import muted
 from hpc.autoscale.util import SingletonLock, partition
+from hpc.autoscale.workers import WorkerJob, prepare
 
 REQUESTS_FILE = "requests.db"
 BACKOFF_FILE = "backoff.db"
@@ -69,6 +70,7 @@ def new_calculator(
     # before they are joined: hosts that the driver takes out of the list get no work
     validate(driver, scheduler_nodes, node_mgr.get_nodes(), node_mgr.gate)
     requested = requested_jobs(config, driver.autoscale_home, node_mgr)
+    prepare(node_mgr, jobs)
     calculator = new_demand_calculator(
         config,
         existing_nodes=scheduler_nodes,
@@ -135,6 +137,11 @@ def driver_wants(config: Mapping[str, Any]) -> bool:
     """Whether the driver of a pass wants something of nodearrays, beside what it has jobs for."""
     _, wanted = config.get(DRIVERS_WISH) or ("", tuple)
     return bool(wanted())
+
+
+def want_workers(jobs: Iterable[object]) -> bool:
+    """Whether workers are wanted by number, if only none."""
+    return any(isinstance(job, WorkerJob) for job in jobs)
 
 
 def nothing_to_start(node_mgr: NodeManager) -> str | None:

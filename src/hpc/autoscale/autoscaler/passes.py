@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 from hpc.autoscale import clock
@@ -31,13 +32,17 @@ from hpc.autoscale.node.identity import Identities, claimed_ids, short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory.watching import Rhythm
 from hpc.autoscale.node.nodemanager import NodeManager
-from hpc.autoscale.requestsets.demand import RequestJob, give_attributes
+from hpc.autoscale.requestsets.demand import RequestJob, WantedNodes, give_attributes
 from hpc.autoscale.util import parse_boot_timeout, parse_idle_timeout
+from hpc.autoscale.workers.keeping import (
+    boot_for_nobody,
+    is_booting,
+    keep_the_best,
+    wanted_again,
+)
 
 ASSUMED_INTERVAL = 1200.0
 """Seconds from pass to pass, until it is known from the passes: longer ones are hardly used."""
-
-_READY = frozenset({"Ready", "Started"})
 
 
 class Pass:
@@ -77,6 +82,9 @@ class Pass:
         self._late: list[Node] = []
         self._demand_is_known = True
         self._requests: list[str] = []
+        self._jobs: Sequence[object] = ()
+        self._required: set[object] = set()
+        self._given_back: dict[str, list[Node]] = {}
         self._calculator: DemandCalculator | None = None
         self._new_calculator = new_calculator
         self._set_context = set_context
@@ -127,7 +135,8 @@ class Pass:
     def _calculate(self, marked: list[Node]) -> tuple[DemandCalculator, DemandResult]:
         calculator, jobs = self._new_calculator(self.config, self.driver)
         self._calculator = calculator
-        self._requests = [job.name for job in jobs if isinstance(job, RequestJob)]
+        self._jobs = jobs
+        self._requests = [job.name for job in jobs if isinstance(job, WantedNodes)]
         self._check(calculator.node_mgr)
         self._take_gate(calculator.node_mgr)
         calculator.node_history.rhythm = self._rhythm
@@ -144,6 +153,7 @@ class Pass:
             node.closed = True
         self._give_up(calculator, [*marked, *lost])
         self._close_in_doubt(calculator.node_mgr)
+        self._note_required(calculator)
         unsatisfied, set_aside = learning.add_jobs(calculator, jobs, self._set_context)
         from_scheduler = sum(not isinstance(job, RequestJob) for job in jobs)
         is_all = len(set_aside) >= from_scheduler and not learning.driver_wants(self.config)
@@ -153,6 +163,7 @@ class Pass:
                 "looking at jobs",
                 f"not one of {from_scheduler or len(jobs)} could be used: {set_aside[0].reason}",
             )
+        self.faults.guard("choosing nodes of workers", self._choose_workers, calculator)
         demand = calculator.finish()
         give_attributes(jobs, demand.new_nodes)
         self.outcome.update(
@@ -163,6 +174,28 @@ class Pass:
             demand=demand,
         )
         return calculator, demand
+
+    def _note_required(self, calculator: DemandCalculator) -> None:
+        """Remember which nodes are required before anything is placed on them, where workers are
+        wanted."""
+        if learning.want_workers(self._jobs):
+            nodes = calculator.node_mgr.get_nodes()
+            self._required = {key_of(node) for node in nodes if node.required}
+
+    def _choose_workers(self, calculator: DemandCalculator) -> None:
+        """Let workers be wanted on those of their nodes that are of most use, and learn which nodes
+        boot for workers whom nobody wants."""
+        if not learning.want_workers(self._jobs):
+            return
+        nodes = calculator.node_mgr.get_nodes()
+        joined = self._joined()
+        busy = learning.busy_nodes(nodes, *self._reading, self._gone) | self._required
+        keep_the_best(self._jobs, nodes, busy, joined)
+        self._given_back = boot_for_nobody(self._jobs, nodes, joined)
+
+    def _joined(self) -> set[object]:
+        """Keys of the nodes whose hosts the scheduler reports, or has reported."""
+        return self._reported_before | self._witnessed.reported
 
     def _take_gate(self, node_mgr: NodeManager) -> None:
         """From now on the gate of the cluster is asked on behalf of the loop."""
@@ -254,7 +287,7 @@ class Pass:
         self.outcome.update(booted)
         self.notes += shortage
         self.outcome["booting"] = node_names(
-            node for node in [*existing, *planned] if _is_booting(node)
+            node for node in [*existing, *planned] if is_booting(node)
         )
 
     def _remember(self, calculator: DemandCalculator) -> bool:
@@ -293,7 +326,13 @@ class Pass:
         gate = calculator.node_mgr.gate
         idle = self._idle(calculator)
         idle += self._unfinished(calculator, [*failed, *self._late, *idle])
-        self.outcome.update(overdue=node_names(self._late), idle=node_names(idle))
+        surplus = self._surplus_workers(calculator, [*failed, *self._late, *idle])
+        self.outcome.update(
+            overdue=node_names(self._late),
+            idle=node_names(idle),
+            given_back=node_names(surplus),
+        )
+        idle += surplus
         leaving, drained = commanding.vacate(
             self.driver, gate, failed, self._late, idle, self.faults, self._claim
         )
@@ -322,7 +361,7 @@ class Pass:
         self._note_given_up(calculator, leaving)
         read_again = functools.partial(self._look_again, calculator)
         free, spared = commanding.look_twice(
-            calculator, read_again, self._gone, leaving, self.faults
+            calculator, read_again, self._gone, leaving, self.faults, self._wanted_again
         )
         self.outcome["spared"] = spared
         self.outcome["deleted"] = commanding.delete(calculator, self.driver, free, self.faults)
@@ -360,6 +399,28 @@ class Pass:
         self._facts.missing = found.missing
         self._facts.is_complete = self._witnessed.is_complete and found.is_complete
         return reading
+
+    def _wanted_again(self, reading: Reading) -> set[object]:
+        """Keys of the nodes that were to be given back, and by a newer reading are not."""
+        reported = witness.compare(
+            chain.from_iterable(self._given_back.values()), reading[1], (), self._gone
+        ).reported
+        return wanted_again(self._given_back, self._jobs, reading[0], reported)
+
+    def _surplus_workers(self, calculator: DemandCalculator, known: Sequence[Node]) -> list[Node]:
+        """Nodes that boot for workers whom nobody wants any more, without those that are known to
+        go."""
+        leaving = set(map(key_of, known))
+        surplus = [
+            node
+            for node in chain.from_iterable(self._given_back.values())
+            if key_of(node) not in leaving and not node.assignments
+        ]
+        if not surplus or not self._demand_is_known:
+            return []
+        gate = calculator.node_mgr.gate
+        busy = learning.busy_nodes(calculator.node_mgr.get_nodes(), *self._reading, self._gone)
+        return commanding.may_drain(gate, surplus, "surplus", busy)
 
     def _idle(self, calculator: DemandCalculator) -> list[Node]:
         if not self._demand_is_known:
@@ -412,15 +473,6 @@ class Pass:
 def _ids(keys: Iterable[object]) -> list[str]:
     """The NodeIds among keys of nodes; what was never created has none."""
     return [key for key in keys if isinstance(key, str)]
-
-
-def _is_booting(node: Node) -> bool:
-    return (
-        node.delayed_node_id.node_id is not None
-        and node.target_state == "Started"
-        and node.state not in _READY
-        and node.state != "Failed"
-    )
 
 
 def _managed(calculator: DemandCalculator, nodes: list[Node]) -> list[Node]:

@@ -116,6 +116,7 @@ class PassSummary:
     - `booting`: asked for and not ready yet; `overdue` are those of them past their boot timeout
     - `missing`: the scheduler has reported their hosts before, and does not now
     - `idle`: past their idle timeout; `drained` are those of them that may go
+    - `given_back`: still booting, for workers whom nobody wants any more (`hpc.autoscale.workers`)
     - `failed`: in state Failed
     - `spared`: were to be deleted, and have work after all or are to be kept alive
     - `deleted`: CycleCloud was told to shut down
@@ -139,6 +140,7 @@ class PassSummary:
     missing: tuple[str, ...] = ()
     idle: tuple[str, ...] = ()
     drained: tuple[str, ...] = ()
+    given_back: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
     spared: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
@@ -247,6 +249,7 @@ _NODE_FIELDS = [
     "missing",
     "idle",
     "drained",
+    "given_back",
     "failed",
     "spared",
     "deleted",

@@ -8,6 +8,7 @@ from hpc.autoscale.autostop.decision import Answer, Code, KnownNode, Surplus
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.requestsets.demand import group_of
+from hpc.autoscale.workers.keeping import definition_of
 
 
 def surplus_of(
@@ -33,7 +34,12 @@ def surplus_of(
             KnownNode(
                 str(node_id),
                 str(node.name),
-                (str(node.nodearray), str(node.vm_size), str(node.placement_group or "")),
+                (
+                    str(node.nodearray),
+                    str(node.vm_size),
+                    str(node.placement_group or ""),
+                    definition_of(node),
+                ),
                 node.instance_id and str(node.instance_id),
                 group_of(node),
                 wanted=bool(node.required),

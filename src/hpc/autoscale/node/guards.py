@@ -23,9 +23,10 @@ from hpc.autoscale.node.node import Node
 Command = Literal["create", "start", "drain", "shutdown", "restart", "reimage", "delete"]
 """What may be asked of the cluster, or, for `drain`, of the scheduler before nodes are deleted."""
 
-Why = Literal["idle", "asked", "overdue", "failed", "marked", "unfinished"]
+Why = Literal["idle", "asked", "overdue", "failed", "marked", "unfinished", "surplus"]
 """Why the loop wants rid of a node: it has no work, it has itself asked to stop, it did not become
-ready in time, it has failed, the scheduler wants rid of it, or its removal was never answered."""
+ready in time, it has failed, the scheduler wants rid of it, its removal was never answered, or it
+boots for workers whom nobody wants any more."""
 
 
 class Asker(Enum):
@@ -338,12 +339,13 @@ def _is_given_up(node: Node, gate: Gate) -> bool:
     "Recovered",
     ("delete",),
     _LOOP,
-    "A node that had failed, or did not become ready in time, is not ready by the newer listing.",
+    "A node that had failed, did not become ready in time, or boots for workers whom nobody wants"
+    " any more, is not ready by the newer listing.",
 )
 def _still_so(node: Node, gate: Gate, command: Command) -> str:
     record = (gate.facts.listed or {}).get(str(node._server_id)) or {}
     why = gate.facts.why.get(key_of(node))
-    recovered = why in ("failed", "overdue") and record.get("Status") == "Ready"
+    recovered = why in ("failed", "overdue", "surplus") and record.get("Status") == "Ready"
     return "has become ready meanwhile" if recovered else ""
 
 
@@ -474,13 +476,16 @@ def _max_deletes(node: Node, gate: Gate, command: Command) -> str:
     _LEAVING,
     _LOOP,
     "No more than `autoscale.max_delete_share` of the nodes that exist go in one pass, where more"
-    " than `autoscale.max_delete_share_above` do.",
+    " than `autoscale.max_delete_share_above` do, but for those that boot for workers whom nobody"
+    " wants any more.",
     is_ration=True,
 )
 def _max_share(node: Node, gate: Gate, command: Command) -> str:
     facts = gate.facts
     if facts.max_share is None or gate.is_counted(node, command):
         return ""
+    if facts.why.get(key_of(node)) == "surplus":
+        return ""  # nothing can be lost there
     if facts.existing is None:
         return "it is not known how many nodes exist"
     if facts.existing <= facts.share_above:

@@ -12,6 +12,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
+from types import MappingProxyType
 from typing import Any
 
 from hpc.autoscale import hpctypes as ht
@@ -35,11 +36,29 @@ _NODES = "request_set_nodes"
 _GROUP_PREFIX = "group-"
 
 
-class RequestJob(Job):
+class WantedNodes(Job):
+    """Nodes that are wanted by number. That it was placed on a node is no work there: any other
+    node like that one would do as well.
+
+    `node_attributes` are merged onto the definitions of the nodes that are started for it.
+    """
+
+    node_attributes: Mapping[str, Any] = MappingProxyType({})
+
+    @property
+    def gives_attributes(self) -> bool:
+        """Whether nodes that are started for it have any."""
+        return bool(self.node_attributes)
+
+    def attributes_of(self, node: Node) -> dict[str, Any]:
+        """The attributes that a node has which is started for it."""
+        return deepcopy(dict(self.node_attributes))
+
+
+class RequestJob(WantedNodes):
     """Nodes that a request set wants of a nodearray, each taken whole.
 
-    `node_attributes` are merged onto the definitions of the nodes that are started for it. A group
-    is placed as a whole or not at all; of others, as much as there is room for.
+    A group is placed as a whole or not at all; of others, as much as there is room for.
     """
 
     def __init__(
@@ -62,6 +81,18 @@ class RequestJob(Job):
         self.node_attributes = request.attributes
         self.includes_jobs = request.includes_jobs and not is_group
         self._wish = request
+
+    @property
+    def gives_attributes(self) -> bool:
+        """Whether nodes that are started for it have any: those of groups do."""
+        return self.is_group or super().gives_attributes
+
+    def attributes_of(self, node: Node) -> dict[str, Any]:
+        """As those of its definition; nodes of groups have the id of their group, too."""
+        attributes = super().attributes_of(node)
+        if not self.is_group:
+            return attributes
+        return _with_group_id(attributes, str(node.placement_group))
 
     def take_off(self, nodes: Iterable[Node]) -> None:
         """Want less by these nodes, as far as they are such as it wants."""
@@ -209,18 +240,14 @@ def take_off_work(
 
 
 def give_attributes(jobs: Iterable[Job], new_nodes: Iterable[Node]) -> None:
-    """Let planned nodes have the attributes that the definitions ask for by which they came; those
-    of groups the id of their group, too."""
-    asked = {job.name: job for job in jobs if isinstance(job, RequestJob)}
-    by_name = {name: job for name, job in asked.items() if job.is_group or job.node_attributes}
-    if not by_name:
+    """Let planned nodes have the attributes of the jobs by which they were wanted."""
+    asked = {job.name: job for job in jobs if isinstance(job, WantedNodes)}
+    asked = {name: job for name, job in asked.items() if job.gives_attributes}
+    if not asked:
         return
     for node in new_nodes:
-        for name in by_name.keys() & node.assignments:
-            attributes = deepcopy(dict(by_name[name].node_attributes))
-            if by_name[name].is_group:
-                attributes = _with_group_id(attributes, str(node.placement_group))
-            node.node_attribute_overrides.update(attributes)
+        for name in asked.keys() & node.assignments:
+            node.node_attribute_overrides.update(asked[name].attributes_of(node))
 
 
 def _with_group_id(attributes: dict[str, Any], group_id: str) -> dict[str, Any]:
