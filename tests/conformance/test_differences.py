@@ -103,8 +103,8 @@ def test_equal_nodes_are_not_looked_at_one_by_one():
     node_mgr = a_manager(an_htc_cluster(count=500))
     looked_at = []
     bucket = node_mgr.get_buckets()[0]
-    handle = bucket._handle
-    bucket._handle = lambda position: looked_at.append(position) or handle(position)
+    handle = bucket._nodes.handle
+    bucket._nodes.handle = lambda position: looked_at.append(position) or handle(position)
     for _ in range(20):
         assert node_mgr.allocate({"ncpus": 1}, slot_count=100)
     assert looked_at == []

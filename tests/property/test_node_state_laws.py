@@ -157,9 +157,9 @@ def states_of(manager):
     """Each node with its shape."""
     manager._placer.sync()
     for bucket in manager.get_buckets():
-        for position in range(bucket._size):
+        for position in range(len(bucket._nodes)):
             if position not in bucket._nodes.gone:
-                yield bucket, bucket._handle(position), bucket._nodes.shapes[position]
+                yield bucket, bucket._nodes.handle(position), bucket._nodes.shapes[position]
 
 
 @given(STEPS)

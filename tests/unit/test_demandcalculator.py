@@ -266,7 +266,7 @@ def test_nobody_looks_at_nodes_that_are_only_noted():
     """Nodes that the manager was asked for are made when somebody looks at them."""
     manager = a_calculator(running(0)).node_mgr
     manager.allocate({"ncpus": 4}, slot_count=10)
-    assert manager.get_buckets()[0]._made() == []
+    assert manager.get_buckets()[0]._nodes.made() == []
 
 
 def test_adding_jobs_one_by_one_asks_priorities_once():

@@ -9,7 +9,7 @@ here too, for those who ask the constraints themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from typing import Any, Protocol
 
@@ -19,7 +19,7 @@ from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node.bucket.definition import Finish, FinishNode, NodeDefinition, NodeTemplate
 from hpc.autoscale.node.limits import BucketLimits, _SharedLimit
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.node.contents import NodeClass, reads
+from hpc.autoscale.node.node.contents import NodeClass, Reads, reads
 from hpc.autoscale.node.node.state import BucketNodes
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit, LimitExceeded
@@ -99,6 +99,18 @@ class NodeBucket:
     subnet = reads("_definition.subnet", ht.SubnetId, "Subnet, as `group/network/subnet`.")
     vcpu_count = reads("_definition.vcpu_count", int, "Virtual CPUs of one node.")
     memory = reads("_definition.memory", ht.Memory, "Memory of one node.")
+    software_configuration: Reads[Any] = reads(
+        "_definition.software_configuration", Mapping, "Configuration of the nodearray."
+    )
+    placement_group: Reads[ht.PlacementGroup | None] = reads(
+        "_definition.placement_group", ht.PlacementGroup | None, "Placement group, if any."
+    )
+    spot_placement_score: Reads[str | None] = reads(
+        "_spot_placement_score",
+        str | None,
+        "Azure's estimate of getting spot capacity: High, Medium, Low; None when the server does"
+        " not say.",
+    )
     # of its size, from the catalogue
     gpu_count = reads("_template.example.gpu_count", int, "GPUs of one node.")
     vm_family = reads("_template.example.vm_family", ht.VMFamily, "Quota family of the size.")
@@ -111,19 +123,9 @@ class NodeBucket:
     )
 
     @property
-    def placement_group(self) -> ht.PlacementGroup | None:
-        """Placement group, if any."""
-        return self._definition.placement_group
-
-    @property
     def resources(self) -> dict[str, Any]:
         """Totals of a new node: live, may be written to."""
         return self._own_template().resources
-
-    @property
-    def software_configuration(self) -> Any:
-        """Configuration of the nodearray."""
-        return self._definition.software_configuration
 
     @property
     def example_node(self) -> Node:
@@ -132,12 +134,6 @@ class NodeBucket:
         return self._own_template().example
 
     _example_node = example_node
-
-    @property
-    def spot_placement_score(self) -> str | None:
-        """Azure's estimate of getting spot capacity: High, Medium, Low; None when the server
-        does not say."""
-        return self._spot_placement_score
 
     @property
     def supports_colocation(self) -> bool:
@@ -218,16 +214,6 @@ class NodeBucket:
     def nodes(self) -> list[Node]:
         """The nodes, existing and planned, in order. A list of its own: add with `add_nodes`."""
         return self._nodes.there()
-
-    @property
-    def _size(self) -> int:
-        """How many nodes it has had by now, those that are gone included: the position of the
-        next one."""
-        return len(self._nodes)
-
-    def _made(self) -> list[Node]:
-        """The nodes that there is a `Node` of."""
-        return self._nodes.made()
 
     def add_nodes(self, nodes: Iterable[Node]) -> None:
         """Add nodes that are not here yet (by transient id and by host name); AssertionError
@@ -341,7 +327,7 @@ class NodeBucket:
         if position >= len(self._nodes):
             # it has no name before it is planned; a number could be another node's
             return self._new_node(f"{self.nodearray}-new", util.uuid("hostname"))
-        return copy(self._handle(position))
+        return copy(self._nodes.handle(position))
 
     def _sync(self, table: ShapeTable) -> bool:
         """Let the engine know what new nodes are made from, and what default resources the nodes
@@ -382,11 +368,6 @@ class NodeBucket:
                 self._nodes.of_class[planned] = self._candidate.new_shape
             self._planned = planned
         self._nodes.open(planned, names, assignment_id)
-
-    def _handle(self, position: int) -> Node:
-        """The node at a position, also one that is gone; made now if nobody has looked at it
-        yet."""
-        return self._nodes.handle(position)
 
     def _new_node(self, name: str, hostname: str) -> Node:
         return self._template.new_node(name, hostname, self._finish, self._definition)

@@ -22,6 +22,7 @@ from copy import deepcopy
 from enum import Enum
 from functools import cache
 from operator import attrgetter
+from types import UnionType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from hpc.autoscale import hpctypes as ht
@@ -33,17 +34,18 @@ if TYPE_CHECKING:
     from hpc.autoscale.node.node.node import Node
     from hpc.autoscale.node.node.state import BucketNodes
 
-T = TypeVar("T")
+T = TypeVar("T", covariant=True)
 
-if TYPE_CHECKING:
 
-    class Reads(Generic[T]):
-        """A property without a setter."""
+class Reads(Generic[T]):
+    """A property without a setter, to a type checker."""
+
+    if TYPE_CHECKING:
 
         def __get__(self, owner: object, cls: object = None) -> T: ...
 
 
-def reads(path: str, kind: type[T], says: str) -> Reads[T]:
+def reads(path: str, kind: type[T] | UnionType, says: str) -> Reads[T]:
     """A property that is what an object has under a path of attributes, as in `_definition.spot`,
     which is of this kind; `says` is the docstring."""
     get = attrgetter(path)

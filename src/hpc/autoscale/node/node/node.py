@@ -31,6 +31,7 @@ from hpc.autoscale.node.node.contents import (
     NodeClass,
     NodeView,
     ReadOnlyShellDict,
+    Reads,
     ShellAmounts,
     TrackedDict,
     TrackedSet,
@@ -98,6 +99,18 @@ _CLONED = (
     *("memory", "infiniband", "state", "target_state", "exists", "placement_group", "managed"),
     "keep_alive",
 )
+
+
+def _local(name: str, says: str) -> Reads[datetime]:
+    """A property that is the local time of an attribute in seconds since the epoch."""
+
+    def read(self: Node) -> datetime:
+        from datetime import datetime
+
+        return datetime.fromtimestamp(getattr(self, name) or 0)
+
+    read.__doc__ = says
+    return property(read)  # type: ignore[return-value]
 
 
 class Node(ABC):
@@ -370,19 +383,7 @@ class Node(ABC):
     def _is_counted(self) -> bool:
         """The limits of its bucket have a place less because of it."""
         home = self._home
-        if home is None or self._position < 0:
-            return self._counted
-        return self._position not in home.uncounted
-
-    @_is_counted.setter
-    def _is_counted(self, value: bool) -> None:
-        home = self._home
-        if home is None or self._position < 0:
-            self._counted = value
-        elif value:
-            home.uncounted.discard(self._position)
-        else:
-            home.uncounted.add(self._position)
+        return self._counted if home is None else self._position not in home.uncounted
 
     # -- identity
 
@@ -401,10 +402,9 @@ class Node(ABC):
         given = self._hostname
         return ht.Hostname(given.split(".", 1)[0]) if given and "." in given else given
 
-    @property
-    def fqdn(self) -> ht.Hostname | None:
-        """Host name as it was given."""
-        return self._hostname
+    fqdn: Reads[ht.Hostname | None] = reads(
+        "_hostname", ht.Hostname | None, "Host name as it was given."
+    )
 
     @property
     def hostname_or_uuid(self) -> str:
@@ -482,20 +482,11 @@ class Node(ABC):
     def idle_time_remaining(self, value: float) -> None:
         self.__idle_time_remaining = max(-1, value)
 
-    @property
-    def create_time(self) -> datetime:
-        """When it was first seen; local time."""
-        return _local(self.create_time_unix)
-
-    @property
-    def last_match_time(self) -> datetime:
-        """When work last needed it; local time."""
-        return _local(self.last_match_time_unix)
-
-    @property
-    def delete_time(self) -> datetime:
-        """When it was last found gone (the epoch: it is not gone); local time."""
-        return _local(self.delete_time_unix or 0)
+    create_time = _local("create_time_unix", "When it was first seen; local time.")
+    last_match_time = _local("last_match_time_unix", "When work last needed it; local time.")
+    delete_time = _local(
+        "delete_time_unix", "When it was last found gone (the epoch: it is not gone); local time."
+    )
 
     # -- where it stands
 
@@ -723,12 +714,6 @@ class Node(ABC):
     def __repr__(self) -> str:
         hostname = self.hostname if self.exists and self.hostname else "..."
         return f"Node({self.name}, {hostname}, {self.placement_group})"
-
-
-def _local(seconds: float) -> datetime:
-    from datetime import datetime
-
-    return datetime.fromtimestamp(seconds)
 
 
 _OF_A_HOST = {

@@ -128,7 +128,7 @@ class Apart:
         found: dict[Node, set[str]] = {}
         for bucket, lo, hi, given in self._noted:
             for position in range(max(lo, sizes.get(bucket, 0)), hi):
-                found.setdefault(bucket._handle(position), set()).update(given)
+                found.setdefault(bucket._nodes.handle(position), set()).update(given)
         return {node for node, given in found.items() if node.assignments <= given}
 
 
@@ -177,7 +177,7 @@ class Inventory:
 
     def sizes(self) -> Sizes:
         """How many nodes each bucket has had by now, those that are gone included."""
-        return {bucket: bucket._size for bucket in self.buckets}
+        return {bucket: len(bucket._nodes) for bucket in self.buckets}
 
     def add(self, buckets: Iterable[NodeBucket]) -> None:
         """Take on buckets of the cluster."""
@@ -192,7 +192,7 @@ class Inventory:
         self.buckets.append(bucket)
         self._groups.add((bucket.nodearray, bucket.vm_size, bucket.placement_group))
         # those that nobody has looked at are known to whoever lists them
-        self.names.reserve(node.name for node in bucket._made())
+        self.names.reserve(node.name for node in bucket._nodes.made())
         if self.defaults.definitions:
             bucket._apply_defaults(self.defaults, self.defaults.deferred)
         if bucket.valid:
@@ -228,8 +228,8 @@ class Inventory:
         self.take_in(machines)
         running = frozenset().union(*(node.assignments for node in machines))
         for bucket in self.buckets:
-            if bucket._size > (lo := before.get(bucket, 0)):
-                self.apart.note(bucket, lo, bucket._size, running)
+            if len(bucket._nodes) > (lo := before.get(bucket, 0)):
+                self.apart.note(bucket, lo, len(bucket._nodes), running)
 
     def take_in(self, machines: Sequence[Node]) -> None:
         """Take in machines that cannot be ordered; those whose host name is known are ignored."""

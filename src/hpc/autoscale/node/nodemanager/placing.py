@@ -127,7 +127,7 @@ class Placer:
     def nodes_of(self, plan: Plan) -> list[Node]:
         """The nodes that a plan placed something on, in its order."""
         return [
-            self._by_candidate[step.candidate]._handle(position)
+            self._by_candidate[step.candidate]._nodes.handle(position)
             for step in plan.steps
             for position in range(step.lo, step.hi)
         ]

@@ -154,7 +154,7 @@ class HandleProbe:
         bucket = self._bucket_of(candidate)
         is_new = position >= len(candidate.shapes)
         if self._demand.personal is not None:
-            node = bucket.example_node if is_new else bucket._handle(position)
+            node = bucket.example_node if is_new else bucket._nodes.handle(position)
             failure = bucket.last_capacity_failure if is_new else None
             refusal = self._demand.personal.fit(NodeView(node, failure))
             if isinstance(refusal, Reject):
@@ -168,7 +168,7 @@ class HandleProbe:
             # asked before anything is copied
             for constraint in self._demand.opaque:
                 with results.muted():
-                    answer = constraint.satisfied_by_node(bucket._handle(position))
+                    answer = constraint.satisfied_by_node(bucket._nodes.handle(position))
                 if not answer:
                     return Reject("NodeRejected", *answer.reasons)
         return self._by_trying(bucket, position, units)
@@ -212,7 +212,7 @@ class HandleProbe:
         def bring_about() -> None:
             self._put(after)
             for bucket, position, was, became in tried:
-                carry_over(bucket._handle(position), was, became)
+                carry_over(bucket._nodes.handle(position), was, became)
 
         return (bring_about,)
 

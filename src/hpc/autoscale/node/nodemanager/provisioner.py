@@ -228,8 +228,9 @@ class Provisioner:
         """A node goes, or never came: its place under the limits, if it had one, is free again."""
         bucket = _bucket_of(node)
         if bucket is not None:
+            is_counted = node._is_counted
             bucket._remove(node)
-            if node._is_counted:
+            if is_counted:
                 bucket.limits.release(1)
         node.exists = False
 
@@ -317,10 +318,11 @@ def _recount(node: Node) -> None:
     takes_place = bool(node.exists or node._in_demand)
     if bucket is None or takes_place == node._is_counted:
         return
-    node._is_counted = takes_place
     if takes_place:
+        bucket._nodes.uncounted.discard(node._position)
         bucket.limits.bear(1)
     else:
+        bucket._nodes.uncounted.add(node._position)
         bucket.limits.release(1)
 
 

@@ -150,7 +150,7 @@ def _matches(placer: Placer, plan: Plan) -> list[Result]:
     """A result for each node that a plan uses."""
     return [
         MatchResult(
-            "success", partial(placer.bucket_of(step.candidate)._handle, position), step.times
+            "success", partial(placer.bucket_of(step.candidate)._nodes.handle, position), step.times
         )
         for step in plan.steps
         for position in range(step.lo, step.hi)
