@@ -292,6 +292,10 @@ class BucketNodes:
             self._set(position, self._occupied(shape, shape.vacant, closed, shape.dormant))
             self._on_write(self.handle(position))
 
+    def count(self, node: Node, takes_place: bool) -> None:
+        """Say whether a node has a place under the limits."""
+        (self.uncounted.discard if takes_place else self.uncounted.add)(node._position)
+
     # -- writes through handles
 
     def written(self, node: Node, what: Change, amount: tuple[str, object] | None = None) -> None:

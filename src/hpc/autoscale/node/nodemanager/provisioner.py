@@ -318,11 +318,10 @@ def _recount(node: Node) -> None:
     takes_place = bool(node.exists or node._in_demand)
     if bucket is None or takes_place == node._is_counted:
         return
+    bucket._nodes.count(node, takes_place)
     if takes_place:
-        bucket._nodes.uncounted.discard(node._position)
         bucket.limits.bear(1)
     else:
-        bucket._nodes.uncounted.add(node._position)
         bucket.limits.release(1)
 
 

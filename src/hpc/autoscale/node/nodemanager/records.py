@@ -97,6 +97,10 @@ class NodeRecords:
                 self._set_aside(record)
             elif node_id not in ids:
                 ids.add(node_id)
+                if not (alike or alike.leaving):
+                    group = record.get("PlacementGroupId") or None
+                    groups = self._members[record["Template"], record["MachineType"]]
+                    groups[str(group) if group else None].append(alike)
                 alike.append(record)
                 if alike.leaving:
                     hostname = text(record, "Hostname") or ""
@@ -106,11 +110,7 @@ class NodeRecords:
         alike = _Alike(record)
         self.sorts.append(alike)
         if alike.usable:
-            array, size = record["Template"], record["MachineType"]
-            self._by_array[array].append(alike)
-            if not alike.leaving:
-                group = record.get("PlacementGroupId") or None
-                self._members[array, size][str(group) if group else None].append(alike)
+            self._by_array[record["Template"]].append(alike)
         return alike
 
     def _set_aside(self, record: Record) -> None:
@@ -145,21 +145,20 @@ class NodeRecords:
 
     def placement_groups(self, nodearray: str, machine_type: str) -> list[str]:
         """Placement groups in which the nodearray has nodes of this size."""
-        groups = self._members.get((nodearray, machine_type), {})
-        return sorted(group for group, members in groups.items() if group and any(members))
+        return sorted(filter(None, self._members.get((nodearray, machine_type), {})))
 
     def has(self, nodearray: str, machine_type: str) -> bool:
         """Whether the nodearray has nodes of this size."""
-        return any(map(any, self._members.get((nodearray, machine_type), {}).values()))
+        return (nodearray, machine_type) in self._members
 
     def leftovers(self, nodearrays: Collection[str]) -> list[tuple[str, str, str | None, Record]]:
         """Nodearray, VM size, placement group and one record of those nodes of nodearrays that no
         bucket has."""
         return [
-            (array, size, group, next(filter(None, members))[0])
+            (array, size, group, members[0].first)
             for (array, size), groups in self._members.items()
             for group, members in groups.items()
-            if array in nodearrays and (array, size) not in self._placed and any(members)
+            if array in nodearrays and (array, size) not in self._placed
         ]
 
     def placed(self, nodearray: str, machine_type: str) -> None:
