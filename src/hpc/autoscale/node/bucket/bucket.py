@@ -349,25 +349,23 @@ class NodeBucket:
         candidate.new_shape = moved.get(new, new)
         return True
 
-    def _took(self, step: Step, names: Sequence[str], assignment_id: str) -> None:
-        """The engine has placed something here; `names` are those of newly opened nodes."""
+    def _took(self, step: Step, names: Sequence[str], assignment_id: str | None) -> None:
+        """The engine has placed something here; `names` are those of newly opened nodes, on which
+        there may be nobody yet."""
         if names:
-            self._opened(names, assignment_id)
+            planned = self._planned
+            if planned is None:
+                planned = self._template.planned(self._finishing, self.placement_group)
+                if self._candidate is not None:
+                    self._nodes.of_class[planned] = self._candidate.new_shape
+                self._planned = planned
+            self._nodes.open(planned, names, assignment_id)
             return
         if step.before.dormant:
             self._nodes.uncounted.difference_update(range(step.lo, step.hi))
-        for position in range(step.lo, step.hi):
-            self._nodes.placed(position, assignment_id)
-
-    def _opened(self, names: Sequence[str], assignment_id: str | None = None) -> None:
-        """The engine has opened nodes, which have these names; there may be nobody on them yet."""
-        planned = self._planned
-        if planned is None:
-            planned = self._template.planned(self._finishing, self.placement_group)
-            if self._candidate is not None:
-                self._nodes.of_class[planned] = self._candidate.new_shape
-            self._planned = planned
-        self._nodes.open(planned, names, assignment_id)
+        if assignment_id is not None:
+            for position in range(step.lo, step.hi):
+                self._nodes.placed(position, assignment_id)
 
     def _new_node(self, name: str, hostname: str) -> Node:
         return self._template.new_node(name, hostname, self._finish, self._definition)

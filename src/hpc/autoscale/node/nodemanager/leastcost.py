@@ -178,7 +178,7 @@ class LeastCost:
         placer.planner.apply(layout.plan)
         for step, fresh in zip(opened, names, strict=True):
             # the nodes are there now, with nobody on them yet
-            placer.bucket_of(step.candidate)._opened(fresh)
+            placer.bucket_of(step.candidate)._took(step, fresh, None)
         for number, steps in layout.placed.items():
             for placed in steps:
                 bucket = placer.bucket_of(placed.candidate)
