@@ -31,6 +31,8 @@ from hpc.autoscale.node.identity import Identities, short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import NodeHistory
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
+from hpc.autoscale.onpremises.hosts import SECTION
+from hpc.autoscale.onpremises.workers import STATES_FILE, states_file
 from hpc.autoscale.requestsets.demand import RequestJob, requested_jobs, take_off_work
 from hpc.autoscale.requestsets.extending import DRIVERS_WISH
 from hpc.autoscale.requestsets.store import store_path
@@ -123,6 +125,8 @@ def for_a_pass(config: dict[str, Any], driver: SchedulerDriver) -> dict[str, Any
         "requestsetsdb": store_path(config, driver.autoscale_home),
         DRIVERS_WISH: (driver.name, wanted),
     }
+    if config.get(SECTION):
+        config[STATES_FILE] = states_file(config, driver.autoscale_home)
     history = config.get("nodehistorydb") or os.path.join(driver.autoscale_home, "nodehistory.db")
     directory = os.path.dirname(os.path.abspath(history))
     if not os.path.isdir(directory):

@@ -19,6 +19,7 @@ from hpc.autoscale.autoscaler.faults import Faults, try_each
 from hpc.autoscale.autoscaler.learning import NewCalculator, SetContext, node_names
 from hpc.autoscale.autoscaler.reading import Prepared, Reading, Readings
 from hpc.autoscale.autoscaler.summary import PassSummary
+from hpc.autoscale.autoscaler.workers_on_premises import HostsOfPass
 from hpc.autoscale.autostop.decision import Surplus
 from hpc.autoscale.autostop.ledger import Ledger, ledger_path
 from hpc.autoscale.autostop.surplus import surplus_of
@@ -32,6 +33,7 @@ from hpc.autoscale.node.identity import Identities, claimed_ids, short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory.watching import Rhythm
 from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.onpremises.listing import is_on_premises
 from hpc.autoscale.requestsets.demand import RequestJob, WantedNodes, give_attributes
 from hpc.autoscale.util import parse_boot_timeout, parse_idle_timeout
 from hpc.autoscale.workers.keeping import (
@@ -85,6 +87,7 @@ class Pass:
         self._jobs: Sequence[object] = ()
         self._required: set[object] = set()
         self._given_back: dict[str, list[Node]] = {}
+        self._hosts = HostsOfPass(config, self.faults)
         self._calculator: DemandCalculator | None = None
         self._new_calculator = new_calculator
         self._set_context = set_context
@@ -286,9 +289,21 @@ class Pass:
         booted, shortage = commanding.boot(calculator, planned, self.faults)
         self.outcome.update(booted)
         self.notes += shortage
+        self.outcome["hosts_started"] = node_names(
+            self._hosts.start(
+                existing,
+                self._reported_on_premises(existing),
+                lambda node: parse_boot_timeout(self.config, node),
+            )
+        )
         self.outcome["booting"] = node_names(
             node for node in [*existing, *planned] if is_booting(node)
         )
+
+    def _reported_on_premises(self, nodes: Iterable[Node]) -> set[str]:
+        """Names of the hosts on premises that the scheduler reports."""
+        identities = Identities(node for node in nodes if is_on_premises(node))
+        return {str(node.name) for host in self._reading[1] for node in identities.might_be(host)}
 
     def _remember(self, calculator: DemandCalculator) -> bool:
         """Update the history. Without it nobody knows for how long a node has been idle, so nothing
@@ -325,6 +340,8 @@ class Pass:
     def _shrink(self, calculator: DemandCalculator, failed: list[Node]) -> None:
         gate = calculator.node_mgr.gate
         idle = self._idle(calculator)
+        hosts = [node for node in idle if is_on_premises(node)]
+        idle = [node for node in idle if node.managed]
         idle += self._unfinished(calculator, [*failed, *self._late, *idle])
         surplus = self._surplus_workers(calculator, [*failed, *self._late, *idle])
         self.outcome.update(
@@ -340,6 +357,25 @@ class Pass:
         self.outcome["drained"] = drained
         if leaving:
             self._delete(calculator, leaving)
+        if hosts:
+            self._stop_hosts(calculator, hosts)
+
+    def _stop_hosts(self, calculator: DemandCalculator, hosts: list[Node]) -> None:
+        """Stop the workers of idle hosts on premises, once the scheduler has drained them and was
+        asked again."""
+        gate, nodes = calculator.node_mgr.gate, calculator.node_mgr.get_nodes()
+        hosts = gate.ration("drain", hosts).allowed
+        drained = self.faults.nodes("draining hosts", self.driver.handle_draining, hosts)
+        gate.facts.busy = None
+        if drained:
+            gate.facts.busy = self.faults.guard(
+                "reading jobs again before workers are stopped",
+                lambda: learning.busy_nodes(nodes, *self._look_again(calculator), self._gone),
+            )
+        if gate.facts.busy is not None:
+            free = gate.ask("drain", drained).allowed
+            self.outcome["hosts_stopped"] = node_names(self._hosts.stop(free))
+            gate.facts.busy = None
 
     def _claim(self, idle: list[Node]) -> list[Node]:
         """Those of the nodes that may go, given which others were told that they may stop."""
@@ -430,7 +466,9 @@ class Pass:
             return parse_idle_timeout(self.config, node)
 
         def find() -> list[Node]:
-            nodes = calculator.find_unmatched_for(timeout)
+            unmatched = calculator.find_unmatched_for(timeout)
+            nodes = [node for node in unmatched if node.managed]
+            nodes += self._hosts.may_stop(unmatched)
             if not nodes:
                 return []
             self._count_idle_passes(calculator)

@@ -119,6 +119,7 @@ class PassSummary:
     - `given_back`: still booting, for workers whom nobody wants any more (`hpc.autoscale.workers`)
     - `failed`: in state Failed
     - `spared`: were to be deleted, and have work after all or are to be kept alive
+    - `hosts_started`, `hosts_stopped`: hosts on premises whose worker was started, or stopped
     - `deleted`: CycleCloud was told to shut down
     - `refused`: commands that a guard stood against, each for a node, with its reason code
     - `notes`: what is worth knowing and is not an error
@@ -144,6 +145,8 @@ class PassSummary:
     failed: tuple[str, ...] = ()
     spared: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
+    hosts_started: tuple[str, ...] = ()
+    hosts_stopped: tuple[str, ...] = ()
     refused: tuple[Refusal, ...] = ()
     notes: tuple[str, ...] = ()
     errors: tuple[PassError, ...] = ()
@@ -253,6 +256,8 @@ _NODE_FIELDS = [
     "failed",
     "spared",
     "deleted",
+    "hosts_started",
+    "hosts_stopped",
 ]
 
 

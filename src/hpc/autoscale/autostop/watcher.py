@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hpc.autoscale import clock
+from hpc.autoscale import clock, commands
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autostop.callback import Callback, Metadata, ScheduledEvent, Told
 from hpc.autoscale.autostop.idleness import Idleness, read_state, write_state
@@ -200,23 +200,12 @@ class Watcher:
     def _run(self, key: str, **environment: str) -> int | None:
         """The exit code of a command; None when it could not be run, or not in time."""
         command: Sequence[str] = getattr(self.settings, key)
-        try:
-            done = subprocess.run(
-                list(command),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                timeout=self.settings.command_timeout,
-                env={**os.environ, **environment},
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired, ValueError) as error:
-            logging.warning("autostop.%s: %s", key, error)
-            return None
-        if done.returncode not in (0, 1) or (done.returncode and key != "busy_command"):
-            text = " ".join(done.stderr.decode(errors="replace").split())[:300]
-            logging.warning("autostop.%s ended with code %s: %s", key, done.returncode, text)
-        return done.returncode
+        done = commands.run(command, self.settings.command_timeout, environment)
+        if done.code is None:
+            logging.warning("autostop.%s: %s", key, done.text)
+        elif done.code not in (0, 1) or (done.code and key != "busy_command"):
+            logging.warning("autostop.%s ended with code %s: %s", key, done.code, done.text)
+        return done.code
 
 
 def instance_of(config: Mapping[str, Any]) -> str:

@@ -21,9 +21,10 @@ from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.job.demandprinter import OutputFormat
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.node.constraints import get_constraints
-from hpc.autoscale.node.guards import Asker, Command, key_of
+from hpc.autoscale.node.guards import OF_THE_SITE, Asker, Command, key_of
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.onpremises.listing import is_on_premises
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.results import NodeOperationResult
 
@@ -181,8 +182,11 @@ class NodeCommands(CommandLine):
     ) -> None:
         """AutoscaleError when the gate refuses a command for a node, unless the user insists.
 
-        Who insists is asked nothing about the node's work from here on.
+        Who insists is asked nothing about the node's work from here on. Hosts on premises are
+        refused in any case.
         """
+        for node in filter(is_on_premises, nodes):
+            raise AutoscaleError(f"node {node.name} {OF_THE_SITE} [NotManaged]")
         if insists:
             return
         gate = node_mgr.gate

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hpc.autoscale.errors import ConfigurationException, did_you_mean
+from hpc.autoscale.onpremises.hosts import find_mistakes
 from hpc.autoscale.redaction import is_secret, redact
 
 _MODIFIERS = ("add", "subtract", "multiply", "divide", "divide_floor")
@@ -71,6 +72,7 @@ def find_problems(config: Mapping[str, Any]) -> Iterator[str]:
             yield from _find_modifiers(f"default_resources[{i}]", resource)
     if not has_copy:  # what is wrong by itself contradicts nothing
         yield from _find_contradictions(config)
+        yield from find_mistakes(config.get("on_premises") or ())
 
 
 class _Numbered(list[Any]):

@@ -19,6 +19,9 @@ from typing import Any, Literal, NamedTuple
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.errors import counted
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.onpremises.hosts import ON_PREMISES
+
+OF_THE_SITE = "is a host on premises, whose worker the loop alone starts and stops"
 
 Command = Literal["create", "start", "drain", "shutdown", "restart", "reimage", "delete"]
 """What may be asked of the cluster, or, for `drain`, of the scheduler before nodes are deleted."""
@@ -267,9 +270,21 @@ def _guard(
     return register
 
 
-@_guard("managed", "NotManaged", _THERE, _ALL, "CycleCloud manages the node.")
+@_guard(
+    "managed",
+    "NotManaged",
+    ("drain", *_THERE),
+    _ALL,
+    "CycleCloud manages the node. Hosts that only the scheduler knows may be drained, and hosts on"
+    " premises by the loop alone.",
+)
 def _managed(node: Node, gate: Gate, command: Command) -> str:
-    return "" if node.managed else "is not managed by CycleCloud"
+    if node.managed:
+        return ""
+    is_loop = gate.facts.asker is Asker.LOOP
+    if node.location == ON_PREMISES and not (command == "drain" and is_loop):
+        return OF_THE_SITE
+    return "" if command == "drain" else "is not managed by CycleCloud"
 
 
 @_guard("created", "NeverCreated", _THERE, _ALL, "The node has a NodeId: CycleCloud made it.")

@@ -35,6 +35,7 @@ NameHook = Callable[[NodeBucket, int], str]
 """Names the new node of a bucket that has this index."""
 
 _UNKNOWN = "unknown"
+_UNMANAGED = ht.NodeArrayName("__unmanaged__")
 _MOST_TRIES = 100_000
 
 Sizes = Mapping[NodeBucket, int]
@@ -249,8 +250,11 @@ class Inventory:
             if bucket is None:
                 first = nodes[0]
                 bucket_id = uuid("bucket") if first.bucket_id in taken else first.bucket_id
+                array, place = _UNMANAGED, ht.Location(_UNKNOWN)
+                if first.location != _UNKNOWN:  # a host of the configuration
+                    array, place = first.nodearray, first.location
                 bucket = self._unmanaged[key] = artificial_bucket(
-                    "__unmanaged__", like=first, count=len(nodes), bucket_id=bucket_id
+                    array, location=place, like=first, count=len(nodes), bucket_id=bucket_id
                 )
                 taken.add(bucket.bucket_id)
                 self.take_on(bucket)
@@ -269,7 +273,7 @@ def unmanaged_key(node: Node) -> object:
         return (node.placement_group, node.bucket_id)
     names = {str(n).lower() for n in (node.name, node.hostname, node.fqdn) if n}
     likeness = frozenset((r, _likeness(r, value, names)) for r, value in node.resources.items())
-    return (node.placement_group, node.vm_size, likeness)
+    return (node.placement_group, node.nodearray, node.location, node.vm_size, likeness)
 
 
 def _likeness(resource: str, value: object, names: set[str]) -> object:

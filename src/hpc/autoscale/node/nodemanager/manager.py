@@ -32,6 +32,7 @@ from hpc.autoscale.node.default_resources import (
     definitions_from_config,
 )
 from hpc.autoscale.node.guards import Gate
+from hpc.autoscale.node.identity import short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.node import checked_placement_group
 from hpc.autoscale.node.nodemanager.building import Built
@@ -40,6 +41,8 @@ from hpc.autoscale.node.nodemanager.placing import Ask, Placer
 from hpc.autoscale.node.nodemanager.policies import DEFAULT, configured_policy
 from hpc.autoscale.node.nodemanager.provisioner import Provisioner
 from hpc.autoscale.node.requests import RequestLog
+from hpc.autoscale.onpremises.hosts import SECTION
+from hpc.autoscale.onpremises.listing import nodes_of
 from hpc.autoscale.packing.expr import UNBOUNDED
 from hpc.autoscale.packing.order import OrderPolicy
 from hpc.autoscale.packing.plan import Request
@@ -436,6 +439,7 @@ def new_node_manager(
     if holds is not None and holds.closes_nodes:
         for node in inventory.nodes():
             node.closed = node.closed or holds.is_closed(str(node.delayed_node_id.node_id))
+    _take_in_hosts(config, manager)
     provisioner.cluster_target = built.target_state
     manager.doubts = unknown_nodearrays(config, built.nodearrays)
     for doubt in manager.doubts:
@@ -446,6 +450,20 @@ def new_node_manager(
     # so that the first demand finds the engine ready
     manager._placer.sync()
     return manager
+
+
+def _take_in_hosts(config: Mapping[str, Any], manager: NodeManager) -> None:
+    """Let the manager have the hosts on premises that the configuration names."""
+    if not config.get(SECTION):
+        return
+    configuration.check_config({SECTION: config[SECTION]})
+    inventory = manager._inventory
+    names = (name for node in inventory.nodes() for name in (node.name, node.hostname))
+    hosts, problems = nodes_of(config, {short_name(name) for name in names if name})
+    for problem in problems:
+        logging.warning("%s", problem)
+    manager.problems.extend(problems)
+    inventory.take_in(hosts)
 
 
 @functools.cache

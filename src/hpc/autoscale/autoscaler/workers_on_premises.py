@@ -1,0 +1,105 @@
+"""The part of a pass that starts and stops workers on premises.
+
+A host is in every pass a node that exists. Once demand is known, the workers of hosts that work was
+placed on are started; those of hosts that were idle for long enough are drained and stopped, past
+the same gate as nodes of the cloud. What fails is reported, rests, and keeps no other host waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from hpc.autoscale import clock
+from hpc.autoscale import hpclogging as logging
+from hpc.autoscale.autoscaler.faults import Faults
+from hpc.autoscale.commands import Ran
+from hpc.autoscale.errors import one_line
+from hpc.autoscale.node.node import Node
+from hpc.autoscale.onpremises.hosts import OnPremisesHost, hosts_of
+from hpc.autoscale.onpremises.listing import is_on_premises
+from hpc.autoscale.onpremises.workers import STATES_FILE, HostState, HostStatesError, Workers
+
+Command = Callable[[Iterable[OnPremisesHost]], dict[str, Ran]]
+
+
+class HostsOfPass:
+    """The hosts of one pass, of the configuration that it has."""
+
+    def __init__(self, config: Mapping[str, Any], faults: Faults) -> None:
+        path = config.get(STATES_FILE)
+        listed = hosts_of(config) if path else ()
+        self._hosts = {host.name: host for host in listed if host.is_commanded}
+        self._workers = Workers(str(path))
+        self._faults = faults
+
+    def start(
+        self, nodes: Iterable[Node], reported: set[str], patience: Callable[[Node], float]
+    ) -> list[Node]:
+        """Start the workers of nodes that work was placed on, where they are not up; the nodes
+        whose workers were started.
+
+        One that counts as up is started again when the scheduler has not reported its host for
+        `patience` seconds. `reported`: names of the hosts that it reports.
+        """
+        by_name = {str(node.name): node for node in nodes if self._is_commanded(node)}
+        wanted = {name: node for name, node in by_name.items() if node.required}
+        if not wanted:
+            return []
+
+        def is_missing(host: OnPremisesHost, state: HostState) -> bool:
+            age = clock.time() - state.since
+            return host.name not in reported and not 0 <= age <= patience(wanted[host.name])
+
+        def find() -> list[OnPremisesHost]:
+            return self._workers.to_start([self._hosts[name] for name in wanted], is_missing)
+
+        due = self._guard("looking for workers on premises to start", find)
+        return self._command("starting", self._workers.start, due or [], wanted)
+
+    def may_stop(self, nodes: Sequence[Node]) -> list[Node]:
+        """Those of the nodes whose worker may run, and can be stopped."""
+        by_name = {str(node.name): node for node in nodes if self._is_commanded(node)}
+        if not by_name:
+            return []
+        hosts = [self._hosts[name] for name in by_name]
+        due = self._guard(
+            "looking for workers on premises to stop", lambda: self._workers.to_stop(hosts)
+        )
+        return [by_name[host.name] for host in due or []]
+
+    def stop(self, nodes: Sequence[Node]) -> list[Node]:
+        """Stop the workers of idle nodes; those that were stopped."""
+        by_name = {str(node.name): node for node in nodes}
+        hosts = [self._hosts[name] for name in by_name]
+        return self._command("stopping", self._workers.stop, hosts, by_name)
+
+    def _is_commanded(self, node: Node) -> bool:
+        return is_on_premises(node) and str(node.name) in self._hosts
+
+    def _guard(
+        self, phase: str, find: Callable[[], list[OnPremisesHost]]
+    ) -> list[OnPremisesHost] | None:
+        return self._faults.guard(phase, find)
+
+    def _command(
+        self,
+        doing: str,
+        command: Command,
+        hosts: Sequence[OnPremisesHost],
+        by_name: Mapping[str, Node],
+    ) -> list[Node]:
+        if not hosts:
+            return []
+        phase = f"{doing} workers on premises"
+        try:
+            done = command(hosts)
+        except HostStatesError as error:
+            self._faults.add(phase, one_line(error))
+            return []
+        for name, ran in done.items():
+            if not ran.is_done:
+                self._faults.add(phase, f"host {name}: {ran.problem}")
+        made = [by_name[name] for name, ran in done.items() if ran.is_done]
+        logging.info("%s: %s", phase, ", ".join(str(node.name) for node in made) or "none")
+        return made

@@ -1,0 +1,98 @@
+"""Commands of the site, run as lists of words: no shell, a deadline, and what they say as data.
+
+For whoever has to run something that the configuration names. What an exit code means is the
+caller's business.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from tempfile import TemporaryFile
+from typing import IO, NamedTuple
+
+from hpc.autoscale.plaintext import on_one_line
+
+MOST_AT_ONCE = 64
+"""How many commands `run_each` runs side by side."""
+
+_LONGEST_TEXT = 300
+_READ_AT_MOST = 4096
+
+
+class Ran(NamedTuple):
+    """What came of a command: its exit code, None when it could not be run or not in time, and on
+    one line the end of what it wrote to stderr, or why it did not run."""
+
+    code: int | None
+    text: str
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it ended with exit code 0."""
+        return self.code == 0
+
+    @property
+    def problem(self) -> str:
+        """What went wrong, in words."""
+        if self.code is None:
+            return self.text
+        return f"exit code {self.code}" + (f": {self.text}" if self.text else "")
+
+
+def run(
+    command: Sequence[str], timeout: float, environment: Mapping[str, str] | None = None
+) -> Ran:
+    """Run a command for `timeout` seconds at most; after that it is killed, with all processes of
+    its group. `environment` goes over that of this process.
+
+    What it leaves running when it ends by itself goes on, and nobody waits for it.
+    """
+    with TemporaryFile() as errors:
+        try:
+            process = subprocess.Popen(
+                list(command),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                env={**os.environ, **(environment or {})},
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            return Ran(None, on_one_line(str(error)))
+        try:
+            code = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            _kill(process)
+            return Ran(None, f"timed out after {timeout:g} seconds")
+        except BaseException:
+            _kill(process)
+            raise
+        return Ran(code, _end_of(errors))
+
+
+def run_each(commands: Mapping[str, Sequence[str]], timeout: float) -> dict[str, Ran]:
+    """Run commands side by side, each for `timeout` seconds at most; what came of each."""
+    if not commands:
+        return {}
+    with ThreadPoolExecutor(min(MOST_AT_ONCE, len(commands))) as pool:
+        done = pool.map(lambda command: run(command, timeout), commands.values())
+        return dict(zip(commands, done, strict=True))
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _end_of(errors: IO[bytes]) -> str:
+    """The end of a file as one line."""
+    size = errors.seek(0, os.SEEK_END)
+    errors.seek(max(0, size - _READ_AT_MOST))
+    text = " ".join(errors.read().decode(errors="replace").split())
+    return on_one_line(text[-_LONGEST_TEXT:])

@@ -1,0 +1,189 @@
+"""Workers on hosts on premises: which were started, which rest after a failure, and the commands.
+
+What was asked for is in a file before a command runs, and what came of it after. A process that is
+killed between the two leaves a host of which nobody knows: its command is then run again, which
+has to be harmless, as it is for `systemctl start`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+from hpc.autoscale import clock
+from hpc.autoscale.backoff.causes import FailureKind
+from hpc.autoscale.backoff.law import Backoff, Policy, aged, failed, succeeded
+from hpc.autoscale.commands import Ran, run_each
+from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.onpremises.hosts import OnPremisesHost
+from hpc.autoscale.sqlitefile import SqliteFile
+
+FILE = "on-premises.db"
+STATES_FILE = "_on_premises_states"
+"""The entry of a configuration with the path of the file of states."""
+
+State = Literal["down", "starting", "up", "stopping"]
+
+
+class HostStatesError(AutoscaleError):
+    """The file of hosts on premises cannot be read or written."""
+
+
+@dataclass(frozen=True)
+class HostState:
+    """What is known of the worker of a host, since when (unix seconds), and its failures."""
+
+    state: State = "down"
+    since: float = 0.0
+    backoff: Backoff | None = None
+
+    @property
+    def is_up(self) -> bool:
+        """Whether its worker was started, as its command said."""
+        return self.state == "up"
+
+    @property
+    def may_run(self) -> bool:
+        """Whether its worker runs, or may run."""
+        return self.state != "down"
+
+    def rests_until(self, now: float) -> float | None:
+        """Until when its commands are not run again; None when they may be."""
+        known = None if self.backoff is None else aged(self.backoff, now, _POLICY)
+        return known.until if known is not None and known.until > now else None
+
+
+_POLICY = Policy()
+_NEVER = HostState()
+
+
+class HostStates(SqliteFile):
+    """The states of hosts by name, in a file that outlives the process."""
+
+    NAME = "hosts on premises"
+    VERSION = 1
+    TABLES = (
+        "CREATE TABLE hosts (name TEXT PRIMARY KEY, state TEXT NOT NULL, since REAL NOT NULL,"
+        " backoff TEXT)",
+    )
+    ERROR = HostStatesError
+    REMEDY = "move it away; workers that are wanted are started again then"
+
+    def read(self) -> dict[str, HostState]:
+        """What is known, by name; nothing where there is no file."""
+        rows = self.rows("SELECT name, state, since, backoff FROM hosts")
+        try:
+            return {
+                name: HostState(state, since, _backoff(text)) for name, state, since, text in rows
+            }
+        except (TypeError, ValueError, KeyError) as error:
+            raise self.error(f"it is damaged ({error}): {self.REMEDY}") from error
+
+    def write(self, states: Mapping[str, HostState]) -> None:
+        """Note these states; the others stay."""
+        rows = [
+            (name, one.state, one.since, None if one.backoff is None else _text(one.backoff))
+            for name, one in states.items()
+        ]
+        if rows:
+            with self.writing() as db:
+                db.executemany("INSERT OR REPLACE INTO hosts VALUES (?, ?, ?, ?)", rows)
+
+
+def _text(backoff: Backoff) -> str:
+    return json.dumps({**asdict(backoff), "cause": backoff.cause.value})
+
+
+def _backoff(text: str | None) -> Backoff | None:
+    if text is None:
+        return None
+    fields: dict[str, Any] = json.loads(text)
+    return Backoff(**{**fields, "cause": FailureKind(fields["cause"])})
+
+
+def states_file(config: Mapping[str, Any], home: str) -> str:
+    """Where states are kept: beside the node history."""
+    history = config.get("nodehistorydb") or os.path.join(home, "nodehistory.db")
+    return os.path.join(os.path.dirname(os.path.abspath(history)), FILE)
+
+
+def known_states(config: Mapping[str, Any]) -> dict[str, HostState]:
+    """What is known of the hosts of a configuration; nothing where it names no file."""
+    path = config.get(STATES_FILE)
+    return HostStates(str(path)).read() if path else {}
+
+
+class Workers:
+    """Starts and stops workers, for a pass that holds the lock."""
+
+    def __init__(self, path: str, draw: Callable[[], float] = random.random) -> None:
+        self._file = HostStates(path)
+        self._draw = draw
+
+    def to_start(
+        self,
+        hosts: Iterable[OnPremisesHost],
+        is_missing: Callable[[OnPremisesHost, HostState], bool],
+    ) -> list[OnPremisesHost]:
+        """Those of the hosts whose worker is to be started now: it was not, or its scheduler misses
+        it (`is_missing`), and it does not rest."""
+        known, now = self._file.read(), clock.time()
+        found = []
+        for host in hosts:
+            state = known.get(host.name, _NEVER)
+            is_due = not state.is_up or is_missing(host, state)
+            if host.is_commanded and is_due and state.rests_until(now) is None:
+                found.append(host)
+        return found
+
+    def to_stop(self, hosts: Iterable[OnPremisesHost]) -> list[OnPremisesHost]:
+        """Those of the hosts whose worker runs, or may run, can be stopped, and does not rest."""
+        known, now = self._file.read(), clock.time()
+        return [
+            host
+            for host in hosts
+            if host.is_commanded
+            and (state := known.get(host.name, _NEVER)).may_run
+            and state.rests_until(now) is None
+        ]
+
+    def start(self, hosts: Iterable[OnPremisesHost]) -> dict[str, Ran]:
+        """Start workers; what came of each command, by the name of the host."""
+        return self._command(hosts, "starting", "up")
+
+    def stop(self, hosts: Iterable[OnPremisesHost]) -> dict[str, Ran]:
+        """Stop workers; what came of each command, by the name of the host."""
+        return self._command(hosts, "stopping", "down")
+
+    def _command(
+        self, hosts: Iterable[OnPremisesHost], meanwhile: State, then: State
+    ) -> dict[str, Ran]:
+        by_timeout: dict[float, dict[str, OnPremisesHost]] = {}
+        for host in hosts:
+            by_timeout.setdefault(host.command_timeout, {})[host.name] = host
+        done: dict[str, Ran] = {}
+        for timeout, alike in by_timeout.items():
+            known, now = self._file.read(), clock.time()
+            before = {name: known.get(name, _NEVER) for name in alike}
+            begun = {n: replace(s, state=meanwhile, since=now) for n, s in before.items()}
+            self._file.write(begun)
+            each = {name: host.start if then == "up" else host.stop for name, host in alike.items()}
+            ran = run_each(each, timeout)
+            self._file.write({n: self._after(begun[n], ran[n], then) for n in alike})
+            done.update(ran)
+        return done
+
+    def _after(self, begun: HostState, ran: Ran, then: State) -> HostState:
+        """The state once a command has ended. One that failed leaves it open whether it did
+        something."""
+        now, known = clock.time(), begun.backoff
+        if ran.is_done:
+            return HostState(then, now, None if known is None else succeeded(known))
+        known = None if known is None else aged(known, now, _POLICY)
+        cause = FailureKind.REFUSED
+        rest = failed(known, cause, ran.problem, now, now, _POLICY, self._draw)
+        return replace(begun, since=now, backoff=rest)

@@ -1,0 +1,279 @@
+"""Hosts on premises, through the loop, over HTTP, and with commands that run."""
+
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from hpc.autoscale import clock
+from hpc.autoscale.autoscaler import Autoscaler
+from hpc.autoscale.cli import GenericDriver
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.onpremises.workers import HostState, HostStates, HostStatesError
+from hpc.autoscale.simulator import serve
+from hpc.autoscale.workers import WorkerDemand
+
+SIZE = "Standard_F4s_v2"
+CLOUD = {
+    "clusters": {
+        "c": {"region": "southcentralus", "nodearrays": {"htc": {"machine_types": [SIZE]}}}
+    },
+    "regions": {"southcentralus": {"quota": 12}},  # three nodes
+}
+IDLE = 301
+BOOT = 1801
+
+
+class Queue(GenericDriver):
+    """Jobs that take four cores each, and hosts with work."""
+
+    def __init__(self, home):
+        super().__init__("queue")
+        self.wanted = 0
+        self.busy = []
+        self.drained = []
+        self.later = lambda: None
+        self._readings = 0
+
+    def initialize(self):
+        self._readings = 0
+
+    def _read_jobs_and_nodes(self, config):
+        self._readings += 1
+        if self._readings > 1:
+            self.later()
+        hosts = [SchedulerNode(name) for name in self.busy]
+        for host in hosts:
+            host.assign(f"job of {host.hostname}")
+        return [Job(f"j{i}", {"ncpus": 4}) for i in range(self.wanted)], hosts
+
+    def handle_draining(self, nodes):
+        self.drained += [str(node.name) for node in nodes]
+        return nodes
+
+
+class Site:
+    """A simulated cluster, a queue, and hosts whose commands write down that they ran."""
+
+    def __init__(self, simulator, home):
+        self.simulator = simulator
+        self.log = home / "commands.log"
+        self.queue = Queue(home)
+        self.config = {
+            **simulator.connection("c"),
+            "lock_file": None,
+            "nodehistorydb": str(home / "nodehistory.db"),
+            "retry": {"attempts": 1},
+            "on_premises": [self.host("rack-1"), self.host("rack-2")],
+        }
+
+    def command(self, text):
+        """Appends a line to the log."""
+        return ["sh", "-c", 'echo "$1" >> "$2"', "sh", text, str(self.log)]
+
+    def host(self, name, **more):
+        commands = {"start": self.command(f"start {name}"), "stop": self.command(f"stop {name}")}
+        return {"name": name, "resources": {"ncpus": 4, "memgb": 16}, **commands, **more}
+
+    def run(self, jobs, after=0, errors=()):
+        clock.sleep(after)
+        self.simulator.clock.advance(after)
+        self.queue.wanted = jobs
+        summary = Autoscaler(self.config, self.queue).run_once()
+        assert tuple(map(str, summary.errors)) == tuple(errors)
+        return summary
+
+    @property
+    def ran(self):
+        return Counter(self.log.read_text().splitlines()) if self.log.exists() else Counter()
+
+    @property
+    def nodes(self):
+        return len(self.simulator.cluster("c").nodes())
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """Two hosts of four cores, and room for three nodes of four cores."""
+    monkeypatch.setenv("AUTOSCALE_HOME", str(tmp_path))
+    clock.use_mock_clock()
+    with serve(CLOUD) as simulator:
+        yield Site(simulator, tmp_path)
+
+
+PACKINGS = [
+    {"policy": "declared"},
+    {"policy": "cheapest"},
+    {"policy": "least-waste"},
+    {"policy": "spot-first"},
+    {"policy": "capacity-aware"},
+    {"order": "declared"},
+    {"objective": "cost"},
+]
+
+
+@pytest.mark.parametrize("packing", PACKINGS, ids=str)
+def test_hosts_are_filled_first_and_the_cloud_takes_the_rest(site, packing):
+    """In every order of packing; nodes of the cloud that are idle come after them, too."""
+    site.config["packing"] = packing
+    summary = site.run(3)
+    assert (len(summary.created), summary.hosts_started) == (1, ("rack-1", "rack-2"))
+    summary = site.run(2)
+    assert [node.name for node in summary.demand.unmatched_nodes] == ["htc-1"]
+
+
+def test_a_quota_of_the_cloud_counts_no_host(site):
+    """Five jobs: two hosts, and as many nodes as the quota allows."""
+    summary = site.run(6)
+    assert (site.nodes, len(summary.unsatisfied)) == (3, 1)
+    assert "Region(southcentralus)" in summary.unsatisfied[0].limit
+
+
+def test_a_worker_is_started_once(site):
+    """Whoever makes the next pass knows it was."""
+    site.run(2)
+    assert site.run(2).hosts_started == ()
+    assert site.ran == {"start rack-1": 1, "start rack-2": 1}
+
+
+def test_a_dry_run_starts_nothing(site):
+    """It looks at what is known."""
+    site.queue.wanted = 2
+    summary = Autoscaler(site.config, site.queue, dry_run=True).run_once()
+    assert (summary.hosts_started, site.ran) == ((), {})
+
+
+def test_an_idle_worker_is_stopped_once_and_never_the_host_deleted(site):
+    """After its idle time, drained, and asked about again; then it is started when it is wanted."""
+    site.run(2)
+    site.run(1)
+    summary = site.run(1, after=IDLE)
+    summary = site.run(1, after=30) if not summary.hosts_stopped else summary
+    assert (summary.hosts_stopped, summary.deleted) == (("rack-2",), ())
+    assert site.queue.drained == ["rack-2"]
+    assert site.run(1, after=IDLE).hosts_stopped == ()
+    assert site.ran["stop rack-2"] == 1
+    assert site.run(2).hosts_started == ("rack-2",)
+
+
+def test_a_worker_at_work_is_not_stopped(site):
+    """Neither by the first reading nor by the second one."""
+    site.run(2)
+    site.queue.busy = ["rack-1", "rack-2"]
+    for _ in range(3):
+        assert site.run(0, after=IDLE).hosts_stopped == ()
+    site.queue.busy = []
+    site.run(0)
+    site.queue.later = lambda: setattr(site.queue, "busy", ["rack-2"])
+    stopped = [site.run(0, after=after).hosts_stopped for after in (IDLE, 30)]
+    assert ("rack-1",) in stopped
+    assert "stop rack-2" not in site.ran
+
+
+def test_a_command_that_fails_is_reported_and_rests_and_stops_no_other(site):
+    """What was placed there goes to the cloud while it rests; then it is tried again."""
+    site.config["on_premises"][0]["start"] = [
+        "sh",
+        "-c",
+        "printf 'no\\033[31m\\n such unit' >&2; exit 5",
+    ]
+    said = "starting workers on premises: host rack-1: exit code 5: no\\x1b[31m such unit"
+    summary = site.run(2, errors=[said])
+    assert summary.hosts_started == ("rack-2",)
+    assert len(site.run(2).created) == 1
+    site.config["on_premises"][0]["start"] = site.command("start rack-1")
+    assert site.run(2, after=60).hosts_started == ()
+    assert site.run(2, after=61).hosts_started == ("rack-1",)
+
+
+def test_a_command_has_a_deadline_and_so_have_its_children(site, tmp_path):
+    """It is killed with its group; the others were not kept waiting."""
+    pid = tmp_path / "pid"
+    script = f'sleep 60 & echo $! > "{pid}"; wait'
+    site.config["on_premises"][0].update(start=["sh", "-c", script], command_timeout=0.5)
+    said = "starting workers on premises: host rack-1: timed out after 0.5 seconds"
+    assert site.run(2, errors=[said]).hosts_started == ("rack-2",)
+    state = Path("/proc", pid.read_text().strip(), "stat")
+    assert not state.exists() or state.read_text().split()[2] == "Z"
+
+
+def test_a_command_that_is_none(site):
+    """Is an error of that host."""
+    site.config["on_premises"][0]["start"] = ["/no/such/command"]
+    said = "starting workers on premises: host rack-1: [Errno 2] No such file or directory:"
+    summary = site.run(2, errors=[f"{said} '/no/such/command'"])
+    assert summary.hosts_started == ("rack-2",)
+
+
+def test_words_are_words(site):
+    """No shell reads them."""
+    name = "$(touch /tmp/never)`id`;a"
+    site.config["on_premises"] = [site.host("rack-1", start=site.command(name))]
+    site.run(1)
+    assert site.ran == {name: 1}
+
+
+@pytest.mark.parametrize("state", ["starting", "stopping"])
+def test_a_process_that_was_killed_meanwhile(site, tmp_path, state):
+    """Nobody knows what its command did: what is wanted is started again, and what is not wanted
+    stopped again."""
+    states = HostStates(str(tmp_path / "on-premises.db"))
+    states.write({name: HostState(state, clock.time()) for name in ("rack-1", "rack-2")})
+    assert site.run(1).hosts_started == ("rack-1",)
+    stopped = [site.run(1, after=after).hosts_stopped for after in (IDLE, 30)]
+    assert ("rack-2",) in stopped
+
+
+def test_a_worker_that_is_not_reported_is_started_again(site):
+    """After the boot timeout, where work waits for it."""
+    site.run(1)
+    site.queue.busy = ["rack-1"]
+    assert site.run(1, after=BOOT).hosts_started == ()
+    site.queue.busy = []
+    assert site.run(1, after=BOOT).hosts_started == ("rack-1",)
+    assert site.run(1, after=60).hosts_started == ()
+
+
+def test_a_host_without_commands_is_always_there(site):
+    """It takes work, and nothing is ever run for it."""
+    site.config["on_premises"] = [{"name": "rack-1", "resources": {"ncpus": 8}}]
+    assert len(site.run(3).created) == 1
+    assert site.run(0, after=IDLE).hosts_stopped == ()
+
+
+def test_a_systemd_unit(site, tmp_path, monkeypatch):
+    """Is started and stopped by systemctl, here or on the host."""
+    for name in ("systemctl", "ssh"):
+        script = tmp_path / name
+        script.write_text(
+            f'#!{sys.executable}\nimport sys\nwith open({str(site.log)!r}, "a") as f:\n'
+            "    print(*sys.argv[1:], file=f)\n"
+        )
+        script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    plain = {"resources": {"ncpus": 4}, "systemd_unit": "worker@1.service"}
+    site.config["on_premises"] = [
+        {"name": "rack-1", **plain},
+        {"name": "rack-2", **plain, "ssh": "me@rack-2"},
+    ]
+    assert len(site.run(2).hosts_started) == 2
+    remote = "-o BatchMode=yes -o ConnectTimeout=10 -- me@rack-2 systemctl start worker@1.service"
+    assert site.ran == {"start worker@1.service": 1, remote: 1}
+
+
+def test_a_damaged_file_of_states_ends_the_pass(site, tmp_path):
+    """Unknown is never nothing."""
+    (tmp_path / "on-premises.db").write_bytes(b"no database" * 100)
+    with pytest.raises(HostStatesError, match=r"hosts on premises .*damaged.*move it away"):
+        site.run(1)
+    assert (site.nodes, site.ran) == (0, {})
+
+
+def test_workers_by_number_come_to_hosts_first(site):
+    """Each host counts for a node; the cloud takes the rest."""
+    site.queue._read_jobs_and_nodes = lambda config: (WorkerDemand(30, 0, 10).jobs(), [])
+    summary = site.run(0)
+    assert (summary.hosts_started, len(summary.created)) == (("rack-1", "rack-2"), 1)
+    assert site.run(0).created == ()

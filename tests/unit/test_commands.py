@@ -1,0 +1,44 @@
+"""Commands of the site: no shell, a deadline, and what they say as data."""
+
+import os
+import signal
+
+import pytest
+
+from hpc.autoscale.commands import Ran, run, run_each
+
+
+def test_what_comes_of_a_command():
+    """Its exit code, and its last words on one line."""
+    assert run(["true"], 20) == Ran(0, "")
+    failed = run(["sh", "-c", 'printf "a\\nb \\033]0;x\\007" >&2; echo out; exit 3'], 20)
+    assert failed == Ran(3, "a b \\x1b]0;x\\x07")
+    assert failed.problem == "exit code 3: a b \\x1b]0;x\\x07"
+
+
+def test_what_runs_on_is_not_waited_for(tmp_path):
+    """A daemon that keeps stderr open."""
+    pid = tmp_path / "pid"
+    assert run(["sh", "-c", f'sleep 60 & echo $! > "{pid}"'], 20).is_done
+    os.kill(int(pid.read_text()), signal.SIGKILL)
+
+
+def test_a_very_long_line_is_cut():
+    """Its end is what is shown."""
+    script = "head -c 10000000 /dev/zero | tr '\\0' x >&2; printf END >&2"
+    assert run(["sh", "-c", script], 20).text == "x" * 297 + "END"
+
+
+@pytest.mark.parametrize("command", [["/no/such"], ["a\0b"], ["/"]])
+def test_what_cannot_be_run(command):
+    """Has no exit code, and says why."""
+    ran = run(command, 20)
+    assert ran.code is None
+    assert ran.problem
+
+
+def test_each_by_its_name():
+    """Side by side."""
+    done = run_each({"a": ["true"], "b": ["false"]}, 20)
+    assert {name: ran.code for name, ran in done.items()} == {"a": 0, "b": 1}
+    assert run_each({}, 20) == {}
