@@ -189,6 +189,14 @@ def test_definitions_do_not_share_nodes(site):
     assert (len(summary.deleted), len(summary.created)) == (5, 2)
 
 
+def test_a_definition_that_is_named_twice_is_one(site):
+    """What both want stays, and the rest goes."""
+    site.run(backlog(300), backlog(200))
+    assert len(site.nodes()) == 5
+    assert len(site.run(backlog(100), backlog(200)).deleted) == 2
+    assert site.run(backlog(100), backlog(200)).given_back == ()
+
+
 def test_nothing_is_given_back_of_a_definition_that_nobody_speaks_of(site):
     """Unknown is never zero."""
     site.run(backlog(500, name="a"))

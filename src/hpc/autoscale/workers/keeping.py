@@ -8,6 +8,7 @@ nothing can run there. Nothing here commands anything; the loop does, through th
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.node.guards import key_of
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
-from hpc.autoscale.workers.demand import DEFINITION, NODES, worker_jobs
+from hpc.autoscale.workers.demand import DEFINITION, NODES, WorkerJob, worker_jobs
 
 _READY = frozenset({"Ready", "Started"})
 
@@ -118,13 +119,15 @@ def _assign(node: Node, name: str, is_wanted: bool, busy: Collection[object]) ->
 def boot_for_nobody(
     jobs: Iterable[object], nodes: Iterable[Node], joined: Collection[object]
 ) -> dict[str, list[Node]]:
-    """The nodes that boot for workers whom nobody wants any more, by the name of their job, the
-    youngest first.
+    """The nodes that boot for workers whom nobody wants any more, by their definition, the youngest
+    first.
 
     Only nodes that were started for a definition of which something is known now, and that the
     scheduler has never reported. Where a few are too many, none is meant (`WorkerDemand.slack`).
     """
-    wanted = {job.demand.name: job for job in worker_jobs(jobs)}
+    wanted: dict[str, list[WorkerJob]] = {}
+    for job in worker_jobs(jobs):
+        wanted.setdefault(job.demand.name, []).append(job)
     if not wanted:
         return {}
     idle: dict[str, list[Node]] = {}
@@ -135,11 +138,11 @@ def boot_for_nobody(
             idle.setdefault(definition, []).append(node)
     found = {}
     for definition, candidates in idle.items():
-        job = wanted[definition]
-        surplus = len(candidates) - job.iterations_remaining
-        if surplus > job.demand.slack:
+        alike = wanted[definition]
+        surplus = len(candidates) - sum(job.iterations_remaining for job in alike)
+        if surplus > sum(job.demand.slack for job in alike):
             youngest = sorted(candidates, key=_age, reverse=True)
-            found[str(job.name)] = youngest[:surplus]
+            found[definition] = youngest[:surplus]
     return found
 
 
@@ -154,12 +157,19 @@ def wanted_again(
 
     `before`, `now`: the jobs of the two readings.
     """
-    then = {str(job.name): job.demand.nodes for job in worker_jobs(before)}
-    later = {str(job.name): job.demand.nodes for job in worker_jobs(now)}
+    then, later = _nodes_wanted(before), _nodes_wanted(now)
     kept: set[object] = set()
     for name, nodes in given_back.items():
-        more = len(nodes) if name not in later else later[name] - then.get(name, 0)
+        more = len(nodes) if name not in later else later[name] - then[name]
         oldest_first = list(reversed(nodes))
         kept.update(map(key_of, oldest_first[: max(0, more)]))
         kept.update(key for key in map(key_of, nodes) if key in reported)
     return kept
+
+
+def _nodes_wanted(jobs: Iterable[object]) -> Counter[str]:
+    """How many nodes are wanted of each definition of which something is said."""
+    found: Counter[str] = Counter()
+    for job in worker_jobs(jobs):
+        found[job.demand.name] += job.demand.nodes
+    return found
