@@ -1,34 +1,24 @@
 """Asking Azure's Retail Prices API, which needs no account. Which of its items is the price is not
 decided here (`rates`).
 
-Answers come from `cache` where it has them. Certificates are always verified: `verify_certificates`
-and `ca_file` of the configuration are for the CycleCloud server, while the proxies and certificate
-bundles of the environment are how one gets to the internet and hold here. Called by `azurecost`.
+Answers come from `cache` where it has them. Called by `azurecost`.
 """
 
-import http.client
 import json
-import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any, TypeGuard
 from urllib.parse import quote, urlencode, urljoin, urlsplit
 
-from hpc.autoscale import hpclogging as logging
-from hpc.autoscale._version import __version__
-from hpc.autoscale.ccbindings.pacing import Pacing, retry_after
+from hpc.autoscale.ccbindings.pacing import Pacing
 from hpc.autoscale.ccbindings.replies import Reply
-from hpc.autoscale.ccbindings.transport import Timeouts, innermost, read_body
+from hpc.autoscale.ccbindings.transport import Timeouts
+from hpc.autoscale.cost.asking import TIMEOUTS, TRANSIENT, PatientSession
 from hpc.autoscale.cost.cache import ResponseCache
 from hpc.autoscale.cost.errors import PriceServiceRefused, PriceServiceUnavailable
 from hpc.autoscale.cost.rates import Item
 
-if TYPE_CHECKING:
-    import requests
-
 API = "https://prices.azure.com/api/retail/prices"
 API_VERSION = "2021-10-01-preview"
-
-TIMEOUTS = Timeouts(connect=5.0, read=30.0)
 
 # for so many seconds after it could not be reached, the service is not asked again: a report has
 # many VM sizes
@@ -36,10 +26,8 @@ PAUSE = 300.0
 
 _LONGEST_LISTING = 100
 
-# "not now": of the service itself, and of what stands between it and us
-_TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
 # a proxy that wants to know who we are has not let us through to the service
-_NOT_THE_SERVICE = _TRANSIENT | {407}
+_NOT_THE_SERVICE = TRANSIENT | {407}
 
 
 class RetailPrices:
@@ -58,9 +46,8 @@ class RetailPrices:
     ) -> None:
         self.url = url
         self._cache = cache
-        self._timeouts = timeouts
         self._pacing = pacing or Pacing(attempts=3)
-        self._http: requests.Session | None = None
+        self._session = PatientSession(self._pacing, PriceServiceUnavailable, timeouts)
         self._outage: PriceServiceUnavailable | None = None
         self._ask_again = 0.0
 
@@ -129,69 +116,10 @@ class RetailPrices:
 
     def _read(self, url: str) -> Reply:
         """A reply with status 200; trouble that may pass is tried again."""
-        last = self._pacing.attempts - 1
-        for attempt in range(self._pacing.attempts):
-            reply = self._exchange(url, attempt == last)
-            if reply is None:
-                self._pacing.back_off(attempt)
-                continue
-            if reply.status_code == 200:
-                return reply
-            wait = retry_after(reply.headers, self._pacing.wall_clock)
-            is_final = attempt == last or (wait or 0) > self._pacing.longest_wait
-            if reply.status_code not in _TRANSIENT or is_final:
-                raise _refusal(reply)
-            if wait is None:
-                self._pacing.back_off(attempt)
-            else:
-                self._pacing.sleep(wait)
-        raise AssertionError("unreachable: the last attempt returns or raises")
-
-    def _exchange(self, url: str, is_last: bool) -> Reply | None:
-        """Send one request. None stands for a reply that did not come and may be asked for again.
-
-        PriceServiceUnavailable when it may not, as after the last attempt.
-        """
-        import requests
-        import urllib3
-
-        failures = (
-            requests.RequestException,
-            urllib3.exceptions.HTTPError,
-            http.client.HTTPException,
-            OSError,
-            ValueError,
-        )
-        logging.debug("GET %s", url)
-        # real time, because sockets wait by no other clock
-        deadline = time.monotonic() + 5 * self._timeouts.read
-        try:
-            with self._connection().get(
-                url,
-                timeout=(self._timeouts.connect, self._timeouts.read),
-                allow_redirects=False,
-                stream=True,
-            ) as response:
-                body = read_body(response, deadline)
-                return Reply(url, response.status_code, response.headers, body, str)
-        except failures as error:
-            if is_last or isinstance(error, requests.exceptions.SSLError):
-                raise PriceServiceUnavailable(url, f"no answer: {innermost(error)}") from None
-            logging.debug("GET %s: %s, trying again", url, innermost(error))
-            return None
-
-    def _connection(self) -> "requests.Session":
-        if self._http is None:
-            from hpc.autoscale.ccbindings.deadlines import punctual_session
-
-            self._http = punctual_session()
-            self._http.auth = _as_nobody  # or else `.netrc` would be looked up
-            self._http.headers["User-Agent"] = f"hpc-autoscale/{__version__}"
-        return self._http
-
-
-def _as_nobody(request: "requests.PreparedRequest") -> "requests.PreparedRequest":
-    return request
+        reply = self._session.read(url)
+        if reply.status_code != 200:
+            raise _refusal(reply)
+        return reply
 
 
 def _literal(text: str) -> str:
