@@ -99,19 +99,21 @@ def configuration_keys() -> str:
 
 
 def schema_keys(
-    schema: Mapping[str, Any], path: str = ""
+    schema: Mapping[str, Any], path: str = "", definitions: Mapping[str, Any] | None = None
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The keys that a JSON Schema describes, as dotted paths with their definitions.
 
     In a path `*` stands for any name and `[]` for any item.
     """
+    definitions = schema.get("$defs", {}) if definitions is None else definitions
+    schema = {**definitions.get(str(schema.get("$ref", "")).rpartition("/")[2], {}), **schema}
     for part in (schema, schema.get("then") or {}):
         for key, section in part.get("properties", {}).items():
             yield f"{path}{key}", section
-            yield from schema_keys(section, f"{path}{key}.")
+            yield from schema_keys(section, f"{path}{key}.", definitions)
         for key, inner in (("*", part.get("additionalProperties")), ("[]", part.get("items"))):
             if isinstance(inner, Mapping):
-                yield from schema_keys(inner, f"{path}{key}.".replace(".[]", "[]"))
+                yield from schema_keys(inner, f"{path}{key}.".replace(".[]", "[]"), definitions)
 
 
 def _meaning(section: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:

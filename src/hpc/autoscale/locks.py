@@ -20,6 +20,7 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
+from hpc.autoscale.config.clusters import members_of
 from hpc.autoscale.errors import LockUnusableError, MultipleInstancesError
 
 Unlock = Callable[[], None]
@@ -28,6 +29,13 @@ _PREFIX = "hpc-autoscale-"
 _PORTS = {"http": 80, "https": 443}
 # what a sandbox says that lets processes have no such sockets
 _FORBIDDEN = (errno.EAFNOSUPPORT, errno.EPERM, errno.EACCES, errno.EPROTONOSUPPORT)
+
+
+def clusters_of(config: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The server and the cluster of each cluster that a configuration names, each once and in one
+    order for everybody, so that nobody waits for somebody who waits for them."""
+    members: list[Mapping[str, Any]] = [member for _, member in members_of(config)]
+    return sorted({found for each in members or [config] if (found := cluster_of(each))})
 
 
 def cluster_of(config: Mapping[str, Any]) -> tuple[str, str] | None:

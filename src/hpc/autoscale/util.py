@@ -24,7 +24,7 @@ from hpc.autoscale.errors import (
     LockUnusableError,
     MultipleInstancesError,
 )
-from hpc.autoscale.locks import cluster_of, lock_cluster
+from hpc.autoscale.locks import clusters_of, lock_cluster
 
 if sys.platform == "win32":
     import msvcrt
@@ -203,12 +203,11 @@ class SingletonFileLock(SingletonLock):
             self.lockfp.close()
 
     def hold_cluster(self, config: Mapping[str, Any]) -> Self:
-        """Take the lock of the configuration's cluster as well, until this one is given back; the
-        lock itself, which is given back at once when the other cannot be had."""
-        meant = cluster_of(config)
+        """Take the locks of the configuration's clusters as well, until this one is given back; the
+        lock itself, which is given back at once when one of the others cannot be had."""
         try:
-            if meant is not None:
-                self._beside.append(lock_cluster(*meant, _locked))
+            for server, cluster in clusters_of(config):
+                self._beside.append(lock_cluster(server, cluster, _locked))
         except BaseException:
             self.unlock()
             raise

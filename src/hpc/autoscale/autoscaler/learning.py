@@ -26,7 +26,7 @@ from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.jobs import UnusableJob, checked
 from hpc.autoscale.node import nodehistory
 from hpc.autoscale.node.bucket import NodeBucket
-from hpc.autoscale.node.guards import Gate, key_of
+from hpc.autoscale.node.guards import key_of
 from hpc.autoscale.node.identity import Identities, short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import NodeHistory
@@ -42,6 +42,7 @@ from hpc.autoscale.workers import WorkerJob, prepare
 
 REQUESTS_FILE = "requests.db"
 BACKOFF_FILE = "backoff.db"
+CLUSTERS_FILE = "clusters.db"
 CAUSES_LOGGED = 50
 """Reasons why jobs wait that one pass writes to the log at most."""
 
@@ -70,7 +71,7 @@ def new_calculator(
         node_mgr = new_node_manager(config)
         driver.preprocess_node_mgr(config, node_mgr)
     # before they are joined: hosts that the driver takes out of the list get no work
-    validate(driver, scheduler_nodes, node_mgr.get_nodes(), node_mgr.gate)
+    validate(driver, scheduler_nodes, node_mgr.get_nodes(), node_mgr)
     requested = requested_jobs(config, driver.autoscale_home, node_mgr)
     prepare(node_mgr, jobs)
     calculator = new_demand_calculator(
@@ -99,12 +100,17 @@ def _history(config: dict[str, Any], driver: SchedulerDriver) -> NodeHistory:
 
 
 def validate(
-    driver: SchedulerDriver, hosts: list[SchedulerNode], nodes: list[Node], gate: Gate
+    driver: SchedulerDriver, hosts: list[SchedulerNode], nodes: list[Node], node_mgr: NodeManager
 ) -> None:
     """Let the driver compare the scheduler's nodes with CycleCloud's.
 
-    The gate is told of nodes that the driver calls failed: CycleCloud may list them as ready on.
+    It is not asked while nobody knows what nodes one of several clusters has, since it would take
+    the hosts of these for lost. The gate is told of nodes that the driver calls failed: CycleCloud
+    may list them as ready on.
     """
+    if getattr(node_mgr.cluster_bindings, "never_read", ()):
+        return
+    gate = node_mgr.gate
     failed = {key_of(node) for node in nodes if node.state == "Failed"}
     driver.validate_nodes(hosts, nodes)
     given_up = {key_of(node) for node in nodes if node.state == "Failed"} - failed
@@ -132,6 +138,8 @@ def for_a_pass(config: dict[str, Any], driver: SchedulerDriver) -> dict[str, Any
     if not os.path.isdir(directory):
         return config
     config.setdefault("backoffdb", os.path.join(directory, BACKOFF_FILE))
+    if config.get("clusters"):
+        config.setdefault("clustersdb", os.path.join(directory, CLUSTERS_FILE))
     if config.get("requests_file") or config.get("read_only"):
         return config
     return {**config, "requests_file": os.path.join(directory, REQUESTS_FILE)}

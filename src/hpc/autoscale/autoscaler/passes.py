@@ -8,7 +8,7 @@ things, errors are kept and it goes on.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -28,7 +28,7 @@ from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.schedulernode import SchedulerNode
-from hpc.autoscale.node.guards import Gate, Refusal, key_of
+from hpc.autoscale.node.guards import AWAY, Gate, Refusal, key_of
 from hpc.autoscale.node.identity import Identities, claimed_ids, short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory.watching import Rhythm
@@ -93,6 +93,7 @@ class Pass:
         self._set_context = set_context
         self._facts = commanding.facts_of_the_loop(config)
         self._gate: Gate | None = None
+        self._away: set[str] = set()
 
     def run(self) -> None:
         """Look, then change. Raises whatever keeps it from looking."""
@@ -202,7 +203,7 @@ class Pass:
 
     def _take_gate(self, node_mgr: NodeManager) -> None:
         """From now on the gate of the cluster is asked on behalf of the loop."""
-        nodes = [node for node in node_mgr.get_nodes() if node.managed and node.exists]
+        nodes = [n for n in node_mgr.get_nodes() if n.managed and n.exists and n.state != AWAY]
         self._facts.cluster_target = node_mgr.gate.facts.cluster_target
         self._facts.existing = len(nodes)
         self._facts.why.update(node_mgr.gate.facts.why)
@@ -238,7 +239,7 @@ class Pass:
         hosts = self._reading[1]
         before = list(hosts)
         nodes = [node for node in calculator.node_mgr.get_nodes() if node.managed]
-        learning.validate(self.driver, hosts, nodes, calculator.node_mgr.gate)
+        learning.validate(self.driver, hosts, nodes, calculator.node_mgr)
         calculator.nodes_are_validated = True
         kept = set(map(id, hosts))
         return [host for host in before if id(host) not in kept]
@@ -272,15 +273,27 @@ class Pass:
         """
         problem = learning.nothing_to_start(node_mgr)
         if not problem:
-            self.notes = list(node_mgr.problems)
+            set_aside = self._report_away(node_mgr)
+            self.notes = [each for each in node_mgr.problems if each not in set_aside]
         elif self.dry_run:
             raise AutoscaleError(f"cluster {node_mgr.cluster_bindings.cluster_name}: {problem}")
         else:
             self.faults.add("reading the cluster", problem)
 
+    def _report_away(self, node_mgr: NodeManager) -> Collection[str]:
+        """A sentence on each of several clusters that does not take part in this pass any more;
+        each is an error once."""
+        away: Mapping[str, str] = getattr(node_mgr.cluster_bindings, "away", {})
+        for name in away.keys() - self._away:
+            self._away.add(name)
+            self.faults.add("reading the clusters", away[name])
+        return away.values()
+
     def _grow(self, calculator: DemandCalculator, demand: DemandResult) -> None:
         existing = [
-            node for node in demand.compute_nodes if node.exists and id(node) not in self._given_up
+            node
+            for node in demand.compute_nodes
+            if node.exists and node.state != AWAY and id(node) not in self._given_up
         ]
         planned = list(demand.new_nodes)
         self._set_context("[joining]")
@@ -399,6 +412,7 @@ class Pass:
         free, spared = commanding.look_twice(
             calculator, read_again, self._gone, leaving, self.faults, self._wanted_again
         )
+        self._report_away(calculator.node_mgr)
         self.outcome["spared"] = spared
         self.outcome["deleted"] = commanding.delete(calculator, self.driver, free, self.faults)
 
@@ -505,7 +519,7 @@ class Pass:
             return parse_boot_timeout(self.config, node)
 
         nodes = self.faults.guard("looking for boot timeouts", calculator.find_booting, timeout)
-        return [node for node in nodes or [] if not node.keep_alive]
+        return [node for node in nodes or [] if not node.keep_alive and node.state != AWAY]
 
 
 def _ids(keys: Iterable[object]) -> list[str]:

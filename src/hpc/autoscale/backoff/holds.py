@@ -20,6 +20,7 @@ from hpc.autoscale.backoff.causes import Diagnosis, FailureKind, of_a_node, of_a
 from hpc.autoscale.backoff.file import BackoffError, BackoffFile, Boot, Remembered
 from hpc.autoscale.backoff.law import Backoff, Policy
 from hpc.autoscale.backoff.subjects import BucketFacts, Reach, Subject, node, subject, subjects_of
+from hpc.autoscale.config.clusters import split_name
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.limits import BucketLimits
@@ -437,6 +438,7 @@ def facts_of(bucket: NodeBucket | Node) -> BucketFacts:
         bool(bucket.spot),
         vm_sizes.quota_family(bucket.location, bucket.vm_size),
         str(bucket.placement_group or ""),
+        split_name(str(bucket.nodearray))[0],
     )
 
 

@@ -24,7 +24,8 @@ class Reach(StrEnum):
 
 class BucketFacts(NamedTuple):
     """What of a bucket decides which failures concern it. `family`: whose quota it is charged to;
-    `group`: its placement group, or nothing."""
+    `group`: its placement group, or nothing. `cluster`: of which cluster it is, where there are
+    several: each has its own quotas, and its own say about capacity."""
 
     nodearray: str
     vm_size: str
@@ -32,6 +33,7 @@ class BucketFacts(NamedTuple):
     spot: bool
     family: str = ""
     group: str = ""
+    cluster: str = ""
 
 
 class Subject(NamedTuple):
@@ -46,6 +48,8 @@ class Subject(NamedTuple):
         return "\x1f".join((self.reach.value, *self.of))
 
     def __str__(self) -> str:
+        if self.reach is Reach.SUBSCRIPTION and self.of:
+            return f"The subscription of {self.of[0]}"
         return _WORDS[self.reach].format(*self.of)
 
 
@@ -86,6 +90,8 @@ def subject(reach: Reach, facts: BucketFacts) -> Subject:
     """
     market = "Spot" if facts.spot else "Regular"
     size, location = facts.vm_size.lower(), facts.location.lower()
+    if facts.cluster:
+        location = f"{location} of {facts.cluster}"
     if reach is Reach.GROUP and not facts.group:
         reach = Reach.OFFER
     if reach is Reach.FAMILY and (facts.spot or not facts.family):
@@ -96,7 +102,9 @@ def subject(reach: Reach, facts: BucketFacts) -> Subject:
         return Subject(reach, (size, location, market))
     if reach is Reach.FAMILY:
         return Subject(reach, (facts.family.lower(), location, market))
-    return Subject(reach, (location, market)) if reach is Reach.REGION else Subject(reach)
+    if reach is Reach.REGION:
+        return Subject(reach, (location, market))
+    return Subject(reach, (facts.cluster,) if facts.cluster else ())
 
 
 def subjects_of(facts: BucketFacts) -> tuple[Subject, ...]:
@@ -109,4 +117,6 @@ def read_subject(key: str) -> Subject | None:
     """The subject of a key; None for a text that is none."""
     reach, *of = key.split("\x1f")
     found = _BY_VALUE.get(reach)
+    if found is Reach.SUBSCRIPTION and len(of) == 1:
+        return Subject(found, tuple(of))
     return Subject(found, tuple(of)) if found and len(of) == _LENGTHS[found] else None

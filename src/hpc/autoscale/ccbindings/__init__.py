@@ -2,7 +2,8 @@
 
 `new_cluster_bindings` is the way in; the node manager calls it once for each pass. `interface` is
 what it gets back. Three modules implement it: `legacy` over REST (with `selection`, `creation_sets`
-and `dryrun`), `mock` in memory, and `reproduce` from saved replies.
+and `dryrun`), `mock` in memory, and `reproduce` from saved replies. `several` puts any number of
+them together (with `connecting` and `lastseen`).
 
 `legacy` also works with other clients (`foreign`), among them CycleCloud's own (`installed`). Our
 client is, from the top: `client` (made from `auth` and `settings`), `clusters` (one function for
@@ -26,8 +27,13 @@ def new_cluster_bindings(config: Mapping[str, Any]) -> ClusterBindingInterface:
     "reproduce", ...}`; another name is an AssertionError). Otherwise the server is the one of
     `url`, `username` and `password`, the cluster `cluster_name`, and `read_only` makes it a dry
     run. The client is ours, unless `cyclecloud_client` chooses that of the package `cyclecloud`
-    (see `installed`). Raises ConfigurationException when a setting is missing or unusable.
+    (see `installed`). With `clusters` all of these are for each of them (see `several`). Raises
+    ConfigurationException when a setting is missing or unusable.
     """
+    if config.get("clusters"):
+        from hpc.autoscale.ccbindings.connecting import connect_several
+
+        return connect_several(config, new_cluster_bindings)
     given = config.get("_mock_bindings")
     if isinstance(given, Mapping) and given:
         from hpc.autoscale.ccbindings.reproduce import ReproduceFromResponse

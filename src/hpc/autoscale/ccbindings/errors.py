@@ -16,6 +16,7 @@ __all__ = [
     "BadReply",
     "BadRequest",
     "CertificateError",
+    "ClusterAway",
     "Conflict",
     "CycleCloudError",
     "CycleCloudUnreachable",
@@ -187,6 +188,14 @@ class MutationUnconfirmed(CycleCloudError):
             f"{shorten(url, 500)}: it is not known whether {named} was carried out:"
             f" {shorten(reason)}"
         )
+
+
+class ClusterAway(CycleCloudError):
+    """One of several clusters is set aside in this pass: it did not answer, or made no sense."""
+
+    def __init__(self, cluster: str, reason: str) -> None:
+        self.cluster = cluster
+        super().__init__(shorten(f"cluster {cluster} is set aside: {reason}"))
 
 
 class InconsistentStatus(CycleCloudError):

@@ -7,6 +7,7 @@ the session's.
 
 import json
 import os
+import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -98,7 +99,7 @@ class SavedWaits(NotBefore):
 
     def _write(self) -> None:
         entries = [self._encoded(*known) for known in self.all_pending(self._now())]
-        temporary = self._path.with_name(f"{self._path.name}.{os.getpid()}")
+        temporary = self._path.with_name(f"{self._path.name}.{os.getpid()}.{threading.get_ident()}")
         try:
             temporary.write_text(json.dumps(entries), encoding="utf-8")
             os.replace(temporary, self._path)

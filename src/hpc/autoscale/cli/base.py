@@ -140,7 +140,8 @@ class CommandLine(ABC):
             node_mgr = new_node_manager({**config, "requestsetsdb": path})
             (driver or self._driver(config)).preprocess_node_mgr(config, node_mgr)
             self.__node_mgr = node_mgr
-            self._warn_once(*node_mgr.doubts)
+            away = getattr(node_mgr.cluster_bindings, "away", {})
+            self._warn_once(*node_mgr.doubts, *away.values())
         return self.__node_mgr
 
     def _warn_once(self, *doubts: str) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from hpc.autoscale.config.clusters import find_conflicts
 from hpc.autoscale.errors import ConfigurationException, did_you_mean
 from hpc.autoscale.onpremises.hosts import find_mistakes
 from hpc.autoscale.redaction import is_secret, redact
@@ -73,6 +74,7 @@ def find_problems(config: Mapping[str, Any]) -> Iterator[str]:
     if not has_copy:  # what is wrong by itself contradicts nothing
         yield from _find_contradictions(config)
         yield from find_mistakes(config.get("on_premises") or ())
+        yield from find_conflicts(config)
 
 
 class _Numbered(list[Any]):

@@ -51,6 +51,18 @@ def resolve_secrets(config: Mapping[str, Any]) -> Credentials:
     return Credentials(**found)
 
 
+def of_its_own(member: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration of one of several clusters, with what its own `credentials_file` says.
+
+    That goes before the environment, which is for all clusters. ConfigurationException when the
+    file cannot be used.
+    """
+    path = member.get("credentials_file")
+    from_file = _read_credentials(path) if path else {}
+    said = {name: from_file[name] for name in _FIELDS if from_file.get(name)}
+    return {**member, **{name: value for name, value in said.items() if not member.get(name)}}
+
+
 def exposed_passwords(path: str | os.PathLike[str]) -> list[str]:
     """A sentence on each configuration file that has a password and can be read by everybody.
 
@@ -68,10 +80,9 @@ def exposed_passwords(path: str | os.PathLike[str]) -> list[str]:
 
 
 def _has_password(config: Mapping[str, Any]) -> bool:
-    section = config.get("autostop")
-    return bool(
-        config.get("password") or (isinstance(section, Mapping) and section.get("password"))
-    )
+    clusters = config.get("clusters")
+    sections = [config, config.get("autostop"), *(clusters if isinstance(clusters, list) else ())]
+    return any(isinstance(each, Mapping) and each.get("password") for each in sections)
 
 
 def _variable(name: str) -> str:

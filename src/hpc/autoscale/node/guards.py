@@ -32,6 +32,10 @@ ready in time, it has failed, the scheduler wants rid of it, its removal was nev
 boots for workers whom nobody wants any more."""
 
 
+AWAY = "Unreachable"
+"""The state of a node whose cluster, one of several, is set aside in this pass."""
+
+
 class Asker(Enum):
     """On whose behalf a command is sent, which says how much has to hold."""
 
@@ -290,6 +294,19 @@ def _managed(node: Node, gate: Gate, command: Command) -> str:
 @_guard("created", "NeverCreated", _THERE, _ALL, "The node has a NodeId: CycleCloud made it.")
 def _created(node: Node, gate: Gate, command: Command) -> str:
     return "" if node._server_id else "was never created"
+
+
+@_guard(
+    "cluster-answers",
+    "ClusterAway",
+    (*_THERE, "drain"),
+    _ALL,
+    "The cluster of the node answered in this pass, where it is one of several.",
+)
+def _cluster_answers(node: Node, gate: Gate, command: Command) -> str:
+    listed = (gate.facts.listed or {}).get(str(node._server_id)) or {}
+    is_away = AWAY in (node.state, listed.get("Status"))
+    return "its cluster does not answer in this pass" if is_away else ""
 
 
 @_guard(

@@ -2,15 +2,18 @@
 
 A host may say which node it is: by a NodeId of its own, or by `ccnodeid` among its resources or in
 its metadata. Then it is that node or none, whatever it is called, because host names and addresses
-are used again. Only a host that says nothing is known by its short host name. What a driver does
-with a node is not decided here.
+are used again. Only a host that says nothing is known by its short host name. With several clusters
+a NodeId may have the name of its cluster before it, as in `east/4f…`, or not: a machine itself does
+not know what its cluster is called. What a driver does with a node is not decided here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from functools import cached_property
 from typing import Any
 
+from hpc.autoscale.config.clusters import SEPARATOR, split_name
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node.node import Node
 
@@ -48,11 +51,14 @@ class Identities:
     def __init__(self, nodes: Iterable[Node], gone: Collection[str] = ()) -> None:
         self._gone = gone
         self._by_id: dict[str, Node] = {}
+        self._by_own_id: dict[str, list[Node]] = {}
         self._by_name: dict[str, list[Node]] = {}
         for node in nodes:
             node_id = node._server_id
             if node_id:
                 self._by_id[node_id] = node
+                if SEPARATOR in node_id:
+                    self._by_own_id.setdefault(split_name(node_id)[1], []).append(node)
             if (node_id or node.exists) and (hostname := node.hostname):
                 self._by_name.setdefault(str(hostname).lower(), []).append(node)
 
@@ -60,14 +66,20 @@ class Identities:
         """The node that a host is; None when the cluster has no such node.
 
         When several nodes have the host's name, it is the one that exists; AutoscaleError when
-        several of them exist.
+        several of them exist. What nodes of several clusters have is no sign of any of them.
         """
         claimed = claimed_ids(host)
         if claimed:
-            return next((self._by_id[each] for each in claimed if each in self._by_id), None)
+            said = next((nodes for each in claimed if (nodes := self._with_id(each))), [])
+            short = short_name(host.hostname)
+            if len(said) > 1:
+                said = [node for node in said if short_name(node.hostname) == short]
+            return said[0] if len(said) == 1 else None
         named = self.named(host.hostname)
         if len(named) > 1:
             named = [node for node in named if node.exists]
+        if len({split_name(str(node._server_id))[0] for node in named}) > 1:
+            return None
         if len(named) > 1:
             names = ", ".join(node.name for node in named)
             raise AutoscaleError(f"host name {host.hostname} stands for several nodes: {names}")
@@ -81,10 +93,20 @@ class Identities:
         all nodes that have its host name.
         """
         claimed = claimed_ids(host)
-        named = [self._by_id[each] for each in claimed if each in self._by_id]
-        if named or any(each in self._gone for each in claimed):
+        named = [node for each in claimed for node in self._with_id(each)]
+        if named or any(each in self._gone or each in self._gone_by_own_id for each in claimed):
             return named
         return self.named(host.hostname)
+
+    def _with_id(self, claimed: str) -> list[Node]:
+        """The nodes that a NodeId stands for: one, unless it names no cluster and several have
+        it."""
+        node = self._by_id.get(claimed)
+        return [node] if node is not None else self._by_own_id.get(claimed, [])
+
+    @cached_property
+    def _gone_by_own_id(self) -> frozenset[str]:
+        return frozenset(split_name(each)[1] for each in self._gone if SEPARATOR in each)
 
     def named(self, hostname: object) -> list[Node]:
         """The nodes with this host name, of which only the short form is compared."""

@@ -509,8 +509,10 @@ class StatedLimits:
     no limit here.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, of_cluster: str = "") -> None:
+        """`of_cluster`: what their names end with."""
         self._known: dict[tuple[object, ...], _SharedLimit] = {}
+        self._of_cluster = of_cluster
 
     def of(
         self,
@@ -555,7 +557,7 @@ class StatedLimits:
                 return found
         text = kind.spot_text if facts.get("spot") and kind.spot_text else kind.text
         made = _SharedLimit(
-            text.format(**facts),
+            text.format(**facts) + self._of_cluster,
             said(used_cores, 0, used[0]),
             said(most_cores, UNLIMITED, NO_LIMIT),
             said(used_nodes, 0, used[1]) if kind.max_nodes else 0,

@@ -14,9 +14,10 @@ go are written down in the same way, until the server has answered.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
@@ -26,6 +27,7 @@ from hpc.autoscale.ccbindings.errors import (
     AccessDenied,
     AuthenticationFailed,
     BadRequest,
+    ClusterAway,
     Conflict,
     InconsistentStatus,
     InvalidSelection,
@@ -36,13 +38,17 @@ from hpc.autoscale.ccbindings.errors import (
 from hpc.autoscale.ccbindings.evidence import answers, check_answers
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 from hpc.autoscale.ccbindings.models import NodeList
+from hpc.autoscale.config.clusters import qualified, split_name
 from hpc.autoscale.errors import CycleCloudError, counted
 from hpc.autoscale.node.guards import Command, Gate, Refusal
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.requests import Made, RequestLog, RequestLogError, Sent, is_old
-from hpc.autoscale.util import random_uuid
+from hpc.autoscale.sidebyside import side_by_side
+from hpc.autoscale.util import partition, random_uuid
 
 Record = Mapping[str, Any]
+
+T = TypeVar("T")
 
 COMMANDS: Mapping[str, Command] = {
     "start_nodes": "start",
@@ -106,7 +112,10 @@ def settle_lost_creates(binding: ClusterBindingInterface, requests: RequestLog) 
     happened = []
     unknown_for_long: list[Sent] = []
     for sent in requests.in_doubt:
-        records = _created_by(binding, sent.request_id, sent.request_id)
+        try:
+            records = _created_by(binding, sent.request_id, sent.request_id)
+        except ClusterAway:
+            continue  # nothing is created there in this pass
         if records is not None:
             requests.settle(sent.request_id, _made(binding, sent.request_id, records))
             happened.append(sent.request_id)
@@ -171,6 +180,39 @@ def create(
     )
 
 
+def by_cluster(binding: ClusterBindingInterface, nodes: Sequence[Node]) -> dict[str, list[Node]]:
+    """Nodes by the name of their cluster; by an empty one where the binding is of one cluster."""
+    cluster_of = getattr(binding, "cluster_of", None)
+    if cluster_of is None:
+        return {"": list(nodes)}
+    return partition(nodes, cluster_of)
+
+
+def create_each(
+    binding: ClusterBindingInterface,
+    wanted: Mapping[str, Sequence[Node]],
+    requests: RequestLog,
+    gate: Gate | None = None,
+) -> dict[str, Created | CycleCloudError]:
+    """`create` for each request id with its nodes, each of one cluster, side by side; the error
+    where one failed. The ids must have been begun."""
+
+    def ask(request_id: str) -> Created:
+        return create(binding, wanted[request_id], requests, request_id, gate)
+
+    return _errors_told(side_by_side({each: functools.partial(ask, each) for each in wanted}))
+
+
+def _errors_told(found: Mapping[str, T | Exception]) -> dict[str, T | CycleCloudError]:
+    """The same, once every error is one of CycleCloud; another one is raised."""
+    told: dict[str, T | CycleCloudError] = {}
+    for key, each in found.items():
+        if isinstance(each, Exception) and not isinstance(each, CycleCloudError):
+            raise each
+        told[key] = each
+    return told
+
+
 def find_out(
     binding: ClusterBindingInterface,
     nodes: Sequence[Node],
@@ -206,7 +248,8 @@ def check_made(
     within: float,
 ) -> None:
     """Raise InconsistentStatus when a listing of all nodes lacks some that the server said it made
-    in the last seconds (`within`), unless it says now that they are gone.
+    in the last seconds (`within`), unless it says now that they are gone. One of several clusters
+    is set aside for that.
 
     `made_before` is what `requests` had of that before the listing was asked for: other processes
     make nodes at any time.
@@ -223,7 +266,10 @@ def check_made(
         is_all = made.node_ids <= ids and by_request[made.request_id] >= made.promised
         if made.where != here or is_all or abs(now - made.begun) > within:
             continue
-        found = _created_by(binding, made.request_id, made.request_id)
+        try:
+            found = _created_by(binding, made.request_id, made.request_id)
+        except ClusterAway:
+            continue
         there = {
             str(record.get("NodeId"))
             for record in found or ()
@@ -231,7 +277,7 @@ def check_made(
         }
         missing = (made.node_ids if found is None else there) - ids
         if missing:
-            raise InconsistentStatus(
+            error = InconsistentStatus(
                 binding.cluster_name,
                 [
                     f"the nodes reply lacks {counted(len(missing), 'node')} of request id"
@@ -239,6 +285,12 @@ def check_made(
                     f" that, or they are gone, which is believed {within:.0f} seconds after"
                 ],
             )
+            cluster, _ = split_name(made.request_id)
+            set_aside = getattr(binding, "set_aside", None)
+            if not (cluster and set_aside):
+                raise error
+            set_aside(cluster, error)
+            continue
         if found is not None:
             requests.note_made(made._replace(promised=len(there), node_ids=frozenset(there)))
 
@@ -300,6 +352,46 @@ def manage(
     nodes, refusals = (gate or Gate()).ask(COMMANDS[verb], nodes)
     if not nodes:
         return Managed("", "", [], [], False, refusals)
+    parts = by_cluster(binding, nodes)
+
+    def ask(cluster: str) -> Managed:
+        own = qualified(cluster, request_id or random_uuid()) if cluster else request_id
+        return _manage(binding, verb, parts[cluster], own, requests)
+
+    found = _errors_told(side_by_side({each: functools.partial(ask, each) for each in parts}))
+    return _together(parts, found, refusals)
+
+
+def _together(
+    parts: Mapping[str, Sequence[Node]],
+    found: Mapping[str, Managed | CycleCloudError],
+    refusals: Sequence[Refusal],
+) -> Managed:
+    """What came of a management call in several clusters. Where it failed in some of them, that is
+    the reason for their nodes; an error where it failed in all."""
+    done = [each for each in found.values() if isinstance(each, Managed)]
+    errors = {each: error for each, error in found.items() if isinstance(error, CycleCloudError)}
+    if not done:
+        raise next(iter(errors.values()))
+    failed = [f"{counted(len(parts[each]), 'node')}: {error}" for each, error in errors.items()]
+    return Managed(
+        ",".join(each.operation_id for each in done if each.operation_id),
+        ",".join(each.request_id for each in done),
+        [pair for each in done for pair in each.accepted],
+        [reason for each in done for reason in each.reasons] + failed,
+        all(each.was_read for each in done),
+        refusals,
+    )
+
+
+def _manage(
+    binding: ClusterBindingInterface,
+    verb: str,
+    nodes: Sequence[Node],
+    request_id: str | None,
+    requests: RequestLog | None,
+) -> Managed:
+    """One management call for nodes of one cluster, and what has become of them."""
     request_id = request_id or random_uuid()
     if requests is not None and verb in REMOVING:
         result = _remove(binding, verb, nodes, request_id, requests)
@@ -328,7 +420,7 @@ def manage(
         if id(node) in answered and id(node) not in refused
     ]
     reasons = list(refused.values())
-    return Managed(result.operation_id, request_id, accepted, reasons, was_read, refusals)
+    return Managed(result.operation_id, request_id, accepted, reasons, was_read)
 
 
 def _remove(
@@ -424,12 +516,16 @@ def _match_names(
 
     The result is the nodes and the records that are left.
     """
-    asked = {name.lower(): node for node in group if (name := plain_name(node.name_format))}
+    asked = {
+        split_name(name)[1].lower(): node
+        for node in group
+        if (name := plain_name(node.name_format))
+    }
     if not asked:
         return group, records
     rest: list[Record] = []
     for record in records:
-        node = asked.pop(str(record.get("Name")).lower(), None)
+        node = asked.pop(split_name(str(record.get("Name")))[1].lower(), None)
         if node is None:
             rest.append(record)
         else:

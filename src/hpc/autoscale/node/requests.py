@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from hpc.autoscale import clock
+from hpc.autoscale.config.clusters import qualified, split_name
 from hpc.autoscale.errors import AutoscaleError, unreadable
 from hpc.autoscale.sqlitefile import SqliteFile
 from hpc.autoscale.util import random_uuid
@@ -191,6 +193,7 @@ class _Memory(_File):
     def __init__(self) -> None:
         super().__init__(":memory:")
         self._db: sqlite3.Connection | None = None
+        self._turn = threading.RLock()
 
     @property
     def exists(self) -> bool:
@@ -198,13 +201,16 @@ class _Memory(_File):
 
     @contextmanager
     def _opened(self, mode: str) -> Iterator[sqlite3.Connection]:
-        if self._db is None:
-            self._db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-            weakref.finalize(self, self._db.close)
-        try:
-            yield self._db
-        finally:
-            self._db.rollback()
+        with self._turn:
+            if self._db is None:
+                self._db = sqlite3.connect(
+                    ":memory:", isolation_level=None, check_same_thread=False
+                )
+                weakref.finalize(self, self._db.close)
+            try:
+                yield self._db
+            finally:
+                self._db.rollback()
 
 
 def file_of(path: str | os.PathLike[str]) -> Path:
@@ -255,17 +261,20 @@ class RequestLog:
         """The creates that are ours to ask about: no other process waits for their answer."""
         return [sent for sent in self.creates if not is_elsewhere(sent)]
 
-    def begin(self, request_id: str | None = None) -> str:
+    def begin(self, request_id: str | None = None, cluster: str = "") -> str:
         """An id for a create that is about to be sent; it is on disk when this returns.
 
         It is the given id, else one that is known never to have happened, else a new one. No two
-        processes are given the same.
+        processes are given the same. `cluster`: which one it is for, where there are several; its
+        name stands before the id.
         """
+        if cluster and request_id and split_name(request_id)[0] != cluster:
+            request_id = qualified(cluster, request_id)
         if request_id in self._begun:
             return str(request_id)
         sender = (*Sender.here(), clock.time())
         with self._file.writing() as db:
-            chosen = request_id or self._claim(db) or self._new_id()
+            chosen = request_id or self._claim(db, cluster) or self._made_up(cluster)
             db.execute(
                 f"INSERT INTO creates (request_id, {_SENDER}) VALUES (?, ?, ?, ?, ?) ON CONFLICT"
                 f" (request_id) DO UPDATE SET ({_SENDER}) = (?, ?, ?, ?)",
@@ -275,10 +284,16 @@ class RequestLog:
         self._begun.add(chosen)
         return chosen
 
-    def _claim(self, db: sqlite3.Connection) -> str | None:
-        """An id to be used again, unless another process has taken it since it was asked about."""
+    def _made_up(self, cluster: str) -> str:
+        return qualified(cluster, self._new_id()) if cluster else self._new_id()
+
+    def _claim(self, db: sqlite3.Connection, cluster: str) -> str | None:
+        """An id to be used again for a cluster, unless another process has taken it since it was
+        asked about."""
         query = f"SELECT {_SENDER}, request_id FROM creates WHERE request_id = ?"
         for request_id, known in list(self._reusable.items()):
+            if split_name(request_id)[0] != cluster:
+                continue
             row = db.execute(query, (request_id,)).fetchone()
             if row and Sent(*row) == known:
                 return request_id

@@ -42,7 +42,7 @@ def is_booting(node: Node) -> bool:
         node.delayed_node_id.node_id is not None
         and node.target_state == "Started"
         and node.state not in _READY
-        and node.state != "Failed"
+        and node.state not in ("Failed", AWAY)
     )
 
 

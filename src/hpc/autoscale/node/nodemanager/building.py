@@ -20,6 +20,7 @@ from hpc.autoscale.ccbindings.models import (
     ClusterStatus,
     NodearrayBucketStatus,
 )
+from hpc.autoscale.config.clusters import split_name
 from hpc.autoscale.errors import counted
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket, NodeDefinition
@@ -74,11 +75,12 @@ class Built:
         dynamic: DynamicArrays | None = None,
     ) -> None:
         self._config = config
-        self._arrays = [a for a in status.nodearrays or () if hasattr(a, "buckets")]
+        # the limits of one of several clusters are no others' limits
+        parts = getattr(status, "parts", None) or {"": status}
+        self._arrays = [a for p in parts.values() for a in p.nodearrays or () if _is_usable(a)]
         self._dynamic = DynamicArrays() if dynamic is None else dynamic
-        self._stated = StatedLimits()
         self.target_state = status.target_state
-        self.problems: list[str] = []
+        self.problems: list[str] = list(getattr(status, "problems", ()))
         self.buckets: list[NodeBucket] = []
         # to ask of a dict whether it is a mapping takes long, and there are thousands
         listed = [r for r in records if r.__class__ is dict or isinstance(r, Mapping)]
@@ -87,20 +89,14 @@ class Built:
             listed = [record for record in listed if record.get("Name") not in on_prem]
         self._records = NodeRecords(config, self._dynamic.keyed(listed))
         self._vcpus = self._vcpus_by_size()
-        in_use = self._in_use((alike.first, alike.seen) for alike in self._records.sorts)
-        self._cluster = self._stated.of("cluster", status, {}, in_use, self._reader("cluster"))
-        for array in self._arrays:
-            if _setting(array.nodearray, "autoscale", "enabled") is False:
-                logging.fine("nodearray %s has autoscale.enabled=false: left alone", array.name)
-                continue
-            if not array.buckets:
-                self.problems.append(
-                    f"nodearray {array.name}: expected at least one bucket (a VM size that can be"
-                    " used), found none; "
-                    "check MachineType, region and quota of the nodearray in CycleCloud"
-                )
-            self.buckets.extend(self._nodearray(array))
-            self.buckets.extend(self._leftovers(array))
+        for name, part in parts.items():
+            self._stated = StatedLimits(f" of {name}" if name else "")
+            sorts = [(alike.first, alike.seen) for alike in self._records.sorts]
+            if name:
+                sorts = [s for s in sorts if split_name(str(s[0].get("Template")))[0] == name]
+            used, read = self._in_use(sorts), self._reader(f"cluster {name}".strip())
+            self._cluster = self._stated.of("cluster", part, {}, used, read)
+            self._read_part(part)
         self.names = self._records.names
         self.leaving = frozenset(self._records.leaving)
         self.nodearrays = [str(array.name) for array in self._arrays]
@@ -112,6 +108,21 @@ class Built:
         self.problems.extend(self._records.problems)
         for problem in self.problems:
             logging.warning("%s", problem)
+
+    def _read_part(self, part: ClusterStatus) -> None:
+        """Make the buckets of one cluster."""
+        for array in filter(_is_usable, part.nodearrays or ()):
+            if _setting(array.nodearray, "autoscale", "enabled") is False:
+                logging.fine("nodearray %s has autoscale.enabled=false: left alone", array.name)
+                continue
+            if not array.buckets:
+                self.problems.append(
+                    f"nodearray {array.name}: expected at least one bucket (a VM size that can be"
+                    " used), found none; "
+                    "check MachineType, region and quota of the nodearray in CycleCloud"
+                )
+            self.buckets.extend(self._nodearray(array))
+            self.buckets.extend(self._leftovers(array))
 
     def _nodearray(self, array: ClusterNodearrayStatus) -> Iterable[NodeBucket]:
         """The buckets of a nodearray, and then those of the dynamic arrays that extend it."""
@@ -351,6 +362,10 @@ class Built:
         except _GARBLED:
             self.problems.append(f"{where}: expected a whole number, found {value!r}; not heeded")
             return default
+
+
+def _is_usable(array: object) -> bool:
+    return hasattr(array, "buckets")
 
 
 def _why(e: BaseException) -> str:

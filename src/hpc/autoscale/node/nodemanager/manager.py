@@ -489,6 +489,8 @@ def read_cluster(
     if requests is not None:
         within = parse_boot_timeout(config)
         operations.check_made(binding, requests, made, listing.nodes or [], within)
+        if getattr(binding, "away", None):  # maybe only by now
+            status, listing = binding.as_read()  # type: ignore[attr-defined]
     dynamic = DynamicArrays(arrays, (str(array.name) for array in status.nodearrays or ()))
     built = Built(config, status, listing.nodes or [], dynamic)
     built.problems[:0] = unread

@@ -107,27 +107,39 @@ class Provisioner:
         """Remember that the server refused a whole request, unless that is about its id."""
         try:
             yield
-        except (BadRequest, Conflict) as error:
-            about_its_id = "requestid" in error.server_message.lower().replace(" ", "")
-            if self.holds is not None and not about_its_id:
-                self.holds.refused(nodes, error.server_message)
+        except CycleCloudError as error:
+            self._note_refusal(nodes, error)
             raise
+
+    def _note_refusal(self, nodes: Sequence[Node], error: CycleCloudError) -> None:
+        if self.holds is not None and isinstance(error, BadRequest | Conflict):
+            about_its_id = "requestid" in error.server_message.lower().replace(" ", "")
+            if not about_its_id:
+                self.holds.refused(nodes, error.server_message)
 
     def _create(self, nodes: list[Node], request_id: str | None, outcome: _Outcome) -> None:
         nodes, refused = self.gate.ask("create", nodes)
         outcome.refuse(refused)
         if not nodes:
             return
-        request_id = self.requests.begin(request_id)
-        doubt = (request_id, nodes)
-        # it stays when the next call raises: then nobody knows whether the nodes were made
-        self._in_doubt.append(doubt)
-        with self._noting_refusal(nodes):
-            created = operations.create(
-                self.cluster_bindings, nodes, self.requests, request_id, self.gate
-            )
-        self._learn_created(created, outcome)
-        self._in_doubt.remove(doubt)
+        wanted = {
+            self.requests.begin(request_id, cluster): some
+            for cluster, some in operations.by_cluster(self.cluster_bindings, nodes).items()
+        }
+        # those stay whose creation fails: then nobody knows whether the nodes were made
+        self._in_doubt += wanted.items()
+        binding, failed = self.cluster_bindings, []
+        found = operations.create_each(binding, wanted, self.requests, self.gate)
+        for (asked, some), created in zip(wanted.items(), found.values(), strict=True):
+            if isinstance(created, operations.Created):
+                self._learn_created(created, outcome)
+                self._in_doubt.remove((asked, some))
+                continue
+            failed.append(created)
+            outcome.reasons.append(f"{counted(len(some), 'node')} not made: {created}")
+            self._note_refusal(some, created)
+        if len(failed) == len(found):
+            raise failed[0]
 
     def _note_started(self, asked: Sequence[Node], done: Managed, made: Sequence[Node]) -> None:
         """Remember which nodes the server starts, and which it does not."""

@@ -1,0 +1,104 @@
+"""What each of several clusters had when it last answered, for passes in which one does not.
+
+Its nodes are still there then, and whoever forgets them would take their hosts for strangers. So
+the last status and the last records are kept: in memory, and in an SQLite file for later processes.
+Called by `several` alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from hpc.autoscale import hpclogging as logging
+from hpc.autoscale.ccbindings.models import ClusterStatus
+from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.sqlitefile import SqliteFile
+
+Record = Mapping[str, Any]
+
+# what a record says of its node beside its configuration, which would be most of the file
+_KEPT = (
+    *("Name", "NodeId", "Template", "MachineType", "Status", "TargetState", "Hostname"),
+    *("PrivateIp", "InstanceId", "PlacementGroupId", "Region", "CoreCount", "Memory"),
+    *("Interruptible", "KeepAlive", "RequestId"),
+)
+
+
+class LastSeenError(AutoscaleError):
+    """The file that remembers what clusters had cannot be read or written."""
+
+
+class Look(NamedTuple):
+    """What a cluster said of itself at one time: its status, and the records of all its nodes."""
+
+    status: ClusterStatus
+    records: Sequence[Record]
+
+
+class _LastSeenFile(SqliteFile):
+    NAME = "what clusters had"
+    VERSION = 1
+    TABLES = ("CREATE TABLE looks (cluster TEXT PRIMARY KEY, place TEXT, look TEXT)",)
+    ERROR = LastSeenError
+    REMEDY = "delete it; then a cluster that does not answer is not known until it does"
+
+
+class LastSeen:
+    """The last look at each cluster, by its name; `path`: the file, None for memory alone.
+
+    What is known of a cluster is forgotten when its name is that of one in another `place`: another
+    server, or another cluster there. A file that cannot be used costs a warning: whoever asks is
+    told that nothing is known.
+    """
+
+    def __init__(self, path: str | None = None, read_only: bool = False) -> None:
+        self._file = _LastSeenFile(path) if path else None
+        self._read_only = read_only
+        self._known: dict[str, Look] = {}
+
+    def keep(self, cluster: str, place: str, look: Look) -> None:
+        """Remember what a cluster has now."""
+        self._known[cluster] = look
+        if self._file is None or self._read_only:
+            return
+        records = [{key: r[key] for key in _KEPT if r.get(key) is not None} for r in look.records]
+        try:
+            text = json.dumps({"status": _without_nodes(look.status), "nodes": records})
+            known = "SELECT 1 FROM looks WHERE cluster = ? AND place = ? AND look = ?"
+            if not self._file.rows(known, (cluster, place, text)):
+                with self._file.writing() as db:
+                    db.execute("REPLACE INTO looks VALUES (?, ?, ?)", (cluster, place, text))
+        except (LastSeenError, TypeError, ValueError) as error:
+            logging.warning("cluster %s: what it has is not remembered: %s", cluster, error)
+
+    def of(self, cluster: str, place: str) -> Look | None:
+        """What a cluster had when it last answered; None where nobody knows."""
+        if cluster not in self._known:
+            found = self._read(cluster, place)
+            if found is not None:
+                self._known[cluster] = found
+        return self._known.get(cluster)
+
+    def _read(self, cluster: str, place: str) -> Look | None:
+        if self._file is None:
+            return None
+        query = "SELECT look FROM looks WHERE cluster = ? AND place = ?"
+        try:
+            rows = self._file.rows(query, (cluster, place))
+            if not rows:
+                return None
+            saved = json.loads(rows[0][0])
+            status = ClusterStatus.from_dict(saved["status"])
+            status.validate()
+            return Look(status, [dict(record) for record in saved["nodes"]])
+        except (AutoscaleError, TypeError, ValueError, KeyError, RecursionError) as error:
+            logging.warning("cluster %s: what it had is not known: %s", cluster, error)
+            return None
+
+
+def _without_nodes(status: ClusterStatus) -> dict[str, Any]:
+    said = status.to_dict()
+    said.pop("nodes", None)
+    return said

@@ -1,0 +1,95 @@
+"""Several clusters in one configuration: how what they have is called, and the settings of each.
+
+The name of a cluster stands before the names of its nodearrays and nodes, as in `east/htc-1`. Here
+is only how such names are written and read, and what of the configuration each cluster is connected
+with. Called by the binding of several clusters, by the locks and by whoever needs to know of which
+cluster something is.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from hpc.autoscale.errors import did_you_mean
+
+SEPARATOR = "/"
+"""What stands between the name of a cluster and that of what it has."""
+
+CONNECTION = (
+    "cluster_name",
+    "url",
+    "username",
+    "password",
+    "credentials_file",
+    "verify_certificates",
+    "ca_file",
+    "timeout",
+    "retry",
+    "cyclecloud_client",
+)
+"""The settings by which a cluster is connected to; each cluster may have its own."""
+
+
+def qualified(cluster: str, name: str) -> str:
+    """A name that a cluster has, with the cluster before it."""
+    return f"{cluster}{SEPARATOR}{name}"
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """The cluster of a qualified name, empty where it has none, and the name that it has there."""
+    cluster, separator, own = name.partition(SEPARATOR)
+    return (cluster, own) if separator else ("", name)
+
+
+def members_of(config: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """The name of each cluster of `clusters`, and the configuration for it alone.
+
+    What an entry leaves out is what the configuration says for all. An entry with a
+    `credentials_file` has only that file, and what it says itself, to log in with.
+    """
+    found = []
+    for entry in config.get("clusters") or ():
+        general = {key: value for key, value in config.items() if key != "clusters"}
+        if entry.get("credentials_file"):
+            for key in ("username", "password"):
+                general.pop(key, None)
+        own = {key: value for key, value in entry.items() if value is not None}
+        found.append((str(own.pop("name")), {**general, **own}))
+    return found
+
+
+def find_conflicts(config: Mapping[str, Any]) -> Iterator[str]:
+    """A line about each thing by which the clusters of a configuration contradict each other.
+
+    The configuration must be one that its schema accepts.
+    """
+    entries = config.get("clusters")
+    if entries is None:
+        return
+    if not entries:
+        yield "clusters: expected a list of clusters, one or more, found an empty one"
+    if config.get("cluster_name"):
+        yield "cluster_name: expected it in each of clusters, or no clusters, found both"
+    for name, count in Counter(str(each["name"]).lower() for each in entries).items():
+        if count > 1:
+            yield f"clusters: expected a name of its own for each, found {name!r} {count} times"
+    known: dict[object, str] = {}
+    for name, member in members_of(config):
+        place = (str(member.get("url") or "").rstrip("/").lower(), member.get("cluster_name"))
+        if not place[0]:
+            continue  # the address is in a file or in the environment
+        other = known.setdefault(place, name)
+        if other != name:
+            yield f"clusters: expected different clusters, found {place[1]} twice: {other}, {name}"
+
+
+def unknown_cluster(name: str, known: Mapping[str, object]) -> str:
+    """Why a name does not say which cluster is meant."""
+    cluster, own = split_name(name)
+    if not cluster:
+        return (
+            f"expected the cluster before the name, as in {qualified(next(iter(known)), own)},"
+            f" found {name!r}"
+        )
+    hint = did_you_mean(cluster, known)
+    return f"expected one of the clusters {', '.join(known)} before the name, found {name!r}{hint}"

@@ -1,0 +1,248 @@
+"""Several clusters as one, over HTTP: the loop and `azscale` against three servers whose nodes have
+the same names, NodeIds and host names, and what becomes of the others when one of them fails."""
+
+import json
+import sqlite3
+import sys
+from contextlib import closing
+
+import pytest
+
+from builders.several_clusters import several_clusters
+from hpc.autoscale import cli
+from hpc.autoscale.job.schedulernode import SchedulerNode
+
+QUOTAS = {"east": 3, "west": 4, "north": None}
+
+
+@pytest.fixture
+def clusters(tmp_path):
+    """Three of them; the quota of two is soon reached."""
+    with several_clusters(tmp_path, QUOTAS) as running:
+        yield running
+
+
+def names(clusters, name):
+    """The nodes of a server, as they are called everywhere else."""
+    return {f"{name}/{node['Name']}" for node in clusters[name].cluster("c").nodes()}
+
+
+def test_the_union_is_filled_cluster_by_cluster(clusters):
+    """Each to its own quota; every node has its cluster before its name, and is joined by it."""
+    first = clusters.run(10)
+    assert (first.ok, clusters.counts()) == (True, {"east": 3, "west": 4, "north": 3})
+    assert set(first.created) == set().union(*(names(clusters, each) for each in QUOTAS))
+    clusters.after(600)
+    second = clusters.run(10)
+    assert (second.created, set(second.joined)) == ((), set(first.created))
+
+
+def test_limits_are_those_of_each_cluster(clusters):
+    """Also of two in one region: reasons name the cluster."""
+    del clusters.entries["north"]
+    summary = clusters.run(9)
+    assert len(summary.created) == 7
+    said = summary.unsatisfied[0].limit
+    assert "Region(eastus) of east" in said and "Region(westus2) of west" in said
+
+
+def break_500(clusters):
+    """Every request is an error."""
+    clusters["west"].faults.add("status", status=500)
+
+
+def break_password(clusters):
+    """The credentials are wrong."""
+    clusters.entries["west"]["password"] = "wrong"
+
+
+def break_settings(clusters):
+    """The file with the credentials is not there."""
+    del clusters.entries["west"]["password"]
+    clusters.entries["west"]["credentials_file"] = "/does/not/exist"
+
+
+def break_silence(clusters):
+    """Nobody answers."""
+    clusters["west"].faults.add("latency", seconds=2)
+    clusters.entries["west"]["timeout"] = 0.1
+
+
+def break_listing(clusters):
+    """The listing has none of the nodes that the buckets count."""
+    clusters["west"].faults.add("empty_nodes", endpoint="get_nodes")
+
+
+def break_page(clusters):
+    """A page for people, with status 200."""
+    clusters["west"].faults.add("html", endpoint="get_cluster_status")
+
+
+def shrunk(clusters, hosts=()):
+    """The nodes that go within four minutes without work."""
+    gone = set()
+    for _ in range(4):
+        clusters.after(60)
+        gone.update(clusters.run(0, hosts).deleted)
+    return gone
+
+
+BROKEN = [break_500, break_password, break_settings, break_silence, break_listing, break_page]
+
+
+@pytest.mark.parametrize("break_it", BROKEN)
+def test_one_of_three_fails_and_the_others_scale_in_the_same_pass(clusters, break_it):
+    """It is named as an error once, and is sent no command; its nodes are not forgotten."""
+    clusters.run(8)
+    clusters.after(600)
+    sent = len(clusters.changes("west"))
+    break_it(clusters)
+    up = clusters.run(10)
+    assert set(up.created) == {f"north/htc-{number}" for number in range(2, 8)}
+    assert [error.phase for error in up.errors] == ["reading the clusters"]
+    assert "cluster west is set aside" in up.errors[0].message
+    assert len(clusters.changes("west")) == sent
+    assert {n["TargetState"] for n in clusters["west"].cluster("c").nodes()} == {"Started"}
+    with closing(sqlite3.connect(clusters.home / "nodehistory.db")) as history:
+        gone = "SELECT count(*) FROM nodes WHERE delete_time IS NOT NULL"
+        assert history.execute(gone).fetchone() == (0,)
+
+
+def test_the_others_shrink_too_and_its_idle_nodes_wait_until_it_is_back(clusters):
+    """Idle time begins anew when it answers again."""
+    clusters.settings["idle_timeout"] = 1
+    clusters.settings["autoscale"] = {"min_idle_passes": 1, "max_delete_share": None}
+    clusters.run(8)
+    clusters.after(600)
+    break_500(clusters)
+    clusters.run(8)
+    assert shrunk(clusters) == {f"east/htc-{n}" for n in range(1, 4)} | {
+        f"north/htc-{n}" for n in range(1, 6)
+    }
+    clusters["west"].faults.clear()
+    back = clusters.run(0)
+    assert back.ok and not back.deleted
+    assert {"west/htc-1", "west/htc-4"} <= set(back.joined)
+    assert shrunk(clusters) == {f"west/htc-{n}" for n in range(1, 5)}
+
+
+def test_nothing_is_done_when_no_cluster_answers(clusters):
+    """The pass ends, and says what is wrong with each."""
+    for name in QUOTAS:
+        clusters[name].faults.add("status", status=503)
+    with pytest.raises(Exception, match=r"cluster east is .*cluster west is .*cluster north is"):
+        clusters.run(3)
+
+
+def test_a_create_that_fails_in_one_cluster_is_made_in_the_others(clusters):
+    """And made up for by the next pass; a reply that was lost makes no node twice."""
+    clusters["west"].faults.add("status", endpoint="create_nodes", status=400, calls=[1])
+    clusters["north"].faults.add("lost_reply", endpoint="create_nodes", calls=[1])
+    first = clusters.run(10)
+    assert clusters.counts() == {"east": 3, "west": 0, "north": 3}
+    assert {name.split("/")[0] for name in first.created} >= {"east"}
+    assert any("HTTP 400" in note for note in first.notes)
+    clusters.settings["backoff"] = {"enabled": False}
+    clusters.run(10)
+    assert clusters.counts() == {"east": 3, "west": 4, "north": 3}
+
+
+def a_host(clusters, name, number, is_busy):
+    """A host as the scheduler has it: its node says which one it is by the id that it knows."""
+    node = clusters[name].cluster("c").nodes()[number]
+    resources = {"ncpus": 4, "ccnodeid": node["NodeId"]}
+    host = SchedulerNode(f"{name}-{number}", resources)
+    if is_busy:
+        host.assign(f"job-{name}-{number}")
+    return host
+
+
+def test_hosts_of_nodes_that_share_an_id_are_no_evidence(clusters, monkeypatch):
+    """A host that one node of several may be keeps all of them; no other node is kept for it."""
+    monkeypatch.setattr(SchedulerNode, "ignore_hostnames", True)
+    del clusters.entries["north"]
+    clusters.settings["idle_timeout"] = 1
+    clusters.settings["autoscale"] = {"min_idle_passes": 1, "max_delete_share": None}
+    clusters.run(5)
+    clusters.after(600)
+    ids = [n["NodeId"] for name in ("east", "west") for n in clusters[name].cluster("c").nodes()]
+    assert len(set(ids)) == 3  # five nodes
+    busy = a_host(clusters, "west", 0, is_busy=True)
+    assert shrunk(clusters, [busy]) == {"east/htc-2", "east/htc-3", "west/htc-2"}
+
+
+@pytest.fixture
+def azscale(clusters, tmp_path, monkeypatch, capsys):
+    """Run a command of azscale; what it printed, and what it said on stderr."""
+    monkeypatch.setattr("hpc.autoscale.hpclogging._initialized", True)
+    monkeypatch.setenv("AUTOSCALE_HOME", str(tmp_path))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    path = tmp_path / "autoscale.json"
+
+    def run(command, *args, code=0):
+        path.write_text(json.dumps(clusters.config))
+        path.chmod(0o600)
+        ended = 0
+        try:
+            cli.main([command, "-c", str(path), *args])
+        except SystemExit as end:
+            ended = end.code
+        captured = capsys.readouterr()
+        assert ended == code, captured
+        return captured.out + captured.err
+
+    return run
+
+
+def test_azscale_names_the_cluster_of_everything(clusters, azscale):
+    """Each command shows it, takes it, and finds the right one by it."""
+    made = azscale("create_nodes", "-a", "htc", "-n", "2", code=1)
+    assert "east/htc" in made  # the nearest that there is
+    azscale("create_nodes", "-a", "west/htc", "-n", "2")
+    azscale("create_nodes", "-a", "east/htc", "-n", "1")
+    clusters.after(600)
+    assert clusters.counts() == {"east": 1, "west": 2, "north": 0}
+    listed = azscale("nodes", "-o", "name,nodearray,ccnodeid", "-F", "json")
+    assert {node["name"] for node in json.loads(listed)} == {
+        "east/htc-1",
+        "west/htc-1",
+        "west/htc-2",
+    }
+    for verb in ("buckets", "limits"):
+        assert all(f"{name}/htc" in azscale(verb) for name in QUOTAS)
+    assert azscale("connect") == ""
+    azscale("restart_nodes", "-N", "west/htc-2", "--force")
+    deleted = azscale("delete_nodes", "-N", "west/htc-1", "--force")
+    assert "west/htc-1" in deleted
+    targets = {n["Name"]: n["TargetState"] for n in clusters["west"].cluster("c").nodes()}
+    assert targets["htc-2"] == "Started" and targets.get("htc-1") != "Started"
+    assert clusters["east"].cluster("c").nodes()[0]["TargetState"] == "Started"
+    wrong = azscale("delete_nodes", "-N", "wst/htc-2", "--force", code=1)
+    assert "did you mean 'west/htc-2'?" in wrong
+    azscale("retry_failed_nodes")
+    assert "east/htc" in azscale("debug_cluster_status")
+
+
+def test_azscale_says_which_cluster_is_away(clusters, azscale):
+    """What is known of the others is printed all the same; its nodes are as they were last."""
+    azscale("create_nodes", "-a", "west/htc", "-n", "1")
+    clusters.after(600)
+    clusters.run(0)
+    clusters["west"].faults.add("status", status=500)
+    shown = azscale("nodes", "-o", "name,state")
+    assert "Unreachable" in shown and "cluster west is set aside" in shown
+    for verb in ("buckets", "connect"):
+        assert "cluster west is set aside" in azscale(verb, code=1)
+    refused = azscale("delete_nodes", "-N", "west/htc-1", "--force", code=1)
+    assert "ClusterAway" in refused
+
+
+def test_azscale_checks_the_clusters(clusters, azscale):
+    """Typos have a guess, contradictions a line, and no password is shown."""
+    clusters.entries["west"]["credential_file"] = "x"
+    assert "clusters[1].credential_file: unknown key" in azscale("config", "--check", code=1)
+    del clusters.entries["west"]["credential_file"]
+    password = clusters["west"].password
+    assert password not in azscale("config")
+    clusters.entries["west"].update(clusters.entries["east"], name="west")
+    assert "expected different clusters, found c twice" in azscale("config", "--check", code=1)
