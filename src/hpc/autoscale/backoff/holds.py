@@ -267,7 +267,7 @@ class Holds:
         for bucket in by_place.values() if self.limits else ():
             held = [self.limits[a] for a in subjects_of(facts_of(bucket)) if a in self.limits]
             if held and isinstance(bucket.limits, BucketLimits):
-                bucket.limits.hold(held)
+                bucket.limits.hold(*held)
 
     def _on_their_way(
         self, listed: Listed, by_place: Mapping[Place, NodeBucket]

@@ -311,9 +311,9 @@ class BucketLimits:
         made._own = _OwnLimit(name, self._vcpu_count, (0, 0), 0, (0, 0))
         return made
 
-    def hold(self, limits: Iterable[Limit]) -> None:
+    def hold(self, *limits: Limit) -> None:
         """Charge new nodes to more limits, which others may share."""
-        self._held = tuple(limits)
+        self._held = (*self._held, *limits)
 
     @property
     def parts(self) -> tuple[Limit, ...]:

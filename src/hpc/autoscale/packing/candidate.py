@@ -16,6 +16,7 @@ from hpc.autoscale.packing.limits import Limit, Reservation
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.segment_tree import Need, NodeIndex, Reading
 from hpc.autoscale.packing.shape import OF_BUCKET, NodeShape
+from hpc.autoscale.packing.shares import Share
 
 
 class Journal:
@@ -47,7 +48,8 @@ class Candidate:
     Changed by `Planner.apply`, and through `extend` and `reshape` where nodes were added or written
     to from outside. `shapes`: of the nodes, by position; None for one that is gone. `bucket_shape`
     is what ranking looks at, `new_shape` what a new node would be. `cores`: vCPUs of one node.
-    `charged`: the limits that new nodes are charged to. `artificial`: stands for machines that
+    `charged`: the limits that new nodes are charged to; `share`: that among them which says how
+    many of all nodes are to be here, if any. `artificial`: stands for machines that
     cannot be ordered; ranked first. `reserved`: nodes promised elsewhere. `since_failure`: seconds
     since capacity last failed; None for never.
     """
@@ -67,6 +69,7 @@ class Candidate:
         self.cores = cores
         self.limits = tuple(limits)
         self.charged = tuple(limit for limit in limits if limit.is_charged)
+        self.share = next((limit for limit in limits if isinstance(limit, Share)), None)
         self.artificial = artificial
         self.reserved = 0
         self.since_failure: float | None = None

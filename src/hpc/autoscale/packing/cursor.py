@@ -17,6 +17,7 @@ from hpc.autoscale.packing.expr import UNBOUNDED, Expr, Fit
 from hpc.autoscale.packing.plan import Step
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.shape import Frame, NodeShape
+from hpc.autoscale.packing.shares import Share, in_turn
 
 # so many nodes are looked at one by one before the tree is asked: most often it is one of them
 _NEAR = 24
@@ -67,6 +68,8 @@ class Cursor:
         self.monotone = expr.monotone
         self.candidates = tuple(candidates)
         self._by_need = by_need
+        # what a job itself prefers goes before what share each part is to have
+        self.shares_out = not expr.weighs and any(each.share for each in self.candidates)
         # how the expression fits a new node of each, once it was asked
         self._new: list[Fit | Reject | None] = [None] * len(self.candidates)
         # by units, and how many of them one node takes at most
@@ -325,10 +328,21 @@ class Cursor:
     @property
     def orders_by_need(self) -> bool:
         """Whether it depends on how much is wanted where new nodes are opened first."""
-        return self._by_need is not None
+        return self._by_need is not None or self.shares_out
 
     def openings(self, units: int, per_node: int = UNBOUNDED) -> Sequence[int]:
         """The candidates in the order in which they are asked for new nodes for so many units."""
+        found = self._openings_alone(units, per_node)
+        if not self.shares_out:
+            return found
+        by_share: dict[Share | None, list[int]] = {}
+        for index in found:
+            by_share.setdefault(self.candidates[index].share, []).append(index)
+        turns = in_turn([share for share in by_share if share is not None], {})
+        return [index for share in (None, *turns) for index in by_share.get(share, ())]
+
+    def _openings_alone(self, units: int, per_node: int) -> Sequence[int]:
+        """The same, but for shares."""
         if self._by_need is None:
             return range(len(self.candidates))
         found = self._openings.get((units, per_node))

@@ -162,6 +162,10 @@ class Reservation:
         """Whether anything is reserved."""
         return bool(self._owed)
 
+    def owed_to(self, limit: Limit) -> int:
+        """How many nodes are reserved of a limit."""
+        return self._owed.get(limit, _NOTHING)[0]
+
     def room(self, limits: Sequence[Limit], cores: int) -> int:
         """How many more nodes of `cores` each all limits have room for, beside what is reserved."""
         if not self._owed:

@@ -158,7 +158,9 @@ class Planner:
         if candidates is None:
             return self.plan(self.cursor(expr), request, probe)
         order = (None, False) if as_given else self._arranged()[1:]
-        return self.plan(Cursor(expr, candidates, Journal(), *order), request, probe)
+        cursor = Cursor(expr, candidates, Journal(), *order)
+        cursor.shares_out = cursor.shares_out and not as_given
+        return self.plan(cursor, request, probe)
 
     def plan(
         self, cursor: Cursor, request: Request, probe: Probe | None = None, explain: bool = True
@@ -194,6 +196,11 @@ class Planner:
                 search.use(index)
                 if not search.left:
                     return search.plan()
+        if cursor.shares_out:
+            for index in () if existing_first else range(len(cursor.candidates)):
+                search.use(index)
+            search.open_by_share()
+            return search.plan(search.rejects(existing_first))
         for index in cursor.openings(search.left, request.per_node):
             if not existing_first:
                 search.use(index)

@@ -26,6 +26,7 @@ from hpc.autoscale.packing.plan import NOTHING, Plan, Probe, Refusals, Request, 
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.segment_tree import SegmentTree
 from hpc.autoscale.packing.shape import NodeShape
+from hpc.autoscale.packing.shares import Share, new_nodes
 
 _GROUP = "placement_group"
 
@@ -142,8 +143,40 @@ class Search:
             return self.left
         return -(-self.left // min(fit.count, self.request.per_node))
 
-    def open(self, index: int) -> None:
-        """Add new nodes, as many as are needed and the limits allow."""
+    def open_by_share(self) -> None:
+        """Add new nodes where candidates have shares: so many at a time that whichever takes the
+        most of them is not asked for too many, and in each part as many as it falls short of."""
+        closed: set[Share] = set()
+        while self.left:
+            parts: dict[Share, list[int]] = {}
+            for index in self.cursor.openings(self.left, self.request.per_node):
+                share = self.cursor.candidates[index].share
+                if share is not None and share not in closed:
+                    parts.setdefault(share, []).append(index)
+            nodes = min(filter(None, map(self._needed, parts.values())), default=0)
+            there = [share.used_nodes + self.reservation.owed_to(share) for share in parts]
+            found = new_nodes([share.weight for share in parts], there, nodes)
+            for (share, indices), most in zip(parts.items(), found, strict=True):
+                for index in indices:
+                    if most > 0:
+                        before = self.reservation.owed_to(share)
+                        self.open(index, most)
+                        most -= self.reservation.owed_to(share) - before
+                if most > 0 or not share.weight:
+                    closed.add(share)
+                for index in () if share.weight else indices:
+                    self.open(index)  # it cannot be, and says why
+            if not nodes or closed.issuperset(parts):
+                return
+
+    def _needed(self, indices: Sequence[int]) -> int:
+        """How many new nodes of the first of some candidates that can have any take all."""
+        units, per_node = self.left, self.request.per_node
+        needs = (self.cursor.needed(index, units, per_node) for index in indices)
+        return next((need.nodes for need in needs if need is not None), 0)
+
+    def open(self, index: int, most: int = NO_LIMIT) -> None:
+        """Add new nodes, as many as are needed and the limits allow, and no more than `most`."""
         candidate = self.cursor.candidates[index]
         if not self.left or candidate.artificial:
             return
@@ -152,9 +185,9 @@ class Search:
             return
         room = candidate.room(self.reservation) if candidate.has_room_for(1) else 0
         needed = self._most_nodes(fit)
-        if room > 0:
-            self.open_so_many(index, min(room, needed))
-        if self.left and room < needed and self.explain:
+        if room > 0 and most > 0:
+            self.open_so_many(index, min(room, needed, most))
+        if self.left and room < min(needed, most) and self.explain:
             short = self.reservation.tightest(candidate.limits, candidate.cores)
             self._say(index, True, Reject("NoCapacity", short))
 

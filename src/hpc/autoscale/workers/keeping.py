@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from hpc.autoscale import hpctypes as ht
-from hpc.autoscale.node.guards import key_of
+from hpc.autoscale.node.guards import AWAY, key_of
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.workers.demand import DEFINITION, NODES, WorkerJob, worker_jobs

@@ -215,6 +215,11 @@ class NodeBucket:
         """The nodes, existing and planned, in order. A list of its own: add with `add_nodes`."""
         return self._nodes.there()
 
+    @property
+    def live_count(self) -> int:
+        """How many nodes have a place under the limits: those that run, boot or are planned."""
+        return self._nodes.counted
+
     def add_nodes(self, nodes: Iterable[Node]) -> None:
         """Add nodes that are not here yet (by transient id and by host name); AssertionError
         when not valid."""

@@ -46,6 +46,7 @@ from hpc.autoscale.onpremises.listing import nodes_of
 from hpc.autoscale.packing.expr import UNBOUNDED
 from hpc.autoscale.packing.order import OrderPolicy
 from hpc.autoscale.packing.plan import Request
+from hpc.autoscale.regions import configured_weights, share_out
 from hpc.autoscale.requestsets.dynamic import DynamicArrays, listed_in
 from hpc.autoscale.results import (
     AllocationResult,
@@ -414,6 +415,7 @@ def new_node_manager(
         policy = configured_policy(config)
     entries = config.get("default_resources")
     definitions = definitions_from_config(entries) if entries else []
+    weights = configured_weights(config)
     vm_sizes.configure(config)
     binding = ccbindings.new_cluster_bindings(config)
     kept_in = None if config.get("read_only") else config.get("requests_file")
@@ -425,6 +427,10 @@ def new_node_manager(
     if holds is not None:
         holds.look(built.listed, built.buckets)
         built.problems.extend(holds.problems)
+    unweighted: Sequence[str] = ()
+    if weights is not None:
+        are_all = not getattr(binding, "never_read", ())
+        unweighted = share_out(weights, built.buckets, are_all)
     existing_first = (config.get("packing") or {}).get("order", "existing-first") != "declared"
     seen = dynamic.seen_through(binding)
     manager = NodeManager(seen, built.buckets, existing_first, built.problems, policy)
@@ -441,7 +447,7 @@ def new_node_manager(
             node.closed = node.closed or holds.is_closed(str(node.delayed_node_id.node_id))
     _take_in_hosts(config, manager)
     provisioner.cluster_target = built.target_state
-    manager.doubts = unknown_nodearrays(config, built.nodearrays)
+    manager.doubts = [*unknown_nodearrays(config, built.nodearrays), *unweighted]
     for doubt in manager.doubts:
         _warn_once(doubt)
     if not disable_default_resources or not config.get("disable_default_resources", False):

@@ -42,10 +42,13 @@ DEFAULT = "declared"
 
 
 def configured_policy(config: Mapping[str, Any]) -> str:
-    """The name in `packing.policy`, `declared` when there is none. ConfigurationException for one
-    that nobody knows, or whose policy cannot be had."""
-    name = (config.get("packing") or {}).get("policy", DEFAULT)
-    policy_named(name, "packing.policy: ")
+    """The name in `packing.policy`, or in its `within` where it has weights of regions; `declared`
+    when there is none. ConfigurationException for one that nobody knows, or whose policy cannot be
+    had."""
+    name, where = (config.get("packing") or {}).get("policy", DEFAULT), "packing.policy"
+    if isinstance(name, Mapping):
+        name, where = name.get("within", DEFAULT), f"{where}.within"
+    policy_named(name, f"{where}: ")
     return str(name)
 
 

@@ -1,0 +1,90 @@
+"""Region weights: which part of all nodes each region is to have.
+
+`packing.policy.regions` of the configuration gives a weight to each region. Here weights become
+shares (`packing.shares`), which are limits of the buckets of a region and count its nodes; the
+engine opens new nodes by them. `share_out` takes any weights by region, wherever they come from;
+those of the configuration are one source. Called by whoever makes a node manager, once in a pass.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from hpc.autoscale.errors import ConfigurationException, did_you_mean
+from hpc.autoscale.node.bucket import NodeBucket
+from hpc.autoscale.node.limits import BucketLimits
+from hpc.autoscale.packing.shares import Share
+
+Weights = Mapping[str, float]
+"""The weight of each region, 0 or more."""
+
+_WHERE = "packing.policy.regions"
+
+
+def configured_weights(config: Mapping[str, Any]) -> Weights | None:
+    """The weights in a configuration; None where there are none. ConfigurationException for weights
+    that cannot be, or cannot be heeded beside other settings of `packing`."""
+    packing = config.get("packing") or {}
+    policy = packing.get("policy")
+    if not isinstance(policy, Mapping) or policy.get("regions") is None:
+        return None
+    weights: Weights = policy["regions"]
+    for region, weight in weights.items():
+        is_number = isinstance(weight, int | float) and not isinstance(weight, bool)
+        if not is_number or not 0 <= weight < math.inf:
+            raise ConfigurationException(
+                f"{_WHERE}.{region}: expected a number, 0 or more, found {weight!r}"
+            )
+    if not any(weights.values()):
+        raise ConfigurationException(f"{_WHERE}: expected a region with a weight above 0")
+    for key, unusable in (("objective", "cost"), ("order", "declared")):
+        if packing.get(key) == unusable:
+            raise ConfigurationException(
+                f"{_WHERE}: expected no weights of regions with packing.{key} {unusable!r},"
+                " which does not heed them"
+            )
+    return weights
+
+
+def share_out(
+    weights: Weights, buckets: Sequence[NodeBucket], are_all: bool = True
+) -> Sequence[str]:
+    """Give the buckets of each region the share that its weight makes of all nodes; a sentence on
+    each region that has no weight, and so gets no nodes.
+
+    `buckets` have the nodes that there are. Where they may not be all that there are (`are_all`),
+    as when a cluster does not answer, a weight may be of a region that nobody knows;
+    ConfigurationException otherwise.
+    """
+    regions = list(dict.fromkeys(str(bucket.location) for bucket in buckets))
+    for region in weights:
+        if are_all and region not in regions:
+            raise ConfigurationException(
+                f"{_WHERE}: expected regions of the buckets ({', '.join(regions)}), found"
+                f" {region!r}{did_you_mean(region, regions)}"
+            )
+    whole = _whole_numbers(weights)
+    order = dict.fromkeys([*(r for r in whole if r in regions), *regions])
+    shares = {region: Share(f"Region {region}", whole.get(region, 0)) for region in order}
+    for bucket in buckets:
+        share = shares[str(bucket.location)]
+        share.used_nodes += bucket.live_count
+        if isinstance(bucket.limits, BucketLimits) and share not in bucket.limits.parts:
+            bucket.limits.hold(share)
+    for share in shares.values():
+        share.opened()
+    return [
+        f"{_WHERE}: says nothing of {region}, where no new node is made"
+        for region in regions
+        if region not in weights
+    ]
+
+
+def _whole_numbers(weights: Weights) -> dict[str, int]:
+    """The same weights as whole numbers in the same proportions."""
+    exact = {region: Fraction(str(weight)) for region, weight in weights.items()}
+    factor = math.lcm(*(each.denominator for each in exact.values()))
+    return {region: int(each * factor) for region, each in exact.items()}
