@@ -4,13 +4,17 @@ the same names, NodeIds and host names, and what becomes of the others when one 
 import json
 import sqlite3
 import sys
+from collections import Counter
 from contextlib import closing
 
 import pytest
 
-from builders.several_clusters import several_clusters
+from builders.several_clusters import SIZE, several_clusters
+from builders.waiting_queue import WaitingQueue
 from hpc.autoscale import cli
+from hpc.autoscale.autoscaler import Autoscaler
 from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.simulator import serve
 
 QUOTAS = {"east": 3, "west": 4, "north": None}
 
@@ -169,6 +173,55 @@ def test_hosts_of_nodes_that_share_an_id_are_no_evidence(clusters, monkeypatch):
     assert len(set(ids)) == 3  # five nodes
     busy = a_host(clusters, "west", 0, is_busy=True)
     assert shrunk(clusters, [busy]) == {"east/htc-2", "east/htc-3", "west/htc-2"}
+
+
+WEIGHTS = {"eastus": 3, "westus2": 1, "northeurope": 0}
+
+
+def test_weights_of_regions_hold_over_clusters(clusters):
+    """Over several passes; what a region cannot take spills over, is not moved back when it can
+    again, and its nodes count while its cluster does not answer."""
+    clusters.settings["packing"] = {"policy": {"regions": WEIGHTS}}
+    clusters.settings["backoff"] = {"enabled": False}
+    clusters.run(4)
+    assert clusters.counts() == {"east": 3, "west": 1, "north": 0}
+    clusters.after(600)
+    clusters.run(7)
+    assert clusters.counts() == {"east": 3, "west": 4, "north": 0}
+    clusters["east"].faults.add("status", status=500)
+    clusters.settings["packing"]["policy"]["regions"] = {**WEIGHTS, "northeurope": 3}
+    clusters.run(8)
+    # its three nodes are there, and nobody knows whether they have work: north is short
+    assert clusters.counts() == {"east": 3, "west": 4, "north": 4}
+
+
+def test_regions_of_one_cluster_go_by_the_same_rules(tmp_path):
+    """A region without capacity rests, and the others take its share."""
+    arrays = {
+        name: {"machine_types": [SIZE], "region": region}
+        for name, region in (("a", "eastus"), ("b", "westus2"), ("c", "northeurope"))
+    }
+    description = {"clusters": {"c": {"region": "eastus", "nodearrays": arrays}}}
+    with serve(description) as server:
+        server.set_capacity("eastus", **{SIZE: 3})
+        config = {
+            **server.connection("c"),
+            "lock_file": None,
+            "nodehistorydb": str(tmp_path / "nodehistory.db"),
+            "packing": {"policy": {"regions": WEIGHTS}},
+        }
+
+        def live():
+            server.clock.settle()
+            nodes = server.cluster("c").nodes()
+            return Counter(n["Region"] for n in nodes if n["Status"] == "Ready")
+
+        found = []
+        for _ in range(3):
+            Autoscaler(config, WaitingQueue(8)).run_once()
+            found.append(live())
+        assert found[0] == {"eastus": 3, "westus2": 2}
+        assert found[-1] == {"eastus": 3, "westus2": 5}
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from typing import Any
 from hpc.autoscale.errors import ConfigurationException, did_you_mean
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.limits import BucketLimits
-from hpc.autoscale.packing.shares import Share
+from hpc.autoscale.packing.shares import NodeShare
 
 Weights = Mapping[str, float]
 """The weight of each region, 0 or more."""
@@ -50,15 +50,17 @@ def configured_weights(config: Mapping[str, Any]) -> Weights | None:
 
 
 def share_out(
-    weights: Weights, buckets: Sequence[NodeBucket], are_all: bool = True
+    weights: Weights | None, buckets: Sequence[NodeBucket], are_all: bool = True
 ) -> Sequence[str]:
     """Give the buckets of each region the share that its weight makes of all nodes; a sentence on
-    each region that has no weight, and so gets no nodes.
+    each region that has no weight, and so gets no nodes. None: there are no shares.
 
     `buckets` have the nodes that there are. Where they may not be all that there are (`are_all`),
     as when a cluster does not answer, a weight may be of a region that nobody knows;
     ConfigurationException otherwise.
     """
+    if weights is None:
+        return ()
     regions = list(dict.fromkeys(str(bucket.location) for bucket in buckets))
     for region in weights:
         if are_all and region not in regions:
@@ -68,7 +70,7 @@ def share_out(
             )
     whole = _whole_numbers(weights)
     order = dict.fromkeys([*(r for r in whole if r in regions), *regions])
-    shares = {region: Share(f"Region {region}", whole.get(region, 0)) for region in order}
+    shares = {region: NodeShare(f"Region {region}", whole.get(region, 0)) for region in order}
     for bucket in buckets:
         share = shares[str(bucket.location)]
         share.used_nodes += bucket.live_count

@@ -16,7 +16,7 @@ from hpc.autoscale.packing.limits import Limit, Reservation
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.segment_tree import Need, NodeIndex, Reading
 from hpc.autoscale.packing.shape import OF_BUCKET, NodeShape
-from hpc.autoscale.packing.shares import Share
+from hpc.autoscale.packing.shares import NodeShare
 
 
 class Journal:
@@ -69,7 +69,7 @@ class Candidate:
         self.cores = cores
         self.limits = tuple(limits)
         self.charged = tuple(limit for limit in limits if limit.is_charged)
-        self.share = next((limit for limit in limits if isinstance(limit, Share)), None)
+        self.share = next((limit for limit in limits if isinstance(limit, NodeShare)), None)
         self.artificial = artificial
         self.reserved = 0
         self.since_failure: float | None = None

@@ -17,7 +17,7 @@ from hpc.autoscale.packing.expr import UNBOUNDED, Expr, Fit
 from hpc.autoscale.packing.plan import Step
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.shape import Frame, NodeShape
-from hpc.autoscale.packing.shares import Share, in_turn
+from hpc.autoscale.packing.shares import NodeShare, in_turn
 
 # so many nodes are looked at one by one before the tree is asked: most often it is one of them
 _NEAR = 24
@@ -335,7 +335,7 @@ class Cursor:
         found = self._openings_alone(units, per_node)
         if not self.shares_out:
             return found
-        by_share: dict[Share | None, list[int]] = {}
+        by_share: dict[NodeShare | None, list[int]] = {}
         for index in found:
             by_share.setdefault(self.candidates[index].share, []).append(index)
         turns = in_turn([share for share in by_share if share is not None], {})

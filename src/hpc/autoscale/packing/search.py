@@ -26,7 +26,7 @@ from hpc.autoscale.packing.plan import NOTHING, Plan, Probe, Refusals, Request, 
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.segment_tree import SegmentTree
 from hpc.autoscale.packing.shape import NodeShape
-from hpc.autoscale.packing.shares import Share, new_nodes
+from hpc.autoscale.packing.shares import NodeShare, new_nodes
 
 _GROUP = "placement_group"
 
@@ -146,9 +146,9 @@ class Search:
     def open_by_share(self) -> None:
         """Add new nodes where candidates have shares: so many at a time that whichever takes the
         most of them is not asked for too many, and in each part as many as it falls short of."""
-        closed: set[Share] = set()
+        closed: set[NodeShare] = set()
         while self.left:
-            parts: dict[Share, list[int]] = {}
+            parts: dict[NodeShare, list[int]] = {}
             for index in self.cursor.openings(self.left, self.request.per_node):
                 share = self.cursor.candidates[index].share
                 if share is not None and share not in closed:

@@ -1,6 +1,6 @@
 """Shares of new nodes: how many of them each part of the candidates gets, by weight.
 
-A `Share` is a limit that the candidates of one part, such as a region, have in common: it counts
+A `NodeShare` is a limit that the candidates of one part, such as a region, have in common: it counts
 their nodes. New nodes go where the nodes that are there fall short of the share of all, by largest
 remainder; a part that can take no more leaves its share to the others. What is in use is not moved.
 `search` opens nodes in this order wherever candidates have shares."""
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit
 
 
-class Share(Limit):
+class NodeShare(Limit):
     """The part of all nodes that some candidates are to have: `weight`, a whole number, of the sum
     of all weights. `nodes`: how many they have now. With weight 0 they get no more."""
 
@@ -52,7 +52,7 @@ def new_nodes(weights: Sequence[int], there: Sequence[int], nodes: int) -> list[
     return found
 
 
-def in_turn(shares: Sequence[Share], owed: Mapping[Share, int]) -> list[Share]:
+def in_turn(shares: Sequence[NodeShare], owed: Mapping[NodeShare, int]) -> list[NodeShare]:
     """The order in which parts are asked for one new node; those without weight last. `owed`: new
     nodes that are not charged yet."""
     left, found = list(shares), []

@@ -427,10 +427,8 @@ def new_node_manager(
     if holds is not None:
         holds.look(built.listed, built.buckets)
         built.problems.extend(holds.problems)
-    unweighted: Sequence[str] = ()
-    if weights is not None:
-        are_all = not getattr(binding, "never_read", ())
-        unweighted = share_out(weights, built.buckets, are_all)
+    are_all = not getattr(binding, "never_read", ())
+    unweighted = share_out(weights, built.buckets, are_all)
     existing_first = (config.get("packing") or {}).get("order", "existing-first") != "declared"
     seen = dynamic.seen_through(binding)
     manager = NodeManager(seen, built.buckets, existing_first, built.problems, policy)
