@@ -1,7 +1,9 @@
 """An integration's command line over a cluster in memory, as its author would write it."""
 
+import copy
 import json
 from argparse import ArgumentParser
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +13,24 @@ from builders.command_lines import DriverOfTest, run_command
 from hpc.autoscale import clilib
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.hpctypes import NodeName
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.node import Node
 
 
 class Scheduler(DriverOfTest):
     """A scheduler with the jobs and hosts that the test gives it; `refuses` are names of nodes that
-    do not drain."""
+    do not drain, and `meanwhile` is called when nodes are drained. What is read is made anew, as
+    drivers promise."""
 
     def __init__(self) -> None:
         super().__init__()
         self.refuses: set[str] = set()
         self.joined: list[tuple[list[NodeName], bool]] = []
+        self.meanwhile: Callable[[], None] = lambda: None
+
+    def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
+        return copy.deepcopy(super()._read_jobs_and_nodes(config))
 
     def add_nodes_to_cluster(
         self, nodes: list[Node], include_permanent: bool = False
@@ -30,6 +39,7 @@ class Scheduler(DriverOfTest):
         return nodes
 
     def handle_draining(self, nodes: list[Node]) -> list[Node]:
+        self.meanwhile()
         return [node for node in nodes if node.name not in self.refuses]
 
 
@@ -86,6 +96,7 @@ class Grid:
     def __call__(self, *argv: str, code: int = 0) -> str:
         """Run a command; what it printed on stdout. Anything on stderr is in `errors`."""
         self.cli = GridCLI(self.scheduler, self.cluster)
+        self.scheduler.read_jobs_and_nodes({}, force=True)  # as a process of its own does
         ended = run_command(self.cli, argv, self.home, self.config, self.capsys)
         self.errors = ended.err
         assert ended.code == code, ended

@@ -301,6 +301,45 @@ def test_deleting_nodes(two_nodes):
     assert two_nodes.cluster.nodes["htc-1"].target_state == "Started"
 
 
+@pytest.mark.parametrize("command", ["delete_nodes", "remove_nodes"])
+def test_work_that_starts_while_nodes_are_drained_keeps_them(two_nodes, command):
+    """The scheduler is asked again after the drain; the others go."""
+    two_nodes.cluster.add_node("htc-3", "htc", state="Ready", hostname="host-3")
+    host = SchedulerNode("host-3", {})
+    two_nodes.scheduler.hosts.append(host)
+    two_nodes.scheduler.meanwhile = lambda: host.assign("sudden")
+    out = two_nodes(command, "-N", "htc-2,htc-3", code=1)
+    assert "left alone, and drained: htc-3: has work, or may have [HasJobs]" in two_nodes.errors
+    went = out[out.index("Removed the following") :]
+    assert ("htc-2" in went, "htc-3" in went) == (True, False)
+    assert two_nodes.cluster.nodes["htc-3"].target_state == "Started"
+
+
+def test_a_node_that_is_kept_since_a_moment_stays(two_nodes):
+    """The cluster is asked again, too."""
+    node = two_nodes.cluster.nodes["htc-2"]
+    two_nodes.scheduler.meanwhile = lambda: setattr(node, "keep_alive", True)
+    two_nodes("delete_nodes", "-N", "htc-2", code=1)
+    assert "[KeepAlive]" in two_nodes.errors
+    assert node.target_state == "Started"
+
+
+def test_nothing_goes_when_the_scheduler_is_silent_after_the_drain(two_nodes):
+    """That nodes are drained by then is said; who insists does not need its word."""
+    scheduler = two_nodes.scheduler
+
+    def away():
+        scheduler.hosts = None  # what it reads then raises
+
+    scheduler.meanwhile = away
+    two_nodes("delete_nodes", "-N", "htc-2", code=1)
+    assert "nothing was deleted, and htc-2 stay drained" in two_nodes.errors
+    assert two_nodes.cluster.nodes["htc-2"].target_state == "Started"
+    scheduler.hosts = []
+    two_nodes("delete_nodes", "-N", "htc-2", "--force")
+    assert two_nodes.cluster.nodes["htc-2"].target_state == "Terminated"
+
+
 def test_nodes_that_are_needed_are_not_deleted(two_nodes):
     """Unless one insists."""
     two_nodes("delete_nodes", "-H", "host-1", code=1)
@@ -353,7 +392,6 @@ def test_a_host_that_the_scheduler_calls_otherwise(known_otherwise, command, mea
     grid(command, *meant, code=1)
     assert "node htc-2 has jobs: 7 (--force" in grid.errors
     grid.scheduler.jobs.clear()
-    grid.scheduler.read_jobs_and_nodes({}, force=True)  # as each process of its own does
     host.metadata["_running_job_"] = True
     grid(command, *meant, code=1)
     assert "node htc-2 has jobs (--force" in grid.errors
@@ -553,3 +591,14 @@ def test_retrying_failed_nodes(grid):
     """Says nothing."""
     grid.cluster.add_node("htc-1", "htc", state="Failed")
     assert grid("retry_failed_nodes") == ""
+    assert grid.cluster.nodes["htc-1"].state != "Failed"
+
+
+def test_failed_nodes_of_a_cluster_that_ends_are_not_retried(grid):
+    """The gate is asked for that command as for any other."""
+    grid.cluster.add_node("htc-1", "htc", state="Failed")
+    grid.cluster.target_state = "Terminated"
+    grid("retry_failed_nodes", code=1)
+    assert "nothing was retried: htc-1: the target state of the cluster" in grid.errors
+    assert "[ClusterTerminated]" in grid.errors
+    assert grid.cluster.nodes["htc-1"].state == "Failed"

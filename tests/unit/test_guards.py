@@ -1,6 +1,8 @@
 """The gate before every command: each guard, what it refuses and for whom, and what it counts."""
 
+import ast
 import inspect
+from pathlib import Path
 
 import pytest
 
@@ -273,6 +275,41 @@ def test_every_command_of_a_binding_has_its_name_for_the_gate():
         if name.endswith("_nodes") and "nodes" in inspect.signature(function).parameters
     }
     assert taking_nodes - {"create_nodes"} == set(VERBS)
+
+
+CHANGING = {*operations.COMMANDS, "create_nodes", "retry_failed_nodes", "scale"}
+"""What a binding can be asked to change. Nothing here calls `scale`, which integrations have."""
+
+
+def test_whatever_a_binding_can_change_is_known_here():
+    """A method that is none of the ones that only look is a command."""
+    from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
+
+    methods = dict(inspect.getmembers(ClusterBindingInterface, inspect.isfunction))
+    looking = {name for name in methods if name.startswith(("get_", "_", "check_"))}
+    assert set(methods) - looking == CHANGING
+
+
+def _changes_a_cluster(call):
+    """Whether a binding is called to change something, by a method or by a name in a variable."""
+    function, receiver = call.func, ""
+    if isinstance(function, ast.Attribute) and function.attr in CHANGING:
+        receiver = ast.unparse(function.value)
+    elif isinstance(function, ast.Call) and ast.unparse(function.func) == "getattr":
+        receiver = ast.unparse(function.args[0])
+    return "binding" in receiver
+
+
+def test_commands_are_sent_from_one_module():
+    """Which asks the gate: nobody else in the library calls a method of a binding that changes
+    something; `dynamic` is a binding itself, and passes on what it was told."""
+    root = Path(operations.__file__).parents[1]
+    found = set()
+    for path in root.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and _changes_a_cluster(node):
+                found.add(path.relative_to(root).as_posix())
+    assert found == {"node/operations.py", "requestsets/dynamic.py"}
 
 
 @pytest.fixture

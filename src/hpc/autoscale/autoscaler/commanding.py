@@ -20,7 +20,7 @@ from hpc.autoscale.autoscaler.reading import Reading
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
-from hpc.autoscale.node.guards import Asker, Clearance, Facts, Gate, Why, key_of
+from hpc.autoscale.node.guards import Asker, Clearance, Command, Facts, Gate, Why, key_of
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.node.nodemanager.manager import look_again
@@ -221,8 +221,10 @@ def look_twice(
     leaving: Sequence[Node],
     faults: Faults,
     wanted_again: Callable[[Reading], set[object]] = lambda reading: set(),
+    command: Command = "delete",
 ) -> tuple[list[Node], Names]:
-    """Who may still be deleted now that draining is done, and the names of those that stay.
+    """Who may still be deleted now that draining is done, and the names of those that stay, by the
+    guards of a command.
 
     The scheduler and CycleCloud are asked again, because work may have started between the first
     look and the drain. When either does not answer, the gate lets nothing go. `gone`: ids of nodes
@@ -241,7 +243,7 @@ def look_twice(
         records = faults.guard("reading the cluster again before deleting", look_again, binding)
         if records is not None:
             gate.facts.listed = {str(record.get("NodeId")): record for record in records}
-    free, refused = gate.ask("delete", leaving)
+    free, refused = gate.ask(command, leaving)
     return free, node_names(refusal.node for refusal in refused)
 
 

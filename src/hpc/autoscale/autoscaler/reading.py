@@ -69,10 +69,15 @@ class Readings:
                 " the driver",
                 driver,
             )
+        self.remember((jobs, hosts), stamp)
+        return jobs, hosts
+
+    def remember(self, reading: Reading, stamp: object) -> None:
+        """Note what was read at first, and what the driver said of when that was."""
+        jobs, hosts = reading
         self._objects = [*jobs, *hosts]
         self._stamps = [stamp]
         self._lists = (jobs, hosts)
-        return jobs, hosts
 
     def read_for_deletion(
         self, driver: SchedulerDriver, config: dict[str, Any], another: Callable[[], Prepared]

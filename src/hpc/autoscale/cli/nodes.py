@@ -11,19 +11,22 @@ from argparse import SUPPRESS, Action, ArgumentParser
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from hpc.autoscale.autoscaler.commanding import removals_in_doubt
-from hpc.autoscale.autoscaler.faults import call_with_up_to, checked_nodes
-from hpc.autoscale.ccbindings import new_cluster_bindings
+from hpc.autoscale.autoscaler import hooks
+from hpc.autoscale.autoscaler.commanding import look_twice, removals_in_doubt
+from hpc.autoscale.autoscaler.faults import Faults, call_with_up_to, checked_nodes
+from hpc.autoscale.autoscaler.reading import Reading, Readings
 from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.base import CommandLine, Config, why_failed
 from hpc.autoscale.cli.unknown import check_vm_sizes, unknown_in_constraints
 from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.demandprinter import OutputFormat
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.node.constraints import get_constraints
-from hpc.autoscale.node.guards import OF_THE_SITE, Asker, Command, key_of
+from hpc.autoscale.node.guards import OF_THE_SITE, Asker, Command, in_words, key_of
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
+from hpc.autoscale.node.operations import retry_failed
 from hpc.autoscale.onpremises.listing import is_on_premises
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.results import NodeOperationResult
@@ -159,7 +162,12 @@ class NodeCommands(CommandLine):
         if not force:
             doing = "Delete" if do_delete else "Remove"
             _confirm(doing, hostnames, node_names, calculator.node_mgr, len(nodes))
+        read_before = Readings()
+        read_before.remember(hooks.read(driver, config), driver.reading_stamp())
         leaving = self._drain(driver, nodes, force)
+        spared: list[str] = []
+        if leaving and not force:
+            leaving, spared = self._look_again(config, driver, calculator, read_before, leaving)
         if do_delete and leaving:
             result = calculator.delete(leaving)
             if not result:
@@ -172,6 +180,8 @@ class NodeCommands(CommandLine):
         place = self._place_of_nodes()
         print(f"Removed the following nodes{place and f' from {place}'}:")
         _print_indented(removed)
+        if spared:
+            raise AutoscaleError(f"left alone, and drained: {'; '.join(spared)}")
 
     def _place_of_nodes(self) -> str:
         """What nodes are removed from, in words for the user; empty where there is no scheduler."""
@@ -211,6 +221,34 @@ class NodeCommands(CommandLine):
         if busy:
             warn("Still draining, and therefore left alone: %s", ", ".join(busy))
         return drained
+
+    def _look_again(
+        self,
+        config: Config,
+        driver: SchedulerDriver,
+        calculator: DemandCalculator,
+        read_before: Readings,
+        drained: Sequence[Node],
+    ) -> tuple[list[Node], list[str]]:
+        """Who may still go now that draining is done, and in words why others may not.
+
+        Scheduler and cluster are asked again, as the loop does it: work may have started between
+        the first look and the drain. AutoscaleError when either does not answer.
+        """
+        faults, gone = Faults(), calculator.node_history.gone()
+
+        def read_again() -> Reading:
+            return read_before.read_for_deletion(driver, config, lambda: self._prepared(config))
+
+        free, _ = look_twice(calculator, read_again, gone, drained, faults, command="drain")
+        if faults.found:
+            raise AutoscaleError(
+                f"{faults.found[0]}: nothing was deleted, and {', '.join(n.name for n in drained)}"
+                " stay drained"
+            )
+        kept = set(map(key_of, drained)) - set(map(key_of, free))
+        refused = calculator.node_mgr.gate.refused.values()
+        return free, in_words(r for r in refused if key_of(r.node) in kept)
 
     def reimage_nodes_parser(self, parser: ArgumentParser) -> None:
         """Options of reimage_nodes."""
@@ -265,7 +303,13 @@ class NodeCommands(CommandLine):
     def retry_failed_nodes(self, config: Config) -> None:
         """Retries all nodes that failed."""
         self._take_lock(config, self._driver(config))
-        new_cluster_bindings(config).retry_failed_nodes()
+        node_mgr = new_node_manager(config)
+        node_mgr.gate.facts.asker = Asker.PERSON
+        refused = retry_failed(
+            node_mgr.cluster_bindings, node_mgr.get_failed_nodes(), node_mgr.gate
+        )
+        if refused:
+            raise AutoscaleError(f"nothing was retried: {'; '.join(in_words(refused))}")
 
 
 def _one_of(hostnames: Sequence[str] | None, node_names: Sequence[str] | None) -> None:

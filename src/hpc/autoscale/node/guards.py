@@ -23,7 +23,7 @@ from hpc.autoscale.onpremises.hosts import ON_PREMISES
 
 OF_THE_SITE = "is a host on premises, whose worker the loop alone starts and stops"
 
-Command = Literal["create", "start", "drain", "shutdown", "restart", "reimage", "delete"]
+Command = Literal["create", "start", "retry", "drain", "shutdown", "restart", "reimage", "delete"]
 """What may be asked of the cluster, or, for `drain`, of the scheduler before nodes are deleted."""
 
 Why = Literal["idle", "asked", "overdue", "failed", "marked", "unfinished", "surplus"]
@@ -251,7 +251,7 @@ _WATCHFUL = (Asker.LOOP, Asker.PERSON)
 _LOOP = (Asker.LOOP,)
 _COMING: tuple[Command, ...] = ("create", "start")
 _LEAVING: tuple[Command, ...] = ("drain", "shutdown", "delete")
-_THERE: tuple[Command, ...] = ("start", "shutdown", "restart", "reimage", "delete")
+_THERE: tuple[Command, ...] = ("start", "retry", "shutdown", "restart", "reimage", "delete")
 _DISTURBING: tuple[Command, ...] = ("drain", "shutdown", "restart", "reimage", "delete")
 
 Objection = Callable[[Node, Gate, Command], str]
@@ -312,7 +312,7 @@ def _cluster_answers(node: Node, gate: Gate, command: Command) -> str:
 @_guard(
     "cluster-wanted",
     "ClusterTerminated",
-    _COMING,
+    (*_COMING, "retry"),
     _ALL,
     "The cluster itself is not on its way to be terminated.",
 )

@@ -423,6 +423,17 @@ def _manage(
     return Managed(result.operation_id, request_id, accepted, reasons, was_read)
 
 
+def retry_failed(
+    binding: ClusterBindingInterface, failed: Sequence[Node], gate: Gate | None = None
+) -> list[Refusal]:
+    """Have the server try again on all nodes that have failed; nothing is sent where the gate
+    refuses one of them, because the request names none, or where none is known to have failed."""
+    allowed, refused = (gate or Gate()).ask("retry", failed)
+    if allowed and not refused:
+        binding.retry_failed_nodes()
+    return refused
+
+
 def _remove(
     binding: ClusterBindingInterface,
     verb: str,
