@@ -84,7 +84,8 @@ class _Greedy:
         of the highest value for its price."""
         best: tuple[float, int, Pattern] | None = None
         hosts = [n for n in self.hosts[seed] if self.costs[n] and self.nodes_left.of(n) > 0]
-        for number, units in product(hosts, (self.left[seed], 1, min(2, self.left[seed]))):
+        left = self.left[seed]
+        for number, units in product(hosts, dict.fromkeys((left, 1, min(2, left)))):
             pattern = self._pattern(number, (seed, units))
             worth = sum(self.worth[item] * n for item, n in pattern)
             # of equals the dearer, which means fewer nodes

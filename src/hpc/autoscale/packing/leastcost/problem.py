@@ -91,14 +91,15 @@ class Lot(NamedTuple):
 class Problem(NamedTuple):
     """Items in queue order, bins, and the limits that bins share. `profiles`: bins for which the
     items mean the same share one. `dimensions`: resources by number. `unplaceable`: numbers of the
-    items that fit no bin even alone."""
+    items that fit no bin even alone. `answers`: what the engine has said to `ask`."""
 
     items: Sequence[Item]
     bins: Sequence[Bin]
     profiles: Sequence[Profile]
     dimensions: Sequence[str]
     limits: Sequence[LimitLeft]
-    unplaceable: Sequence[int] = ()
+    unplaceable: Sequence[int]
+    answers: dict[tuple[NodeShape, int, int], tuple[int, NodeShape] | None]
 
     @staticmethod
     def of(items: Sequence[Item], ranked: Ranked, price_of: PriceOf) -> Problem:
@@ -158,14 +159,25 @@ class Problem(NamedTuple):
     def _taken(self, number: int, wanted: Iterable[tuple[int, int]]) -> Pattern:
         shape, found = self.bins[number].shape, []
         for item, units in wanted:
-            left, (expr, _, alone) = units, self.items[item]
-            while left > 0 and isinstance(fit := shape.fit(expr), Fit):
-                times = 1 if fit.closes and not alone else min(left, fit.count)
-                shape = shape.after(fit, times)
-                left -= times
+            left = units
+            while left > 0 and (answer := self.ask(shape, item, left)):
+                left, shape = left - answer[0], answer[1]
             if left < units:
                 found.append((item, units - left))
         return tuple(found)
+
+    def ask(self, shape: NodeShape, item: int, units: int) -> tuple[int, NodeShape] | None:
+        """How many of some units of an item the engine puts on a node in one way, and what the node
+        then looks like; None where it puts none."""
+        key = (shape, item, units)
+        if key not in self.answers:
+            expr, _, alone = self.items[item]
+            fit = shape.fit(expr)
+            self.answers[key] = None
+            if isinstance(fit, Fit):
+                times = 1 if fit.closes and not alone else min(units, fit.count)
+                self.answers[key] = (times, shape.after(fit, times))
+        return self.answers[key]
 
 
 class NodesLeft:
@@ -303,7 +315,7 @@ class _ProblemBuilder:
                     profiles.append(tuple(() if i in barred else n for i, n in enumerate(profile)))
                 bins.append(bin_._replace(capacity=capacity, profile=index))
         unplaceable = [i for i in range(len(self.items)) if i not in self.placeable]
-        return Problem(self.items, bins, profiles, dimensions, self.limits, unplaceable)
+        return Problem(self.items, bins, profiles, dimensions, self.limits, unplaceable, {})
 
     def _bins(self, candidate: Candidate) -> list[Bin]:
         """The bins of a candidate, without what depends on the items."""

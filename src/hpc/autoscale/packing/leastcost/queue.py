@@ -236,8 +236,6 @@ class _LayingOut:
         self._opened: Counter[Candidate] = Counter()
         self._placed: dict[int, list[Step]] = {}
         self._nodes: list[Step] = []
-        # what the engine has answered: it is asked the same for many equal nodes
-        self._answers: dict[tuple[NodeShape, int, int], tuple[int, NodeShape] | None] = {}
 
     def add(self, lot: Lot) -> None:
         """Lay out the nodes of one lot."""
@@ -266,7 +264,7 @@ class _LayingOut:
             waiting = self._waiting[item]
             while units and waiting:
                 first = waiting[0]
-                answer = self._ask(shape, item, min(units, first[1]))
+                answer = self._problem.ask(shape, item, min(units, first[1]))
                 if answer is None:
                     break
                 times, after = answer
@@ -278,17 +276,6 @@ class _LayingOut:
                 if not first[1]:
                     waiting.popleft()
         return shape if took else None
-
-    def _ask(self, shape: NodeShape, item: int, units: int) -> tuple[int, NodeShape] | None:
-        """How many of some units the engine puts on a node, and what it then looks like."""
-        key = (shape, item, units)
-        if key not in self._answers:
-            fit = shape.fit(self._problem.items[item].expr)
-            self._answers[key] = None
-            if isinstance(fit, Fit):
-                times = min(units, fit.count)
-                self._answers[key] = (times, shape.after(fit, times))
-        return self._answers[key]
 
     def finished(self) -> Layout:
         """The layout of all that was added."""
