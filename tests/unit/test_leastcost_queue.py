@@ -18,8 +18,9 @@ from hpc.autoscale.packing.expr import (
 )
 from hpc.autoscale.packing.leastcost.generation import Effort
 from hpc.autoscale.packing.leastcost.problem import is_plain, modes, roomy
-from hpc.autoscale.packing.leastcost.queue import Wanted, plan_queue, room_for_all
+from hpc.autoscale.packing.leastcost.queue import EngineCopy, Wanted, plan_queue
 from hpc.autoscale.packing.limits import Limit
+from hpc.autoscale.packing.plan import Request
 
 EFFORT = Effort(rounds=20)
 
@@ -180,17 +181,24 @@ def test_exclusive_closes():
     assert modes(Exclusive(), used) == ()
 
 
-def test_there_is_room_for_all_far_below_the_limits():
-    """Even if others open as many nodes as they may need."""
+def bears(market, ncpus, units, others):
+    """Whether new nodes have room for units of so many cores, and for nodes of others beside."""
+    copy = EngineCopy(market.planner, market.price_of, has_nodes=False)
+    return copy.place(cores(ncpus), Request(units)) == units and copy.bears(others)
+
+
+def test_there_is_room_for_others_far_below_the_limits():
+    """Even if others open as many nodes as they may need; room on nodes that are there is not
+    counted."""
     market = Market()
-    candidate = market.offer("a", 1.0, 8, limits=[Limit("quota", max_cores=800)])
-    assert room_for_all([Wanted(cores(4), 20)], market.ranked, [candidate], others=90)
-    assert not room_for_all([Wanted(cores(4), 20)], market.ranked, [candidate], others=91)
+    market.offer("a", 1.0, 8, limits=[Limit("quota", max_cores=800)], nodes=[8])
+    assert bears(market, 4, 20, others=90)
+    assert not bears(market, 4, 20, others=91)
 
 
 def test_without_a_candidate_that_fits_there_is_not_room_for_all():
     """Nor with one that has too little by itself."""
     market = Market()
-    candidate = market.offer("a", 1.0, 8, limit=3)
-    assert not room_for_all([Wanted(cores(16), 1)], market.ranked, [candidate], others=0)
-    assert not room_for_all([Wanted(cores(8), 4)], market.ranked, [candidate], others=0)
+    market.offer("a", 1.0, 8, limit=3)
+    assert not bears(market, 16, 1, others=0)
+    assert not bears(market, 8, 4, others=0)

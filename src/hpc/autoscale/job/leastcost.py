@@ -134,11 +134,16 @@ class LeastCostQueue:
         return parts
 
     def _is_room(self, part: Sequence[_QueuedJob], others: int = 0) -> bool:
-        """Whether the limits have room for more than a part and so many nodes of others can
-        need."""
-        others += sum(queued.request.units for queued in part if not queued.is_plain)
-        plain = [Wanted(queued.expr, queued.request.units) for queued in part if queued.is_plain]
-        return self._least_cost.has_room_for_all(self._manager, plain, others)
+        """Whether new nodes alone have room for a part and so many nodes of others. It then does
+        not matter who goes first."""
+        copy, wanted = self._least_cost.copy(self._manager, cheapest, has_nodes=False), 0
+        for queued in part:
+            if queued.is_plain:
+                wanted += queued.request.units
+                copy.place(queued.expr, queued.request)
+            else:
+                others += queued.request.units
+        return copy.score.units == wanted and copy.bears(others)
 
     def _place_part(self, part: list[_QueuedJob]) -> None:
         """Place jobs in the best of the ways that were tried. Where a plan is near its bound, no

@@ -30,7 +30,6 @@ from hpc.autoscale.packing.leastcost.queue import (
     QueuePlan,
     Wanted,
     opened_of,
-    room_for_all,
 )
 from hpc.autoscale.packing.order import BUILT_IN, OrderPolicy, declared
 from hpc.autoscale.packing.plan import Plan, Request, Step
@@ -121,10 +120,11 @@ class LeastCost:
             plain = self._plain[expr] = is_plain(expr)
         return plain
 
-    def copy(self, manager: NodeManager, policy: OrderPolicy) -> EngineCopy:
-        """A copy of the engine's state, whose buckets are asked in the order of a policy."""
+    def copy(self, manager: NodeManager, policy: OrderPolicy, has_nodes: bool = True) -> EngineCopy:
+        """A copy of the engine's state, with or without the nodes that there are, whose buckets are
+        asked in the order of a policy."""
         manager._placer.sync()
-        copy = EngineCopy(manager._placer.planner, self._price_of(manager))
+        copy = EngineCopy(manager._placer.planner, self._price_of(manager), has_nodes)
 
         def arrange(candidates: Sequence[Candidate]) -> Arrangement:
             known = {
@@ -233,16 +233,6 @@ class LeastCost:
             self.cost = PlanCost(price, bound, gap, method, unpriced, others, *about)
             level = logging.warning if unpriced else logging.info
             level("Least cost: %s", self.cost)
-
-    @staticmethod
-    def has_room_for_all(manager: NodeManager, queue: Sequence[Wanted], others: int) -> bool:
-        """Whether a queue finds room on new nodes even after `others` nodes of any kind were
-        opened, so that it does not matter who goes first. False says nothing."""
-        manager._placer.sync()
-        planner = manager._placer.planner
-        return room_for_all(
-            queue, lambda e: planner.ranking(e).candidates, planner.candidates, others
-        )
 
     @staticmethod
     def _price_of(manager: NodeManager) -> PriceOf:

@@ -19,7 +19,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from hpc.autoscale.packing.candidate import Candidate
-from hpc.autoscale.packing.expr import Expr, Fit
+from hpc.autoscale.packing.expr import Expr
 from hpc.autoscale.packing.leastcost.generation import (
     Effort,
     Solution,
@@ -179,39 +179,6 @@ def _first_part(problem: Problem, shares: Sequence[Share]) -> tuple[list[Share],
     return first(fits), shares[bisect_left(ends, fits + 1)].demand
 
 
-def room_for_all(
-    queue: Sequence[Wanted], ranked: Ranked, candidates: Sequence[Candidate], others: int
-) -> bool:
-    """Whether all of a queue certainly finds room on new nodes, also after `others`
-    nodes of any candidates were opened. Each expression is given to the candidate with the most
-    room for it, alone; False says nothing."""
-    wanted: Counter[Expr] = Counter()
-    for expr, units in queue:
-        wanted[expr] += units
-    nodes: Counter[Limit] = Counter()
-    cores: Counter[Limit] = Counter()
-    largest = max((candidate.cores for candidate in candidates), default=0)
-    for expr, units in wanted.items():
-        roomiest, most, per_node = None, 0, 1
-        for candidate in ranked(expr):
-            fit = candidate.opening(expr)
-            if isinstance(fit, Fit):
-                each = 1 if may_close(expr) else fit.count
-                room = min((a.room(candidate.cores) for a in candidate.limits), default=0)
-                room = (room - candidate.reserved) * each
-                if room > most:
-                    roomiest, most, per_node = candidate, room, each
-        if roomiest is None or most < units:
-            return False
-        needed = -(-units // per_node) + roomiest.reserved
-        for limit in roomiest.limits:
-            nodes[limit] += needed
-            cores[limit] += needed * roomiest.cores
-    return all(
-        limit.bears(nodes[limit] + others, cores[limit] + others * largest) for limit in nodes
-    )
-
-
 def lay_out(problem: Problem, lots: Iterable[Lot], shares: Iterable[Share]) -> Layout:
     """Give the nodes of a plan to demands, first come, first served. Cost: the steps."""
     layout = _LayingOut(problem, shares)
@@ -322,9 +289,10 @@ class Score(NamedTuple):
 class EngineCopy:
     """A copy of the engine's state, to try placing demands on. Its candidates are in declared order
     until `planner.arrange` is set. `original_of`: candidates by their copies. `opened`: nodes of
-    each original that were added to those that run. `score`: of what was placed so far."""
+    each original that were added to those that run. `score`: of what was placed so far.
+    `has_nodes` false: there are no nodes yet, and limits are charged for those that there are."""
 
-    def __init__(self, planner: Planner, price_of: PriceOf) -> None:
+    def __init__(self, planner: Planner, price_of: PriceOf, has_nodes: bool = True) -> None:
         self.planner = Planner(planner.existing_first)
         self.planner.table = planner.table
         self._price_of = price_of
@@ -337,6 +305,7 @@ class EngineCopy:
         memo: dict[int, object] = {id(each): None for each in told if each is not None}
         for candidate in planner.candidates:
             copied = _copied(candidate, [deepcopy(limit, memo) for limit in candidate.limits])
+            copied.shapes.extend(candidate.shapes if has_nodes else ())
             self.original_of[copied] = candidate
             self.planner.add(copied)
 
@@ -346,6 +315,14 @@ class EngineCopy:
         if plan:
             self._apply(plan)
         return plan.units
+
+    def bears(self, others: int) -> bool:
+        """Whether the limits of what was opened have room for so many nodes of any kind beside."""
+        candidates = self.planner.candidates
+        others += sum(each.reserved for each in candidates)
+        cores = others * max(each.cores for each in candidates)
+        charged = [each for each in candidates if self.opened[self.original_of[each]]]
+        return all(limit.bears(others, cores) for each in charged for limit in each.limits)
 
     def plan(self, queue: Sequence[Wanted], effort: Effort | None) -> QueuePlan | None:
         """A plan for a queue, as `plan_queue` makes it."""
@@ -388,5 +365,4 @@ def _copied(candidate: Candidate, limits: Sequence[Limit]) -> Candidate:
         candidate.artificial,
     )
     made.reserved, made.since_failure = candidate.reserved, candidate.since_failure
-    made.shapes.extend(candidate.shapes)
     return made
