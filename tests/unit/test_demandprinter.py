@@ -7,6 +7,7 @@ import logging
 import pytest
 
 from builders.nodes import a_bucket
+from hpc.autoscale.columns import parse_column
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.hpctypes import Memory, Size
 from hpc.autoscale.job.demand import DemandResult
@@ -15,7 +16,6 @@ from hpc.autoscale.job.demandprinter import (
     ExcludeDemandPrinterFilter,
     calculate_column_widths,
     logging_stream,
-    parse_column,
     print_columns,
     print_demand,
     print_rows,

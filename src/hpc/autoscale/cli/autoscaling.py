@@ -27,10 +27,11 @@ from hpc.autoscale.autoscaler import (
 from hpc.autoscale.autoscaler.faults import call_with_up_to
 from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.base import CommandLine, Config
+from hpc.autoscale.columns import row_order
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandcalculator import DemandCalculator
-from hpc.autoscale.job.demandprinter import OutputFormat, print_demand, row_order
+from hpc.autoscale.job.demandprinter import OutputFormat, print_demand
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.plaintext import on_one_line

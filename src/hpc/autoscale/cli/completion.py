@@ -18,9 +18,9 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from hpc.autoscale import hpclogging as logging
+from hpc.autoscale.columns import all_column_names
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.hpctypes import Size
-from hpc.autoscale.job.demandprinter import all_column_names
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES, Node
 from hpc.autoscale.plaintext import on_one_line

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
+from hpc.autoscale.columns import JOB_IDS, all_column_names, parse_column
 from hpc.autoscale.config.naming import NODEARRAYS, values_named
 from hpc.autoscale.errors import ConfigurationException, did_you_mean
-from hpc.autoscale.job.demandprinter import JOB_IDS, all_column_names, parse_column
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints import (
