@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from hpc.autoscale.errors import ConfigurationException, did_you_mean
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc.autoscale.packing.candidate import Candidate
-from hpc.autoscale.packing.cursor import Cursor, NewNodes
+from hpc.autoscale.packing.cursor import ByNeed, Cursor, NewNodes
 from hpc.autoscale.packing.expr import UNBOUNDED
 from hpc.autoscale.packing.order import (
     Offering,
@@ -109,19 +109,18 @@ def _of(needed: NewNodes | None, what: str) -> Any:
 
 class _ByWaste:
     """`least_waste` for all candidates of a cursor at once, with what `arrangement` would find.
+    `otherwise`: for demands that are none of those.
 
     Most demands are for one slot and ask for amounts alone. Their order depends on how the amounts
     are to each other: one candidate takes over from another only where two resources cost the same,
     one on each. So it is worked out once for all demands between two such points."""
 
-    def __init__(self, offerings: Mapping[Candidate, Offering]) -> None:
+    def __init__(self, offerings: Mapping[Candidate, Offering], otherwise: ByNeed) -> None:
         self._prices = {
             candidate: math.inf if offering.price_per_hour is None else offering.price_per_hour
             for candidate, offering in offerings.items()
         }
-        ordered = arranged(least_waste, list(offerings.values()))
-        candidates = list(offerings)
-        self._place = {candidates[index]: place for place, index in enumerate(ordered)}
+        self._otherwise = otherwise
         self._turns: dict[tuple[_Resource, _Resource], Sequence[float]] = {}
         self._orders: dict[object, Sequence[int]] = {}
 
@@ -129,7 +128,7 @@ class _ByWaste:
         """See `ByNeed`."""
         amounts = cursor.expr.whole_amounts() if units == 1 and per_node == UNBOUNDED else None
         if amounts is None:
-            return self._order(cursor, units, per_node)
+            return self._otherwise(cursor, units, per_node)
         key = (cursor.candidates, self._class_of(amounts))
         found = self._orders.get(key)
         if found is None:
@@ -139,19 +138,6 @@ class _ByWaste:
             ]
             found = self._orders[key] = sorted(range(len(keys)), key=keys.__getitem__)
         return found
-
-    def _order(self, cursor: Cursor, units: int, per_node: int) -> Sequence[int]:
-        candidates = cursor.candidates
-        needed = [cursor.needed(i, units, per_node) for i in range(len(candidates))]
-        keys = [
-            (0.0,) if new is None else waste(self._prices[candidate], new.share, new.nodes)
-            for candidate, new in zip(candidates, needed, strict=True)
-        ]
-        places: Iterable[int] = range(len(keys))
-        if cursor.expr.weighs:
-            # equals are in the order for no demand, as they are where the job prefers nothing
-            places = sorted(places, key=lambda place: self._place[candidates[place]])
-        return sorted(places, key=keys.__getitem__)
 
     def _class_of(self, amounts: Sequence[tuple[str, int, bool]]) -> object:
         """What all demands for one slot share that have the same order: which resources they ask
@@ -225,5 +211,5 @@ def arrangement(policy: OrderPolicy, known: Mapping[Candidate, Offering]) -> Arr
 
     in_order = [candidates[index] for index in order]
     if policy is least_waste:
-        return Arrangement(in_order, _ByWaste(known), True)
+        return Arrangement(in_order, _ByWaste(known, by_need), True)
     return Arrangement(in_order, by_need if asked else None, "share" in asked)
