@@ -416,10 +416,29 @@ def is_standalone_dns(node_or_bucket: _Configured) -> bool:
 
     It does unless the configuration of the node or bucket turns that off.
     """
-    section: Any = node_or_bucket.software_configuration
+    return _names_machines(node_or_bucket.software_configuration)
+
+
+def _names_machines(configuration: Mapping[str, Any]) -> bool:
+    section: Any = configuration
     for key in ("cyclecloud", "hosts", "standalone_dns"):
         section = section.get(key) if isinstance(section, Mapping) else None
     return bool(section.get("enabled", True)) if isinstance(section, Mapping) else True
+
+
+def standalone_hostname(configuration: Mapping[str, Any], address: str) -> str | None:
+    """The host name that CycleCloud gives a machine after its address.
+
+    None where the configuration of its node turns that off, and for what is no IPv4 address.
+    """
+    from ipaddress import AddressValueError, IPv4Address
+
+    if not _names_machines(configuration):
+        return None
+    try:
+        return f"ip-{int(IPv4Address(address)):08X}"
+    except AddressValueError:
+        return None
 
 
 def is_valid_hostname(config: Mapping[str, Any], node: _Named) -> bool:

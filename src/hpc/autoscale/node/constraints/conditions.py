@@ -14,7 +14,7 @@ from typing import Any
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.errors import ConstraintError, did_you_mean
-from hpc.autoscale.hpctypes import Size
+from hpc.autoscale.hpctypes import Size, SizeError
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints.base import (
     BaseNodeConstraint,
@@ -42,6 +42,16 @@ def size_class(text: str) -> type[Size] | None:
     `memory::*` is."""
     first = text.partition("::")[2][:1]
     return ht.size_class(text) if first.isalnum() and first.isascii() else None
+
+
+def size_of(value: Any) -> Size | None:
+    """The size that a text in a constraint stands for; None for anything else. ConstraintError
+    for a text that begins like a size and does not go on like one."""
+    cls = size_class(value) if isinstance(value, str) else None
+    try:
+        return None if cls is None else cls.value_of(value)
+    except SizeError as e:
+        raise ConstraintError("a size such as 'memory::4g'", value, hint=f": {e}") from None
 
 
 # leaves room within a float for units, and for adding amounts up

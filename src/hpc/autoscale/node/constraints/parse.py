@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from hpc.autoscale.errors import AutoscaleError, ConstraintError, did_you_mean
-from hpc.autoscale.hpctypes import Size, SizeError
+from hpc.autoscale.hpctypes import Size
 from hpc.autoscale.node.constraints.base import (
     Compiled,
     MalformedConstraint,
@@ -36,7 +36,7 @@ from hpc.autoscale.node.constraints.conditions import (
     NotAllocated,
     ReadOnlyAlias,
     is_alias,
-    size_class,
+    size_of,
 )
 from hpc.autoscale.node.constraints.shared import (
     SharedConsumableConstraint,
@@ -181,11 +181,9 @@ def _property(attr: str, value: Any) -> NodeConstraint:
 
 
 def _resource(attr: str, value: Any, case_insensitive: bool) -> NodeConstraint:
-    if isinstance(value, str) and (cls := size_class(value)) is not None:
-        try:
-            return MinResourcePerNode(attr, cls.value_of(value))
-        except SizeError as e:
-            raise ConstraintError("a size such as 'memory::4g'", value, hint=f": {e}") from None
+    size = size_of(value)
+    if size is not None:
+        return MinResourcePerNode(attr, size)
     if value is None or isinstance(value, (str, bool, list)):
         values = value if isinstance(value, list) else [value]
         return NodeResourceConstraint(attr, *values, case_insensitive=case_insensitive)
@@ -327,9 +325,9 @@ def _quick_resource(name: str, value: Any) -> Expr | None:
     """What is written most, in fewer steps: a whole amount, a size, or a text of a resource."""
     if name in KEYWORDS or name[:5] == "node.":
         return None
-    sized = value.__class__ is str and size_class(value) is not None
-    if value.__class__ is str and not sized:
+    size = size_of(value)
+    if size is None and value.__class__ is str:
         return ResourceIs(name, (value,))
-    amount = Size.value_of(value).bytes if sized else value
+    amount = value if size is None else size.bytes
     is_whole = amount.__class__ is int and 0 <= amount < 2**53
-    return MinResource(name, amount, sized) if is_whole else None
+    return MinResource(name, amount, size is not None) if is_whole else None

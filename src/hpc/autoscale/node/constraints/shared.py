@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 from hpc.autoscale.errors import ConstraintError, did_you_mean
-from hpc.autoscale.hpctypes import Size, SizeError
+from hpc.autoscale.hpctypes import Size
 from hpc.autoscale.node.constraints.base import (
     BaseNodeConstraint,
     Compiled,
@@ -18,7 +18,7 @@ from hpc.autoscale.node.constraints.base import (
     published_space,
     subject,
 )
-from hpc.autoscale.node.constraints.conditions import checked_amount, size_class
+from hpc.autoscale.node.constraints.conditions import checked_amount, size_of
 from hpc.autoscale.node.constraints.pools import (
     SharedConsumableResource,
     SharedNonConsumableResource,
@@ -305,11 +305,9 @@ def _for_each(body: Mapping[str, Any], key: str, count: int) -> list[Any]:
 
 def _quantity(value: Any) -> int | float | Size:
     """A number, or the size that a text stands for."""
-    if isinstance(value, str) and size_class(value) is not None:
-        try:
-            return Size.value_of(value)
-        except SizeError as e:
-            raise ConstraintError("a size such as 'size::4g'", value, hint=f": {e}") from None
+    size = size_of(value)
+    if size is not None:
+        return size
     if isinstance(value, bool) or not isinstance(value, (int, float, Size)):
         raise ConstraintError("a number or a size", value)
     return value

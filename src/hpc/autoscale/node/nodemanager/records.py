@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import itemgetter
-from types import SimpleNamespace
 from typing import Any
 
 from hpc.autoscale import hpclogging as logging
@@ -22,7 +21,7 @@ from hpc.autoscale.node.identity import short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.contents import NodeClass
 from hpc.autoscale.packing.shape import freeze
-from hpc.autoscale.util import is_standalone_dns
+from hpc.autoscale.util import standalone_hostname
 
 Record = Mapping[str, Any]
 
@@ -263,14 +262,7 @@ def hostname_of(record: Record, configuration: Any, assume_hostnames: bool) -> A
     from its address."""
     hostname = text(record, "Hostname")
     address = text(record, "PrivateIp") if assume_hostnames else None
-    if address and is_standalone_dns(SimpleNamespace(software_configuration=configuration)):
-        from ipaddress import AddressValueError, IPv4Address
-
-        try:
-            return f"ip-{int(IPv4Address(address)):08X}"
-        except AddressValueError:
-            return hostname
-    return hostname
+    return (standalone_hostname(configuration, address) if address else None) or hostname
 
 
 def text(record: Record, key: str) -> Any:
