@@ -360,7 +360,7 @@ def free_of_each(nodes: Iterable[Node], name: str) -> list[Any]:
     for node in nodes:
         home = node._home
         shape = home.shapes[node._position] if home is not None and home.is_bound else None
-        if shape is None or name not in shape.free or name in shape.units:
+        if shape is None or name not in shape.free or name in shape.template.units:
             found.append(node.available.get(name))
         else:
             found.append(shape.free[name])

@@ -234,14 +234,16 @@ class BucketNodes:
 
     def open(self, node_class: NodeClass, names: Sequence[str], assignment_id: str | None) -> None:
         """Planned nodes that the engine has opened, and who was placed on each of them."""
-        lo = len(self.handles)
-        self.handles.extend([None] * len(names))
-        self.classes.extend([node_class] * len(names))
-        self.sources.extend(names)
-        positions = range(lo, len(self.handles))
+        lo, count = len(self.handles), len(names)
+        positions = range(lo, lo + count)
+        self.handles += [None] * count
+        self.classes += [node_class] * count
+        self.sources += names
         self.used.update(positions)
         if assignment_id is not None:
-            self.assigned.update(dict.fromkeys(positions, (assignment_id,)))
+            placed = (assignment_id,)
+            for position in positions:
+                self.assigned[position] = placed
         if node_class.finish is None:
             return
         # they have something that only the node itself can tell

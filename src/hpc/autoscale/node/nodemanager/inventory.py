@@ -16,7 +16,7 @@ preferred. Whether a machine is a candidate at all is asked of what it is when n
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
-from itertools import chain, filterfalse
+from itertools import chain
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale import results
@@ -72,7 +72,7 @@ class Names:
         many names are in use."""
         hook = self._hook
         if hook is None:
-            return [self._lowest(bucket.nodearray, count) for bucket, count in wanted]
+            return [self.of(bucket, count) for bucket, count in wanted]
         taken: list[str] = []
         before = dict(self._next_of_hook)
         try:
@@ -85,14 +85,18 @@ class Names:
             self._next_of_hook = before
             raise
 
-    def _lowest(self, nodearray: str, count: int) -> list[str]:
+    def of(self, bucket: NodeBucket, count: int) -> list[str]:
+        """`take` for one bucket."""
+        if self._hook is not None:
+            return self.take([(bucket, count)])[0]
         found: list[str] = []
+        nodearray = bucket.nodearray
         index, used = self._next.get(nodearray, 1), self._used
         prefix = self.prefixes.get(nodearray, nodearray)
-        while (missing := count - len(found)) > 0:
-            names = [f"{prefix}-{i}" for i in range(index, index + missing)]
-            found += filterfalse(used.__contains__, names)
-            index += missing
+        while len(found) < count:
+            if (name := f"{prefix}-{index}") not in used:
+                found.append(name)
+            index += 1
         self._next[nodearray] = index
         used.update(found)
         return found

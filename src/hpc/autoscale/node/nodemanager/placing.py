@@ -176,8 +176,8 @@ class Placer:
     def _carry_out(self, plan: Plan, assignment_id: str) -> None:
         """Make a plan of the engine true: all of it, or nothing when naming new nodes fails."""
         if isinstance(plan, Step):  # as most are
-            bucket, names = self._by_candidate[plan.candidate], self.inventory.names
-            taken = names.take(((bucket, plan.hi - plan.lo),))[0] if plan.opened else ()
+            bucket, count = self._by_candidate[plan.candidate], plan.hi - plan.lo
+            taken = self.inventory.names.of(bucket, count) if plan.opened else ()
             self.planner.apply(plan)
             bucket._took(plan, taken, assignment_id)
             return
