@@ -555,6 +555,9 @@ class Node(ABC):
     @property
     def required(self) -> bool:
         """Something needs it: kept alive, allocated, or assigned."""
+        home = self._home
+        if home is not None and self._position in home.used:
+            return True  # as most are that are asked
         return bool(self.__keep_alive or self._allocated or self._is_assigned)
 
     @required.setter
