@@ -42,8 +42,11 @@ SOURCES = (
 )
 """What a source distribution is made of."""
 
+PACKAGES = ("hpc", "hpc_queue")
+"""The packages below `src`."""
+
 PACKAGE = ("*.py", "*.json", "*.json.gz", "*.conf", "py.typed")
-"""What of the package is installed."""
+"""What of each package is installed."""
 
 LEFT_OUT = (".*", "__pycache__", "*.egg-info", "*.py[cod]", "*.db", "build", "dist", "out")
 """What a working tree has beside its sources, at any depth."""
@@ -90,7 +93,7 @@ class Project:
     def package(self) -> Iterator[tuple[str, bytes]]:
         """Path and contents of each file of the package."""
         source = self.root / "src"
-        for path in files_below(source, ("hpc",)):
+        for path in files_below(source, PACKAGES):
             if any(fnmatch(path.name, pattern) for pattern in PACKAGE):
                 yield path.relative_to(source).as_posix(), path.read_bytes()
 

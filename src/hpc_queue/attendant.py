@@ -1,0 +1,243 @@
+"""What goes on beside the slots of a worker: signs of life, orders, leaving in time, and looking
+after what others have left behind.
+
+Every worker has an attendant; one of them at a time, the leader, also gives up workers that are
+silent, and writes tickets for what waits without one. Silence is measured by the leader's own
+monotonic clock, and starts anew whenever the leader itself was not looking.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from hpc.autoscale import hpclogging as logging
+from hpc.autoscale.autostop.callback import Metadata
+from hpc_queue.errors import BrokerUnreachable, QueueError, UnknownJob
+from hpc_queue.queue import Queue
+from hpc_queue.slots import LEAVES, Worker
+from hpc_queue.store import WorkerRecord
+
+_EVENT_SECONDS = 5.0
+_PAUSE = 0.5
+
+
+@dataclass
+class Silence:
+    """Who has been silent for how long, as seen by one observer.
+
+    `lease`: seconds after which a silent worker is given up. Two looks that are further apart than
+    half of it do not count: nobody was watching, or the broker was away.
+    """
+
+    lease: float
+    clock: Callable[[], float] = time.monotonic
+    _seen: dict[str, tuple[int, float]] = field(default_factory=dict)
+    _last: float | None = None
+
+    def look(self, workers: Iterable[WorkerRecord]) -> list[WorkerRecord]:
+        """Those that have been silent for the whole lease."""
+        now = self.clock()
+        watched = self._last is not None and now - self._last <= self.lease / 2
+        before = self._seen if watched else {}
+        self._seen, self._last = {}, now
+        silent = []
+        for worker in workers:
+            beats, since = before.get(worker.name, (-1, now))
+            since = since if beats == worker.beats else now
+            self._seen[worker.name] = worker.beats, since
+            if now - since >= self.lease:
+                silent.append(worker)
+        return silent
+
+    def quiet(self, worker: str) -> bool:
+        """Whether a worker has not been heard between the last two looks."""
+        seen = self._seen.get(worker)
+        return seen is not None and self._last is not None and seen[1] < self._last
+
+
+def give_up(queue: Queue, worker: str, why: str, beats: int | None = None) -> int:
+    """Give a worker up, and write tickets for what it held; how many chunks these are."""
+    chunks, released = queue.store.lose(worker, why, beats)
+    for job, low, high in chunks:
+        try:
+            queue.write_tickets(job, low, high)
+        except UnknownJob:
+            continue
+    queue.release(released)
+    return len(chunks)
+
+
+@dataclass
+class Forgotten:
+    """Finds what waits without a ticket: a definition with waiting jobs, no tickets at the broker,
+    and nothing begun between two looks."""
+
+    queue: Queue
+    _begun: dict[str, int] = field(default_factory=dict)
+    _suspects: set[str] = field(default_factory=set)
+
+    def look(self) -> int:
+        """Write tickets where they are missing for the second time in a row; how many."""
+        begun = self.queue.store.begun()
+        waiting: set[str] = set()
+        for (kind, state), number in self.queue.store.counts().items():
+            if state == "0" and number > 0:
+                waiting.add(kind.partition("|")[0])
+        still = {
+            name
+            for name in waiting
+            if self._begun.get(name, -1) == begun.get(name, 0)
+            and not self.queue.tickets.depth(name)
+        }
+        missing, self._suspects = still & self._suspects, still
+        self._begun = {name: begun.get(name, 0) for name in waiting}
+        return self._write(missing) if missing else 0
+
+    def _write(self, definitions: set[str]) -> int:
+        written = 0
+        for job in self.queue.store.jobs(self.queue.store.job_ids(only_open=True)):
+            if job.spec.definition in definitions and not job.held:
+                written += self.queue.write_tickets(job.id)
+        self._suspects -= definitions
+        logging.warning("%d tickets were missing and are written anew", written)
+        return written
+
+
+class Attendant:
+    """The attendant of one worker. `leave` makes Celery end in good order."""
+
+    def __init__(
+        self,
+        worker: Worker,
+        queue: Queue,
+        leave: Callable[[], None],
+        consume: Callable[[bool], None],
+        metadata: Metadata | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._worker = worker
+        self._queue = queue
+        self._leave = leave
+        self._consume = consume
+        self._metadata = metadata
+        self._clock = clock
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._go_on, name="attendant", daemon=True)
+        lease = queue.settings.lease
+        self._beat_seconds = min(lease / 5, 10.0)
+        self._silence = Silence(lease, clock)
+        self._forgotten = Forgotten(queue)
+        self._began = self._busy_at = clock()
+        self._runs = 0
+        self._next_beat = self._next_event = self._next_search = clock()
+        self._must_end_by: float | None = None
+        self._leaving = False
+        self._is_lost = False
+
+    def start(self) -> None:
+        """Begin, in a thread of its own."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._end.set()
+        self._thread.join(timeout=5)
+
+    def end_by(self, seconds: float) -> None:
+        """What still runs in so many seconds is ended then and runs again elsewhere."""
+        until = self._clock() + seconds
+        self._must_end_by = min(until, self._must_end_by or until)
+
+    def _go_on(self) -> None:
+        while not self._end.is_set():
+            try:
+                self.turn(min(self._beat_seconds, 1.0))
+            except BrokerUnreachable as error:
+                logging.warning("%s", error)
+                self._end.wait(_PAUSE)
+            except QueueError as error:
+                logging.error("%s", error)
+                self._end.wait(_PAUSE)
+
+    def turn(self, patience: float) -> None:
+        """Do what is due; wait for an order for so many seconds at most."""
+        order = self._queue.store.told(self._worker.name, patience)
+        while order is not None:
+            self._obey(order.split())
+            order = self._queue.store.told(self._worker.name, 0.01)
+        now = self._clock()
+        if now >= self._next_beat:
+            self._next_beat = now + self._beat_seconds
+            self._beat()
+        self._look_for_events(now)
+        self._leave_in_time(now)
+
+    def _obey(self, words: list[str]) -> None:
+        match words:
+            case ["kill", job, position]:
+                if not self._worker.stop_run(job, int(position), "cancelled"):
+                    logging.info("%s at %s does not run here any more", job, position)
+            case ["drain"]:
+                self._consume(False)
+            case ["resume"]:
+                self._consume(True)
+            case ["leave", seconds]:
+                self.end_by(float(seconds))
+                self.go("told to leave")
+            case _:
+                logging.warning("expected an order, found %s", words)
+
+    def go(self, why: str) -> None:
+        """Take nothing more, and end when what runs has ended."""
+        if not self._leaving:
+            self._leaving = True
+            logging.info("the worker leaves: %s", why)
+            self._worker.stopping.set()
+            self._leave()
+
+    def _beat(self) -> None:
+        if self._is_lost:
+            return
+        store = self._queue.store
+        if not store.beat(self._worker.name):
+            self._is_lost = True
+            logging.error("this worker was given up; what it runs is run by others")
+            self._worker.stop_all("its worker was given up")
+            self.go("it was given up")
+            return
+        if not store.lead(self._worker.name, 3 * self._beat_seconds):
+            return
+        for silent in self._silence.look(store.workers()):
+            if silent.name != self._worker.name:
+                why = f"worker {silent.name} was lost"
+                logging.warning("%s: silent for %g s", why, self._silence.lease)
+                give_up(self._queue, silent.name, why, silent.beats)
+        now = self._clock()
+        if now >= self._next_search:
+            self._next_search = now + self._silence.lease
+            self._forgotten.look()
+
+    def _look_for_events(self, now: float) -> None:
+        if self._metadata is None or self._leaving or now < self._next_event:
+            return
+        self._next_event = now + _EVENT_SECONDS
+        for event in self._metadata.events():
+            if event.ends_it:
+                self.end_by(self._queue.settings.notice)
+                self.go(f"Azure: {event.kind}, not before {event.not_before}")
+
+    def _leave_in_time(self, now: float) -> None:
+        definition = self._worker.definition
+        if self._worker.is_busy() or self._worker.runs != self._runs:
+            self._busy_at, self._runs = now, self._worker.runs
+        if definition.idle_time and now - self._busy_at >= definition.idle_time:
+            self.go(f"without work for {definition.idle_time:g} s")
+        if definition.max_age and now - self._began >= definition.max_age:
+            self.go(f"{definition.max_age:g} s old")
+        if definition.max_jobs and self._worker.runs >= definition.max_jobs:
+            self.go(f"{self._worker.runs} jobs done")
+        if self._must_end_by is not None and now >= self._must_end_by:
+            self._worker.stop_all(LEAVES)

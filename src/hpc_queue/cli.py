@@ -1,0 +1,449 @@
+"""The command line of the queue: `hpcq`.
+
+    hpcq sub FILE | -- CMD      submit a script, or a command that no shell sees
+    hpcq stat, log, wait        look
+    hpcq del, retry             change
+    hpcq init, worker, drain    the broker and the workers
+    hpcq top, metrics, panic    for who keeps it running
+
+Each command is a function here that is given the options and the queue; nothing else is decided
+here. Codes: 0 for done, 1 for done with something that failed, 2 for wrong options.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from hpc.autoscale.errors import AutoscaleError, one_line
+from hpc.autoscale.plaintext import on_one_line
+from hpc.autoscale.tables import print_rows
+from hpc_queue import embedded, submission, views
+from hpc_queue.errors import QueueError
+from hpc_queue.model import State
+from hpc_queue.queue import Queue
+from hpc_queue.settings import CONFIG_VARIABLE, EMBEDDED, Settings
+from hpc_queue.store import Job
+
+Options = argparse.Namespace
+_TIMED_OUT = 124
+_POLL = 0.3
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; its exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    command: list[str] = []
+    if words[:1] == ["sub"] and "--" in words:
+        at = words.index("--")
+        words, command = words[:at], words[at + 1 :]
+    options = new_parser().parse_args(words)
+    options.words = command
+    try:
+        return int(options.run(options))
+    except AutoscaleError as error:
+        print(f"hpcq: {one_line(error)}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        # whoever reads has seen enough; nothing more is to be written at the end either
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+
+
+def console_main() -> None:
+    """What the console script calls."""
+    raise SystemExit(main())
+
+
+def new_parser() -> argparse.ArgumentParser:
+    """All commands with their options."""
+    parser = argparse.ArgumentParser("hpcq", description="A queue of very many short jobs.")
+    parser.add_argument(
+        "-C", "--config", help=f"autoscale.json with the section hpcq (default: ${CONFIG_VARIABLE})"
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(name: str, run: Callable[[Options], int], text: str) -> argparse.ArgumentParser:
+        found = commands.add_parser(name, help=text, description=text)
+        found.set_defaults(run=run)
+        return found
+
+    one = add("sub", sub, "submit a script, or a command after --; prints the id")
+    one.add_argument("file", nargs="?", help="script")
+    one.add_argument("-c", "--commands", help="text of a script, in the place of a file")
+    submission.add_options(one)
+    one = add("stat", stat, "show jobs")
+    _add_filters(one)
+    one.add_argument("--json", action="store_true")
+    one.add_argument("--ids", action="store_true", help="ids only")
+    one.add_argument("--count", action="store_true", help="numbers only")
+    one.add_argument("-e", "--elements", action="store_true", help="a line for each element")
+    one = add("del", delete, "cancel what waits, and end what runs")
+    _add_filters(one)
+    one = add("retry", retry, "let ended elements wait again: those that failed, or of a state")
+    _add_filters(one)
+    one = add("log", log, "show the end of an output")
+    one.add_argument("id")
+    one.add_argument("-f", "--follow", action="store_true", help="until the job has ended")
+    one.add_argument("--raw", action="store_true", help="bytes as they are")
+    one = add("wait", wait, "wait until jobs have ended; code 0 when all have succeeded")
+    one.add_argument("id", nargs="+")
+    one.add_argument("--timeout", type=float, help=f"seconds; code {_TIMED_OUT} when they are over")
+    _add_of_operators(add)
+    return parser
+
+
+def _add_of_operators(add: Callable[..., argparse.ArgumentParser]) -> None:
+    one = add("worker", worker, "run a worker, until it leaves")
+    one.add_argument("-d", "--definition", default="default")
+    one.add_argument("-s", "--slots", type=int, default=os.cpu_count() or 1)
+    one.add_argument("--hostname", help="by which the autoscaler knows this machine")
+    one.add_argument("--ready-file", help="made when the worker is up")
+    one = add("drain", drain, "let workers take nothing more and leave")
+    one.add_argument("host", nargs="?", help="those of a host; of all hosts without")
+    one.add_argument("--within", type=float, help="seconds, after which jobs run again elsewhere")
+    one = add("init", init, "start the embedded broker, and say where the queue is")
+    one.add_argument("--stop", action="store_true", help="end the embedded broker")
+    one = add("top", top, "watch the queue")
+    one.add_argument("--interval", type=float, default=2.0)
+    one.add_argument("--once", action="store_true")
+    add("metrics", metrics, "print the queue for Prometheus")
+    one = add("panic", panic, "stop everything: nothing begins, all is cancelled, workers leave")
+    one.add_argument("--yes", action="store_true", help="do not ask")
+    one.add_argument("--resume", action="store_true", help="let jobs begin again")
+    one = add("install-aliases", install_aliases, "write qsub, qstat, qdel and qlog of Cyclone")
+    one.add_argument("directory")
+
+
+def _add_filters(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("id", nargs="*", help="of a job, as 17, or of an element, as 17.3")
+    parser.add_argument("-n", "--name")
+    parser.add_argument("-q", "--queue")
+    parser.add_argument("-d", "--definition")
+    parser.add_argument("-f", "--state", help="Waiting, Running, Successful, Failed, …")
+
+
+def _open(options: Options) -> Queue:
+    return Queue.open(Settings.load(options.config))
+
+
+# -- for users
+
+
+def sub(options: Options) -> int:
+    """Submit a job and print its id."""
+    given = {**vars(options)}
+    file, commands = given.pop("file"), given.pop("commands")
+    for key in ("run", "config", "words"):
+        given.pop(key)
+    wanted = submission.read_submission(Options(**given), file, options.words, commands)
+    queue = _open(options)
+    print(queue.submit(wanted.spec, wanted.each))
+    return 0
+
+
+def _selected(queue: Queue, options: Options) -> list[tuple[Job, int, int]]:
+    """The jobs that the options mean, each with a range of positions."""
+    if options.id:
+        found = [queue.find(text) for text in options.id]
+    else:
+        ids = queue.store.job_ids()
+        found = [(job, 0, job.spec.count) for job in queue.store.jobs(ids)]
+    for name in ("name", "queue", "definition"):
+        wanted = getattr(options, name)
+        if wanted is not None:
+            found = [each for each in found if getattr(each[0].spec, name) == wanted]
+    if options.state is not None:
+        state = State.named(options.state)
+        found = [each for each in found if each[0].counts[state]]
+    return found
+
+
+def stat(options: Options) -> int:
+    """Show jobs: a line for each, or all that is known of those that are named."""
+    queue = _open(options)
+    found = _selected(queue, options)
+    if options.count:
+        _print_totals([job for job, _, _ in found], options.json)
+    elif options.elements:
+        state = State.named(options.state) if options.state else None
+        rows = (row for job, low, high in found for row in _elements(queue, job, low, high, state))
+        if options.ids:
+            for row in rows:
+                print(row[0])
+        else:
+            print_rows(views.ELEMENT_COLUMNS, rows, output_format=_format(options))
+    elif options.ids:
+        for job, _, _ in found:
+            print(job.id)
+    elif options.id:
+        _print_all(queue, found, options.json)
+    else:
+        rows = (views.row(job) for job, _, _ in found)
+        print_rows(views.COLUMNS, list(rows), output_format=_format(options))
+        if not options.json:
+            _print_totals([job for job, _, _ in found], False)
+    return 0
+
+
+def _elements(
+    queue: Queue, job: Job, low: int, high: int, state: State | None
+) -> Iterable[list[Any]]:
+    return list(views.element_rows(queue.store, job, low, high, state))
+
+
+def _format(options: Options) -> Any:
+    return "json" if options.json else "table"
+
+
+def _print_totals(jobs: list[Job], as_json: bool) -> None:
+    numbers = views.totals(jobs)
+    if as_json:
+        print(json.dumps(numbers))
+    else:
+        print("  ".join(f"{name}: {number}" for name, number in numbers.items()))
+
+
+def _print_all(queue: Queue, found: list[tuple[Job, int, int]], as_json: bool) -> None:
+    known = []
+    for job, low, high in found:
+        one = low if job.spec.is_array and high - low == 1 else None
+        known.append(views.all_of(queue.store, job, one))
+    if as_json:
+        print(json.dumps(known, indent=2))
+        return
+    for each in known:
+        for key, value in each.items():
+            lines = value if key == "history" else [value]
+            for line in lines:
+                print(f"{key} : {on_one_line('' if line is None else str(line))}")
+
+
+def delete(options: Options) -> int:
+    """Cancel jobs and elements, and say of each what it came to."""
+    _want_some(options)
+    queue = _open(options)
+    wanted = State.named(options.state) if options.state else None
+    for job, low, high in _selected(queue, options):
+        if not job.open:
+            if options.id:
+                print(f"{job.id}: has ended already")
+            continue
+        waited = run = 0
+        for text in _texts(queue, job, low, high, wanted):
+            one = queue.cancel(text)
+            waited, run = waited + one[0], run + one[1]
+        print(f"{job.id}: {waited} cancelled, {run} running ended")
+    return 0
+
+
+def _texts(queue: Queue, job: Job, low: int, high: int, wanted: State | None) -> list[str]:
+    """The ids that name a range of a job: one for all of it, or one for each element."""
+    if wanted is None and (low, high) == (0, job.spec.count):
+        return [job.id]
+    return [row[0] for row in views.element_rows(queue.store, job, low, high, wanted)]
+
+
+def _want_some(options: Options) -> None:
+    if not (options.id or options.name or options.queue or options.definition or options.state):
+        raise QueueError("expected an id, or one of --name, --queue, --definition, --state")
+
+
+def retry(options: Options) -> int:
+    """Let ended elements wait again."""
+    _want_some(options)
+    queue = _open(options)
+    states = [State.named(options.state)] if options.state else [State.Failed, State.Error]
+    if not all(state.ended for state in states):
+        raise QueueError(f"expected a state of ended jobs, found {options.state}")
+    for job, low, high in _selected(queue, options):
+        text = job.id if (low, high) == (0, job.spec.count) else views.element_id(job, low)
+        print(f"{job.id}: {queue.retry(text, states)} wait again")
+    return 0
+
+
+def log(options: Options) -> int:
+    """Show the end of the output of an element."""
+    queue = _open(options)
+    job, low, high = queue.find(options.id)
+    if high - low != 1:
+        first = views.element_id(job, 0)
+        raise QueueError(f"expected one element of an array, as {first}, found {options.id}")
+    known = 0
+    while True:
+        ended = State(queue.store.states(job.id)[low] & 7).ended
+        length, kept = queue.store.output(job.id, low)
+        if length < known:  # it runs again
+            known = 0
+        new = kept[max(0, len(kept) - (length - known)) :]
+        if length - known > len(kept):
+            print(f"… {length - known - len(kept)} bytes are not kept …", file=sys.stderr)
+        _write(new, options.raw)
+        known = length
+        if ended or not options.follow:
+            return 0
+        time.sleep(_POLL)
+
+
+def _write(output: bytes, raw: bool) -> None:
+    if raw:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(output)
+        sys.stdout.buffer.flush()
+    elif output:
+        text = views.output_text(output)
+        print(text, end="" if text.endswith("\n") else "\n", flush=True)
+
+
+def wait(options: Options) -> int:
+    """Wait until jobs have ended; 0 when all of their elements have succeeded."""
+    queue = _open(options)
+    until = None if options.timeout is None else time.monotonic() + options.timeout
+    found = [queue.find(text) for text in options.id]
+    pause = 0.02
+    good = True
+    for job, low, high in found:
+        while True:
+            states = [byte & 7 for byte in set(queue.store.states(job.id)[low:high])]
+            if all(State(state).ended for state in states):
+                good = good and states == [State.Successful]
+                break
+            if until is not None and time.monotonic() >= until:
+                return _TIMED_OUT
+            time.sleep(pause)
+            pause = min(_POLL, pause * 1.5)
+    return 0 if good else 1
+
+
+# -- for who keeps it running
+
+
+def worker(options: Options) -> int:
+    """Run a worker until it leaves."""
+    from hpc_queue.worker import run_worker  # it brings Celery
+
+    if options.slots < 1:
+        raise QueueError(f"--slots: expected 1 or more, found {options.slots}")
+    settings = Settings.load(options.config)
+    return run_worker(
+        settings, options.definition, options.slots, options.hostname, options.ready_file
+    )
+
+
+def drain(options: Options) -> int:
+    """Let workers leave."""
+    queue = _open(options)
+    found = [
+        each
+        for each in queue.store.workers()
+        if options.host is None or each.said.get("host", "").lower() == options.host.lower()
+    ]
+    for each in found:
+        queue.store.drain(each.name)
+        queue.store.tell(each.name, f"leave {1e9 if options.within is None else options.within}")
+        print(each.name)
+    if options.host and not found:
+        raise QueueError(f"expected a host that workers run on, found {options.host!r}")
+    return 0
+
+
+def init(options: Options) -> int:
+    """Start the embedded broker, or say where the queue is."""
+    settings = Settings.load(options.config)
+    if options.stop:
+        if settings.broker != EMBEDDED:
+            raise QueueError("only the embedded broker can be ended here")
+        print("stopped" if embedded.stop(settings.home) else "it does not run")
+        return 0
+    queue = Queue.open(settings)
+    queue.store.counts()
+    where = embedded.url_of(settings.home) if settings.broker == EMBEDDED else "as configured"
+    print(f"broker: {settings.broker} ({where})")
+    print(f"home: {settings.home}")
+    print(f"definitions: {', '.join(settings.definitions)}")
+    return 0
+
+
+def top(options: Options) -> int:
+    """Watch the queue, until it is interrupted."""
+    queue = _open(options)
+    before: tuple[float, int] | None = None
+    while True:
+        now, begun = time.monotonic(), sum(queue.store.begun().values())
+        rate = (begun - before[1]) / (now - before[0]) if before and now > before[0] else 0.0
+        before = now, begun
+        if not options.once and sys.stdout.isatty():
+            print("\x1b[H\x1b[2J", end="")
+        _print_top(queue, rate)
+        if options.once:
+            return 0
+        time.sleep(max(0.2, options.interval))
+
+
+def _print_top(queue: Queue, rate: float) -> None:
+    halted = "  HALTED: nothing begins" if queue.store.is_halted() else ""
+    print(f"{rate:.1f} runs a second{halted}")
+    names = ["Held", *(state.name for state in State)]
+    counts = views.by_definition(queue.store.counts())
+    rows = [[name, *(each.get(n, 0) for n in names)] for name, each in counts.items()]
+    print_rows(["definition", *names], rows)
+    print()
+    columns = ("worker", "host", "definition", "slots", "busy", "done", "draining")
+    lines = [
+        [w.name, w.said.get("host"), w.said.get("definition"), w.slots, w.busy, w.done, w.draining]
+        for w in queue.store.workers()
+    ]
+    print_rows(columns, lines)
+
+
+def metrics(options: Options) -> int:
+    """Print the queue for Prometheus."""
+    print(views.metrics(_open(options).store), end="")
+    return 0
+
+
+def panic(options: Options) -> int:
+    """Stop everything, or let jobs begin again."""
+    queue = _open(options)
+    store = queue.store
+    if options.resume:
+        store.halt(False)
+        written = sum(queue.write_tickets(job) for job in store.job_ids(only_open=True))
+        print(f"jobs begin again; {written} tickets written")
+        return 0
+    if not options.yes:
+        print("This cancels all jobs and ends all workers. Type yes: ", end="", flush=True)
+        if sys.stdin.readline().strip() != "yes":
+            print("nothing was done")
+            return 1
+    store.halt(True)  # before anything else, so that nothing begins meanwhile
+    waited = run = 0
+    for job in store.job_ids(only_open=True):
+        one = queue.cancel(job, "cancelled: panic")
+        waited, run = waited + one[0], run + one[1]
+    workers = store.workers()
+    for each in workers:
+        store.drain(each.name)
+        store.tell(each.name, f"leave {queue.settings.grace}")
+    print(f"nothing begins; {waited} cancelled, {run} running ended, {len(workers)} workers leave")
+    return 0
+
+
+def install_aliases(options: Options) -> int:
+    """Write the commands of Cyclone as scripts into a directory."""
+    from hpc_queue import aliases
+
+    for path in aliases.install(options.directory, options.config):
+        print(path)
+    return 0
+
+
+if __name__ == "__main__":
+    console_main()

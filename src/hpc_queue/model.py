@@ -1,0 +1,172 @@
+"""What a job is: its description, its elements, and their states.
+
+A job has one element or, as an array, many. An element is what runs; it is named by the job's id,
+and in an array also by its index, as in `17.3`. Inside, elements are counted from 0 by position.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from enum import IntEnum
+from typing import Any
+
+from hpc.autoscale.errors import did_you_mean
+from hpc_queue.errors import QueueError
+
+MOST_RETRIES = 30
+MOST_ELEMENTS = 10_000_000
+MOST_TEXT = 1 << 20
+"""Bytes of a script."""
+PRIORITIES = range(10)
+DEFAULT_PRIORITY = 4
+KINDS = ("script", "argv", "call")
+
+
+class State(IntEnum):
+    """What has become of an element. The numbers are those of the scripts."""
+
+    Waiting = 0
+    Running = 1
+    Successful = 2
+    Failed = 3
+    Error = 4
+    Cancelled = 5
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more happens to it by itself."""
+        return self > State.Running
+
+    @staticmethod
+    def named(text: str) -> State:
+        """The state of this name, in any case of letters. QueueError for another text."""
+        names = {state.name.lower(): state for state in State}
+        if text.lower() not in names:
+            known = [state.name for state in State]
+            raise QueueError(
+                f"expected a state ({', '.join(known)}), found {text!r}{did_you_mean(text, known)}"
+            )
+        return names[text.lower()]
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """What somebody submits.
+
+    `command` has one of three keys: `script`, the text of a script; `argv`, a program with its
+    arguments, which no shell sees; `call`, a Python callable as `module:function`, which may have
+    `args` beside it. `queue` is a label. An array has `count` elements whose indices are `first`,
+    `first + step`, and so on. `after` are ids of jobs: elements wait until these have succeeded, or
+    merely ended with `after_any`. `seconds` is how long an element may run, 0 for no limit.
+    `replacements` are texts that are replaced in a script.
+    """
+
+    name: str
+    command: Mapping[str, Any]
+    queue: str = "default"
+    definition: str = "default"
+    retries: int = 3
+    retry_failed: bool = False
+    priority: int = DEFAULT_PRIORITY
+    count: int = 1
+    first: int = 1
+    step: int = 1
+    is_array: bool = False
+    after: Sequence[str] = ()
+    after_any: bool = False
+    seconds: float = 0.0
+    cpus: float | None = None
+    memory: float | None = None
+    gpus: int | None = None
+    reuse_workdir: bool = False
+    replacements: Mapping[str, str] = field(default_factory=dict)
+
+    def checked(self) -> JobSpec:
+        """The same; QueueError when it makes no sense."""
+        for problem in self._problems():
+            raise QueueError(problem)
+        return self
+
+    def _problems(self) -> Iterator[str]:
+        kinds = [kind for kind in KINDS if kind in self.command]
+        if len(kinds) != 1:
+            yield f"expected one of {', '.join(KINDS)} in a command, found {kinds or 'none'}"
+            return
+        text = json.dumps(dict(self.command))
+        if "\\u0000" in text or "\0" in self.name + self.queue:
+            yield "expected text without NUL characters in a job, found one"
+        if len(text) > MOST_TEXT:
+            yield f"expected a script of at most {MOST_TEXT} bytes, found {len(text)}"
+        if not 0 < self.count <= MOST_ELEMENTS:
+            yield f"expected 1 to {MOST_ELEMENTS} elements in a job, found {self.count}"
+        if not 0 <= self.retries <= MOST_RETRIES:
+            yield f"expected 0 to {MOST_RETRIES} retries, found {self.retries}"
+        if self.priority not in PRIORITIES:
+            yield f"expected a priority of 0 to 9 (9 goes first), found {self.priority}"
+        if self.step == 0:
+            yield "expected a step other than 0 in an array"
+        yield from self._figures()
+
+    def _figures(self) -> Iterator[str]:
+        for what in ("name", "queue", "definition"):
+            if not 0 < len(getattr(self, what)) <= 200:
+                yield f"expected a {what} of 1 to 200 characters, found {len(getattr(self, what))}"
+        for what, least in (("seconds", 0), ("cpus", 0), ("memory", 0), ("gpus", 0)):
+            amount = getattr(self, what)
+            if amount is not None and not least <= amount < 1e9:
+                yield f"expected {what} of at least 0, found {amount}"
+
+    def demand_class(self) -> str:
+        """The definition with what an element takes, as in `short|4||`: elements of one class are
+        counted together."""
+        taken = ("" if v is None else f"{v:g}" for v in (self.cpus, self.memory, self.gpus))
+        return "|".join((self.definition, *taken))
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+    @staticmethod
+    def from_json(text: str | bytes) -> JobSpec:
+        return JobSpec(**json.loads(text))
+
+    def index_of(self, position: int) -> int:
+        """The index of the element at a position."""
+        return self.first + position * self.step
+
+    def position_of(self, index: int) -> int:
+        """The position of an index. QueueError when the array does not have it."""
+        position, rest = divmod(index - self.first, self.step)
+        if rest or not 0 <= position < self.count:
+            last = self.index_of(self.count - 1)
+            raise QueueError(f"expected an index of {self.first} to {last}, found {index}")
+        return position
+
+
+@dataclass(frozen=True)
+class ElementId:
+    """Which job, and which index of its array; None for all of it."""
+
+    job: str
+    index: int | None = None
+
+    @staticmethod
+    def parse(text: str) -> ElementId:
+        """An id as `17`, `17.3`, or as Cyclone prints it, `17--3`. QueueError for another text."""
+        job, dot, index = text.strip().replace("--", ".").partition(".")
+        if not job.isascii() or not job.isdigit() or len(job) > 18 or (dot and not _is_int(index)):
+            raise QueueError(f"expected the id of a job, as 17 or 17.3, found {text!r}")
+        return ElementId(str(int(job)), int(index) if dot else None)
+
+    def __str__(self) -> str:
+        return self.job if self.index is None else f"{self.job}.{self.index}"
+
+
+def _is_int(text: str) -> bool:
+    digits = text.removeprefix("-")
+    return digits.isascii() and digits.isdigit() and len(digits) < 19
+
+
+Range = tuple[str, int, int]
+"""Positions of one job: its id, the first, and the one after the last."""

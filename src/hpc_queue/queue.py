@@ -1,0 +1,155 @@
+"""A queue as its users have it: submit, look, cancel, try again.
+
+Everything that changes the store and needs a ticket afterwards goes through here. When a process
+dies between the two, workers find what waits without a ticket (`attendant`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from hpc_queue import embedded, tickets
+from hpc_queue.errors import QueueError
+from hpc_queue.model import ElementId, JobSpec, Range, State
+from hpc_queue.settings import EMBEDDED, Settings
+from hpc_queue.store import Job, Store, connect
+
+_TOGETHER = 32
+"""The most single jobs that one ticket is for, when many are submitted together."""
+
+
+class Queue:
+    """The jobs of one store with the tickets of one broker. Not for several threads at once."""
+
+    def __init__(self, settings: Settings, store: Store, broker: str) -> None:
+        self.settings = settings
+        self.store = store
+        self._broker = broker
+        self._tickets: tickets.Tickets | None = None
+
+    @property
+    def tickets(self) -> tickets.Tickets:
+        """What writes tickets; Celery is imported for the first of them."""
+        if self._tickets is None:
+            app = tickets.new_app(self._broker, self.settings.definitions)
+            self._tickets = tickets.Tickets(app)
+        return self._tickets
+
+    @staticmethod
+    def open(config: str | Settings | None = None, patience: float = 5.0) -> Queue:
+        """The queue that a configuration names, a path or what was read from one. The embedded
+        Redis is started if need be."""
+        settings = config if isinstance(config, Settings) else Settings.load(config)
+        broker, store = addresses(settings)
+        return Queue(settings, Store(connect(store, patience)), broker)
+
+    def close(self) -> None:
+        """Close the connections."""
+        if self._tickets is not None:
+            self._tickets.close()
+        self.store.client.close()
+
+    # -- submitting
+
+    def submit(
+        self,
+        spec: JobSpec,
+        each: Sequence[Mapping[str, str]] = (),
+        token: str | None = None,
+    ) -> str:
+        """Submit a job; its id. `each` has the replacements of each element of an array.
+
+        With the `token` of an earlier call nothing new is submitted.
+        """
+        definition = self.settings.definition(spec.definition)
+        name = spec.command.get("call")
+        if name is not None and not definition.allows(str(name)):
+            raise QueueError(
+                f"expected a callable that definition {definition.name!r} declares"
+                f" ({', '.join(definition.callables) or 'it declares none'}), found {name!r}"
+            )
+        if each and len(each) != spec.count:
+            raise QueueError(f"expected {spec.count} replacements, found {len(each)}")
+        job, is_free = self.store.submit(spec, each, self.settings.keep, token)
+        if is_free:
+            self._send(spec, tickets.split(job, 0, spec.count))
+        return job
+
+    def submit_all(self, specs: Iterable[JobSpec]) -> list[str]:
+        """Submit many jobs of one element each, sent together; their ids, in order."""
+        given = list(specs)
+        for spec in given:
+            self.settings.definition(spec.definition)
+            if spec.count != 1 or spec.command.get("call"):
+                raise QueueError("expected jobs of one element that are no callables")
+        added = self.store.submit_all(given, self.settings.keep)
+        alike: dict[tuple[str, int], list[Range]] = {}
+        for spec, (job, is_free) in zip(given, added, strict=True):
+            if is_free:
+                alike.setdefault((spec.definition, spec.priority), []).append((job, 0, 1))
+        for (definition, priority), ranges in alike.items():
+            for at in range(0, len(ranges), _TOGETHER):
+                self.tickets.send_one(definition, priority, ranges[at : at + _TOGETHER])
+        return [job for job, _ in added]
+
+    def _send(self, spec: JobSpec, chunks: Sequence[Range]) -> None:
+        self.tickets.send(spec.definition, spec.priority, chunks)
+
+    # -- looking
+
+    def find(self, text: str) -> tuple[Job, int, int]:
+        """The job of an id, and the range of positions that it names. UnknownJob, or QueueError for
+        an index that the array does not have."""
+        element = ElementId.parse(text)
+        job = self.store.job(element.job)
+        if element.index is None:
+            return job, 0, job.spec.count
+        position = job.spec.position_of(element.index)
+        return job, position, position + 1
+
+    # -- changing
+
+    def cancel(self, text: str, why: str = "cancelled by hand") -> tuple[int, int]:
+        """Cancel a job or an element; how many waited, and how many run and are ended now."""
+        job, low, high = self.find(text)
+        waited, run, released = self.store.cancel(job.id, low, high, why)
+        self.release(released)
+        return waited, run
+
+    def retry(self, text: str, states: Iterable[State]) -> int:
+        """Let ended elements in these states wait again; how many there were."""
+        job, low, high = self.find(text)
+        changed = self.store.retry(job.id, low, high, states)
+        if changed:
+            self.write_tickets(job.id, low, high)
+        return changed
+
+    def release(self, jobs: Iterable[str]) -> None:
+        """Write the tickets of jobs that need no longer wait for others."""
+        for job in jobs:
+            spec = self.store.spec_of(job)
+            self._send(spec, tickets.split(job, 0, spec.count))
+
+    def write_tickets(self, job: str, low: int = 0, high: int | None = None) -> int:
+        """Write tickets for what waits in a range; how many."""
+        spec = self.store.spec_of(job)
+        last = spec.count if high is None else high
+        most = max(1, min(tickets.CHUNK, (last - low) // 64))
+        chunks = [
+            (job, max(low, at), min(last, end))
+            for _, at, end in self.store.waiting_ranges(job, most)
+            if at < last and end > low
+        ]
+        self._send(spec, chunks)
+        return len(chunks)
+
+
+def addresses(settings: Settings) -> tuple[str, str]:
+    """The URLs of broker and store; the embedded Redis is started if need be."""
+    broker = settings.broker
+    if broker == EMBEDDED:
+        broker = embedded.ensure_started(settings.home)
+    store = settings.store or broker
+    if store == EMBEDDED:
+        store = embedded.ensure_started(settings.home)
+    return broker, store

@@ -1,0 +1,253 @@
+"""The section `hpcq` of autoscale.json: where the queue is, and its definitions.
+
+A definition says what a job of it takes, where its workers run and how they behave. Read by
+everybody: the command line, workers, and the driver.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hpc.autoscale.config import load_config
+from hpc.autoscale.errors import ConfigurationException, ConstraintError, did_you_mean
+from hpc.autoscale.node.constraints import get_constraints
+
+EMBEDDED = "embedded"
+CONFIG_VARIABLE = "HPCQ_CONFIG"
+HOME_VARIABLE = "HPCQ_HOME"
+_KEEP = ("failed", "all", "none")
+
+
+@dataclass(frozen=True)
+class Definition:
+    """How jobs of one kind run. Times are seconds.
+
+    - `resources`: what a job takes, as a constraint or a list of them
+    - `nodearrays`: whose nodes run its workers; empty for any
+    - `jobs_per_worker`: how many jobs there are for each worker
+    - `idle_time`, `max_age`, `max_jobs`: after how long without work, after how long at all and
+      after how many jobs a worker leaves; 0 for never
+    - `environment`: variables of its jobs
+    - `callables`: which Python callables may run, as `module:function`, or `module:*`
+    - `directories`: where jobs have their directories; empty for below the home of the queue
+    - `keep_directories`: of which jobs they stay: `failed`, `all` or `none`
+    - `output_bytes`: how much of the end of an output is kept
+    """
+
+    name: str = "default"
+    resources: Any = field(default_factory=dict)
+    nodearrays: tuple[str, ...] = ()
+    jobs_per_worker: int = 1
+    minimum: int = 0
+    maximum: int | None = None
+    idle_time: float = 0.0
+    max_age: float = 0.0
+    max_jobs: int = 0
+    environment: Mapping[str, str] = field(default_factory=dict)
+    callables: tuple[str, ...] = ()
+    directories: str = ""
+    keep_directories: str = "failed"
+    output_bytes: int = 4096
+
+    def allows(self, name: str) -> bool:
+        """Whether this Python callable may run in a worker."""
+        return name in self.callables or f"{name.partition(':')[0]}:*" in self.callables
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Where the queue is and how it works. Times are seconds.
+
+    - `broker`: where Celery's messages are, a URL of Redis or RabbitMQ, or `embedded`
+    - `store`: the Redis that keeps what becomes of jobs; the broker unless given
+    - `home`: where the embedded Redis and directories of jobs are
+    - `lease`: how long a worker may be silent before what it runs is run again
+    - `grace`: how long a job has to end after SIGTERM before it is killed
+    - `notice`: how long jobs may run on when Azure has said that the machine ends; then they run
+      again elsewhere
+    - `drain_time`: how long jobs may run on after SIGTERM; 0 for until they end
+    - `events`: the address of Azure's metadata service, empty for not asking
+    - `keep`: how long ended jobs are remembered; 0 for ever
+    """
+
+    broker: str = EMBEDDED
+    store: str = ""
+    home: str = ""
+    lease: float = 30.0
+    grace: float = 10.0
+    notice: float = 15.0
+    drain_time: float = 0.0
+    events: str = ""
+    keep: float = 7 * 86400.0
+    definitions: Mapping[str, Definition] = field(default_factory=lambda: {"default": Definition()})
+
+    @staticmethod
+    def read(config: Mapping[str, Any]) -> Settings:
+        """The settings of a configuration, checked. ConfigurationException says what is wrong and
+        where."""
+        section = config.get("hpcq", {})
+        values = _checked("hpcq", section, _SETTINGS)
+        given = section.get("definitions", {"default": {}})
+        if not isinstance(given, Mapping) or not given:
+            raise ConfigurationException(
+                'hpcq.definitions: expected {"<name>": {...}, ...} with one definition at least,'
+                f" found {given!r}"
+            )
+        found = {name: _definition(name, each) for name, each in given.items()}
+        home = values.pop("home", "") or os.environ.get(HOME_VARIABLE, "")
+        values["home"] = str(Path(home or "~/.hpcq").expanduser().absolute())
+        settings = Settings(**values, definitions=found)
+        if not settings.store and settings.broker.startswith(("amqp", "pyamqp")):
+            raise ConfigurationException(
+                "hpcq.store: expected the URL of a Redis beside a broker that is RabbitMQ, found"
+                " none"
+            )
+        return settings
+
+    @staticmethod
+    def load(path: str | None = None) -> Settings:
+        """The settings in a file, in that of HPCQ_CONFIG, or else the defaults."""
+        path = path or os.environ.get(CONFIG_VARIABLE) or None
+        return Settings.read(load_config(path) if path else {})
+
+    def definition(self, name: str) -> Definition:
+        """The definition of this name. ConfigurationException when there is none."""
+        if name not in self.definitions:
+            known = ", ".join(self.definitions)
+            raise ConfigurationException(
+                f"expected a definition ({known}), found {name!r}"
+                f"{did_you_mean(name, self.definitions)}"
+            )
+        return self.definitions[name]
+
+
+def _definition(name: str, section: Any) -> Definition:
+    where = f"hpcq.definitions.{name}"
+    if not name or len(name) > 100 or not all(c.isalnum() or c in "-_." for c in name):
+        raise ConfigurationException(
+            f"{where}: expected a name of letters, digits, '-', '_' and '.', found {name!r}"
+        )
+    values = _checked(where, section, _DEFINITION)
+    try:
+        get_constraints(values.get("resources", {}))
+    except ConstraintError as error:
+        raise ConfigurationException(f"{where}.resources: {error}") from error
+    definition = Definition(name=name, **values)
+    if definition.maximum is not None and definition.maximum < definition.minimum:
+        raise ConfigurationException(
+            f"{where}.maximum: expected at least minimum, {definition.minimum}, found"
+            f" {definition.maximum}"
+        )
+    return definition
+
+
+def _checked(where: str, section: Any, kinds: Mapping[str, _Kind]) -> dict[str, Any]:
+    if not isinstance(section, Mapping):
+        raise ConfigurationException(f"{where}: expected an object, found {section!r}")
+    values = {}
+    for key, value in section.items():
+        if key.startswith("_") or (where == "hpcq" and key == "definitions"):
+            continue
+        if key not in kinds:
+            raise ConfigurationException(
+                f"{where}.{key}: unknown key (known: {', '.join(kinds)})"
+                f"{did_you_mean(key, kinds)}"
+            )
+        expected, convert = kinds[key]
+        try:
+            values[key] = convert(value)
+        except (TypeError, ValueError):
+            raise ConfigurationException(
+                f"{where}.{key}: expected {expected}, found {value!r}"
+            ) from None
+    return values
+
+
+_Kind = tuple[str, Callable[[Any], Any]]
+
+
+def _number(least: float) -> _Kind:
+    def convert(value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise TypeError
+        if not math.isfinite(value) or value < least:
+            raise ValueError
+        return float(value)
+
+    return f"a number of at least {least:g}", convert
+
+
+def _whole(least: int) -> _Kind:
+    def convert(value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise TypeError
+        if value < least:
+            raise ValueError
+        return value
+
+    return f"a whole number of at least {least}", convert
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or "\0" in value:
+        raise TypeError
+    return value
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple):
+        raise TypeError
+    return tuple(_text(each) for each in value)
+
+
+def _environment(value: Any) -> dict[str, str]:
+    if not isinstance(value, Mapping):
+        raise TypeError
+    if any("=" in key or not key for key in value):
+        raise ValueError
+    return {_text(key): _text(each) for key, each in value.items()}
+
+
+def _kept(value: Any) -> str:
+    if value not in _KEEP:
+        raise ValueError
+    return str(value)
+
+
+def _any(value: Any) -> Any:
+    if not isinstance(value, Mapping | list):
+        raise TypeError
+    return value
+
+
+_SETTINGS: dict[str, _Kind] = {
+    "broker": ("the URL of a Redis or RabbitMQ, or 'embedded'", _text),
+    "store": ("the URL of a Redis", _text),
+    "home": ("a path", _text),
+    "lease": _number(0.1),
+    "grace": _number(0),
+    "notice": _number(0),
+    "drain_time": _number(0),
+    "events": ("the address of a metadata service", _text),
+    "keep": _number(0),
+}
+_DEFINITION: dict[str, _Kind] = {
+    "resources": ("a constraint or a list of constraints", _any),
+    "nodearrays": ("a list of names", _texts),
+    "jobs_per_worker": _whole(1),
+    "minimum": _whole(0),
+    "maximum": _whole(0),
+    "idle_time": _number(0),
+    "max_age": _number(0),
+    "max_jobs": _whole(0),
+    "environment": ("an object of texts", _environment),
+    "callables": ("a list of module:function", _texts),
+    "directories": ("a path", _text),
+    "keep_directories": (f"one of {', '.join(_KEEP)}", _kept),
+    "output_bytes": _whole(0),
+}

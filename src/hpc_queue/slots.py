@@ -1,0 +1,371 @@
+"""What a worker does with a ticket: claims its elements one after another, runs them, and reports.
+
+A chunk of short jobs stays in one slot, at one round trip for each. When an element takes longer
+than `PATIENCE`, the rest of its chunk is given back in halves, so that a chunk of long jobs is
+soon shared by all workers, and more urgent jobs are not kept waiting behind it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import socket
+import threading
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from hpc.autoscale import hpclogging as logging
+from hpc_queue import processes
+from hpc_queue.callables import Runner
+from hpc_queue.errors import BrokerUnreachable
+from hpc_queue.model import JobSpec, Range, State
+from hpc_queue.processes import Finished, Program, Watch
+from hpc_queue.queue import Queue
+from hpc_queue.settings import Definition, Settings
+from hpc_queue.store import BLOCK, Ended, Step, Store
+
+PATIENCE = 0.2
+"""Seconds that one element may take before the rest of its chunk is given back."""
+_SHOW = 1.0
+"""Seconds between two looks at the output of a running job."""
+LEAVES = "its worker leaves"
+"""Why what still runs is ended when a worker has to go; it runs again elsewhere."""
+WORKER_VARIABLE = "HPCQ_WORKER"
+_PRIVATE = ("CELERY_BROKER_URL", "CELERY_RESULT_BACKEND")
+"""Variables of a worker that its jobs do not get: they may have passwords in them."""
+_NOT_STARTED = 127
+_OF_THE_JOB = (errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.E2BIG, errno.ENOTDIR, errno.EPERM)
+
+
+@dataclass(frozen=True)
+class Element:
+    """An element that was claimed."""
+
+    job: str
+    position: int
+    tries: int
+    token: str
+
+
+class Worker:
+    """The slots of one worker. `open_queue` opens a queue for a thread of its own.
+
+    `stopping` is set when it is to take nothing more.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        definition: Definition,
+        settings: Settings,
+        slots: int,
+        open_queue: Callable[[], Queue],
+    ) -> None:
+        self.name = name
+        self.definition = definition
+        self.settings = settings
+        self.slots = slots
+        self.stopping = threading.Event()
+        self.runs = 0
+        self._open = open_queue
+        self._here = threading.local()
+        self._lock = threading.Lock()
+        self._free = list(range(slots))
+        self._running: dict[tuple[str, int], Watch] = {}
+        self._directory = Path(definition.directories or Path(settings.home) / "jobs")
+        self._all: list[_Slot] = []
+
+    def take(self, ranges: Sequence[Range]) -> None:
+        """Work off a ticket; called by Celery in a thread of its pool."""
+        slot: _Slot | None = getattr(self._here, "slot", None)
+        if slot is None:
+            with self._lock:
+                number = self._free.pop(0)
+            slot = self._here.slot = _Slot(self, number, self._open(), self._directory)
+            self._all.append(slot)
+        for job, low, high in ranges:
+            slot.work_off((str(job), int(low), int(high)))
+
+    def is_busy(self) -> bool:
+        """Whether anything runs."""
+        return bool(self._running)
+
+    def stop_run(self, job: str, position: int, why: str) -> bool:
+        """End a running element; False when it does not run here."""
+        with self._lock:
+            watch = self._running.get((job, position))
+            if watch is not None:
+                watch.stop(why)
+        return watch is not None
+
+    def stop_all(self, why: str) -> None:
+        """End whatever runs."""
+        with self._lock:
+            for watch in self._running.values():
+                watch.stop(why)
+
+    def close(self) -> None:
+        """End what the slots have kept running for themselves."""
+        for slot in self._all:
+            slot.close()
+
+    def begins(self, element: Element, watch: Watch) -> None:
+        with self._lock:
+            watch.clear()
+            self._running[element.job, element.position] = watch
+
+    def ended(self, element: Element) -> None:
+        with self._lock:
+            self._running.pop((element.job, element.position), None)
+            self.runs += 1
+
+
+class _Slot:
+    """One place of a worker: a thread with its connections, and what it runs now."""
+
+    def __init__(self, worker: Worker, number: int, queue: Queue, directory: Path) -> None:
+        self._worker = worker
+        self._number = number
+        self._queue = queue
+        self._directory = directory
+        self._watch = Watch()
+        self._runner: Runner | None = None
+        self._spec = lru_cache(100)(queue.store.spec_of)
+        self._differences = lru_cache(4)(queue.store.differences)
+        self._rest: Range | None = None
+        self._environment = _environment(worker)
+
+    def close(self) -> None:
+        if self._runner is not None:
+            self._runner.close()
+
+    @property
+    def _store(self) -> Store:
+        return self._queue.store
+
+    def work_off(self, chunk: Range) -> None:
+        """Run what waits in a chunk. What is not begun is given back when the worker stops."""
+        self._rest = chunk
+        element, ended = None, None
+        while True:
+            claim = self._rest if not self._worker.stopping.is_set() else None
+            if element is None and claim is None:
+                break
+            step, token = self._report(element, ended, claim)
+            self._follow(element, step)
+            element = self._learn(claim, step, token)
+            if element is None:
+                break
+            ended = self._run(element)
+        if self._rest is not None:
+            self._give_back([self._rest])
+
+    def _report(
+        self, element: Element | None, ended: Ended | None, claim: Range | None
+    ) -> tuple[Step, str]:
+        token = uuid.uuid4().hex[:16]
+        over = (element.token, ended) if element and ended else None
+        claiming = (claim, token) if claim else None
+        return self._store.step(self._worker.name, self._number, over, claiming), token
+
+    def _follow(self, element: Element | None, step: Step) -> None:
+        """What the end of an element leads to."""
+        if element and not step.counted:
+            logging.warning(
+                "the run of %s at %d does not count: it was given to others meanwhile",
+                element.job,
+                element.position,
+            )
+        if element and step.again:
+            self._give_back([(element.job, element.position, element.position + 1)])
+        if step.released:
+            self._queue.release(step.released)
+
+    def _learn(self, claim: Range | None, step: Step, token: str) -> Element | None:
+        """The element that was claimed, if any; `_rest` is what is left of the chunk."""
+        if claim is None:
+            return None
+        job, _, high = claim
+        if step.answer == "begun":
+            after = step.position + 1
+            self._rest = (job, after, high) if after < high else None
+            return Element(job, step.position, step.tries, token)
+        if step.answer in ("none", "halted", "lost"):
+            # nothing of it waits; or nothing may begin, and who lifts that writes new tickets
+            self._rest = None
+        if step.answer == "lost":
+            self._worker.stopping.set()
+        return None
+
+    def _give_back(self, chunks: Sequence[Range]) -> None:
+        spec = self._spec(chunks[0][0])
+        self._queue.tickets.send(spec.definition, spec.priority, chunks)
+
+    # -- running one element
+
+    def _run(self, element: Element) -> Ended:
+        self._worker.begins(element, self._watch)
+        try:
+            spec = self._spec(element.job)
+            return self._run_spec(element, spec)
+        except (OSError, ValueError) as error:
+            # what is wrong with the job stays wrong; a machine without room may not
+            its_own = isinstance(error, ValueError) or error.errno in _OF_THE_JOB
+            state = State.Failed if its_own else State.Error
+            return Ended(state, _NOT_STARTED, why=f"could not be started: {error}")
+        finally:
+            self._worker.ended(element)
+
+    def _run_spec(self, element: Element, spec: JobSpec) -> Ended:
+        tick = self._ticking(element, spec)
+        if "call" in spec.command:
+            return self._run_callable(element, spec, tick)
+        directory = self._prepared(element, spec)
+        words = self._words(element, spec, directory)
+        program = Program(words, directory, self._variables(element, spec))
+        finished = processes.run_program(
+            program, self._watch, spec.seconds, self._worker.settings.grace, tick
+        )
+        ended = self._ended(finished, directory / processes.OUTPUT_FILE)
+        self._tidy(element, spec, directory, ended)
+        return ended
+
+    def _run_callable(
+        self, element: Element, spec: JobSpec, tick: Callable[[float], float]
+    ) -> Ended:
+        command = dict(spec.command)
+        name = str(command["call"])
+        if not self._worker.definition.allows(name):
+            why = f"its definition does not declare the callable {name}"
+            return Ended(State.Failed, _NOT_STARTED, why=why)
+        if self._runner is None:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            file = self._directory / f"{self._worker.name}-{self._number}.output"
+            self._runner = Runner(file, self._environment)
+        own = self._replacements(element, spec)
+        if own:
+            command["kwargs"] = {**command.get("kwargs", {}), **own}
+        runs = self._variables(element, spec, base=False)
+        finished = self._runner.run(command, runs, self._watch, spec.seconds, tick)
+        return self._ended(finished, self._runner.output)
+
+    def _ended(self, finished: Finished, output: Path) -> Ended:
+        length, end = processes.end_of(output, self._worker.definition.output_bytes)
+        state, why = State.Successful, finished.stopped
+        if finished.stopped == LEAVES:
+            state = State.Error
+        elif finished.stopped or finished.exit:
+            state = State.Failed
+        return Ended(state, finished.exit, finished.begun, finished.seconds, end, length, why)
+
+    def _ticking(self, element: Element, spec: JobSpec) -> Callable[[float], float]:
+        """What to do while an element runs: give the rest of its chunk back in time, and show its
+        output. Takes the seconds since its begin, and returns when it wants to be called next."""
+        length = 0
+
+        def tick(passed: float) -> float:
+            nonlocal length
+            if passed < PATIENCE:
+                return PATIENCE
+            self._halve()
+            with suppress(BrokerUnreachable):  # it is shown at the end
+                length = self._show(element, spec, length)
+            return passed + _SHOW
+
+        return tick
+
+    def _halve(self) -> None:
+        """Give the rest of the chunk back, in halves."""
+        if self._rest is not None:
+            job, low, high = self._rest
+            middle = (low + high + 1) // 2
+            halves = [(job, low, middle)] + ([(job, middle, high)] if middle < high else [])
+            self._rest = None
+            self._give_back(halves)
+
+    def _show(self, element: Element, spec: JobSpec, known: int) -> int:
+        """Keep what a running job has written by now; how long that is."""
+        if "call" in spec.command:
+            path = self._runner.output if self._runner else Path(os.devnull)
+        else:
+            path = self._place(element, spec) / processes.OUTPUT_FILE
+        length, end = processes.end_of(path, self._worker.definition.output_bytes)
+        if length != known:
+            self._store.show_output(element.job, element.position, end, length)
+        return length
+
+    # -- its directory, its words, its variables
+
+    def _place(self, element: Element, spec: JobSpec) -> Path:
+        if spec.reuse_workdir:
+            return self._directory / f"{self._worker.name}-{self._number}"
+        return self._directory / element.job / str(spec.index_of(element.position))
+
+    def _prepared(self, element: Element, spec: JobSpec) -> Path:
+        directory = self._place(element, spec)
+        if element.tries > 1 and not spec.reuse_workdir:
+            shutil.rmtree(directory, ignore_errors=True)
+        try:
+            directory.mkdir(mode=0o700)
+        except FileExistsError:
+            pass
+        except FileNotFoundError:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return directory
+
+    def _words(self, element: Element, spec: JobSpec, directory: Path) -> list[str]:
+        if "argv" in spec.command:
+            return [str(word) for word in spec.command["argv"]]
+        text = str(spec.command["script"])
+        replaced = {**spec.replacements, **self._replacements(element, spec)}
+        for old, new in replaced.items():
+            text = text.replace(old, new)
+        path = directory / "script"
+        descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o700)
+        with open(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(text)
+        return [*interpreter_of(text), str(path)]
+
+    def _replacements(self, element: Element, spec: JobSpec) -> Mapping[str, str]:
+        block, at = divmod(element.position, BLOCK)
+        found = self._differences(element.job, block) if spec.is_array else []
+        return found[at] if at < len(found) else {}
+
+    def _variables(self, element: Element, spec: JobSpec, base: bool = True) -> dict[str, str]:
+        own = {
+            "HPCQ_JOB_ID": element.job,
+            "HPCQ_JOB_NAME": spec.name,
+            "HPCQ_QUEUE": spec.queue,
+            "HPCQ_DEFINITION": spec.definition,
+            "HPCQ_TRY": str(element.tries),
+        }
+        if spec.is_array:
+            own["HPCQ_ARRAY_INDEX"] = str(spec.index_of(element.position))
+        return {**self._environment, **own} if base else own
+
+    def _tidy(self, element: Element, spec: JobSpec, directory: Path, ended: Ended) -> None:
+        keep = self._worker.definition.keep_directories
+        kept = keep == "all" or (keep == "failed" and ended.state is not State.Successful)
+        if kept or spec.reuse_workdir:
+            return
+        shutil.rmtree(directory, ignore_errors=True)
+        if not spec.is_array:
+            with suppress(OSError):
+                directory.parent.rmdir()
+
+
+def interpreter_of(text: str) -> list[str]:
+    """The words before the file name of a script: none where its first line says them."""
+    return [] if text.startswith("#!") else ["/bin/sh"]
+
+
+def _environment(worker: Worker) -> dict[str, str]:
+    """The variables of all jobs of a worker."""
+    base = {key: value for key, value in os.environ.items() if key not in _PRIVATE}
+    own = {WORKER_VARIABLE: worker.name, "HPCQ_HOST": socket.gethostname()}
+    return {**base, **worker.definition.environment, **own}

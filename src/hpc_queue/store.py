@@ -1,0 +1,486 @@
+"""What becomes of jobs, in Redis: the one owner of their states.
+
+Each method is one script or one pipeline. States change only in the scripts of `scripts`, as a
+whole or not at all, so a worker that dies leaves nothing half-done, and two that want the same
+element do not both get it. Times are of the caller's clock and only shown; nothing is decided by
+them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+import time
+import uuid
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import redis
+from redis.backoff import ExponentialBackoff
+from redis.retry import Retry
+
+from hpc_queue import scripts
+from hpc_queue.errors import BrokerUnreachable, QueueError, UnknownJob
+from hpc_queue.model import JobSpec, Range, State
+
+BLOCK = 100
+"""Elements whose differences are compressed together."""
+_RECORD = struct.Struct("<IIiI")
+_LENGTH = struct.Struct("<Q")
+_UNREACHABLE = (redis.ConnectionError, redis.TimeoutError)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a run ended. `state` Waiting: it has not begun after all. `begun` is a time, `seconds` a
+    duration, `output` the end of an output that had `length` bytes in all."""
+
+    state: State
+    exit: int = 0
+    begun: float = 0.0
+    seconds: float = 0.0
+    output: bytes = b""
+    length: int = 0
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a slot learns: whether what it reported counts, whether that element waits again, what
+    became of its claim (`begun`, `none`, `busy`, `draining`, `halted`, `lost`), which element it
+    got, and which jobs need no longer wait for others."""
+
+    counted: bool
+    again: bool
+    answer: str
+    position: int
+    tries: int
+    released: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Record:
+    """A run: when it began, how long it took in seconds, its exit code, and by which worker."""
+
+    begun: float
+    seconds: float
+    exit: int
+    worker: str
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job as it stands: its description, and how many elements are in each state."""
+
+    id: str
+    spec: JobSpec
+    counts: Mapping[State, int]
+    held: int
+    submitted: float
+    begun: float | None
+    ended: float | None
+
+    @property
+    def open(self) -> int:
+        """How many elements have not ended."""
+        return self.counts[State.Waiting] + self.counts[State.Running]
+
+
+@dataclass(frozen=True)
+class WorkerRecord:
+    """A worker as it stands. `busy` is how many elements it runs; `said` what it says of itself."""
+
+    name: str
+    busy: int
+    beats: int
+    done: int
+    draining: bool
+    said: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def slots(self) -> int:
+        return int(self.said.get("slots", "1"))
+
+
+def connect(url: str, patience: float = 5.0) -> Any:
+    """A client that tries again for about so many seconds when the connection breaks."""
+    retry = Retry(ExponentialBackoff(cap=0.5, base=0.02), int(patience / 0.5) + 1)
+    return redis.Redis.from_url(
+        url.replace("redis+socket://", "unix://"),
+        retry=retry,
+        retry_on_error=list(_UNREACHABLE),
+        socket_connect_timeout=5,
+        socket_timeout=60,
+    )
+
+
+class Store:
+    """The jobs of one queue. `client` answers in bytes; `prefix` begins each key."""
+
+    def __init__(
+        self,
+        client: Any,
+        prefix: str = "hpcq:",
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self.client = client
+        self._prefix = prefix
+        self._now = now
+        self._scripts = {
+            name: client.register_script(scripts.PRELUDE + text)
+            for name, text in scripts.SCRIPTS.items()
+        }
+
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        try:
+            yield
+        except _UNREACHABLE as error:
+            raise BrokerUnreachable(f"expected an answer of the store, found: {error}") from error
+        except redis.ResponseError as error:
+            if str(error).startswith("AFTER "):
+                raise UnknownJob(f"after: there is no job {str(error)[6:]}") from error
+            raise QueueError(f"the store refused a command: {error}") from error
+
+    def _run(self, script: str, *args: str | bytes | int | float) -> Any:
+        with self._answering():
+            return self._scripts[script](args=[self._prefix, repr(self._now()), *args])
+
+    def _key(self, kind: str, name: str = "") -> str:
+        return f"{self._prefix}{kind}:{name}" if name else f"{self._prefix}{kind}"
+
+    # -- submitting
+
+    def submit(
+        self,
+        spec: JobSpec,
+        each: Sequence[Mapping[str, str]] = (),
+        keep: float = 0,
+        token: str | None = None,
+    ) -> tuple[str, bool]:
+        """Add a job; its id, and whether it may begin at once.
+
+        `each` has the replacements of each element of an array. With the `token` of an earlier call
+        nothing is added, and the same id returned. What is known of the job is forgotten `keep`
+        seconds after its end; 0 for never.
+        """
+        spec.checked()
+        said = self._run("submit", *self._submission(spec, each, keep, token))
+        return said[0].decode(), said[1] == b"0"
+
+    def submit_all(self, specs: Iterable[JobSpec], keep: float = 0) -> list[tuple[str, bool]]:
+        """The same for many jobs, sent together."""
+        checked = [spec.checked() for spec in specs]
+        with self._answering():
+            pipeline = self.client.pipeline(transaction=False)
+            for spec in checked:
+                args = [self._prefix, repr(self._now()), *self._submission(spec, (), keep, None)]
+                self._scripts["submit"](args=args, client=pipeline)
+            return [(said[0].decode(), said[1] == b"0") for said in pipeline.execute()]
+
+    def _submission(
+        self,
+        spec: JobSpec,
+        each: Sequence[Mapping[str, str]],
+        keep: float,
+        token: str | None,
+    ) -> list[str | bytes | int]:
+        fields = {
+            "spec": spec.to_json(),
+            "retries": spec.retries,
+            "retry_failed": int(spec.retry_failed),
+            "after_any": str(int(spec.after_any)),
+            "keep": int(keep),
+        }
+        blocks = [
+            zlib.compress(json.dumps(each[at : at + BLOCK]).encode())
+            for at in range(0, len(each), BLOCK)
+        ]
+        after = list(dict.fromkeys(spec.after))
+        head: list[str | bytes | int] = [token or uuid.uuid4().hex, json.dumps(fields)]
+        return [*head, spec.count, spec.demand_class(), json.dumps(after), *blocks]
+
+    # -- running
+
+    def step(
+        self,
+        worker: str,
+        slot: int,
+        ended: tuple[str, Ended] | None,
+        claim: tuple[Range, str] | None,
+    ) -> Step:
+        """What ended in a slot of a worker, and what is to begin there, in one go.
+
+        A run is named by the token that it was claimed with. The first waiting element of the
+        claimed range begins. Sent again with the same tokens, it changes nothing and answers alike.
+        """
+        args: list[str | bytes | int] = [worker, slot]
+        if ended:
+            token, how = ended
+            output = _LENGTH.pack(how.length) + how.output if how.output or how.length else b""
+            begun = min(max(0, int(how.begun * 1000)), 2**53)
+            args += [token, int(how.state), how.exit, begun // 1000, int(how.seconds * 1000)]
+            args += [output, how.why]
+        else:
+            args += ["", 0, 0, 0, 0, "", ""]
+        if claim:
+            (job, low, high), token = claim
+            args += [job, low, high, token]
+        else:
+            args += ["", 0, 0, ""]
+        said = self._run("step", *args)
+        released = tuple(one.decode() for one in said[5])
+        return Step(bool(said[0]), bool(said[1]), said[2].decode(), said[3], said[4], released)
+
+    def spec_of(self, job: str) -> JobSpec:
+        """What was submitted. UnknownJob when there is no such job."""
+        with self._answering():
+            text = self.client.hget(self._key("job", job), "spec")
+        if text is None:
+            raise UnknownJob(f"there is no job {job}")
+        return JobSpec.from_json(text)
+
+    def differences(self, job: str, block: int) -> list[dict[str, str]]:
+        """The replacements of `BLOCK` elements of an array; none when it has no such."""
+        with self._answering():
+            packed = self.client.hget(self._key("par", job), str(block))
+        found: list[dict[str, str]] = json.loads(zlib.decompress(packed)) if packed else []
+        return found
+
+    def show_output(self, job: str, position: int, output: bytes, length: int) -> None:
+        """Keep the output of an element that still runs."""
+        with self._answering():
+            self.client.hset(self._key("out", job), str(position), _LENGTH.pack(length) + output)
+
+    # -- workers
+
+    def join(self, worker: str, said: Mapping[str, str | int]) -> int:
+        """A worker begins; its number."""
+        return int(self._run("join", worker, json.dumps({k: str(v) for k, v in said.items()})))
+
+    def beat(self, worker: str) -> bool:
+        """A worker is alive; False when it was given up meanwhile, and its elements are others'."""
+        return bool(self._run("beat", worker))
+
+    def told(self, worker: str, timeout: float) -> str | None:
+        """What a worker is told next; None when nothing comes for so many seconds."""
+        with self._answering():
+            said = self.client.blpop([self._key("cmd", worker)], timeout=timeout)
+        return said[1].decode() if said else None
+
+    def tell(self, worker: str, what: str) -> None:
+        """Tell a worker something: `drain`, `resume`, `stop`, or `kill <job> <position>`."""
+        with self._answering():
+            self.client.rpush(self._key("cmd", worker), what)
+
+    def drain(self, worker: str, draining: bool = True) -> None:
+        """From now on nothing begins on a worker, or again."""
+        with self._answering():
+            if draining:
+                self.client.hset(self._key("worker", worker), "draining", "1")
+            else:
+                self.client.hdel(self._key("worker", worker), "draining")
+        self.tell(worker, "drain" if draining else "resume")
+
+    def lose(
+        self, worker: str, why: str, beats: int | None = None
+    ) -> tuple[list[Range], list[str]]:
+        """Give a worker up: what it ran waits again or is an Error. With `beats`, only if it has
+        not beaten since.
+
+        Returns the chunks that it held, for new tickets, and the jobs that this released.
+        """
+        said = self._run("lose", worker, "" if beats is None else beats, why)
+        chunks = [(job.decode(), at, high) for job, at, high in said[0]]
+        return chunks, [one.decode() for one in said[1]]
+
+    def workers(self) -> list[WorkerRecord]:
+        """All workers that have joined and neither left nor been given up."""
+        with self._answering():
+            names = sorted(n.decode() for n in self.client.smembers(self._key("workers")))
+            pipeline = self.client.pipeline(transaction=False)
+            for name in names:
+                pipeline.hgetall(self._key("worker", name))
+                pipeline.hlen(self._key("run", name))
+            answers = pipeline.execute()
+        found = []
+        for name, packed, busy in zip(names, answers[::2], answers[1::2], strict=True):
+            said = {k.decode(): v.decode() for k, v in packed.items()}
+            if said:
+                beats, done = int(said.get("beats", "0")), int(said.get("done", "0"))
+                found.append(WorkerRecord(name, busy, beats, done, "draining" in said, said))
+        return found
+
+    # -- changing
+
+    def cancel(
+        self, job: str, low: int, high: int, why: str = "cancelled"
+    ) -> tuple[int, int, list[str]]:
+        """Cancel the waiting elements of a range, and tell the workers of running ones.
+
+        Returns how many waited, how many run, and the jobs that this released. UnknownJob when
+        there is no such job.
+        """
+        waited, run, released = self._run("cancel", job, low, high, why)
+        if waited < 0:
+            raise UnknownJob(f"there is no job {job}")
+        return waited, run, [one.decode() for one in released]
+
+    def retry(self, job: str, low: int, high: int, states: Iterable[State]) -> int:
+        """Let ended elements wait again, with all their retries; how many there were."""
+        digits = "".join(str(int(state)) for state in states if state.ended)
+        changed = int(self._run("retry", job, low, high, digits))
+        if changed < 0:
+            raise UnknownJob(f"there is no job {job}")
+        return changed
+
+    def halt(self, halted: bool) -> None:
+        """Let nothing begin any more, or again."""
+        with self._answering():
+            if halted:
+                self.client.set(self._key("halt"), repr(self._now()))
+            else:
+                self.client.delete(self._key("halt"))
+
+    def is_halted(self) -> bool:
+        with self._answering():
+            return bool(self.client.exists(self._key("halt")))
+
+    # -- looking
+
+    def job_ids(self, only_open: bool = False) -> list[str]:
+        """The ids of all jobs that are known, oldest first."""
+        with self._answering():
+            if only_open:
+                found = self.client.smembers(self._key("open"))
+                return sorted((one.decode() for one in found), key=int)
+            return [one.decode() for one in self.client.zrange(self._key("jobs"), 0, -1)]
+
+    def jobs(self, ids: Iterable[str]) -> Iterator[Job]:
+        """These jobs; those that are not known are left out, and forgotten."""
+        names = list(ids)
+        for start in range(0, len(names), 1000):
+            part = names[start : start + 1000]
+            with self._answering():
+                pipeline = self.client.pipeline(transaction=False)
+                for name in part:
+                    pipeline.hgetall(self._key("job", name))
+                answers = pipeline.execute()
+                gone = [n for n, packed in zip(part, answers, strict=True) if not packed]
+                if gone:
+                    self.client.zrem(self._key("jobs"), *gone)
+                    self.client.srem(self._key("open"), *gone)
+            for name, packed in zip(part, answers, strict=True):
+                if packed:
+                    yield _job(name, packed)
+
+    def job(self, name: str) -> Job:
+        """One job. UnknownJob when there is no such job."""
+        for found in self.jobs([name]):
+            return found
+        raise UnknownJob(f"there is no job {name}")
+
+    def states(self, job: str) -> bytes:
+        """The byte of each element; `state_of` and `tries_of` read one."""
+        with self._answering():
+            found: bytes | None = self.client.get(self._key("st", job))
+            return found or b""
+
+    def waiting_ranges(self, job: str, most: int) -> list[Range]:
+        """The waiting elements as ranges of at most so many."""
+        return [
+            (job, at, min(at + most, found.end()))
+            for found in _WAITING.finditer(self.states(job))
+            for at in range(found.start(), found.end(), most)
+        ]
+
+    def record(self, job: Job, position: int) -> Record | None:
+        """The last run of an element that has ended; None when it did not run."""
+        with self._answering():
+            low = position * _RECORD.size
+            packed = self.client.getrange(self._key("rec", job.id), low, low + _RECORD.size - 1)
+            if len(packed) < _RECORD.size or not any(packed):
+                return None
+            begun, milliseconds, code, number = _RECORD.unpack(packed)
+            name = self.client.hget(self._key("numbers"), str(number)) or b""
+        return Record(float(begun), milliseconds / 1000, code, name.decode())
+
+    def output(self, job: str, position: int) -> tuple[int, bytes]:
+        """How long the output of an element is, and the end of it that is kept."""
+        with self._answering():
+            packed = self.client.hget(self._key("out", job), str(position))
+        if not packed:
+            return 0, b""
+        return _LENGTH.unpack_from(packed)[0], packed[_LENGTH.size :]
+
+    def where(self, job: str, position: int) -> str | None:
+        """The worker that runs an element; None when it does not run."""
+        with self._answering():
+            said = self.client.hget(self._key("own", job), str(position))
+        return said.decode().split()[0] if said else None
+
+    def history(self, job: str) -> list[tuple[int, int, float, str]]:
+        """What happened beside running once: first and last position, time, and what."""
+        with self._answering():
+            lines = self.client.lrange(self._key("hist", job), 0, -1)
+        found = (json.loads(line) for line in lines)
+        return [(int(low), int(high), float(when), what) for low, high, when, what in found]
+
+    def counts(self) -> dict[tuple[str, str], int]:
+        """How many elements there are by demand class, and by state: the number of one, or `h` for
+        those that wait for other jobs."""
+        with self._answering():
+            packed = self.client.hgetall(self._key("count"))
+        found = {}
+        for name, number in packed.items():
+            kind, _, state = name.decode().rpartition("/")
+            found[kind, state] = int(number)
+        return found
+
+    def begun(self) -> dict[str, int]:
+        """How many runs have begun, by definition."""
+        with self._answering():
+            packed = self.client.hgetall(self._key("begun"))
+        return {name.decode(): int(number) for name, number in packed.items()}
+
+    def lead(self, worker: str, seconds: float) -> bool:
+        """Whether a worker is the leader for the next seconds: nobody else is, and it asked."""
+        name, milliseconds = self._key("leader"), max(1, int(seconds * 1000))
+        with self._answering():
+            if self.client.set(name, worker, nx=True, px=milliseconds):
+                return True
+            if self.client.get(name) != worker.encode():
+                return False
+            return bool(self.client.pexpire(name, milliseconds))
+
+
+_WAITING = re.compile(b"[" + b"".join(b"\\x%02x" % (8 * tries) for tries in range(32)) + b"]+")
+
+
+def state_of(byte: int) -> State:
+    """The state in the byte of an element."""
+    return State(byte & 7)
+
+
+def tries_of(byte: int) -> int:
+    """How often the element was begun, up to 31."""
+    return byte >> 3
+
+
+def _job(name: str, packed: Mapping[bytes, bytes]) -> Job:
+    def number(field: bytes) -> float | None:
+        return float(packed[field]) if field in packed else None
+
+    return Job(
+        id=name,
+        spec=JobSpec.from_json(packed[b"spec"]),
+        counts={state: int(packed[b"n%d" % state]) for state in State},
+        held=int(packed[b"held"]),
+        submitted=number(b"submitted") or 0.0,
+        begun=number(b"begun"),
+        ended=number(b"ended"),
+    )

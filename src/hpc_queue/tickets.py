@@ -1,0 +1,165 @@
+"""Celery's part: messages that say where there is work.
+
+A ticket is a message with ranges of elements. Whether they still wait is asked when one of them is
+to begin (`store`), so a ticket that comes twice, late or for nothing does no harm, and one that is
+lost is written anew (`attendant`). There is a Celery queue for each definition.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from hpc_queue.errors import BrokerUnreachable
+from hpc_queue.model import Range
+
+if TYPE_CHECKING:
+    from celery import Celery
+
+TASK = "hpcq.run"
+CHUNK = 100
+"""The most elements that one ticket is for."""
+_VISIBILITY = 3600.0
+
+
+def queue_name(definition: str) -> str:
+    """The Celery queue of a definition."""
+    return f"hpcq.{definition}"
+
+
+def new_app(broker: str, definitions: Iterable[str]) -> Celery:
+    """The Celery application of a queue, whose messages are JSON and acknowledged late."""
+    from celery import Celery
+
+    app = Celery("hpcq", broker=broker, set_as_current=False)
+    app.conf.update(
+        # so that CELERY_BROKER_URL in the environment means nothing
+        broker_read_url=broker,
+        broker_write_url=broker,
+        task_serializer="json",
+        result_serializer="json",
+        accept_content=["json"],
+        task_ignore_result=True,
+        task_acks_late=True,
+        task_reject_on_worker_lost=True,
+        task_queues=[_kombu_queue(name) for name in definitions],
+        task_create_missing_queues=True,
+        task_default_queue=queue_name("default"),
+        worker_prefetch_multiplier=1,
+        worker_send_task_events=False,
+        worker_hijack_root_logger=False,
+        broker_connection_retry_on_startup=True,
+        broker_connection_max_retries=None,
+        broker_transport_options=_transport_options(broker),
+    )
+    return app
+
+
+def _kombu_queue(definition: str) -> Any:
+    from kombu.entity import Queue
+
+    name = queue_name(definition)
+    return Queue(name, routing_key=name, max_priority=9)  # type: ignore[no-untyped-call]
+
+
+def _transport_options(broker: str) -> dict[str, Any]:
+    if not broker.startswith(("redis", "sentinel")):
+        return {}
+    return {
+        "priority_steps": list(range(10)),
+        "queue_order_strategy": "priority",
+        "visibility_timeout": _VISIBILITY,
+        "socket_connect_timeout": 5,
+        "socket_timeout": 60,
+    }
+
+
+def split(job: str, low: int, high: int, most: int = CHUNK) -> list[Range]:
+    """A range as chunks: small enough for many workers to share an array, and few enough for one of
+    a million."""
+    size = max(1, min(most, (high - low) // 64))
+    return [(job, at, min(at + size, high)) for at in range(low, high, size)]
+
+
+class Tickets:
+    """Sends tickets, on one connection that is kept. Not for several threads at once."""
+
+    def __init__(self, app: Celery) -> None:
+        self._app = app
+        self._producer: Any = None
+        self._is_amqp = not str(app.conf.broker_write_url).startswith(("redis", "sentinel"))
+        self._declared: set[str] = set()
+
+    def send(self, definition: str, priority: int, chunks: Sequence[Range]) -> None:
+        """Write a ticket for each of these chunks. BrokerUnreachable when that cannot be done."""
+        for chunk in chunks:
+            self.send_one(definition, priority, [chunk])
+
+    def send_one(self, definition: str, priority: int, ranges: Sequence[Range]) -> None:
+        """Write one ticket for all of these ranges."""
+        try:
+            try:
+                self._publish(definition, priority, ranges)
+            except self._broken():
+                self.close()  # the connection was lost since: once more, on a new one
+                self._publish(definition, priority, ranges)
+        except self._broken() as error:
+            self.close()
+            raise BrokerUnreachable(f"expected the broker to take a message: {error}") from error
+
+    def depth(self, definition: str) -> int:
+        """How many tickets wait at the broker."""
+        try:
+            channel = self._connected().channel
+            name = queue_name(definition)
+            if hasattr(channel, "_size"):
+                return int(channel._size(name))
+            self._declare(definition)
+            with channel.connection.channel() as other:
+                return int(other.queue_declare(name, passive=True).message_count)
+        except self._broken() as error:
+            self.close()
+            raise BrokerUnreachable(f"expected the length of a queue: {error}") from error
+
+    def close(self) -> None:
+        """Close the connection; the next ticket opens another one."""
+        producer, self._producer = self._producer, None
+        self._declared.clear()
+        if producer is not None:
+            producer.connection.release()
+
+    def _publish(self, definition: str, priority: int, ranges: Sequence[Range]) -> None:
+        producer = self._connected()
+        self._declare(definition)
+        message = self._app.amqp.as_task_v2(
+            uuid.uuid4().hex, TASK, ([list(one) for one in ranges],), {}, ignore_result=True
+        )
+        producer.publish(
+            message.body,
+            exchange="",
+            routing_key=queue_name(definition),
+            headers=message.headers,
+            serializer="json",
+            # with Redis 0 is the first to go, with RabbitMQ the last
+            priority=priority if self._is_amqp else 9 - priority,
+            **message.properties,
+        )
+
+    def _connected(self) -> Any:
+        if self._producer is None:
+            connection = self._app.connection_for_write()
+            connection.ensure_connection(max_retries=3, interval_start=0.1, timeout=5)
+            self._producer = self._app.amqp.Producer(connection, auto_declare=False)
+        return self._producer
+
+    def _declare(self, definition: str) -> None:
+        if definition not in self._declared:
+            _kombu_queue(definition)(self._producer.channel).declare()
+            self._declared.add(definition)
+
+    def _broken(self) -> tuple[type[BaseException], ...]:
+        from kombu.exceptions import OperationalError
+
+        transport = self._app.connection_for_write().transport
+        return (*transport.connection_errors, *transport.channel_errors, OperationalError, OSError)

