@@ -1,18 +1,15 @@
 """The commands of AWS-Cyclone-Solution, `qsub`, `qstat`, `qdel` and `qlog`, as scripts that call
 this queue: their options and the form of their output.
 
-They shadow commands of other schedulers, so they are written only where somebody asks for it, and
-over nothing that is not ours.
+They shadow commands of other schedulers, so `hpcq install-aliases` writes them only where somebody
+asks for it, and over nothing that is not ours.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import shlex
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from hpc.autoscale.errors import AutoscaleError, one_line
 from hpc.autoscale.plaintext import on_one_line
@@ -20,30 +17,8 @@ from hpc_queue import cli, submission, views
 from hpc_queue.errors import QueueError
 from hpc_queue.model import State
 from hpc_queue.queue import Queue
-from hpc_queue.settings import CONFIG_VARIABLE, Settings
+from hpc_queue.settings import Settings
 from hpc_queue.store import Job
-
-NAMES = ("qsub", "qstat", "qdel", "qlog")
-_MARK = "# written by hpcq install-aliases"
-
-
-def install(directory: str, config: str | None) -> list[Path]:
-    """Write the scripts; their paths. QueueError when one is there already that is not ours."""
-    target = Path(directory)
-    target.mkdir(parents=True, exist_ok=True)
-    for name in NAMES:
-        path = target / name
-        if path.exists() and _MARK not in path.read_text("utf-8", "replace"):
-            raise QueueError(f"{path}: expected nothing there, found a command that is not ours")
-    setting = f"{CONFIG_VARIABLE}={shlex.quote(os.path.abspath(config))} " if config else ""
-    python = shlex.quote(sys.executable)
-    for name in NAMES:
-        path = target / name
-        path.write_text(
-            f'#!/bin/sh\n{_MARK}\n{setting}exec {python} -m hpc_queue.aliases {name} "$@"\n'
-        )
-        path.chmod(0o755)
-    return [target / name for name in NAMES]
 
 
 def main(arguments: Sequence[str]) -> int:

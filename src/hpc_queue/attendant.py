@@ -52,10 +52,10 @@ class Silence:
                 silent.append(worker)
         return silent
 
-    def quiet(self, worker: str) -> bool:
-        """Whether a worker has not been heard between the last two looks."""
-        seen = self._seen.get(worker)
-        return seen is not None and self._last is not None and seen[1] < self._last
+    def silent_for(self, worker: str) -> float:
+        """For how many seconds a worker had been silent at the last look; 0 for an unknown one."""
+        _, since = self._seen.get(worker, (0, self._last))
+        return 0.0 if since is None or self._last is None else self._last - since
 
 
 def give_up(queue: Queue, worker: str, why: str, beats: int | None = None) -> int:

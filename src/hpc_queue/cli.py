@@ -15,9 +15,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from hpc.autoscale.errors import AutoscaleError, one_line
@@ -33,6 +35,8 @@ from hpc_queue.store import Job
 Options = argparse.Namespace
 _TIMED_OUT = 124
 _POLL = 0.3
+_ALIASES = ("qsub", "qstat", "qdel", "qlog")
+_MARK = "# written by hpcq install-aliases"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -438,9 +442,19 @@ def panic(options: Options) -> int:
 
 def install_aliases(options: Options) -> int:
     """Write the commands of Cyclone as scripts into a directory."""
-    from hpc_queue import aliases
-
-    for path in aliases.install(options.directory, options.config):
+    target = Path(options.directory)
+    target.mkdir(parents=True, exist_ok=True)
+    for name in _ALIASES:
+        path = target / name
+        if path.exists() and _MARK not in path.read_text("utf-8", "replace"):
+            raise QueueError(f"{path}: expected nothing there, found a command that is not ours")
+    config, python = options.config, shlex.quote(sys.executable)
+    setting = f"{CONFIG_VARIABLE}={shlex.quote(os.path.abspath(config))} " if config else ""
+    for name in _ALIASES:
+        path = target / name
+        call = f'{setting}exec {python} -m hpc_queue.aliases {name} "$@"'
+        path.write_text(f"#!/bin/sh\n{_MARK}\n{call}\n")
+        path.chmod(0o755)
         print(path)
     return 0
 

