@@ -1,6 +1,7 @@
 # Everything a fresh machine needs: Python 3.11 or newer and the package registries.
 #   make demo   run real tasks on a cluster that scales up and down   (BROKER=redis or BROKER=amqp for other brokers)
 #   make simulate   days of failures in virtual time, drawn from seeds   (SEEDS=1000, SEED=17)
+#   make bench-queue, make kill-queue   how fast the queue is, and what becomes of its jobs when everything is killed
 #   make test   format check, lint, types, import rules, the tests that depend on the interpreter on a newer one, and all tests
 # the first interpreter that runs and is new enough (a version manager's shim may exist and yet not run)
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14 python; do \
@@ -28,7 +29,7 @@ NEWER_TESTS := $(addprefix tests/unit/test_,celery*.py cli*.py clock.py codeanal
 	tests/docs/test_writing_an_integration.py tests/integration/test_celery_driver_loop.py tests/integration/test_distributions.py \
 	tests/integration/test_example_basic.py tests/integration/test_simulator_process.py
 
-.PHONY: all demo test lint types format newer with-newer unit docs bench simulate build dist clean venv
+.PHONY: all demo test lint types format newer with-newer unit docs bench bench-queue kill-queue simulate build dist clean venv
 
 all: test
 
@@ -86,6 +87,14 @@ docs: $(STAMP)
 # the figures of benchmarks/README.md   (BENCH_ARGS='--only W1,W2', BENCH_ARGS='--quick')
 bench: $(STAMP)
 	@$(BIN)/python benchmarks/run.py $(BENCH_ARGS)
+
+# how fast the queue is, beside what was observed of Cyclone
+bench-queue: $(STAMP)
+	@$(BIN)/python benchmarks/bench_queue.py $(BENCH_ARGS)
+
+# KILL_JOBS jobs while workers are killed every second and the broker is restarted twice
+kill-queue: $(STAMP)
+	@$(BIN)/python benchmarks/bench_queue.py --kill $(or $(KILL_JOBS),50000)
 
 # days in virtual time in which everything goes wrong   (SEEDS=1000; SEED=17 tells one of them, and makes it short if it fails)
 simulate: $(STAMP)

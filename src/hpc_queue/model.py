@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
@@ -125,10 +125,12 @@ class JobSpec:
         return "|".join((self.definition, *taken))
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self), separators=(",", ":"))
+        """All of it as text."""
+        return json.dumps(vars(self), separators=(",", ":"))
 
     @staticmethod
     def from_json(text: str | bytes) -> JobSpec:
+        """What `to_json` has made a text of."""
         return JobSpec(**json.loads(text))
 
     def index_of(self, position: int) -> int:

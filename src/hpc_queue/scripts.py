@@ -24,7 +24,7 @@ Keys, each after the prefix of the queue:
     halt            there while nothing may begin
 """
 
-PRELUDE = r"""
+_PRELUDE = r"""
 local P, now = ARGV[1], ARGV[2]
 local function key(kind, id) return P .. kind .. ':' .. id end
 
@@ -42,7 +42,7 @@ local function bytes_of(states)
   end
   return '[' .. class .. ']', found
 end
-local WAITING = bytes_of({0})
+local WAITING = @WAITING@
 
 local function count(id, from, to, n)
   if n == 0 then return end
@@ -158,10 +158,11 @@ end
 """
 
 SUBMIT = r"""
--- token, fields of the job in JSON, number of elements, class, ids that it is after in JSON,
--- then the blocks of what differs between elements -> id, how many jobs it waits for
-local token, fields, n, class = ARGV[3], cjson.decode(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
-local after = cjson.decode(ARGV[7])
+-- token, number of elements, class, description, retries, whether failures are retried and any
+-- end will do, how long it is kept, ids that it is after in one text, then the blocks of what
+-- differs between elements -> id, how many jobs it waits for
+local token, n, class, after_any, after = ARGV[3], tonumber(ARGV[4]), ARGV[5], ARGV[9], {}
+for other in ARGV[11]:gmatch('%d+') do after[#after + 1] = other end
 local known = redis.call('GET', key('token', token))
 if known then
   return {known, redis.call('HGET', key('job', known), 'held') or '0'}
@@ -172,22 +173,21 @@ for _, other in ipairs(after) do
   end
 end
 local id = tostring(redis.call('INCR', P .. 'seq'))
-local flat = {'class', class, 'count', n, 'held', 0, 'submitted', now,
-  'n0', n, 'n1', 0, 'n2', 0, 'n3', 0, 'n4', 0, 'n5', 0}
-for name, value in pairs(fields) do flat[#flat + 1] = name; flat[#flat + 1] = value end
-redis.call('HSET', key('job', id), unpack(flat))
+redis.call('HSET', key('job', id), 'class', class, 'count', n, 'held', 0, 'submitted', now,
+  'spec', ARGV[6], 'retries', ARGV[7], 'retry_failed', ARGV[8], 'after_any', after_any,
+  'keep', ARGV[10], 'n0', n, 'n1', 0, 'n2', 0, 'n3', 0, 'n4', 0, 'n5', 0)
 redis.call('SETRANGE', key('st', id), n - 1, '\0')
 redis.call('HINCRBY', P .. 'count', class .. '/0', n)
 redis.call('ZADD', P .. 'jobs', id, id)
 redis.call('SADD', P .. 'open', id)
 redis.call('SET', key('token', token), id, 'EX', 86400)
-for at = 8, #ARGV do redis.call('HSET', key('par', id), at - 8, ARGV[at]) end
+for at = 12, #ARGV do redis.call('HSET', key('par', id), at - 12, ARGV[at]) end
 local held, refused = 0, nil
 for _, other in ipairs(after) do
   local said = redis.call('HMGET', key('job', other), 'ended', 'n2', 'count')
   if not said[1] then
     held = held + redis.call('SADD', key('next', other), id)
-  elseif said[2] ~= said[3] and fields['after_any'] ~= '1' then refused = other end
+  elseif said[2] ~= said[3] and after_any ~= '1' then refused = other end
 end
 if held > 0 then
   redis.call('HSET', key('job', id), 'held', held)
@@ -336,6 +336,19 @@ redis.call('SREM', P .. 'workers', worker)
 redis.call('DEL', key('worker', worker), key('run', worker), key('cmd', worker))
 return {chunks, released}
 """
+
+
+def _waiting() -> str:
+    """The pattern that `bytes_of({0})` makes, as a literal: each script would make it anew."""
+    found = ["%z"]
+    for byte in range(8, 256, 8):
+        letter = chr(byte)
+        plain = letter.isascii() and letter.isalnum()
+        found.append(letter if plain else f"%\\{byte:03d}")
+    return f"'[{''.join(found)}]'"
+
+
+PRELUDE = _PRELUDE.replace("@WAITING@", _waiting())
 
 SCRIPTS = {
     "submit": SUBMIT,

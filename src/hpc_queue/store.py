@@ -195,20 +195,14 @@ class Store:
         keep: float,
         token: str | None,
     ) -> list[str | bytes | int]:
-        fields = {
-            "spec": spec.to_json(),
-            "retries": spec.retries,
-            "retry_failed": int(spec.retry_failed),
-            "after_any": str(int(spec.after_any)),
-            "keep": int(keep),
-        }
         blocks = [
             zlib.compress(json.dumps(each[at : at + BLOCK]).encode())
             for at in range(0, len(each), BLOCK)
         ]
-        after = list(dict.fromkeys(spec.after))
-        head: list[str | bytes | int] = [token or uuid.uuid4().hex, json.dumps(fields)]
-        return [*head, spec.count, spec.demand_class(), json.dumps(after), *blocks]
+        head: list[str | bytes | int] = [token or uuid.uuid4().hex, spec.count]
+        head += [spec.demand_class(), spec.to_json(), spec.retries, int(spec.retry_failed)]
+        head += [int(spec.after_any), int(keep), " ".join(dict.fromkeys(spec.after))]
+        return [*head, *blocks]
 
     # -- running
 

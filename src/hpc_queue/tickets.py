@@ -7,6 +7,7 @@ lost is written anew (`attendant`). There is a Celery queue for each definition.
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ TASK = "hpcq.run"
 CHUNK = 100
 """The most elements that one ticket is for."""
 _VISIBILITY = 3600.0
+_PERSISTENT = 2
 
 
 def queue_name(definition: str) -> str:
@@ -87,7 +89,8 @@ class Tickets:
 
     def __init__(self, app: Celery) -> None:
         self._app = app
-        self._producer: Any = None
+        self._connection: Any = None
+        self._template: Any = None
         self._is_amqp = not str(app.conf.broker_write_url).startswith(("redis", "sentinel"))
         self._declared: set[str] = set()
 
@@ -111,7 +114,7 @@ class Tickets:
     def depth(self, definition: str) -> int:
         """How many tickets wait at the broker."""
         try:
-            channel = self._connected().channel
+            channel = self._connected()
             name = queue_name(definition)
             if hasattr(channel, "_size"):
                 return int(channel._size(name))
@@ -124,38 +127,49 @@ class Tickets:
 
     def close(self) -> None:
         """Close the connection; the next ticket opens another one."""
-        producer, self._producer = self._producer, None
+        connection, self._connection = self._connection, None
         self._declared.clear()
-        if producer is not None:
-            producer.connection.release()
+        if connection is not None:
+            connection.release()
 
     def _publish(self, definition: str, priority: int, ranges: Sequence[Range]) -> None:
-        producer = self._connected()
+        channel = self._connected()
         self._declare(definition)
-        message = self._app.amqp.as_task_v2(
-            uuid.uuid4().hex, TASK, ([list(one) for one in ranges],), {}, ignore_result=True
-        )
-        producer.publish(
-            message.body,
-            exchange="",
-            routing_key=queue_name(definition),
-            headers=message.headers,
-            serializer="json",
+        task, name = self._task(), uuid.uuid4().hex
+        # what Producer.publish does, without what it does for exchanges and compression
+        message = channel.prepare_message(
+            json.dumps([[[list(one) for one in ranges]], *task.body[1:]]),
             # with Redis 0 is the first to go, with RabbitMQ the last
             priority=priority if self._is_amqp else 9 - priority,
-            **message.properties,
+            content_type="application/json",
+            content_encoding="utf-8",
+            headers={**task.headers, "id": name, "root_id": name},
+            properties={
+                **task.properties,
+                "correlation_id": name,
+                "delivery_mode": _PERSISTENT,
+            },
         )
+        channel.basic_publish(message, exchange="", routing_key=queue_name(definition))
+
+    def _task(self) -> Any:
+        """A message of Celery, made once; each ticket has its own id and its own ranges."""
+        if self._template is None:
+            self._template = self._app.amqp.as_task_v2(
+                "", TASK, ([],), {}, argsrepr="", kwargsrepr="", ignore_result=True
+            )
+        return self._template
 
     def _connected(self) -> Any:
-        if self._producer is None:
+        if self._connection is None:
             connection = self._app.connection_for_write()
             connection.ensure_connection(max_retries=3, interval_start=0.1, timeout=5)
-            self._producer = self._app.amqp.Producer(connection, auto_declare=False)
-        return self._producer
+            self._connection = connection
+        return self._connection.default_channel
 
     def _declare(self, definition: str) -> None:
         if definition not in self._declared:
-            _kombu_queue(definition)(self._producer.channel).declare()
+            _kombu_queue(definition)(self._connected()).declare()
             self._declared.add(definition)
 
     def _broken(self) -> tuple[type[BaseException], ...]:
