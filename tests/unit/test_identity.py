@@ -52,13 +52,22 @@ def test_a_host_that_names_another_node_is_never_found_by_name(way):
 
 
 def test_who_must_not_be_wrong_hears_of_all_that_it_may_be():
-    """A host that names a known node is that one; with an id that nobody knows, its name is all
-    there is."""
+    """A host that names a known node is that one; where it says something that is no NodeId, its
+    name is all there is."""
     running, other, resting = all_nodes = nodes()
     known = Identities(all_nodes)
     assert known.might_be(a_host("ip-2", ccnodeid="id-1")) == [running]
     assert known.might_be(a_host("ip-2", ccnodeid="gone")) == [other]
     assert known.might_be(a_host("ip-1")) == [running, resting]
+
+
+def test_a_host_with_the_id_of_a_node_that_nobody_knows_is_none_of_these():
+    """Nor does it keep the one that has its name now: only what is no id does."""
+    _, other, _ = all_nodes = nodes()
+    known = Identities(all_nodes)
+    assert known.might_be(a_host("ip-2", ccnodeid="id-9")) == []
+    for no_id in ("unknown", "id-", "ip-2", "id_2", "id-22"):
+        assert known.might_be(a_host("ip-2", ccnodeid=no_id)) == [other]
 
 
 def test_of_two_nodes_with_a_name_the_one_that_exists_is_meant():

@@ -9,6 +9,7 @@ not know what its cluster is called. What a driver does with a node is not decid
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 from functools import cached_property
 from typing import Any
@@ -19,6 +20,8 @@ from hpc.autoscale.node.node import Node
 
 NODE_ID = "ccnodeid"
 """The resource, or key of metadata, in which a host says which node it is."""
+
+_HEXADECIMAL = re.compile("[0-9a-f]")
 
 
 def short_name(hostname: object) -> str:
@@ -39,6 +42,12 @@ def claimed_ids(host: Node) -> tuple[str, ...]:
         said.append(host.metadata.get(NODE_ID))
     claimed = [each for each in said if each and isinstance(each, str)]
     return tuple(claimed if len(claimed) < 2 else dict.fromkeys(claimed))
+
+
+def _form(node_id: str) -> str:
+    """What ids that are made in the same way have in common: where digits and letters a to f
+    are."""
+    return _HEXADECIMAL.sub("0", node_id.lower())
 
 
 class Identities:
@@ -88,15 +97,14 @@ class Identities:
     def might_be(self, host: Node) -> list[Node]:
         """The nodes that a host may be, for callers who must not miss the right one.
 
-        It is the node whose NodeId the host names; none when it names one that is gone, because
-        host names and addresses are used again; where it names none, or one that was never known,
-        all nodes that have its host name.
+        It is the node whose NodeId the host names; none when it names another one, which may be
+        gone or was never known, because host names and addresses are used again; where it names
+        none, or says something that is not of the form of NodeIds, all nodes that have its host
+        name.
         """
         claimed = claimed_ids(host)
         named = [node for each in claimed for node in self._with_id(each)]
-        if named or any(each in self._gone or each in self._gone_by_own_id for each in claimed):
-            return named
-        return self.named(host.hostname)
+        return named if named or any(map(self._is_another, claimed)) else self.named(host.hostname)
 
     def _with_id(self, claimed: str) -> list[Node]:
         """The nodes that a NodeId stands for: one, unless it names no cluster and several have
@@ -104,9 +112,20 @@ class Identities:
         node = self._by_id.get(claimed)
         return [node] if node is not None else self._by_own_id.get(claimed, [])
 
+    def _is_another(self, claimed: str) -> bool:
+        """Whether what is no NodeId of the cluster now is one all the same."""
+        known = claimed in self._gone or claimed in self._gone_by_own_id
+        return known or _form(split_name(claimed)[1]) in self._forms
+
     @cached_property
     def _gone_by_own_id(self) -> frozenset[str]:
         return frozenset(split_name(each)[1] for each in self._gone if SEPARATOR in each)
+
+    @cached_property
+    def _forms(self) -> set[str]:
+        """The forms of the NodeIds of the cluster, which are all alike where a server makes them:
+        what has the form of none of them was put there by somebody else."""
+        return {_form(split_name(node_id)[1]) for node_id in self._by_id}
 
     def named(self, hostname: object) -> list[Node]:
         """The nodes with this host name, of which only the short form is compared."""
