@@ -93,7 +93,7 @@ class SeveralClusters(SelectingBinding):
         self.never_read: tuple[str, ...] = ()
         for member in self._members.values():
             if isinstance(member.binding, Exception):
-                self._set_aside(member.name, member.binding)
+                self.set_aside(member.name, member.binding)
 
     @property
     def cluster_name(self) -> str:
@@ -132,6 +132,16 @@ class SeveralClusters(SelectingBinding):
         CycleCloudError, with what is wrong with each, when none is left.
         """
         self._look(nodes)
+        return self._united(nodes)
+
+    def as_read(self) -> tuple[ClusterStatus, NodeList]:
+        """Status and listing as they were read last, without what was set aside since then."""
+        return self._united(False), NodeList(nodes=self._records())
+
+    def _united(self, nodes: bool) -> ClusterStatus:
+        """The status of all clusters that are read, as one."""
+        if len(self.away) == len(self._members):
+            raise CycleCloudError(shorten("; ".join(self.away.values())))
         parts = {name: self._part(name) for name in self._members}
         present = [part for name, part in parts.items() if name not in self.away]
         targets = [part.target_state for part in present]
@@ -176,11 +186,9 @@ class SeveralClusters(SelectingBinding):
         reads = {member.name: partial(_read, member, nodes) for member in present}
         for name, found in self._ask(reads).items():
             if isinstance(found, Exception):
-                self._set_aside(name, found)
+                self.set_aside(name, found)
             else:
                 self._answers[name] = found
-        if len(self.away) == len(self._members):
-            raise CycleCloudError(shorten("; ".join(self.away.values())))
         for name in self._members:
             # a status lists the nodes in use only
             if name not in self.away and not nodes:
@@ -193,7 +201,8 @@ class SeveralClusters(SelectingBinding):
         limits = {name: seconds for name, seconds in known.items() if seconds is not None}
         return side_by_side(calls, limits)
 
-    def _set_aside(self, name: str, error: Exception) -> None:
+    def set_aside(self, name: str, error: Exception) -> None:
+        """Go on without a cluster until the end of the pass."""
         where = self._members[name].where
         said = one_line(error)
         reason = said if said.startswith(where) else f"{where}: {said}"
@@ -247,7 +256,7 @@ class SeveralClusters(SelectingBinding):
         if isinstance(found, OperationNotFound):
             raise found
         if isinstance(found, Exception):
-            self._set_aside(name, found)
+            self.set_aside(name, found)
             raise ClusterAway(name, one_line(found))
         listing = NodeList.adopt(found)
         self._note(name, listing.nodes or ())

@@ -3,8 +3,7 @@
 A `NodeShare` is a limit that the candidates of one part, such as a region, have in common: it
 counts their nodes. New nodes go where the nodes that are there fall short of the share of all, by
 largest remainder; a part that can take no more leaves its share to the others. What is in use is
-not moved.
-`search` opens nodes in this order wherever candidates have shares."""
+not moved. `search` opens nodes in this order wherever candidates have shares."""
 
 from __future__ import annotations
 
