@@ -7,7 +7,7 @@ import io
 import json
 import sqlite3
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -143,6 +143,7 @@ class _Yes:
     """Lets every node stop."""
 
     cluster_name = "c"
+    cluster_names: Collection[str] = ("c",)
 
     def ask(self, instance: str, reason: str = "") -> Answer:
         return Answer(Code.UNKNOWN_CLUSTER, "no")

@@ -6,6 +6,7 @@ import sqlite3
 import sys
 from collections import Counter
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -247,7 +248,7 @@ def azscale(clusters, tmp_path, monkeypatch, capsys):
     return run
 
 
-def test_azscale_names_the_cluster_of_everything(clusters, azscale):
+def test_azscale_names_the_cluster_of_everything(clusters, azscale, tmp_path):
     """Each command shows it, takes it, and finds the right one by it."""
     made = azscale("create_nodes", "-a", "htc", "-n", "2", code=1)
     assert "east/htc" in made  # the nearest that there is
@@ -274,6 +275,11 @@ def test_azscale_names_the_cluster_of_everything(clusters, azscale):
     assert "did you mean 'west/htc-2'?" in wrong
     azscale("retry_failed_nodes")
     assert "east/htc" in azscale("debug_cluster_status")
+    clusters.settings["cost"] = {"prices_url": "http://127.0.0.1:9/", "cache_root": str(tmp_path)}
+    until = datetime.fromtimestamp(clusters["east"].clock.now(), UTC)
+    times = [(until - timedelta(hours=hours)).isoformat() for hours in (2, 0)]
+    spent = azscale("cost", "--start", times[0], "--end", times[1])
+    assert "east/htc" in spent and "west/htc" in spent
 
 
 def test_azscale_says_which_cluster_is_away(clusters, azscale):

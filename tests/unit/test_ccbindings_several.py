@@ -1,5 +1,5 @@
-"""Several clusters as one binding: names, whom commands are for, and what is remembered of a cluster
-that does not answer."""
+"""Several clusters as one binding: names, whom commands are for, and what is remembered of a
+cluster that does not answer."""
 
 import os
 import threading
@@ -283,7 +283,7 @@ def test_a_machine_does_not_know_what_its_cluster_is_called():
 
 
 def test_what_failed_rests_in_its_own_cluster():
-    """Capacity, quotas and subscriptions are each cluster's own say; what was kept is understood."""
+    """Capacity, quotas and subscriptions are each cluster's own say; keys are understood."""
     facts = facts_of(a_node("east/htc-1", nodearray="east/htc"))
     for reach in (Reach.OFFER, Reach.REGION, Reach.SUBSCRIPTION):
         about = subject(reach, facts)

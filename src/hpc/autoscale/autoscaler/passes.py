@@ -46,6 +46,9 @@ from hpc.autoscale.workers.keeping import (
 ASSUMED_INTERVAL = 1200.0
 """Seconds from pass to pass, until it is known from the passes: longer ones are hardly used."""
 
+READING_CLUSTERS = "reading the clusters"
+"""The phase of the errors about clusters that are set aside in a pass."""
+
 
 class Pass:
     """One pass over one cluster. Made for one run: `config` is its own copy, `outcome` what the
@@ -286,7 +289,7 @@ class Pass:
         away: Mapping[str, str] = getattr(node_mgr.cluster_bindings, "away", {})
         for name in away.keys() - self._away:
             self._away.add(name)
-            self.faults.add("reading the clusters", away[name])
+            self.faults.add(READING_CLUSTERS, away[name])
         return away.values()
 
     def _grow(self, calculator: DemandCalculator, demand: DemandResult) -> None:

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from hpc.autoscale.config.clusters import split_name
+
 RESERVED_SECONDS = 600.0
 """How long a yes stands for a node that does not go."""
 ASKED_SECONDS = 300.0
@@ -91,11 +93,14 @@ class Surplus:
                 self._spare[one.pool] += 1
 
     def find(self, instance: str) -> list[KnownNode]:
-        """The nodes with this InstanceId; where there is none, the node with this NodeId."""
+        """The nodes with this InstanceId; where there is none, those with this NodeId, which says
+        nothing of the cluster where there are several."""
         found = self._by_instance.get(instance)
         if found:
             return found
-        return [self.by_id[instance]] if instance in self.by_id else []
+        if instance in self.by_id:
+            return [self.by_id[instance]]
+        return [one for key, one in self.by_id.items() if split_name(key)[1] == instance]
 
     def members(self, group: str) -> Sequence[KnownNode]:
         """The nodes of a group."""

@@ -9,7 +9,7 @@ answered are answered together. `web` calls this for requests over HTTP.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -18,10 +18,11 @@ from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler import learning
 from hpc.autoscale.autoscaler.faults import one_line
 from hpc.autoscale.autoscaler.loop import Autoscaler, NewDriver
-from hpc.autoscale.autoscaler.passes import Pass
+from hpc.autoscale.autoscaler.passes import READING_CLUSTERS, Pass
 from hpc.autoscale.autoscaler.summary import PassError
 from hpc.autoscale.autostop.decision import Answer, Code, KnownNode, Surplus, refusals
 from hpc.autoscale.autostop.ledger import Ledger
+from hpc.autoscale.config.clusters import members_of
 from hpc.autoscale.errors import AutoscaleError, ReadOnlyModeException
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
@@ -61,7 +62,10 @@ class StopService:
         self._autoscaler = Autoscaler(
             config, new_driver, dry_run=True, new_calculator=_calculator_that_commands
         )
-        self.cluster_name = str(config.get("cluster_name") or "")
+        # a node knows its cluster by the name that it has in CycleCloud
+        names = [str(own["cluster_name"]) for _, own in members_of(config)]
+        self.cluster_names: Collection[str] = names or [str(config.get("cluster_name") or "")]
+        self.cluster_name = ", ".join(dict.fromkeys(self.cluster_names))
         ledger.prepare()
         # one thread, because drivers may keep what belongs to the thread that made it
         self._worker = ThreadPoolExecutor(1, "autostop")
@@ -116,8 +120,10 @@ class StopService:
     def _decide(self, questions: Sequence[_Question]) -> None:
         sets, now = self._standing(), clock.time()
         one = self._autoscaler.look()
-        if one.faults.found:
-            raise AutoscaleError("; ".join(map(str, one.faults.found)))
+        # nodes of a cluster that does not answer are told no, and the others what is so
+        faults = [each for each in one.faults.found if each.phase != READING_CLUSTERS]
+        if faults:
+            raise AutoscaleError("; ".join(map(str, faults)))
         surplus = one.surplus(None if self._has_scheduler else self._store.nodearrays())
         self._last = _Look(surplus, now, sets)
         known: dict[str, list[_Question]] = {}

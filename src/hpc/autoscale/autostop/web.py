@@ -8,7 +8,7 @@ Status 200 is a yes; every other status is a no. The body is JSON and says why.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qs
 
@@ -42,6 +42,7 @@ class Answers(Protocol):
     """What answers nodes: a `StopService`."""
 
     cluster_name: str
+    cluster_names: Collection[str]
 
     def ask(self, instance: str, reason: str = "") -> Answer:
         """Whether a node may stop."""
@@ -99,7 +100,7 @@ class Application:
             text = f"expected GET or POST, found {method}"
             raise _Refused(405, "bad_request", text, ("Allow", "GET, POST"))
         instance, reason = _arguments(str(environ.get("QUERY_STRING") or ""))
-        if cluster != self._service.cluster_name:
+        if cluster not in self._service.cluster_names:
             text = f"there is no cluster {cluster!r} here: {self._service.cluster_name} is served"
             answer = Answer(Code.UNKNOWN_CLUSTER, text)
         else:

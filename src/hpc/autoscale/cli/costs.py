@@ -16,6 +16,8 @@ from typing import Any
 from hpc.autoscale import clock
 from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.base import CommandLine, Config
+from hpc.autoscale.config.clusters import members_of, qualified
+from hpc.autoscale.config.secrets import of_its_own
 from hpc.autoscale.cost.formats import az_array_hourly_retail_t, az_array_retail_t
 from hpc.autoscale.cost.rates import CATALOGUE_METER
 from hpc.autoscale.errors import AutoscaleError
@@ -51,9 +53,19 @@ class CostCommands(CommandLine):
         _, config = self._prepared(config)
         until = _moment(end, "--end") or datetime.fromtimestamp(clock.time(), UTC)
         since = _moment(start, "--start") or until - timedelta(days=1)
-        costs = azurecost(config)
-        rows: Sequence[az_array_retail_t | az_array_hourly_retail_t]
-        rows = (costs.nodearray_hourly_rows if hourly else costs.nodearray_rows)(since, until)
+        rows: list[az_array_retail_t | az_array_hourly_retail_t] = []
+        failed: list[str] = []
+        for name, own in members_of(config) or [("", config)]:
+            try:
+                costs = azurecost(of_its_own(own) if name else own)
+                read = costs.nodearray_hourly_rows if hourly else costs.nodearray_rows
+                found: Sequence[az_array_retail_t | az_array_hourly_retail_t] = read(since, until)
+            except AutoscaleError as error:
+                if not name:
+                    raise
+                failed.append(f"cluster {name}: {error}")
+                continue
+            rows += [_of_cluster(name, row) for row in found]
         fields = (az_array_hourly_retail_t if hourly else az_array_retail_t)._fields
         columns = list(fields)
         if output_format != "json":
@@ -61,6 +73,15 @@ class CostCommands(CommandLine):
         printed = [[_shown(row, column, output_format) for column in columns] for row in rows]
         print_rows(columns, printed, sys.stdout, output_format or "table")
         warn("%s", _total(rows, since, until))
+        if failed:
+            raise AutoscaleError("; ".join(failed))
+
+
+def _of_cluster(
+    name: str, row: az_array_retail_t | az_array_hourly_retail_t
+) -> az_array_retail_t | az_array_hourly_retail_t:
+    """A row with the cluster before its nodearray, where there are several."""
+    return row._replace(nodearray=qualified(name, row.nodearray)) if name else row
 
 
 # How many decimals figures have in a table; JSON has all of them.
