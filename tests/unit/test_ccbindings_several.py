@@ -141,6 +141,18 @@ def test_a_cluster_that_does_not_answer_is_shown_as_it_was(pair):
     assert pair["west"].sent == []
 
 
+def test_nobody_waits_for_a_cluster_for_longer_than_it_may_take(pair, monkeypatch):
+    """However patient its own client is; the others are read."""
+    never = threading.Event()
+    monkeypatch.setattr(pair["west"], "get_cluster_status", lambda nodes: never.wait())
+    binding = SeveralClusters(
+        [Member("east", pair["east"]), Member("west", pair["west"], patience=0.01)]
+    )
+    assert len(binding.get_cluster_status().nodearrays) == 1
+    assert "no answer within 0.01 seconds" in binding.away["west"]
+    never.set()
+
+
 def test_a_cluster_that_is_to_be_terminated_takes_no_work(pair):
     """The other does."""
     pair["west"].target_state = "Terminated"

@@ -95,7 +95,7 @@ def test_one_by_one_comes_nearly_to_the_same(given, nodes):
     """Of two parts exactly; of more it may be short, where one seat more takes one from another."""
     shares = [NodeShare("part", weight) for weight in given]
     for _ in range(nodes):
-        in_turn(shares, {})[0].charge(1, 0)
+        in_turn(shares)[0].charge(1, 0)
     exact = apportioned(given, nodes)
     most = max(0, len(given) - 2)
     assert all(abs(s.used_nodes - e) <= most for s, e in zip(shares, exact, strict=True))

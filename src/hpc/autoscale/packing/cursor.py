@@ -69,7 +69,11 @@ class Cursor:
         self.candidates = tuple(candidates)
         self._by_need = by_need
         # what a job itself prefers goes before what share each part is to have
-        self.shares_out = not expr.weighs and any(each.share for each in self.candidates)
+        shares = dict.fromkeys(each.share for each in self.candidates if each.share)
+        self._shares = () if expr.weighs else tuple(shares)
+        self.shares_out = bool(self._shares)
+        # the last order by shares, and what it was made of
+        self._turns: tuple[object, Sequence[int]] | None = None
         # how the expression fits a new node of each, once it was asked
         self._new: list[Fit | Reject | None] = [None] * len(self.candidates)
         # by units, and how many of them one node takes at most
@@ -335,11 +339,15 @@ class Cursor:
         found = self._openings_alone(units, per_node)
         if not self.shares_out:
             return found
-        by_share: dict[NodeShare | None, list[int]] = {}
-        for index in found:
-            by_share.setdefault(self.candidates[index].share, []).append(index)
-        turns = in_turn([share for share in by_share if share is not None], {})
-        return [index for share in (None, *turns) for index in by_share.get(share, ())]
+        made_of = (units, per_node, *(share.used_nodes for share in self._shares))
+        if self._turns is None or self._turns[0] != made_of:
+            turn: dict[NodeShare | None, int] = {
+                share: place for place, share in enumerate(in_turn(self._shares))
+            }
+            places = [turn.get(self.candidates[index].share, -1) for index in found]
+            order = sorted(range(len(found)), key=places.__getitem__)
+            self._turns = made_of, [found[place] for place in order]
+        return self._turns[1]
 
     def _openings_alone(self, units: int, per_node: int) -> Sequence[int]:
         """The same, but for shares."""

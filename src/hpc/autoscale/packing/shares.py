@@ -7,7 +7,7 @@ not moved. `search` opens nodes in this order wherever candidates have shares.""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit
 
@@ -52,12 +52,11 @@ def new_nodes(weights: Sequence[int], there: Sequence[int], nodes: int) -> list[
     return found
 
 
-def in_turn(shares: Sequence[NodeShare], owed: Mapping[NodeShare, int]) -> list[NodeShare]:
-    """The order in which parts are asked for one new node; those without weight last. `owed`: new
-    nodes that are not charged yet."""
+def in_turn(shares: Sequence[NodeShare]) -> list[NodeShare]:
+    """The order in which parts are asked for one new node; those without weight last."""
     left, found = list(shares), []
     while left:
-        there = [share.used_nodes + owed.get(share, 0) for share in left]
+        there = [share.used_nodes for share in left]
         turn = new_nodes([share.weight for share in left], there, 1)
         found.append(left.pop(turn.index(1) if 1 in turn else 0))
     return found
