@@ -15,6 +15,7 @@ from builders.waiting_queue import WaitingQueue
 from hpc.autoscale import cli
 from hpc.autoscale.autoscaler import Autoscaler
 from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.node.requests import RequestLog
 from hpc.autoscale.simulator import serve
 
 QUOTAS = {"east": 3, "west": 4, "north": None}
@@ -150,6 +151,20 @@ def test_a_create_that_fails_in_one_cluster_is_made_in_the_others(clusters):
     clusters.settings["backoff"] = {"enabled": False}
     clusters.run(10)
     assert clusters.counts() == {"east": 3, "west": 4, "north": 3}
+
+
+def test_a_removal_in_doubt_waits_until_its_cluster_is_back(clusters):
+    """Nobody takes its nodes for gone meanwhile, also where nothing is known of the cluster."""
+    clusters.run(4)
+    log = RequestLog(str(clusters.home / "requests.db"))
+    log.begin_removal("west/r", "shutdown_nodes", [("west/id", "west/htc-1")])
+    clusters["west"].faults.add("status", status=500)
+    (clusters.home / "clusters.db").unlink()
+    assert clusters.run(4).errors
+    assert [removal.node_id for removal in log.removals] == ["west/id"]
+    clusters["west"].faults.clear()
+    clusters.run(4)
+    assert not log.removals
 
 
 def a_host(clusters, name, number, is_busy):

@@ -17,6 +17,7 @@ from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler.faults import Faults
 from hpc.autoscale.autoscaler.learning import busy_nodes, node_names
 from hpc.autoscale.autoscaler.reading import Reading
+from hpc.autoscale.config.clusters import split_name
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
@@ -179,10 +180,13 @@ def unfinished(
 
     They are to go again. A removal of a node that is gone is done, and that of a node that got work
     meanwhile, or is to be kept alive, is called off. `known` are nodes that go anyway;
-    `busy` is asked for only when there are removals.
+    `busy` is asked for only when there are removals. Those of a cluster that is set aside wait
+    until it is back.
     """
     requests = node_mgr.requests
-    removals = {r.node_id: r for r in requests.removals if not is_elsewhere(r)}
+    away = getattr(node_mgr.cluster_bindings, "away", ())
+    ours = (r for r in requests.removals if split_name(r.node_id)[0] not in away)
+    removals = {r.node_id: r for r in ours if not is_elsewhere(r)}
     if not removals:
         return []
     there = [
