@@ -36,6 +36,7 @@ from hpc.autoscale.cli.parsing import (
 from hpc.autoscale.cli.request_ids import RequestIdCommands
 from hpc.autoscale.cli.requests import RequestCommands
 from hpc.autoscale.cli.unknown import unknown_vm_sizes
+from hpc.autoscale.cli.weighing import WeightCommands
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandprinter import OutputFormat, print_demand
@@ -57,7 +58,9 @@ _COLUMNS = [
 ]
 
 
-class _AzScaleCLI(CommonCLI, AutostopCommands, CostCommands, RequestCommands, RequestIdCommands):
+class _AzScaleCLI(
+    CommonCLI, AutostopCommands, CostCommands, RequestCommands, RequestIdCommands, WeightCommands
+):
     """What `azscale` has with and without a driver.
 
     `directory` is that of the configuration. Files go there while the directory in which they

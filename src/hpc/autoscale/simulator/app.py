@@ -19,7 +19,7 @@ from werkzeug.wrappers import Request, Response
 from hpc.autoscale.autostop.web import body_of
 from hpc.autoscale.ccbindings import models
 from hpc.autoscale.requestsets.recording import STANDARD
-from hpc.autoscale.simulator import control
+from hpc.autoscale.simulator import azure, control
 from hpc.autoscale.simulator.errors import BadRequest, RequestRefused
 from hpc.autoscale.simulator.exchange import (
     LARGEST_BODY,
@@ -69,20 +69,22 @@ class Application:
         return self._respond(request)(environ, start_response)
 
     def _respond(self, request: Request) -> Response:
+        admitted = self._credentials.admits(request.headers.get("Authorization"))
         try:
-            if not self._credentials.admits(request.headers.get("Authorization")):
-                return unauthorized()
             endpoint, arguments = self._routes.bind_to_environ(request.environ).match()
         except HTTPException as error:
-            return http_error(request, error)
+            return http_error(request, error) if admitted else unauthorized()
+        if not admitted and endpoint not in azure.NAMES:
+            return unauthorized()
         if endpoint in control.ENDPOINTS:
             return self._answer(control.answer, request, endpoint, arguments)
+        handler = azure.answer if endpoint in azure.NAMES else _answer
         fault = self._runtime.next_fault(endpoint, arguments.get("cluster"))
         if fault is None:
-            return self._answer(_answer, request, endpoint, arguments)
+            return self._answer(handler, request, endpoint, arguments)
         time.sleep(fault.seconds)
         response = (
-            self._answer(_answer, request, endpoint, arguments) if fault.acts else _error(fault)
+            self._answer(handler, request, endpoint, arguments) if fault.acts else _error(fault)
         )
         return _spoil(fault, request, response)
 

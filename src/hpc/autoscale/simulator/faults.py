@@ -46,8 +46,16 @@ ENDPOINTS: Mapping[str, tuple[str, str]] = {
     "get_cluster_usage": ("GET", "/clusters/<cluster>/usage"),
     "list_operations": ("GET", "/operations/"),
     "get_operation": ("GET", "/operations/<operation_id>"),
+    # Azure's own
+    "get_token": ("GET", "/metadata/identity/oauth2/token"),
+    "get_spot_scores": (
+        "POST",
+        "/subscriptions/<subscription>/providers/Microsoft.Compute/locations/<location>"
+        "/placementScores/spot/generate",
+    ),
+    "get_prices": ("GET", "/api/retail/prices"),
 }
-"""The endpoints of the protocol: verb and path of each."""
+"""The endpoints of the protocol, and those of Azure: verb and path of each."""
 
 KINDS: Mapping[str, bool] = {
     "lost_reply": True,  # the connection is closed without an answer

@@ -197,6 +197,11 @@ class Orchestrator:
 
     # ---------------------------------------------------------------- phases
 
+    def capacity_left(self, region: str, size: str) -> int | None:
+        """How many more VMs of a size a region can run; None for any number."""
+        capacity = self.capacity.get((region, size.lower()))
+        return None if capacity is None else capacity - self._running(region, size.lower())
+
     def _enter(self, node: SimNode) -> None:
         """Do what a phase does when it begins."""
         phase = node.phase

@@ -1,0 +1,206 @@
+"""The weights of regions that hold now: asked for anew when their time is over, kept where nobody
+answers, and changed only when that makes a difference.
+
+They are in a file beside the node history, for the next pass and the next process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Any
+
+from hpc.autoscale import clock
+from hpc.autoscale import hpclogging as logging
+from hpc.autoscale.errors import ConfigurationException, one_line
+from hpc.autoscale.sqlitefile import SqliteFile
+from hpc.autoscale.weights.providers import Question, WeightsError, ask
+
+SECTION = "weights"
+FILE = "weights.db"
+TIME_TO_LIVE = 900.0
+HYSTERESIS = 0.25
+ASK_AGAIN = 60.0
+"""Seconds after which a provider is asked again that did not answer."""
+
+Ask = Callable[[str, Question], Mapping[str, int | None]]
+
+
+@dataclass(frozen=True)
+class CurrentWeights:
+    """Weights by region.
+
+    `taken_at`: when the provider last confirmed them (unix seconds); None for those that stand in
+    because it has never answered. `tried_at`: when it was last asked. `problem`: why it gave no
+    answer then; empty where it did. `unknown`: the regions of which it knew nothing then.
+    """
+
+    weights: Mapping[str, int]
+    taken_at: float | None
+    tried_at: float
+    problem: str = ""
+    unknown: tuple[str, ...] = ()
+
+
+class WeightsFile(SqliteFile):
+    """The last weights, by what they were asked for."""
+
+    NAME = "weights"
+    VERSION = 1
+    TABLES = ("CREATE TABLE weights (question TEXT PRIMARY KEY, found TEXT NOT NULL)",)
+    ERROR = WeightsError
+    REMEDY = "move it away; weights are asked for anew then"
+
+    def read(self, question: str) -> CurrentWeights | None:
+        """What is known under a key."""
+        rows = self.rows("SELECT found FROM weights WHERE question = ?", (question,))
+        if not rows:
+            return None
+        try:
+            found = json.loads(rows[0][0])
+            return CurrentWeights(**{**found, "unknown": tuple(found["unknown"])})
+        except (TypeError, ValueError, KeyError) as error:
+            raise self.error(f"it is damaged ({error}): {self.REMEDY}") from error
+
+    def write(self, question: str, found: CurrentWeights) -> None:
+        """Remember it, in the place of all others."""
+        text = json.dumps({**vars(found), "weights": dict(found.weights)})
+        with self.writing() as db:
+            db.execute("DELETE FROM weights")
+            db.execute("INSERT INTO weights VALUES (?, ?)", (question, text))
+
+
+def current_weights(
+    config: Mapping[str, Any], home: str, ask_provider: Ask = ask
+) -> CurrentWeights:
+    """The weights that the section `weights` of a configuration leads to.
+
+    A provider that fails in any way leaves the last weights in force; where there are none, those
+    under `static` stand in, or all regions weigh the same. ConfigurationException for a section
+    that makes no sense, WeightsError for a file that cannot be used.
+    """
+    settings = config.get(SECTION) or {}
+    question = _question(config, settings)
+    key = _key(settings, question)
+    history = config.get("nodehistorydb") or os.path.join(home, "nodehistory.db")
+    file = WeightsFile(os.path.join(os.path.dirname(os.path.abspath(history)), FILE))
+    known, now = file.read(key), clock.time()
+    if known is not None and _is_fresh(known, now, settings):
+        return known
+    found = _renewed(known, now, settings, question, ask_provider)
+    if not config.get("read_only"):
+        file.write(key, found)
+    return found
+
+
+def _question(config: Mapping[str, Any], settings: Mapping[str, Any]) -> Question:
+    regions = tuple(settings.get("regions") or settings.get("static") or ())
+    if not regions:
+        raise ConfigurationException("weights.regions: expected one region or more, found none")
+    return Question(
+        regions,
+        tuple(settings.get("sizes") or ()),
+        int(settings.get("count") or 1),
+        bool(settings.get("spot", True)),
+        settings,
+        config,
+    )
+
+
+def _key(settings: Mapping[str, Any], question: Question) -> str:
+    """The same for the same question: what was asked of another provider, or for other regions,
+    is no answer."""
+    kept = {k: v for k, v in settings.items() if k not in ("ttl", "hysteresis")}
+    text = json.dumps([kept, question.regions], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _is_fresh(known: CurrentWeights, now: float, settings: Mapping[str, Any]) -> bool:
+    lives = float(settings.get("ttl") or TIME_TO_LIVE)
+    if known.problem:
+        lives = min(lives, ASK_AGAIN)
+    return 0 <= now - known.tried_at < lives
+
+
+def _renewed(
+    known: CurrentWeights | None,
+    now: float,
+    settings: Mapping[str, Any],
+    question: Question,
+    ask_provider: Ask,
+) -> CurrentWeights:
+    """What holds after the provider was asked."""
+    name = str(settings.get("provider") or "static")
+    try:
+        answer = ask_provider(name, question)
+        found = _completed(answer, known, question)
+    except ConfigurationException:
+        raise
+    except Exception as error:  # noqa: BLE001  providers are anybody's
+        problem = f"{name}: {one_line(error)}"
+        logging.warning("weights: %s", problem)
+        if known is not None:
+            return replace(known, tried_at=now, problem=problem)
+        return CurrentWeights(_stand_in(settings, question), None, now, problem)
+    unknown = tuple(region for region in question.regions if answer.get(region) is None)
+    share = settings.get("hysteresis")
+    margin = HYSTERESIS if share is None else float(share)
+    has_last = known is not None and known.taken_at is not None
+    if known is not None and has_last and not _differs(known.weights, found, margin):
+        found = dict(known.weights)
+    return CurrentWeights(found, now, now, "", unknown)
+
+
+def _completed(
+    answer: Mapping[str, int | None], known: CurrentWeights | None, question: Question
+) -> dict[str, int]:
+    """The answer, with a weight for regions of which the provider knows nothing: the last one that
+    it gave, else the median of the others. WeightsError where it knows nothing at all, or says
+    never to all."""
+    given = {r: w for r in question.regions if (w := answer.get(r)) is not None}
+    if not any(given.values()):
+        said = "never to all regions" if given else "nothing of any region"
+        raise WeightsError(f"expected a weight above 0 of some region, found {said}")
+    last = known.weights if known is not None and known.taken_at is not None else {}
+    usual = max(1, round(median([weight for weight in given.values() if weight])))
+    return {region: given.get(region, last.get(region, usual)) for region in question.regions}
+
+
+def _stand_in(settings: Mapping[str, Any], question: Question) -> dict[str, int]:
+    given = settings.get("static") or {}
+    if any(given.get(region) for region in question.regions):
+        return {region: int(given.get(region, 0)) for region in question.regions}
+    return dict.fromkeys(question.regions, 1)
+
+
+def _differs(before: Mapping[str, int], after: Mapping[str, int], margin: float) -> bool:
+    """Whether the share of some region has changed by more than this part of it, or has come from
+    nothing or gone to nothing."""
+    if before.keys() != after.keys():
+        return True
+    was, now = _shares(before), _shares(after)
+    return any(
+        (was[region] == 0) != (now[region] == 0)
+        or abs(now[region] - was[region]) > margin * max(was[region], now[region])
+        for region in was
+    )
+
+
+def _shares(weights: Mapping[str, int]) -> dict[str, float]:
+    whole = sum(weights.values()) or 1
+    return {region: weight / whole for region, weight in weights.items()}
+
+
+def with_current_weights(config: Mapping[str, Any], home: str) -> dict[str, Any]:
+    """The configuration, with the weights that hold now where `packing.policy.regions` is
+    `auto`."""
+    packing = config.get("packing") or {}
+    policy = packing.get("policy")
+    if not isinstance(policy, Mapping) or policy.get("regions") != "auto":
+        return dict(config)
+    weights = dict(current_weights(config, home).weights)
+    return {**config, "packing": {**packing, "policy": {**policy, "regions": weights}}}

@@ -1,0 +1,222 @@
+"""What weights of regions are made from: providers by name.
+
+A provider answers a `Question` with a weight for each region: 0 for never, None where it knows
+nothing of a region. It may raise anything; whoever asks keeps the last good weights then. Its
+numbers only mean something beside each other. Providers of installed distributions are entry points
+of the group `hpc.autoscale.weights`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from hpc.autoscale import hpctypes as ht
+from hpc.autoscale.errors import AutoscaleError, ConfigurationException, did_you_mean
+from hpc.autoscale.node import vm_sizes
+from hpc.autoscale.weights.scores import MANAGEMENT_URL, METADATA_URL, SpotScores
+
+ENTRY_POINTS = "hpc.autoscale.weights"
+
+_WHOLE = 1000
+"""What the largest weight of providers is that know no whole numbers."""
+
+
+class WeightsError(AutoscaleError):
+    """Weights cannot be worked out. The text says of what, and why."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What weights are asked for: of which `regions`, for how many machines (`count`) of which VM
+    `sizes`, spot or not. `settings`: the section `weights`; `config`: all of the configuration."""
+
+    regions: tuple[str, ...]
+    sizes: tuple[str, ...] = ()
+    count: int = 1
+    spot: bool = True
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+
+Answer = Mapping[str, float | None]
+
+
+class WeightProvider(Protocol):
+    """What a provider is: a function of a question."""
+
+    def __call__(self, question: Question, /) -> Answer:
+        """A weight for each region; None, or nothing, where it knows none."""
+
+
+def static(question: Question) -> Answer:
+    """The weights that the configuration has under `static`; 0 for other regions."""
+    given: Mapping[str, float] = question.settings.get("static") or {}
+    return {region: float(given.get(region, 0)) for region in question.regions}
+
+
+def spot_score(question: Question) -> Answer:
+    """By Azure's spot placement score, of the size for which it is best: 9 for High, 4 for Medium,
+    1 for Low, 0 where no size has quota. A size of which nothing is known may have some."""
+    _require_sizes(question, "spot-score")
+    subscription = question.settings.get("subscription")
+    if not subscription:
+        raise ConfigurationException(
+            "weights.subscription: expected the id of a subscription for spot-score, found none"
+        )
+    service = SpotScores(
+        str(subscription),
+        str(question.settings.get("management_url") or MANAGEMENT_URL),
+        str(question.settings.get("metadata_url") or METADATA_URL),
+    )
+    scores = service.of(question.regions, question.sizes, question.count)
+    return {region: _best(scores[region].values()) for region in question.regions}
+
+
+def _best(weights: Iterable[float | None]) -> float | None:
+    every = list(weights)
+    known = [weight for weight in every if weight is not None]
+    if any(known) or len(known) == len(every):
+        return max(known)
+    return None
+
+
+def price(question: Question) -> Answer:
+    """(1 / price) to the power of `exponent`: the price of a vCPU for an hour, in the size where
+    that is least; the cheapest region has 1."""
+    _require_sizes(question, "price")
+    # takes long to import
+    from hpc.autoscale.cost.azurecost import azurecost
+    from hpc.autoscale.cost.errors import PriceUnknown
+
+    costs = azurecost(question.config)
+
+    def of(region: str, size: str) -> float | None:
+        cores = vm_sizes.get_aux_vm_size_info(ht.Location(region), ht.VMSize(size)).vcpu_count
+        try:
+            rate = costs.get_job(size, region, question.spot).rate
+        except PriceUnknown:
+            return None
+        return rate / cores if rate and cores > 0 else None
+
+    prices = {
+        region: min(
+            (each for size in question.sizes if (each := of(region, size)) is not None),
+            default=None,
+        )
+        for region in question.regions
+    }
+    known = [each for each in prices.values() if each is not None]
+    exponent = float(question.settings.get("exponent") or 1.0)
+    return {
+        region: None if each is None else (min(known) / each) ** exponent
+        for region, each in prices.items()
+    }
+
+
+def _require_sizes(question: Question, name: str) -> None:
+    if not question.sizes:
+        raise ConfigurationException(
+            f"weights.sizes: expected one VM size or more for {name}, found none"
+        )
+
+
+BUILT_IN: Mapping[str, WeightProvider] = {
+    "static": static,
+    "spot-score": spot_score,
+    "price": price,
+}
+"""The providers that come with the library, by name."""
+
+BLEND = "blend"
+
+
+def provider_named(name: object) -> WeightProvider:
+    """The provider of a name. ConfigurationException when there is none, or it cannot be had."""
+    if isinstance(name, str) and name in BUILT_IN:
+        return BUILT_IN[name]
+    # takes as long to import as the rest of the library
+    from importlib.metadata import entry_points
+
+    offered = entry_points(group=ENTRY_POINTS)
+    if isinstance(name, str) and name in offered.names:
+        try:
+            found = offered[name].load()
+        except (ImportError, AttributeError) as error:
+            raise ConfigurationException(
+                f"weights: the provider {name!r} ({offered[name].value}) cannot be had: {error}"
+            ) from error
+        if not callable(found):
+            raise ConfigurationException(f"weights: the provider {name!r} is no function")
+        provider: WeightProvider = found
+        return provider
+    names = [*BUILT_IN, BLEND, *sorted(offered.names)]
+    hint = did_you_mean(name, names) if isinstance(name, str) else ""
+    raise ConfigurationException(
+        f"weights: expected a provider ({', '.join(names)}), found {name!r}{hint}"
+    )
+
+
+def ask(name: str, question: Question) -> dict[str, int | None]:
+    """The answer of a provider, or of a blend of some, in whole numbers.
+
+    Each provider of a blend counts by its share under `blend`, and each of its weights by its
+    share of them all. A region that one of them says never to has 0. WeightsError for an answer
+    that cannot be used.
+    """
+    if name != BLEND:
+        return _in_whole_numbers(_checked(name, provider_named(name)(question), question))
+    shares: Mapping[str, float] = question.settings.get("blend") or {}
+    if not any(shares.values()):
+        raise ConfigurationException(
+            "weights.blend: expected providers with a share above 0 for some, found none"
+        )
+    answers = {
+        each: _checked(each, provider_named(each)(question), question)
+        for each, share in shares.items()
+        if share
+    }
+    wholes = {each: sum(w or 0.0 for w in answer.values()) for each, answer in answers.items()}
+    blended: dict[str, float | None] = {}
+    for region in question.regions:
+        weights = {each: answer[region] for each, answer in answers.items()}
+        known = {each: weight for each, weight in weights.items() if weight is not None}
+        if 0 in known.values():
+            blended[region] = 0.0
+        elif len(known) < len(weights):
+            blended[region] = None
+        else:
+            blended[region] = sum(shares[each] * w / wholes[each] for each, w in known.items())
+    return _in_whole_numbers(blended)
+
+
+def _checked(name: str, answer: object, question: Question) -> dict[str, float | None]:
+    """The answer, with every region of the question. WeightsError unless weights are numbers of 0
+    or more."""
+    if not isinstance(answer, Mapping):
+        raise WeightsError(f"weights: {name}: expected weights by region, found {answer!r}")
+    found: dict[str, float | None] = {}
+    for region in question.regions:
+        weight = answer.get(region)
+        is_number = isinstance(weight, int | float) and not isinstance(weight, bool)
+        if weight is not None and not (is_number and math.isfinite(weight) and weight >= 0):
+            raise WeightsError(
+                f"weights: {name}: {region}: expected a number of 0 or more, found {weight!r}"
+            )
+        found[region] = weight
+    return found
+
+
+def _in_whole_numbers(weights: Mapping[str, float | None]) -> dict[str, int | None]:
+    """The same weights, or weights in about the same ratios, with 1000 for the largest; what is
+    above 0 stays so."""
+    known = [weight for weight in weights.values() if weight is not None]
+    scale = 1.0
+    if any(weight != int(weight) for weight in known):
+        scale = _WHOLE / max(known)
+    return {
+        region: None if weight is None else max(round(weight * scale), int(weight > 0))
+        for region, weight in weights.items()
+    }

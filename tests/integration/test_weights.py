@@ -1,0 +1,309 @@
+"""Weights of regions, asked for over HTTP, kept, and shown."""
+
+import json
+from urllib.parse import quote
+from urllib.request import urlopen
+
+import pytest
+
+from builders.scripted_server import Answer
+from hpc.autoscale import cli, clock
+from hpc.autoscale.autoscaler.learning import for_a_pass
+from hpc.autoscale.cli import GenericDriver
+from hpc.autoscale.errors import ConfigurationException
+from hpc.autoscale.simulator import serve
+from hpc.autoscale.weights import Question, WeightsError, current_weights
+from hpc.autoscale.weights.providers import ask
+from hpc.autoscale.weights.scores import ScoresUnavailable, SpotScores
+
+F2, F4 = "Standard_F2s_v2", "Standard_F4s_v2"
+REGIONS = ["eastus", "westus2", "northeurope"]
+CLOUD = {
+    "clusters": {
+        "c": {
+            "region": "eastus",
+            "nodearrays": {
+                region: {"machine_types": [F2, F4], "region": region} for region in REGIONS
+            },
+        }
+    },
+    "regions": {
+        "eastus": {"capacity": {F4: 15, F2: 0}},
+        "westus2": {},
+        "northeurope": {"spot_quota": 10},
+    },
+}
+
+
+class Site:
+    """A simulated Azure, and a configuration that asks it."""
+
+    def __init__(self, simulator, home):
+        self.simulator = simulator
+        self.home = home
+        self.config = {
+            **simulator.connection("c"),
+            "cost": {
+                "prices_url": f"{simulator.url}/api/retail/prices",
+                "cache_root": str(home / "prices"),
+            },
+            "retry": {"attempts": 1},
+        }
+        self.section = {
+            "provider": "spot-score",
+            "regions": REGIONS,
+            "sizes": [F4],
+            "count": 10,
+            "subscription": "s-1",
+            "management_url": simulator.url,
+            "metadata_url": simulator.url,
+        }
+
+    def now(self, after=0, **more):
+        """The weights after some seconds, with other settings."""
+        clock.sleep(after)
+        return current_weights({**self.config, "weights": {**self.section, **more}}, str(self.home))
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """Three regions: capacity for 15 machines, for any number, and a spot quota of 10 cores."""
+    monkeypatch.setenv("AUTOSCALE_HOME", str(tmp_path))
+    clock.use_mock_clock()
+    with serve(CLOUD) as simulator:
+        yield Site(simulator, tmp_path)
+
+
+def test_scores_become_weights(site):
+    """High 9, Medium 4, Low 1; no quota 0."""
+    assert site.now().weights == {"eastus": 4, "westus2": 9, "northeurope": 0}
+    assert site.now(sizes=[F2], count=3).weights == {"eastus": 1, "westus2": 9, "northeurope": 9}
+
+
+def test_the_best_size_counts(site):
+    """One that can be had is enough."""
+    assert site.now(sizes=[F2, F4]).weights["eastus"] == 4
+
+
+def test_weights_live_for_a_time(site):
+    """Then they are asked for anew, by whichever process comes next."""
+    assert site.now().weights["eastus"] == 4
+    site.simulator.set_capacity("eastus", **{F4: 0})
+    assert site.now(after=899).weights["eastus"] == 4
+    assert site.now(after=1).weights["eastus"] == 1
+
+
+def test_a_small_change_changes_nothing(site):
+    """Shares have to change by more than a quarter; to nothing and from nothing always counts."""
+    answers = iter([[400, 400, 200], [430, 380, 190], [700, 200, 100], [700, 200, 0]])
+
+    def provider(name, question):
+        return dict(zip(question.regions, next(answers), strict=True))
+
+    def now():
+        clock.sleep(901)
+        config = {**site.config, "weights": site.section}
+        return list(current_weights(config, str(site.home), provider).weights.values())
+
+    assert [now() for _ in range(4)] == [
+        [400, 400, 200],
+        [400, 400, 200],
+        [700, 200, 100],
+        [700, 200, 0],
+    ]
+
+
+FAULTS = [
+    {"kind": "status", "status": 500},
+    {"kind": "status", "status": 403},
+    {"kind": "html"},
+    {"kind": "truncated"},
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=str)
+@pytest.mark.parametrize("endpoint", ["get_spot_scores", "get_token"])
+def test_the_last_good_weights_hold_while_nobody_answers(site, monkeypatch, endpoint, fault):
+    """With the reason; the provider is asked again after a minute."""
+    monkeypatch.setattr("hpc.autoscale.weights.scores.Pacing", lambda attempts: _impatient())
+    before = site.now()
+    site.simulator.faults.add(**fault, endpoint=endpoint)
+    kept = site.now(after=901)
+    assert (kept.weights, kept.taken_at) == (before.weights, before.taken_at)
+    assert kept.problem.startswith("spot-score: http")
+    site.simulator.faults.clear()
+    assert site.now(after=59).problem
+    assert site.now(after=1).problem == ""
+
+
+def _impatient():
+    from hpc.autoscale.ccbindings.pacing import Pacing
+
+    return Pacing(attempts=1)
+
+
+def test_without_any_good_weights_others_stand_in(site):
+    """Those of the configuration, or the same for all; it is said that they do."""
+    site.simulator.faults.add("status", endpoint="get_token", status=403)
+    found = site.now()
+    assert (found.weights, found.taken_at) == (dict.fromkeys(REGIONS, 1), None)
+    assert site.now(static={"eastus": 3}).weights == {"eastus": 3, "westus2": 0, "northeurope": 0}
+
+
+def test_a_region_of_which_nothing_is_known_has_the_usual_weight(site):
+    """And not nothing."""
+    found = site.now(regions=["eastus", "westus2", "nowhere"])
+    assert found.weights == {"eastus": 4, "westus2": 9, "nowhere": 6}
+    assert found.unknown == ("nowhere",)
+
+
+def answering(server, answer):
+    """A server with a token, and one answer to whoever asks for scores."""
+    server.on("GET", "/metadata/identity/oauth2/token", Answer(body={"access_token": "t0k3n"}))
+    where = (
+        "/subscriptions/s/providers/Microsoft.Compute/locations/{}/placementScores/spot/generate"
+    )
+    for region in ("r0", "r1", "r8"):
+        server.on("POST", where.format(region), answer)
+
+
+def test_many_sizes_and_regions_are_asked_for_in_parts(server):
+    """At most five sizes and eight regions in a request."""
+    answering(server, Answer(body={"placementScores": []}))
+    sizes, regions = [f"S{i}" for i in range(7)], [f"r{i}" for i in range(9)]
+    SpotScores("s", server.url, server.url).of(regions, sizes, 1)
+    asked = [json.loads(request.body) for request in server.requests[1:]]
+    assert [(len(one["desiredLocations"]), len(one["desiredSizes"])) for one in asked] == [
+        (8, 5),
+        (8, 2),
+        (1, 5),
+        (1, 2),
+    ]
+
+
+def test_what_azure_says_beyond_that_is_data(server):
+    """Unknown words, other regions and garbage say nothing; of zones, the best counts."""
+    scores = [
+        {"region": "R1", "sku": "s1", "score": "Low", "availabilityZone": "1"},
+        {"region": "r1", "sku": "S1", "score": "medium", "availabilityZone": "2"},
+        {"region": "r2", "sku": "S1", "score": "DataNotFoundOrStale", "isQuotaAvailable": True},
+        {"region": "r9", "sku": "S1", "score": "High"},
+        {"region": ["r2"], "sku": None},
+        None,
+    ]
+    answering(server, Answer(body={"placementScores": scores}))
+    found = SpotScores("s", server.url, server.url).of(["r1", "r2"], ["S1"], 1)
+    assert found == {"r1": {"S1": 4.0}, "r2": {"S1": None}}
+
+
+def test_the_token_is_in_no_message(server):
+    """Whatever Azure says of it."""
+    refusal = {"error": {"code": "AuthorizationFailed", "message": "may not"}}
+    answering(server, Answer(403, body=refusal))
+    with pytest.raises(ScoresUnavailable, match="HTTP 403") as caught:
+        SpotScores("s", server.url, server.url).of(["r1"], ["S1"], 1)
+    assert "t0k3n" not in str(caught.value)
+
+
+def test_prices_become_weights(site):
+    """The cheapest region has most, the exponent makes the others less, and one without a known
+    price is like the others."""
+    plain = site.now(provider="price").weights
+    square = site.now(provider="price", exponent=2)
+    assert (plain["eastus"], square.weights["eastus"]) == (1000, 1000)
+    assert 0 < plain["westus2"] < 1000
+    assert square.weights["westus2"] == pytest.approx(plain["westus2"] ** 2 / 1000, abs=2)
+    assert square.unknown == ("northeurope",)
+    assert square.weights["westus2"] < square.weights["northeurope"] < 1000
+    asked = {(r["armRegionName"], r["armSkuName"]) for r in prices_of(site, "eastus")}
+    assert asked == {("eastus", F4)}
+
+
+def prices_of(site, region):
+    """What the simulator says something costs."""
+    query = f"$filter=armRegionName eq '{region}' and armSkuName eq '{F4}'"
+    with urlopen(f"{site.simulator.url}/api/retail/prices?{quote(query, safe='=$')}") as reply:
+        return json.load(reply)["Items"]
+
+
+def test_a_blend(site):
+    """Each provider by its share, each weight by its part of all; one that says never wins."""
+    question = Question(
+        ("eastus", "westus2", "northeurope"),
+        (F4,),
+        10,
+        settings={
+            **site.section,
+            "static": {"eastus": 1, "westus2": 1, "northeurope": 2},
+            "blend": {"static": 1, "spot-score": 3},
+        },
+        config=site.config,
+    )
+    found = ask("blend", question)
+    # eastus: 1/4 + 3 * 4/13, westus2: 1/4 + 3 * 9/13
+    assert found["northeurope"] == 0
+    assert found["eastus"] / found["westus2"] == pytest.approx(1.1731 / 2.3269, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"provider": "spot_score"}, "expected a provider .*did you mean 'spot-score'"),
+        ({"sizes": []}, "weights.sizes: expected one VM size or more for spot-score"),
+        ({"subscription": ""}, "weights.subscription: expected the id of a subscription"),
+        ({"regions": [], "static": {}}, "weights.regions: expected one region or more"),
+        ({"provider": "blend"}, "weights.blend: expected providers with a share above 0"),
+    ],
+)
+def test_sections_that_make_no_sense(site, more, said):
+    """Are errors, which no last good weights hide."""
+    with pytest.raises(ConfigurationException, match=said):
+        site.now(**more)
+
+
+def broken(answer):
+    return lambda name, question: ask_as(answer, question)
+
+
+def ask_as(answer, question):
+    from hpc.autoscale.weights import providers
+
+    return providers._in_whole_numbers(providers._checked("mine", answer, question))
+
+
+@pytest.mark.parametrize(
+    "answer", [None, {"eastus": -1}, {"eastus": "3"}, {"eastus": float("nan")}, {}, {"eastus": 0}]
+)
+def test_a_provider_that_answers_nonsense(site, answer):
+    """Is one that gave no answer."""
+    config = {**site.config, "weights": site.section}
+    found = current_weights(config, str(site.home), broken(answer))
+    assert found.problem
+    assert found.weights == dict.fromkeys(REGIONS, 1)
+
+
+def test_azscale_weights(site, tmp_path, capsys):
+    """Prints them, with their share and where they come from."""
+    path = tmp_path / "autoscale.json"
+    path.write_text(json.dumps({**site.config, "weights": site.section}))
+    path.chmod(0o600)
+    cli.main(["weights", "-c", str(path), "-F", "json"])
+    out = capsys.readouterr()
+    rows = {row["region"]: row for row in json.loads(out.out)}
+    assert (rows["westus2"]["weight"], rows["westus2"]["share"]) == (9, "0.692")
+    assert "the provider gave them 0 seconds ago" in out.err
+
+
+def test_a_policy_that_asks_for_them_gets_them(site):
+    """In each pass, as a mapping of regions."""
+    policy = {"regions": "auto"}
+    config = {**site.config, "weights": site.section, "packing": {"policy": policy}}
+    made = for_a_pass(config, GenericDriver("x"))
+    assert made["packing"]["policy"]["regions"] == {"eastus": 4, "westus2": 9, "northeurope": 0}
+
+
+def test_a_damaged_file(site, tmp_path):
+    """Is an error that says what to do."""
+    (tmp_path / "weights.db").write_bytes(b"no database" * 100)
+    with pytest.raises(WeightsError, match=r"damaged.*move it away"):
+        site.now()
