@@ -71,6 +71,7 @@ MODULES = (
     "hpc.autoscale.testing.conformance.shrinking",
     "hpc.autoscale.testing.conformance.trouble",
     "hpc.autoscale.util",
+    "hpc.autoscale.weights",
     "hpc.autoscale.workers",
 )
 

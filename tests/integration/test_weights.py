@@ -12,9 +12,9 @@ from hpc.autoscale.autoscaler.learning import for_a_pass
 from hpc.autoscale.cli import GenericDriver
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.simulator import serve
-from hpc.autoscale.weights import Question, WeightsError, current_weights
+from hpc.autoscale.weights import WeightQuestion, WeightsError, current_weights
 from hpc.autoscale.weights.providers import ask
-from hpc.autoscale.weights.scores import ScoresUnavailable, SpotScores
+from hpc.autoscale.weights.scores import PlacementScores, ScoresUnavailable
 
 F2, F4 = "Standard_F2s_v2", "Standard_F4s_v2"
 REGIONS = ["eastus", "westus2", "northeurope"]
@@ -171,7 +171,7 @@ def test_many_sizes_and_regions_are_asked_for_in_parts(server):
     """At most five sizes and eight regions in a request."""
     answering(server, Answer(body={"placementScores": []}))
     sizes, regions = [f"S{i}" for i in range(7)], [f"r{i}" for i in range(9)]
-    SpotScores("s", server.url, server.url).of(regions, sizes, 1)
+    PlacementScores("s", server.url, server.url).of(regions, sizes, 1)
     asked = [json.loads(request.body) for request in server.requests[1:]]
     assert [(len(one["desiredLocations"]), len(one["desiredSizes"])) for one in asked] == [
         (8, 5),
@@ -192,7 +192,7 @@ def test_what_azure_says_beyond_that_is_data(server):
         None,
     ]
     answering(server, Answer(body={"placementScores": scores}))
-    found = SpotScores("s", server.url, server.url).of(["r1", "r2"], ["S1"], 1)
+    found = PlacementScores("s", server.url, server.url).of(["r1", "r2"], ["S1"], 1)
     assert found == {"r1": {"S1": 4.0}, "r2": {"S1": None}}
 
 
@@ -201,7 +201,7 @@ def test_the_token_is_in_no_message(server):
     refusal = {"error": {"code": "AuthorizationFailed", "message": "may not"}}
     answering(server, Answer(403, body=refusal))
     with pytest.raises(ScoresUnavailable, match="HTTP 403") as caught:
-        SpotScores("s", server.url, server.url).of(["r1"], ["S1"], 1)
+        PlacementScores("s", server.url, server.url).of(["r1"], ["S1"], 1)
     assert "t0k3n" not in str(caught.value)
 
 
@@ -228,7 +228,7 @@ def prices_of(site, region):
 
 def test_a_blend(site):
     """Each provider by its share, each weight by its part of all; one that says never wins."""
-    question = Question(
+    question = WeightQuestion(
         ("eastus", "westus2", "northeurope"),
         (F4,),
         10,

@@ -6,6 +6,6 @@ distributions are known by their entry points in `hpc.autoscale.weights`.
 """
 
 from hpc.autoscale.weights.current import CurrentWeights, current_weights
-from hpc.autoscale.weights.providers import Question, WeightProvider, WeightsError
+from hpc.autoscale.weights.providers import WeightProvider, WeightQuestion, WeightsError
 
-__all__ = ["CurrentWeights", "Question", "WeightProvider", "WeightsError", "current_weights"]
+__all__ = ["CurrentWeights", "WeightQuestion", "WeightProvider", "WeightsError", "current_weights"]

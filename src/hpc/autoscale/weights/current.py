@@ -18,7 +18,7 @@ from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.errors import ConfigurationException, one_line
 from hpc.autoscale.sqlitefile import SqliteFile
-from hpc.autoscale.weights.providers import Question, WeightsError, ask
+from hpc.autoscale.weights.providers import WeightQuestion, WeightsError, ask
 
 SECTION = "weights"
 FILE = "weights.db"
@@ -27,7 +27,7 @@ HYSTERESIS = 0.25
 ASK_AGAIN = 60.0
 """Seconds after which a provider is asked again that did not answer."""
 
-Ask = Callable[[str, Question], Mapping[str, int | None]]
+Ask = Callable[[str, WeightQuestion], Mapping[str, int | None]]
 
 
 @dataclass(frozen=True)
@@ -97,11 +97,11 @@ def current_weights(
     return found
 
 
-def _question(config: Mapping[str, Any], settings: Mapping[str, Any]) -> Question:
+def _question(config: Mapping[str, Any], settings: Mapping[str, Any]) -> WeightQuestion:
     regions = tuple(settings.get("regions") or settings.get("static") or ())
     if not regions:
         raise ConfigurationException("weights.regions: expected one region or more, found none")
-    return Question(
+    return WeightQuestion(
         regions,
         tuple(settings.get("sizes") or ()),
         int(settings.get("count") or 1),
@@ -111,7 +111,7 @@ def _question(config: Mapping[str, Any], settings: Mapping[str, Any]) -> Questio
     )
 
 
-def _key(settings: Mapping[str, Any], question: Question) -> str:
+def _key(settings: Mapping[str, Any], question: WeightQuestion) -> str:
     """The same for the same question: what was asked of another provider, or for other regions,
     is no answer."""
     kept = {k: v for k, v in settings.items() if k not in ("ttl", "hysteresis")}
@@ -130,7 +130,7 @@ def _renewed(
     known: CurrentWeights | None,
     now: float,
     settings: Mapping[str, Any],
-    question: Question,
+    question: WeightQuestion,
     ask_provider: Ask,
 ) -> CurrentWeights:
     """What holds after the provider was asked."""
@@ -156,7 +156,7 @@ def _renewed(
 
 
 def _completed(
-    answer: Mapping[str, int | None], known: CurrentWeights | None, question: Question
+    answer: Mapping[str, int | None], known: CurrentWeights | None, question: WeightQuestion
 ) -> dict[str, int]:
     """The answer, with a weight for regions of which the provider knows nothing: the last one that
     it gave, else the median of the others. WeightsError where it knows nothing at all, or says
@@ -170,7 +170,7 @@ def _completed(
     return {region: given.get(region, last.get(region, usual)) for region in question.regions}
 
 
-def _stand_in(settings: Mapping[str, Any], question: Question) -> dict[str, int]:
+def _stand_in(settings: Mapping[str, Any], question: WeightQuestion) -> dict[str, int]:
     given = settings.get("static") or {}
     if any(given.get(region) for region in question.regions):
         return {region: int(given.get(region, 0)) for region in question.regions}

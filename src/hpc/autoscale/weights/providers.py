@@ -1,7 +1,7 @@
 """What weights of regions are made from: providers by name.
 
-A provider answers a `Question` with a weight for each region: 0 for never, None where it knows
-nothing of a region. It may raise anything; whoever asks keeps the last good weights then. Its
+A provider answers a `WeightQuestion` with a weight for each region: 0 for never, None where it
+knows nothing of a region. It may raise anything; whoever asks keeps the last good weights then. Its
 numbers only mean something beside each other. Providers of installed distributions are entry points
 of the group `hpc.autoscale.weights`.
 """
@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.errors import AutoscaleError, ConfigurationException, did_you_mean
 from hpc.autoscale.node import vm_sizes
-from hpc.autoscale.weights.scores import MANAGEMENT_URL, METADATA_URL, SpotScores
+from hpc.autoscale.weights.scores import MANAGEMENT_URL, METADATA_URL, PlacementScores
 
 ENTRY_POINTS = "hpc.autoscale.weights"
 
@@ -29,7 +29,7 @@ class WeightsError(AutoscaleError):
 
 
 @dataclass(frozen=True)
-class Question:
+class WeightQuestion:
     """What weights are asked for: of which `regions`, for how many machines (`count`) of which VM
     `sizes`, spot or not. `settings`: the section `weights`; `config`: all of the configuration."""
 
@@ -47,17 +47,17 @@ Answer = Mapping[str, float | None]
 class WeightProvider(Protocol):
     """What a provider is: a function of a question."""
 
-    def __call__(self, question: Question, /) -> Answer:
+    def __call__(self, question: WeightQuestion, /) -> Answer:
         """A weight for each region; None, or nothing, where it knows none."""
 
 
-def static(question: Question) -> Answer:
+def static(question: WeightQuestion) -> Answer:
     """The weights that the configuration has under `static`; 0 for other regions."""
     given: Mapping[str, float] = question.settings.get("static") or {}
     return {region: float(given.get(region, 0)) for region in question.regions}
 
 
-def spot_score(question: Question) -> Answer:
+def spot_score(question: WeightQuestion) -> Answer:
     """By Azure's spot placement score, of the size for which it is best: 9 for High, 4 for Medium,
     1 for Low, 0 where no size has quota. A size of which nothing is known may have some."""
     _require_sizes(question, "spot-score")
@@ -66,7 +66,7 @@ def spot_score(question: Question) -> Answer:
         raise ConfigurationException(
             "weights.subscription: expected the id of a subscription for spot-score, found none"
         )
-    service = SpotScores(
+    service = PlacementScores(
         str(subscription),
         str(question.settings.get("management_url") or MANAGEMENT_URL),
         str(question.settings.get("metadata_url") or METADATA_URL),
@@ -83,7 +83,7 @@ def _best(weights: Iterable[float | None]) -> float | None:
     return None
 
 
-def price(question: Question) -> Answer:
+def price(question: WeightQuestion) -> Answer:
     """(1 / price) to the power of `exponent`: the price of a vCPU for an hour, in the size where
     that is least; the cheapest region has 1."""
     _require_sizes(question, "price")
@@ -116,7 +116,7 @@ def price(question: Question) -> Answer:
     }
 
 
-def _require_sizes(question: Question, name: str) -> None:
+def _require_sizes(question: WeightQuestion, name: str) -> None:
     if not question.sizes:
         raise ConfigurationException(
             f"weights.sizes: expected one VM size or more for {name}, found none"
@@ -159,7 +159,7 @@ def provider_named(name: object) -> WeightProvider:
     )
 
 
-def ask(name: str, question: Question) -> dict[str, int | None]:
+def ask(name: str, question: WeightQuestion) -> dict[str, int | None]:
     """The answer of a provider, or of a blend of some, in whole numbers.
 
     Each provider of a blend counts by its share under `blend`, and each of its weights by its
@@ -192,7 +192,7 @@ def ask(name: str, question: Question) -> dict[str, int | None]:
     return _in_whole_numbers(blended)
 
 
-def _checked(name: str, answer: object, question: Question) -> dict[str, float | None]:
+def _checked(name: str, answer: object, question: WeightQuestion) -> dict[str, float | None]:
     """The answer, with every region of the question. WeightsError unless weights are numbers of 0
     or more."""
     if not isinstance(answer, Mapping):

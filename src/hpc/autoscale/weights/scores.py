@@ -39,7 +39,7 @@ Scores = dict[str, dict[str, float | None]]
 """By region and VM size: 9, 4 or 1, 0 without quota, None where nothing is known."""
 
 
-class SpotScores:
+class PlacementScores:
     """Asks for the scores of a subscription."""
 
     def __init__(
