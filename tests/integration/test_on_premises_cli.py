@@ -6,6 +6,7 @@ import pytest
 
 from builders.grid_cli import grid as grid
 from hpc.autoscale import cli
+from hpc.autoscale.onpremises.workers import HostState, HostStates
 
 HOSTS = [
     {"name": "rack-1", "resources": {"ncpus": 8}, "systemd_unit": "worker"},
@@ -45,6 +46,8 @@ def test_they_are_listed(site):
     nodes = {node["name"]: node for node in site.json("nodes", *columns)}
     assert nodes["rack-1"]["nodearray"] == "on-premises"
     assert (nodes["rack-1"]["state"], nodes["rack-2"]["state"]) == ("Off", "Ready")
+    HostStates(str(site.home / "on-premises.db")).write({"rack-1": HostState("up")})
+    assert [n["state"] for n in site.json("nodes", *columns) if n["name"] == "rack-1"] == ["Ready"]
     buckets = site.json("buckets", "-o", "nodearray,available_count", "-F", "json")
     assert {"nodearray": "on-premises", "available_count": 0} in [
         {key: bucket[key] for key in ("nodearray", "available_count")} for bucket in buckets

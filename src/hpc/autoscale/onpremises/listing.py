@@ -35,11 +35,11 @@ def nodes_of(
     hosts = hosts_of(config)
     if not hosts:
         return [], []
-    known, now = known_states(config), clock.time()
+    known, now, taken = known_states(config), clock.time(), frozenset(taken)
     nodes: list[Node] = []
     problems: list[str] = []
     for host in hosts:
-        if {host.name.lower(), short_name(host.hostname)} & set(taken):
+        if not taken.isdisjoint((host.name.lower(), short_name(host.hostname))):
             problems.append(
                 f"host {host.name} on premises: set aside, a node of the cloud has its name"
             )
