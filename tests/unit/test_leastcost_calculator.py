@@ -93,6 +93,38 @@ def test_a_hook_that_fails_leaves_nothing_behind():
     assert len(calc.get_demand().new_nodes) == 1
 
 
+class Tolerant:
+    """A listener for whom one bad job does not stop the others."""
+
+    def begins(self, job):
+        """Nothing to note."""
+
+    def failed(self, job, error):
+        """Go on."""
+        return True
+
+
+def test_a_job_that_fails_does_not_mislead_the_plans_after_it():
+    """What was tried on a copy counted on its nodes; the others are then placed one by one."""
+    calls = []
+
+    def refuse_once(bucket, index):
+        calls.append(index)
+        if len(calls) == 1:
+            raise RuntimeError("no name")
+        return f"n-{index}"
+
+    calc = a_least_cost_calculator(a_market_cluster(sizes=(("Standard_F8s", 9),)))
+    calc.node_mgr.set_node_name_hook(refuse_once)
+    scattered = job("scattered", 2, iterations=2, packing_strategy="scatter")
+    plain = [job(f"j{i}", 3) for i in range(5)]
+    outcomes = calc.place([scattered, *plain], Tolerant())
+    assert [outcome.units for outcome in outcomes] == [0, 1, 1, 1, 1, 1]
+    assert str(outcomes[0].error) == "no name"
+    nodes = calc.get_demand().new_nodes
+    assert sum(8 - node.available["ncpus"] for node in nodes) == 15
+
+
 def test_existing_nodes_are_used_first():
     """They run already, so they cost nothing."""
     binding = a_market_cluster()

@@ -252,6 +252,16 @@ class TestCommit:
         with pytest.raises(StalePlan):
             bench.planner.apply(plan)
 
+    @pytest.mark.parametrize("cores_there", [[4], [], [4, 2, 4]])
+    def test_a_plan_for_other_nodes_is_not_adopted(self, cores_there):
+        """A used node of 4 cores and a new one behind two, where there are others."""
+        bench = Bench()
+        candidate = bench.candidate("a", nodes=[4, 4])
+        there = bench.planner.ask(cores(4), Request(3))
+        candidate.shapes[:] = [bench.shape("a", ncpus=n) for n in cores_there]
+        with pytest.raises(StalePlan):
+            bench.planner.adopt(there)
+
     def test_what_the_limits_can_no_longer_bear_is_not_begun(self):
         """Charged from outside between question and commit: LimitExceeded, and nothing has
         changed."""

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hpc.autoscale import results
 from hpc.autoscale.job.job import Job, Outcome, PackingStrategy
 from hpc.autoscale.job.placement import FirstFit, Listener
-from hpc.autoscale.node.nodemanager.leastcost import Demand, LeastCost
+from hpc.autoscale.node.nodemanager.leastcost import LeastCost
 from hpc.autoscale.packing.leastcost.queue import EngineCopy, Layout, QueuePlan, Wanted
 from hpc.autoscale.packing.order import OrderPolicy, cheapest
 from hpc.autoscale.packing.planner import StalePlan
@@ -45,13 +45,12 @@ class _QueuedJob:
         self.job = job
         whole = job.colocated or job.packing_strategy == PackingStrategy.SCATTER
         self.request = job._request(whole)
-        compiled = job._compile()
-        sorted_ = manager._placer.sorting_of(compiled)
+        self.compiled = job._compile()
+        sorted_ = manager._placer.sorting_of(self.compiled)
         self.expr = sorted_.common
         self.can_be_tried = self.request.units > 0 and not (sorted_.needs_probe or sorted_.pooled)
         is_slots = self.can_be_tried and job.node_count <= 0 and not whole
         self.is_plain = is_slots and least_cost.can_plan(self.expr)
-        self.demand = Demand(compiled, job.name)
 
 
 class _Planned(NamedTuple):
@@ -193,7 +192,7 @@ class LeastCostQueue:
         jobs, layout, plan = planned
         try:
             self._least_cost.carry_out(
-                self._manager, [queued.demand for queued in jobs], layout, plan.solution
+                self._manager, [queued.job.name for queued in jobs], layout, plan.solution
             )
         except StalePlan:
             return jobs
@@ -206,7 +205,7 @@ class LeastCostQueue:
             if number in layout.placed and results.HANDLERS:
                 if self._listener is not None:
                     self._listener.begins(queued.job)
-                self._least_cost.tell(self._manager, queued.demand, layout.placed[number])
+                self._least_cost.tell(self._manager, queued.compiled, layout.placed[number])
         return ()
 
 

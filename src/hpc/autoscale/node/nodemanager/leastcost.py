@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.node.constraints import Compiled
@@ -42,13 +42,6 @@ if TYPE_CHECKING:
 
 USUAL_SECONDS = 0.25
 MOST_ROUNDS = 1_000
-
-
-class Demand(NamedTuple):
-    """Slots for a job that can be planned (`LeastCost.can_plan`)."""
-
-    compiled: Compiled
-    assignment_id: str
 
 
 class _Budget:
@@ -164,34 +157,34 @@ class LeastCost:
         return plan
 
     def carry_out(
-        self, manager: NodeManager, demands: Sequence[Demand], layout: Layout, solution: Solution
+        self, manager: NodeManager, names: Sequence[str], layout: Layout, solution: Solution
     ) -> None:
-        """Make a plan for demands true. Naming a node may raise, and then nothing has changed; so
-        does StalePlan, where nodes are not as they were when it was made."""
+        """Make a plan for jobs of these names true. What naming a node raises, and StalePlan where
+        nodes are not as they were when it was made, leave nothing changed."""
         if not layout.plan:
             return
         placer = manager._placer
         placer.sync()
         opened = [step for step in layout.plan.steps if step.opened]
         placer.planner.adopt(layout.plan)
-        names = placer.names_of(opened)
+        fresh = placer.names_of(opened)
         placer.planner.apply(layout.plan)
-        for step, fresh in zip(opened, names, strict=True):
+        for step, each in zip(opened, fresh, strict=True):
             # the nodes are there now, with nobody on them yet
-            placer.bucket_of(step.candidate)._took(step, fresh, None)
+            placer.bucket_of(step.candidate)._took(step, each, None)
         for number, steps in layout.placed.items():
             for placed in steps:
                 bucket = placer.bucket_of(placed.candidate)
-                bucket._took(placed, (), demands[number].assignment_id)
+                bucket._took(placed, (), names[number])
         self._noted.append((opened_of(layout.plan.steps), solution.bound, solution.method))
 
     @staticmethod
-    def tell(manager: NodeManager, demand: Demand, steps: Sequence[Step]) -> None:
+    def tell(manager: NodeManager, compiled: Compiled, steps: Sequence[Step]) -> None:
         """Tell handlers of results what became of a demand that found room."""
         placer, units = manager._placer, sum(step.units for step in steps)
-        ranking = placer.planner.ranking(placer.sorting_of(demand.compiled).common)
+        ranking = placer.planner.ranking(placer.sorting_of(compiled).common)
         plan = Plan(steps, units)
-        report(placer, demand.compiled, Request(units), Verdict("success", ranking, [], plan, list))
+        report(placer, compiled, Request(units), Verdict("success", ranking, [], plan, list))
         # on one node there may be several steps
         nodes = {id(node): node for node in placer.nodes_of(plan)}
         AllocationResult("success", list(nodes.values()), units)
