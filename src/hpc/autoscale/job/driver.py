@@ -25,7 +25,7 @@ from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import NodeHistory, SQLiteNodeHistory
 from hpc.autoscale.node.nodemanager import NodeManager
-from hpc.autoscale.util import NullSingletonLock, SingletonLock, take_lock
+from hpc.autoscale.util import NullSingletonLock, SingletonLock, partition, take_lock
 
 # How many placement groups without use are kept at hand, and how many a nodearray may have at most,
 # where the configuration says nothing.
@@ -221,30 +221,22 @@ def add_default_placement_groups(config: Mapping[str, Any], node_mgr: NodeManage
     `max_placement_groups` in a nodearray altogether.
     """
     sections = config.get("nodearrays") or {}
-    in_use: dict[ht.NodeArrayName, set[str]] = {}
-    ungrouped: dict[tuple[ht.NodeArrayName, ht.VMSize], NodeBucket | None] = {}
-    for bucket in node_mgr.get_buckets():
-        names, size = in_use.setdefault(bucket.nodearray, set()), (bucket.nodearray, bucket.vm_size)
-        if bucket.placement_group:
-            names.add(bucket.placement_group)
-        if ungrouped.get(size) is None:
-            ungrouped[size] = None if bucket.placement_group else bucket
-
-    for (nodearray, _), plain in ungrouped.items():
+    by_size = partition(node_mgr.get_buckets(), lambda each: (each.nodearray, each.vm_size))
+    for (nodearray, vm_size), alike in by_size.items():
+        plain = next((each for each in alike if not each.placement_group), None)
         if plain is None or not plain.supports_colocation:
             continue
         found = [each for each in (sections.get(nodearray), sections.get("default")) if each]
         if any(section.get("placement_groups") for section in found):
             logging.debug("nodearray %s names its placement groups: none generated", nodearray)
             continue
-        taken = in_use[nodearray]
+        buckets = (each for each in node_mgr.get_buckets() if each.nodearray == nodearray)
+        taken = {each.placement_group for each in buckets} - {None, ""}
         buffer = _count(found, plain, "generated_placement_group_buffer", PLACEMENT_GROUP_BUFFER)
         allowed = _count(found, plain, "max_placement_groups", MAX_PLACEMENT_GROUPS)
-        numbered = (f"{plain.vm_size}_pg{index}" for index in count())
-        wanted = max(0, min(buffer, allowed - len(taken)))
-        for name in list(islice((name for name in numbered if name not in taken), wanted)):
+        spare = (name for i in count() if (name := f"{vm_size}_pg{i}") not in taken)
+        for name in islice(spare, max(0, min(buffer, allowed - len(taken)))):
             node_mgr.add_placement_group(ht.PlacementGroup(name), plain)
-            taken.add(name)
 
 
 def _count(

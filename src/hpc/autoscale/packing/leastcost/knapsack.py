@@ -168,13 +168,12 @@ class _Table:
         return found
 
 
-class _Grain:
+class _Grain(NamedTuple):
     """How one resource is counted. `exact`: all amounts are multiples of `size`. A capacity that is
     a little short of a whole grain counts as whole, as in the engine."""
 
-    def __init__(self, size: Fraction, exact: bool) -> None:
-        self.size = size
-        self.exact = exact
+    size: Fraction
+    exact: bool
 
     def within(self, capacity: Quantity) -> int:
         """Grains that go into a capacity."""
