@@ -3,7 +3,7 @@
 import pytest
 
 from builders.nodes import a_manager, an_htc_cluster, names
-from hpc.autoscale.node.constraints import get_constraint
+from hpc.autoscale.node.constraints import get_constraint, get_constraints
 
 
 def two_sizes(**nodearray):
@@ -234,3 +234,17 @@ def test_a_kept_deallocated_node_is_no_reason_to_start_it():
     assert (manager.new_nodes, manager.get_nodes()[0].required) == ([], True)
     manager.allocate({"ncpus": 1}, slot_count=1)
     assert (names(manager.new_nodes), manager.get_buckets()[0].available_count) == (["htc-1"], 9)
+
+
+@pytest.mark.parametrize(
+    "asked", [[{"and": [{"ncpus": 4}, {"ncpus": 8}]}], [{"ncpus": 4}, {"ncpus": 8}]]
+)
+def test_a_node_may_have_room_for_what_a_new_one_has_not(asked):
+    """A bucket is asked for each condition by itself, whether an `and` or the list has them."""
+    manager = a_manager(two_sizes())
+    (node,) = manager.get_nodes()
+    node.available["ncpus"] = 12
+    _, bucket = manager.get_buckets()
+    assert all(constraint.satisfied_by_bucket(bucket) for constraint in get_constraints(asked))
+    assert placed(manager.allocate(asked, slot_count=1)) == (["htc-1"], 1)
+    assert manager.allocate(asked, slot_count=1).status == "NoAllocationSelected"
