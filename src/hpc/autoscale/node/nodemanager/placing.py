@@ -51,14 +51,13 @@ class Ask(NamedTuple):
     """One demand: what it needs, how many units, and who will be assigned.
 
     `failed_as`: the status of a refusal, where it is not to say what kind of refusal it was; None
-    when it is not a calculator that asks. `is_heard`: somebody reads why not.
+    when it is not a calculator that asks.
     """
 
     compiled: Compiled
     request: Request
     assignment_id: str
     failed_as: str | None = None
-    is_heard: bool = False
 
 
 class Verdict(NamedTuple):
@@ -329,7 +328,7 @@ class Placer:
         key = compiled, request
         refusal = self.planner.refused.get(key)
         if not isinstance(refusal, NothingFound):
-            ask = Ask(compiled, request, "", "Failed", is_heard=True)
+            ask = Ask(compiled, request, "", "Failed")
 
             def decide() -> Verdict:
                 self.sync()
@@ -368,10 +367,9 @@ class Placer:
         payable = request._replace(units=min(room, request.units))
         plan = self._ask(demand, payable, ranking, ask.assignment_id)
         if not plan:
-            if ask.failed_as is None or ask.is_heard or results.HANDLERS:
-                said = self._no_candidate(ask.compiled, demand, ranking)
-                if said is not None:
-                    return _nowhere(Ranking((), lambda: ranking.rejects), [*refusals, *said])
+            said = self._no_candidate(ask.compiled, demand, ranking)
+            if said is not None:
+                return _nowhere(Ranking((), lambda: ranking.rejects), [*refusals, *said])
 
             def why() -> list[str]:
                 rejects = (*ranking.rejects, *plan.rejects)
