@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NewType
 
 from hpc.autoscale.errors import AutoscaleError, ConstraintError, did_you_mean
 from hpc.autoscale.node.bucket import NodeBucket
-from hpc.autoscale.node.constraints.pools import restore_pools, saved_pools
+from hpc.autoscale.node.constraints.pools import pools_in
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.contents import NodeView
 from hpc.autoscale.packing.compound import AllOf
@@ -72,9 +72,6 @@ class NodeConstraint(ABC):
         if _MEANINGS.isdisjoint(vars(nearest)):
             cls.lower = NodeConstraint.lower  # type: ignore[method-assign]
             cls.join = NodeConstraint.join  # type: ignore[method-assign]
-            if not hasattr(cls, "saved"):
-                cls.saved = saved_pools  # type: ignore[attr-defined]
-                cls.restore = restore_pools  # type: ignore[attr-defined]
 
     def weight_buckets(self, bucket_weights: BucketWeights) -> BucketWeights:
         """The buckets with the weights that this constraint gives them; heavier ones are used
@@ -122,6 +119,15 @@ class NodeConstraint(ABC):
             compiled.opaque += (self,)
         else:
             compiled.parts += (expr,)
+
+    def saved(self) -> Any:
+        """What is in the pools that it holds, for `restore`."""
+        return [(pool, pool.current_value) for pool in pools_in(getattr(self, "__dict__", {}))]
+
+    def restore(self, saved: Any) -> None:
+        """Put back what `saved` gave, as if nothing had been taken since."""
+        for pool, value in saved:
+            pool.current_value = value
 
     def __eq__(self, other: object) -> bool:
         to_dict = getattr(other, "to_dict", None)

@@ -6,7 +6,7 @@ A pool is one mutable object, made by an integration and held by every constrain
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hpc.autoscale.hpctypes import Size, magnitude_bytes
@@ -102,21 +102,10 @@ class SharedNonConsumableResource(SharedResource):
         return False
 
 
-def saved_pools(holder: object) -> list[tuple[SharedResource, Any]]:
-    """The pools among the attributes of an object, also in lists and dicts there, each with what is
-    in it now."""
-    return [(pool, pool.current_value) for pool in _pools_in(getattr(holder, "__dict__", {}))]
-
-
-def restore_pools(holder: object, saved: Iterable[tuple[SharedResource, Any]]) -> None:
-    """Put back what `saved_pools` gave, as if nothing had been taken since."""
-    for pool, value in saved:
-        pool.current_value = value
-
-
-def _pools_in(value: Any) -> Iterator[SharedResource]:
+def pools_in(value: Any) -> Iterator[SharedResource]:
+    """The pools in a value, also in lists and dicts there."""
     if isinstance(value, SharedResource):
         yield value
     elif isinstance(value, (Mapping, list, tuple)):
         for each in value.values() if isinstance(value, Mapping) else value:
-            yield from _pools_in(each)
+            yield from pools_in(each)

@@ -22,8 +22,6 @@ from hpc.autoscale.node.constraints.conditions import checked_amount, size_of
 from hpc.autoscale.node.constraints.pools import (
     SharedConsumableResource,
     SharedNonConsumableResource,
-    restore_pools,
-    saved_pools,
 )
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.packing.amounts import Quantity, how_many, left
@@ -69,14 +67,6 @@ class SharedConstraint(BaseNodeConstraint):
     def pay(self, times: int = 1) -> bool:
         """Take what `times` iterations need; False, and nothing taken, when that is not there."""
         return self.reject() is None
-
-    def saved(self) -> Any:
-        """See `saved_pools`."""
-        return saved_pools(self)
-
-    def restore(self, saved: Any) -> None:
-        """See `restore_pools`."""
-        restore_pools(self, saved)
 
     @classmethod
     def from_dict(cls, d: Mapping[str, Any]) -> Self:

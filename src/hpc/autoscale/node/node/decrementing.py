@@ -59,7 +59,7 @@ def lowered(constraint: Condition) -> Expr | None:
 def shared(constraints: Iterable[Condition]) -> Iterator[Any]:
     """The constraints on what all nodes share, at any depth: those that can save and restore it."""
     for constraint in constraints:
-        if hasattr(constraint, "saved") and hasattr(constraint, "restore"):
+        if hasattr(constraint, "saved"):
             yield constraint
         yield from shared(constraint.get_children())
 
