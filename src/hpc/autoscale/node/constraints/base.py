@@ -154,8 +154,7 @@ Constraint = NodeConstraint | dict[Any, Any]
 def view_of(node: Node) -> View:
     """The node as an expression sees it. Of a stand-in, `available`, `assignments` and its
     attributes are enough."""
-    own_view = getattr(node, "_view", None)
-    return own_view() if own_view is not None else NodeView(node)
+    return NodeView(node)
 
 
 def bucket_view(bucket: NodeBucket) -> View:

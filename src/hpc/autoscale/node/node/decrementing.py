@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.errors import AutoscaleError
-from hpc.autoscale.node.node.contents import copied, restore, same, split_sizes
+from hpc.autoscale.node.node.contents import NodeView, copied, restore, same, split_sizes
 from hpc.autoscale.packing.amounts import left
 from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.expr import UNBOUNDED, Expr, Fit
@@ -85,7 +85,7 @@ def decrement(
     if any(not answer for answer in answers):
         return MatchResult("NodeRejected", node, iterations, refusals)
     exprs = [(c, lowered(c)) for c in constraints]
-    fit = AllOf([expr for _, expr in exprs if expr is not None]).fit(node._view())
+    fit = AllOf([expr for _, expr in exprs if expr is not None]).fit(NodeView(node))
     if not isinstance(fit, Fit):
         return MatchResult("NodeRejected", node, iterations, [fit.explain(str(node))])
     space = minimum_space(constraints, node)

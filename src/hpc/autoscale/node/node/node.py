@@ -29,7 +29,6 @@ from hpc.autoscale.node.node.contents import (
     Amounts,
     Change,
     NodeClass,
-    NodeView,
     ReadOnlyShellDict,
     Reads,
     ShellAmounts,
@@ -342,10 +341,6 @@ class Node(ABC):
         if home is None or not home.is_bound or self._position < 0:
             return None
         return home.shapes[self._position]
-
-    def _view(self) -> NodeView:
-        """This node as an expression of the engine looks at it."""
-        return NodeView(self)
 
     @property
     def __closed(self) -> bool:

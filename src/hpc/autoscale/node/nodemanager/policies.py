@@ -18,7 +18,7 @@ from hpc.autoscale.errors import ConfigurationException, did_you_mean
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc.autoscale.packing.candidate import Candidate
-from hpc.autoscale.packing.cursor import ByNeed, Cursor, NewNodes
+from hpc.autoscale.packing.cursor import ByNeed, Cursor
 from hpc.autoscale.packing.expr import UNBOUNDED
 from hpc.autoscale.packing.order import (
     Offering,
@@ -101,10 +101,6 @@ def offering_of(bucket: NodeBucket) -> Offering:
 
 _Resource = tuple[str, bool]
 """A resource, and whether amounts of it are in bytes."""
-
-
-def _of(needed: NewNodes | None, what: str) -> Any:
-    return getattr(needed, what)
 
 
 class _ByWaste:
@@ -202,8 +198,8 @@ def arrangement(policy: OrderPolicy, known: Mapping[Candidate, Offering]) -> Arr
         others.sort(key=lambda i: as_declared[cursor.candidates[i]])
         needs = [
             known[cursor.candidates[i]]._replace(
-                ask_nodes_needed=partial(_of, found[i], "nodes"),
-                ask_share_of_node=partial(_of, found[i], "share"),
+                ask_nodes_needed=partial(getattr, found[i], "nodes"),
+                ask_share_of_node=partial(getattr, found[i], "share"),
             )
             for i in others
         ]
