@@ -70,40 +70,30 @@ def give_up(queue: Queue, worker: str, why: str, beats: int | None = None) -> in
     return len(chunks)
 
 
-@dataclass
-class Forgotten:
-    """Finds what waits without a ticket: a definition with waiting jobs, no tickets at the broker,
-    and nothing begun between two looks."""
+def write_forgotten(queue: Queue) -> int:
+    """Write tickets for what waits without one; how many.
 
-    queue: Queue
-    _begun: dict[str, int] = field(default_factory=dict)
-    _suspects: set[str] = field(default_factory=set)
-
-    def look(self) -> int:
-        """Write tickets where they are missing for the second time in a row; how many."""
-        begun = self.queue.store.begun()
-        waiting: set[str] = set()
-        for (kind, state), number in self.queue.store.counts().items():
-            if state == "0" and number > 0:
-                waiting.add(kind.partition("|")[0])
-        still = {
-            name
-            for name in waiting
-            if self._begun.get(name, -1) == begun.get(name, 0)
-            and not self.queue.tickets.depth(name)
-        }
-        missing, self._suspects = still & self._suspects, still
-        self._begun = {name: begun.get(name, 0) for name in waiting}
-        return self._write(missing) if missing else 0
-
-    def _write(self, definitions: set[str]) -> int:
-        written = 0
-        for job in self.queue.store.jobs(self.queue.store.job_ids(only_open=True)):
-            if job.spec.definition in definitions and not job.held:
-                written += self.queue.write_tickets(job.id)
-        self._suspects -= definitions
+    A definition has forgotten jobs when some wait, no ticket is at the broker, and nothing has
+    begun since the last call, which may have been that of another leader.
+    """
+    begun, waiting = queue.store.begun(), set()
+    for (kind, state), number in queue.store.counts().items():
+        if state == "0" and number > 0:
+            waiting.add(kind.partition("|")[0])
+    now = {
+        name: begun.get(name, 0)
+        for name in waiting & set(queue.settings.definitions)
+        if not queue.tickets.depth(name)
+    }
+    before = queue.store.exchange_looks(now)
+    missing = {name for name, number in now.items() if before.get(name) == number}
+    written = 0
+    for job in queue.store.jobs(queue.store.job_ids(only_open=True) if missing else ()):
+        if job.spec.definition in missing and not job.held:
+            written += queue.write_tickets(job.id)
+    if written:
         logging.warning("%d tickets were missing and are written anew", written)
-        return written
+    return written
 
 
 class Attendant:
@@ -129,10 +119,9 @@ class Attendant:
         lease = queue.settings.lease
         self._beat_seconds = min(lease / 5, 10.0)
         self._silence = Silence(lease, clock)
-        self._forgotten = Forgotten(queue)
         self._began = self._busy_at = clock()
         self._runs = 0
-        self._next_beat = self._next_event = self._next_search = clock()
+        self._next_beat = self._next_event = clock()
         self._must_end_by: float | None = None
         self._leaving = False
         self._is_lost = False
@@ -215,10 +204,8 @@ class Attendant:
                 why = f"worker {silent.name} was lost"
                 logging.warning("%s: silent for %g s", why, self._silence.lease)
                 give_up(self._queue, silent.name, why, silent.beats)
-        now = self._clock()
-        if now >= self._next_search:
-            self._next_search = now + self._silence.lease
-            self._forgotten.look()
+        if store.may_search(self._silence.lease):
+            write_forgotten(self._queue)
 
     def _look_for_events(self, now: float) -> None:
         if self._metadata is None or self._leaving or now < self._next_event:

@@ -21,6 +21,9 @@ Keys, each after the prefix of the queue:
     cmd:<name>      list: what a worker is told
     count           hash, by `<class>/<state>`; a class is a definition with what a job of it takes
     begun           hash: how many runs have begun, by definition
+    leader          the worker that looks after the others, for as long as it says so
+    searched, looks when it was last searched for jobs without a ticket, and what was found
+    token:<token>   the job of a submission
     halt            there while nothing may begin
 """
 

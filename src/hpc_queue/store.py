@@ -448,6 +448,18 @@ class Store:
             packed = self.client.hgetall(self._key("begun"))
         return {name.decode(): int(number) for name, number in packed.items()}
 
+    def may_search(self, seconds: float) -> bool:
+        """Whether nobody has searched for forgotten jobs for so many seconds."""
+        with self._answering():
+            milliseconds = max(1, int(seconds * 1000))
+            return bool(self.client.set(self._key("searched"), b"", nx=True, px=milliseconds))
+
+    def exchange_looks(self, found: Mapping[str, int]) -> dict[str, int]:
+        """Keep what a search has found, runs begun by definition; what the last one had found."""
+        with self._answering():
+            before = self.client.getset(self._key("looks"), json.dumps(dict(found)))
+        return dict(json.loads(before)) if before else {}
+
     def lead(self, worker: str, seconds: float) -> bool:
         """Whether a worker is the leader for the next seconds: nobody else is, and it asked."""
         name, milliseconds = self._key("leader"), max(1, int(seconds * 1000))
