@@ -8,6 +8,7 @@ from then on the store lets nothing begin there.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -22,12 +23,15 @@ from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.jobs import build_jobs
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.workers import MeanRunTime, WorkerDemand
 from hpc_queue.attendant import Silence, give_up
 from hpc_queue.errors import UnknownJob
 from hpc_queue.queue import Queue
-from hpc_queue.settings import Settings
+from hpc_queue.settings import Definition, Settings
 from hpc_queue.store import WorkerRecord
 
+# how many of the newest runs are told apart from their mean
+_NEWEST = 100
 _RESOURCES = (("slots", "node.vcpu_count"), ("memgb", "node.memory"), ("ngpus", "node.gpu_count"))
 
 
@@ -79,6 +83,9 @@ class QueueDriver(SchedulerDriver):
         # ids of the nodes that CycleCloud lists, or once did and a worker is still known of them
         self._listed: set[str] = set()
         self._read_only = False
+        # by definition: what the store said last of ended runs, and the mean of their times
+        self._ran: dict[str, tuple[int, float]] = {}
+        self._took: dict[str, MeanRunTime] = {}
 
     # -- reading
 
@@ -109,7 +116,10 @@ class QueueDriver(SchedulerDriver):
         if queue.store.is_halted():
             found = []
         busy = self._busy_slots(queue)
-        jobs = build_jobs(found, lambda each: self._job(queue, each), name=lambda each: each.kind)
+        by_number = self._wanted_by_number(queue, found)
+        others = [each for each in found if each.definition not in by_number]
+        jobs = build_jobs(others, lambda each: self._job(queue, each), name=lambda each: each.kind)
+        jobs += [job for demand in by_number.values() for job in demand.jobs()]
         hosts = sorted(_by_host(self._workers).items())
         return jobs, [_scheduler_node(host, workers, busy) for host, workers in hosts]
 
@@ -149,6 +159,53 @@ class QueueDriver(SchedulerDriver):
                 found[job] = 1
         return found
 
+    def _wanted_by_number(self, queue: Queue, found: list[Backlog]) -> dict[str, WorkerDemand]:
+        """The demand of each definition that says how many workers a node runs; also that of
+        nothing, which gives back nodes that boot."""
+        took = self._run_times(queue.store.ran())
+        demands = {}
+        for name, definition in queue.settings.definitions.items():
+            if definition.slots_per_node is None:
+                continue
+            ours = [each for each in found if each.definition == name]
+            mean = took.get(name)
+            demands[name] = WorkerDemand(
+                waiting=sum(each.waiting for each in ours),
+                running=sum(each.running for each in ours),
+                jobs_per_worker=definition.jobs_per_worker,
+                slots_per_node=definition.slots_per_node,
+                minimum=definition.minimum,
+                maximum=definition.maximum,
+                name=name,
+                nodearrays=definition.nodearrays,
+                constraints=_needs(definition),
+                run_time=mean.mean if mean else None,
+                finish_within=definition.finish_within,
+                elsewhere=self._elsewhere(definition),
+            )
+        return demands
+
+    def _elsewhere(self, definition: Definition) -> int:
+        """How many workers there are on machines that are no nodes, beyond those of a node: each
+        of these hosts counts as a node already."""
+        slots = Counter[str]()
+        for worker in self._workers:
+            if worker.said.get("definition") == definition.name and not worker.said.get("node_id"):
+                slots[_short(worker.said.get("host", ""))] += worker.slots
+        return sum(max(0, number - (definition.slots_per_node or 0)) for number in slots.values())
+
+    def _run_times(self, ran: Mapping[str, tuple[int, float]]) -> dict[str, MeanRunTime]:
+        """How long jobs of each definition take, by those that have ended since the last pass."""
+        for name, (runs, seconds) in ran.items():
+            before = self._ran.get(name, (0, 0.0))
+            new = runs - before[0]
+            if new > 0:
+                mean = max(0.0, seconds - before[1]) / new
+                known = self._took.get(name, MeanRunTime())
+                self._took[name] = known.after(*[mean] * min(new, _NEWEST))
+        self._ran = dict(ran)
+        return self._took
+
     def _job(self, queue: Queue, backlog: Backlog) -> Job | None:
         definition = queue.settings.definition(backlog.definition)
         wanted = ceil((backlog.waiting + backlog.running) / definition.jobs_per_worker)
@@ -157,12 +214,10 @@ class QueueDriver(SchedulerDriver):
         wanted = max(wanted, definition.minimum) - backlog.running
         if wanted <= 0 or not backlog.waiting:
             return None
-        needs = definition.resources
-        each = [needs] if isinstance(needs, Mapping) else list(needs)
         places: list[Any] = []
         if definition.nodearrays:
             places = [{"node.nodearray": list(definition.nodearrays)}]
-        constraints = [backlog.takes, *(need for need in each if need), *places]
+        constraints = [backlog.takes, *_needs(definition), *places]
         return Job(backlog.kind, constraints, iterations=wanted)
 
     def validate_nodes(self, scheduler_nodes: list[SchedulerNode], cc_nodes: list[Node]) -> None:
@@ -225,6 +280,8 @@ class QueueDriver(SchedulerDriver):
         """Let drained hosts begin work again for which their nodes are wanted; other workers join
         by themselves."""
         found = self._of(nodes)
+        wanted = [_node_id(node) for node in nodes if node.assignments and _node_id(node)]
+        self._opened_queue.store.open_nodes(wanted)
         for node, workers in found:
             running = {job for worker in workers for job in worker.running}
             if set(node.assignments) - running:
@@ -238,17 +295,21 @@ class QueueDriver(SchedulerDriver):
         return nodes
 
     def handle_draining(self, nodes: list[Node]) -> list[Node]:
-        """From now on nothing begins on these hosts; those on which nothing runs may go."""
+        """From now on nothing begins on these hosts; those on which nothing runs may go.
+
+        That holds for workers that have not joined yet, too.
+        """
         found = self._of(nodes)
         store = self._opened_queue.store
+        store.close_nodes([_node_id(node) for node in nodes if _node_id(node)])
         for _, workers in found:
             for worker in workers:
                 if not worker.draining:
                     store.drain(worker.name)
         # asked again: something may have begun before the host was drained
         self._workers = store.workers()
-        busy = {worker.name for worker in self._workers if worker.busy}
-        return [node for node, workers in found if not busy & {each.name for each in workers}]
+        busy = {id(node) for node, workers in self._of(nodes) if any(w.busy for w in workers)}
+        return [node for node in nodes if id(node) not in busy]
 
     def handle_boot_timeout(self, nodes: list[Node]) -> list[Node]:
         """All nodes given may be deleted but those on which something runs already."""
@@ -296,6 +357,12 @@ def backlogs(counts: Mapping[tuple[str, str], int]) -> list[Backlog]:
         Backlog(kind, counts.get((kind, "0"), 0), counts.get((kind, "1"), 0)) for kind in kinds
     ]
     return [each for each in found if each.waiting or each.running]
+
+
+def _needs(definition: Definition) -> list[Any]:
+    """What a job takes beside a slot, as a list of constraints."""
+    needs = definition.resources
+    return [need for need in ([needs] if isinstance(needs, Mapping) else needs) if need]
 
 
 def _by_host(workers: Iterable[WorkerRecord]) -> dict[str, list[WorkerRecord]]:

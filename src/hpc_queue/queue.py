@@ -61,13 +61,7 @@ class Queue:
 
         With the `token` of an earlier call nothing new is submitted.
         """
-        definition = self.settings.definition(spec.definition)
-        name = spec.command.get("call")
-        if name is not None and not definition.allows(str(name)):
-            raise QueueError(
-                f"expected a callable that definition {definition.name!r} declares"
-                f" ({', '.join(definition.callables) or 'it declares none'}), found {name!r}"
-            )
+        self._check(spec)
         if each and len(each) != spec.count:
             raise QueueError(f"expected {spec.count} replacements, found {len(each)}")
         job, is_free = self.store.submit(spec, each, self.settings.keep, token)
@@ -79,9 +73,9 @@ class Queue:
         """Submit many jobs of one element each, sent together; their ids, in order."""
         given = list(specs)
         for spec in given:
-            self.settings.definition(spec.definition)
-            if spec.count != 1 or spec.command.get("call"):
-                raise QueueError("expected jobs of one element that are no callables")
+            self._check(spec)
+            if spec.count != 1:
+                raise QueueError(f"expected jobs of one element, found one of {spec.count}")
         added = self.store.submit_all(given, self.settings.keep)
         alike: dict[tuple[str, int], list[Range]] = {}
         for spec, (job, is_free) in zip(given, added, strict=True):
@@ -91,6 +85,22 @@ class Queue:
             for at in range(0, len(ranges), _TOGETHER):
                 self.tickets.send_one(definition, priority, ranges[at : at + _TOGETHER])
         return [job for job, _ in added]
+
+    def _check(self, spec: JobSpec) -> None:
+        """QueueError when the definition of a job does not allow it."""
+        definition = self.settings.definition(spec.definition)
+        name = spec.command.get("call")
+        if name is not None and not definition.allows(str(name)):
+            raise QueueError(
+                f"expected a callable that definition {definition.name!r} declares"
+                f" ({', '.join(definition.callables) or 'it declares none'}), found {name!r}"
+            )
+        taken = (spec.cpus, spec.memory, spec.gpus)
+        if definition.slots_per_node is not None and any(each is not None for each in taken):
+            raise QueueError(
+                f"expected no --cpus, --mem or --gpus: definition {definition.name!r} has"
+                " slots_per_node, so all of its jobs take one slot"
+            )
 
     def _send(self, spec: JobSpec, chunks: Sequence[Range]) -> None:
         self.tickets.send(spec.definition, spec.priority, chunks)

@@ -21,6 +21,8 @@ Keys, each after the prefix of the queue:
     cmd:<name>      list: what a worker is told
     count           hash, by `<class>/<state>`; a class is a definition with what a job of it takes
     begun           hash: how many runs have begun, by definition
+    ran             hash: how many have ended by themselves, and for how long they ran, likewise
+    closed:<node>   there while nothing is to begin on workers that join from a node
     leader          the worker that looks after the others, for as long as it says so
     searched, looks when it was last searched for jobs without a ticket, and what was found
     token:<token>   the job of a submission
@@ -224,6 +226,11 @@ if ended_token ~= '' then
       if out ~= '' then redis.call('HSET', key('out', run.id), run.at, out)
       else redis.call('HDEL', key('out', run.id), run.at) end
       redis.call('HINCRBY', key('worker', worker), 'done', 1)
+      if outcome == 2 or outcome == 3 then
+        local definition = redis.call('HGET', key('job', run.id), 'class'):match('^[^|]*')
+        redis.call('HINCRBY', P .. 'ran', definition .. '/runs', 1)
+        redis.call('HINCRBY', P .. 'ran', definition .. '/ms', tonumber(ARGV[9]))
+      end
     end
     if leave(worker, slot, outcome, ARGV[11]) then again = 1 end
   end
@@ -300,7 +307,7 @@ return total
 """
 
 JOIN = r"""
--- worker, its fields in JSON -> its number
+-- worker, its fields in JSON, its node -> its number
 local worker = ARGV[3]
 local number = redis.call('INCR', P .. 'worker_seq')
 local flat = {'number', number, 'beats', 0, 'done', 0, 'joined', now}
@@ -309,6 +316,9 @@ for name, value in pairs(cjson.decode(ARGV[4])) do
   flat[#flat + 1] = value
 end
 redis.call('HSET', key('worker', worker), unpack(flat))
+if ARGV[5] ~= '' and redis.call('EXISTS', key('closed', ARGV[5])) == 1 then
+  redis.call('HSET', key('worker', worker), 'draining', '1')
+end
 redis.call('SADD', P .. 'workers', worker)
 redis.call('HSET', P .. 'numbers', number, worker)
 return number

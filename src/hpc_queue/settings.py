@@ -30,6 +30,11 @@ class Definition:
     - `resources`: what a job takes, as a constraint or a list of them
     - `nodearrays`: whose nodes run its workers; empty for any
     - `jobs_per_worker`: how many jobs there are for each worker
+    - `slots_per_node`: how many workers a node runs, whatever its size: then workers are wanted by
+      number. Without it a node runs as many jobs as it has vCPUs, and jobs may say what they take
+    - `finish_within`: in which time the backlog is to be done, by the time that jobs take; needs
+      `slots_per_node`
+    - `minimum`, `maximum`: of workers
     - `idle_time`, `max_age`, `max_jobs`: after how long without work, after how long at all and
       after how many jobs a worker leaves; 0 for never
     - `environment`: variables of its jobs
@@ -43,6 +48,8 @@ class Definition:
     resources: Any = field(default_factory=dict)
     nodearrays: tuple[str, ...] = ()
     jobs_per_worker: int = 1
+    slots_per_node: int | None = None
+    finish_within: float | None = None
     minimum: int = 0
     maximum: int | None = None
     idle_time: float = 0.0
@@ -141,6 +148,10 @@ def _definition(name: str, section: Any) -> Definition:
     except ConstraintError as error:
         raise ConfigurationException(f"{where}.resources: {error}") from error
     definition = Definition(name=name, **values)
+    if definition.finish_within is not None and definition.slots_per_node is None:
+        raise ConfigurationException(
+            f"{where}.finish_within: expected slots_per_node beside it, found none"
+        )
     if definition.maximum is not None and definition.maximum < definition.minimum:
         raise ConfigurationException(
             f"{where}.maximum: expected at least minimum, {definition.minimum}, found"
@@ -244,6 +255,8 @@ _DEFINITION: dict[str, _Kind] = {
     "resources": ("a constraint or a list of constraints", _any),
     "nodearrays": ("a list of names", _texts),
     "jobs_per_worker": _whole(1),
+    "slots_per_node": _whole(1),
+    "finish_within": _number(1),
     "minimum": _whole(0),
     "maximum": _whole(0),
     "idle_time": _number(0),

@@ -27,6 +27,8 @@ from hpc_queue import scripts
 from hpc_queue.errors import BrokerUnreachable, QueueError, UnknownJob
 from hpc_queue.model import JobSpec, Range, State
 
+# Seconds. A node is deleted, or wanted again, long before.
+_CLOSED = 86400
 BLOCK = 100
 """Elements whose differences are compressed together."""
 _RECORD = struct.Struct("<IIiI")
@@ -260,7 +262,8 @@ class Store:
 
     def join(self, worker: str, said: Mapping[str, str | int]) -> int:
         """A worker begins; its number."""
-        return int(self._run("join", worker, json.dumps({k: str(v) for k, v in said.items()})))
+        texts = {key: str(value) for key, value in said.items()}
+        return int(self._run("join", worker, json.dumps(texts), texts.get("node_id", "")))
 
     def beat(self, worker: str) -> bool:
         """A worker is alive; False when it was given up meanwhile, and its elements are others'."""
@@ -285,6 +288,20 @@ class Store:
             else:
                 self.client.hdel(self._key("worker", worker), "draining")
         self.tell(worker, "drain" if draining else "resume")
+
+    def close_nodes(self, node_ids: Sequence[str]) -> None:
+        """From now on workers that join from these nodes begin nothing."""
+        with self._answering():
+            pipeline = self.client.pipeline(transaction=False)
+            for node_id in node_ids:
+                pipeline.set(self._key("closed", node_id), b"", ex=_CLOSED)
+            pipeline.execute()
+
+    def open_nodes(self, node_ids: Sequence[str]) -> None:
+        """Workers that join from these nodes begin work as others do."""
+        if node_ids:
+            with self._answering():
+                self.client.delete(*(self._key("closed", node_id) for node_id in node_ids))
 
     def lose(
         self, worker: str, why: str, beats: int | None = None
@@ -447,6 +464,18 @@ class Store:
         with self._answering():
             packed = self.client.hgetall(self._key("begun"))
         return {name.decode(): int(number) for name, number in packed.items()}
+
+    def ran(self) -> dict[str, tuple[int, float]]:
+        """How many runs have ended by themselves and how many seconds these took in all, by
+        definition."""
+        with self._answering():
+            packed = self.client.hgetall(self._key("ran"))
+        numbers = {name.decode(): int(number) for name, number in packed.items()}
+        names = {name.rpartition("/")[0] for name in numbers}
+        return {
+            name: (numbers.get(f"{name}/runs", 0), numbers.get(f"{name}/ms", 0) / 1000)
+            for name in names
+        }
 
     def may_search(self, seconds: float) -> bool:
         """Whether nobody has searched for forgotten jobs for so many seconds."""

@@ -57,7 +57,9 @@ def site(tmp_path):
         config = load_config(
             {
                 **overrides(cloud.url, "secret", tmp_path),
-                "cluster_name": CLUSTER, "username": "test", "idle_timeout": 1,
+                "cluster_name": CLUSTER,
+                "username": "test",
+                "idle_timeout": 1,
                 "hpcq": section,
             }
         )

