@@ -120,10 +120,14 @@ def scheduler(now: MockClock) -> FakeScheduler:
 
 @pytest.fixture
 def run(cluster: MockClusterBinding, scheduler: FakeScheduler) -> RunPass:
-    """Run a pass; arguments are configuration keys."""
+    """Run a pass; arguments are configuration keys.
+
+    The scheduler has no hosts unless the test gives it some, and the configuration says so.
+    """
 
     def run_pass(dry_run: bool = False, **config: Any) -> PassSummary:
         config = {"cluster_name": "clusty", "_mock_bindings": cluster, **config}
+        config["autoscale"] = {"scheduler_reports_hosts": False, **config.get("autoscale", {})}
         return Autoscaler(config, scheduler, dry_run=dry_run).run_once()
 
     return run_pass

@@ -75,9 +75,10 @@ def test_autoscale_as_a_dry_run(run):
 
 @row("cli.autoscale")
 def test_idle_nodes_are_drained_deleted_and_removed_in_this_order(run):
-    """After the idle timeout of the configuration."""
+    """After the idle timeout of the configuration; the scheduler knows no host (F-lost-history)."""
     now = clock.use_mock_clock()
     run.config["idle_timeout"] = 60
+    run.config["autoscale"] = {"scheduler_reports_hosts": False}
     run.node(1)
     run("autoscale")
     now.sleep(61)

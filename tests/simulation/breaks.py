@@ -86,6 +86,9 @@ BREAKS: dict[str, Break] = {
     "max-deletes": Break(_guard("max-deletes"), 4, ("delay",)),
     "max-share": Break(_guard("max-share"), 1, ("delay",)),
     "answer-complete": Break(_guard("answer-complete"), 2, ("half_hosts", "nothing_read"), False),
+    "host-reported": Break(
+        _guard("host-reported"), 6, ("begins_anew", "delay", "sent_twice"), False
+    ),
     "still-so": Break(_guard("still-so"), 1, ("boot_hangs", "wakes_up")),
     "idle-passes": Break(_guard("idle-passes"), 1, ("delay",)),
     "min-lifetime": Break(_guard("min-lifetime"), 1, ("delay",)),

@@ -227,7 +227,7 @@ class Machine:
         elif kind == "history_unlocked":
             if self._other is not None:
                 self._other.close()
-        elif kind == "history_gone":
+        elif kind in ("history_gone", "begins_anew"):
             path.unlink(missing_ok=True)
         elif path.exists():
             path.write_bytes(b"this is no database" * 300)

@@ -176,6 +176,7 @@ DRAWN: dict[str, tuple[float, Callable[[random.Random, float], Trouble]]] = {
     "away": (1, _lasting("away", 900, 1800)),
     "disk_full": (3, _lasting("disk_full", 60, 1500)),
     "history_gone": (1, _lasting("history_gone", 0, 0)),
+    "begins_anew": (1, _lasting("begins_anew", 1200, 1800, amount=(1, 4))),
     "history_locked": (1, _lasting("history_locked", 60, 900)),
     "history_garbled": (1, _lasting("history_garbled", 0, 0)),
 }

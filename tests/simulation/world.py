@@ -469,6 +469,13 @@ class World:
 
     _history_garbled = _history_gone
 
+    def _begins_anew(self, trouble: Trouble) -> None:
+        """The machine is set up anew, without its history, and the scheduler does not know its
+        hosts yet."""
+        self._half_hosts(replace(trouble, kind="nothing_read"))
+        self._history_gone(trouble)
+        self._killed(replace(trouble, seconds=1.0))
+
     def _history_locked(self, trouble: Trouble) -> None:
         """Another program writes to the history, and takes its time."""
         if self.file_trouble is not None and not self._is_locked:

@@ -232,7 +232,8 @@ def test_an_answer_of_the_pass_before_is_found_out_by_its_stamp(cluster, now):
 def test_an_answer_of_the_first_look_is_no_second_one(cluster, run, now):
     """Another driver is asked, and where it knows no other answer nothing is deleted."""
     idle_cluster(cluster, run, now)
-    config = {"cluster_name": "clusty", "_mock_bindings": cluster}
+    no_hosts = {"scheduler_reports_hosts": False}
+    config = {"cluster_name": "clusty", "_mock_bindings": cluster, "autoscale": no_hosts}
     summary = Autoscaler(config, Numbered).run_once()
     assert (len(summary.drained), summary.deleted) == (3, ())
     assert "found the same reading_stamp, 0, as at the start of the pass" in str(summary.errors[0])

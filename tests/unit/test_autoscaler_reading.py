@@ -237,6 +237,7 @@ def test_two_looks_without_anything_are_warned_of(config, cluster, run, now, cap
     """Nobody can tell whether the scheduler knows nothing, or was not asked again; it has never
     reported a host of these nodes."""
     idle_cluster(cluster, run, now)
+    config["autoscale"] = {"scheduler_reports_hosts": False}
     assert len(Autoscaler(config, Keeping(Queue())).run_once().deleted) == 3
     warned = [r for r in caplog.records if r.levelno == logging.WARNING]
     assert any("what it read at the start of the pass" in r.getMessage() for r in warned)

@@ -166,6 +166,34 @@ def test_a_driver_that_removes_what_it_drains(big):
     assert len(deleted) == COUNT
 
 
+def _days_without_a_history(cluster, grid, tmp_path, **section):
+    """What ten passes delete in a process that finds no history, after one that had it."""
+    run_pass(cluster, grid)
+    grid.close_histories()
+    (tmp_path / "nodehistory.db").unlink()
+    return [name for _ in range(10) for name in run_pass(cluster, grid, **section).deleted]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=FAULTS)
+def test_a_lost_history_and_a_silent_scheduler_delete_nothing(big, tmp_path, fault):
+    """Nobody knows then what the nodes did before; of those that came later the history knows."""
+    cluster, grid = big
+    grid.fault = FAULTS[fault]
+    assert _days_without_a_history(cluster, grid, tmp_path) == []
+    new = cluster.add_node("htc-new", "htc", state="Acquiring", hostname="new")
+    run_pass(cluster, grid)
+    new.state = "Ready"
+    assert [n for _ in range(10) for n in run_pass(cluster, grid).deleted] == ["htc-new"]
+
+
+def test_a_driver_that_reports_no_idle_hosts_may_say_so(big, tmp_path):
+    """With a key; without the guard it is the same as with it."""
+    cluster, grid = big
+    grid.fault = FAULTS["empty"]
+    section = {"scheduler_reports_hosts": False}
+    assert len(_days_without_a_history(cluster, grid, tmp_path, **section)) == COUNT
+
+
 def test_what_was_reported_is_known_to_another_process(big):
     """By the history; and by the loop itself when the history is lost."""
     cluster, grid = big

@@ -85,6 +85,10 @@ CASES = {
         ("delete", *idle(a_node(), is_complete=None)),
         ("delete", *idle(a_node(), missing={"id-1"})),
     ],
+    "host-reported": [
+        ("drain", *idle(a_node(), unwitnessed={"id-1"})),
+        ("delete", *idle(a_node(), unwitnessed={"id-1"})),
+    ],
     "still-so": [
         (
             "delete",
@@ -332,6 +336,7 @@ def test_no_command_of_the_manager_goes_past_the_gate(cluster, verb):
     result = getattr(manager, method)([node])
     assert (result.status, result.nodes) == ("Failed", [])
     assert any(code in result.reasons[0] for code in ("[HasJobs]", "[SchedulerUnknown]"))
+    assert result.reasons[0].startswith("cluster clusty: htc-1: ")
     assert cluster.operations == before
 
 

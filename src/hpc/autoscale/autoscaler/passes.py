@@ -489,6 +489,7 @@ class Pass:
             if not nodes:
                 return []
             self._count_idle_passes(calculator)
+            self._note_unwitnessed(calculator)
             busy = self._busy(calculator)
             return commanding.may_drain(calculator.node_mgr.gate, nodes, "idle", busy)
 
@@ -501,6 +502,12 @@ class Pass:
             self._facts.min_idle_passes = 0
         else:
             self._facts.idle_passes = {i: each.idle_passes for i, each in sightings.items()}
+
+    def _note_unwitnessed(self, calculator: DemandCalculator) -> None:
+        """Learn of which nodes neither the history nor the scheduler knows what they did."""
+        if (self.config.get("autoscale") or {}).get("scheduler_reports_hosts", True):
+            reported = self._reported_before | self._witnessed.reported
+            self._facts.unwitnessed = set(calculator.node_history.found_ready()) - reported
 
     def _unfinished(self, calculator: DemandCalculator, known: Sequence[Node]) -> list[Node]:
         """Nodes of removals that were never answered, without those that are known to go."""

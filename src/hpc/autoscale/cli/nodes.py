@@ -11,10 +11,11 @@ from argparse import SUPPRESS, Action, ArgumentParser
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler import hooks
 from hpc.autoscale.autoscaler.commanding import look_twice, removals_in_doubt
 from hpc.autoscale.autoscaler.faults import Faults, call_with_up_to, checked_nodes
-from hpc.autoscale.autoscaler.reading import Reading, Readings
+from hpc.autoscale.autoscaler.reading import Reading, Readings, StaleReading
 from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.base import CommandLine, Config, why_failed
 from hpc.autoscale.cli.unknown import check_vm_sizes, unknown_in_constraints
@@ -233,12 +234,18 @@ class NodeCommands(CommandLine):
         """Who may still go now that draining is done, and in words why others may not.
 
         Scheduler and cluster are asked again, as the loop does it: work may have started between
-        the first look and the drain. AutoscaleError when either does not answer.
+        the first look and the drain. AutoscaleError when either does not answer. A driver that can
+        only hand over what it had before is told in the log, and its word for the nodes that it
+        drained counts: unlike the loop, somebody watches.
         """
         faults, gone = Faults(), calculator.node_history.gone()
 
         def read_again() -> Reading:
-            return read_before.read_for_deletion(driver, config, lambda: self._prepared(config))
+            try:
+                return read_before.read_for_deletion(driver, config, lambda: self._prepared(config))
+            except StaleReading as stale:
+                logging.warning("%s", stale)
+                return hooks.read(driver, config)
 
         free, _ = look_twice(calculator, read_again, gone, drained, faults, command="drain")
         if faults.found:

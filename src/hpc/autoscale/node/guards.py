@@ -62,6 +62,8 @@ class Facts:
     - `listed`: records by NodeId of a listing of CycleCloud that is newer than the decision
     - `missing`: keys of the nodes whose hosts the scheduler has reported before and does not now,
       and `is_complete`: whether its answer has all hosts otherwise
+    - `unwitnessed`: keys of the nodes that were ready when the node history began, and whose hosts
+      the scheduler has never reported
     - `idle_passes`: in how many passes in a row a node was seen idle, by `key_of`, and
       `min_idle_passes`, how many there have to be
     - `now`, and `min_lifetime`: how many seconds ago a node has to have come at least
@@ -78,6 +80,7 @@ class Facts:
     listed: Mapping[str, Mapping[str, Any]] | None = None
     missing: Collection[object] = ()
     is_complete: bool | None = None
+    unwitnessed: Collection[object] = ()
     idle_passes: Mapping[object, int] = field(default_factory=dict)
     min_idle_passes: int = 0
     now: float = 0.0
@@ -134,10 +137,12 @@ class Gate:
 
     It counts what it has allowed, so that limits per pass are those of the whole cluster, however
     many times and in how many parts it is asked; a node that was allowed once is not counted again.
+    `where` names the cluster and its server in the log.
     """
 
-    def __init__(self, facts: Facts | None = None) -> None:
+    def __init__(self, facts: Facts | None = None, where: str = "") -> None:
         self.facts = facts or Facts()
+        self._where = where
         self.refused: dict[tuple[object, Command, str], Refusal] = {}
         self._coming: set[object] = set()
         self._leaving: set[object] = set()
@@ -204,7 +209,8 @@ class Gate:
         if refused:
             expected = command == "drain" or all(refusal.is_ration for refusal in refused)
             log = logging.info if expected else logging.warning
-            log("%s refused: %s", command, "; ".join(in_words(refused)))
+            place = f"{self._where}: " if self._where else ""
+            log("%s%s refused: %s", place, command, "; ".join(in_words(refused)))
         return Clearance(allowed, refused)
 
     def _first_refusal(
@@ -364,6 +370,21 @@ def _answer_complete(node: Node, gate: Gate, command: Command) -> str:
 def _is_given_up(node: Node, gate: Gate) -> bool:
     """Whether CycleCloud or the scheduler itself said that the node is of no use."""
     return gate.facts.why.get(key_of(node)) in ("failed", "marked")
+
+
+@_guard(
+    "host-reported",
+    "HostNeverReported",
+    ("drain", "delete"),
+    _LOOP,
+    "An idle node whose host the scheduler has never reported came while this node history was"
+    " kept, unless `autoscale.scheduler_reports_hosts` is false.",
+)
+def _host_reported(node: Node, gate: Gate, command: Command) -> str:
+    facts = gate.facts
+    if facts.why.get(key_of(node)) != "idle" or key_of(node) not in facts.unwitnessed:
+        return ""
+    return "was there before the node history, and the scheduler has never reported its host"
 
 
 @_guard(

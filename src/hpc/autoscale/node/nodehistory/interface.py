@@ -61,6 +61,11 @@ class NodeHistory(ABC):
         keeps nothing of the kind."""
         return None
 
+    def found_ready(self) -> Collection[str]:
+        """The ids of existing nodes that were ready already when this history first saw them, as
+        far as it keeps that: it knows nothing of what they did before."""
+        return ()
+
     def gone(self) -> Collection[str]:
         """The ids of nodes that there were before and are not any more, as far as they are
         known."""

@@ -47,6 +47,8 @@ RETIRE_AFTER = 7 * DAY
 # set back a little.
 _FAR_AHEAD = DAY
 
+_A_MOMENT = 0.001
+
 _T = TypeVar("_T")
 
 
@@ -127,6 +129,11 @@ class SQLiteNodeHistory(NodeHistory):
     def sightings(self) -> dict[str, Sighting]:
         """What was seen of each existing node beside its times, by NodeId."""
         return self._run(watching.sightings)
+
+    def found_ready(self) -> frozenset[str]:
+        """The ids of existing nodes that were ready already when they were first seen here."""
+        query = "SELECT node_id FROM nodes WHERE delete_time IS NULL AND ready_time <= create_time"
+        return self._run(lambda conn: frozenset(row[0] for row in conn.execute(query)))
 
     def gone(self) -> frozenset[str]:
         """The ids of nodes that there were before and are not any more, until they are retired."""
@@ -329,7 +336,8 @@ def _observed(
     ready = record.ready_time
     is_ready = node.state == "Ready" or bool(node.metadata.get("_running_job_"))
     if is_ready and not record.was_ready:
-        ready = max(created, now)
+        # later than it was first seen, where it was seen before: `found_ready` goes by that
+        ready = max(created, now) if known is None else max(created + _A_MOMENT, now)
     return NodeRecord(
         node_id=node_id_of(node),
         hostname=node.hostname or record.hostname,

@@ -61,7 +61,8 @@ class Provisioner:
     @cached_property
     def gate(self) -> Gate:
         """What is asked before every command."""
-        return Gate(Facts(cluster_target=self.cluster_target))
+        where = operations.where(self.cluster_bindings)
+        return Gate(Facts(cluster_target=self.cluster_target), where)
 
     # -- more nodes
 
@@ -314,7 +315,7 @@ class _Outcome:
 
     def refuse(self, refused: Sequence[Refusal]) -> None:
         """Nodes that the gate refused, which is in the log already."""
-        self.reasons.extend(in_words(refused))
+        self.reasons.extend(f"{self._where}: {reason}" for reason in in_words(refused))
 
     def result(self) -> BootupResult[Node]:
         """All of it."""
