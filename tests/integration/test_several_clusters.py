@@ -5,7 +5,7 @@ import json
 import sqlite3
 import sys
 from collections import Counter
-from contextlib import closing
+from contextlib import closing, nullcontext
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -17,6 +17,7 @@ from hpc.autoscale.autoscaler import Autoscaler
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.requests import RequestLog
 from hpc.autoscale.simulator import serve
+from hpc.autoscale.testing import without_guard
 
 QUOTAS = {"east": 3, "west": 4, "north": None}
 
@@ -130,6 +131,25 @@ def test_the_others_shrink_too_and_its_idle_nodes_wait_until_it_is_back(clusters
     assert back.ok and not back.deleted
     assert {"west/htc-1", "west/htc-4"} <= set(back.joined)
     assert shrunk(clusters) == {f"west/htc-{n}" for n in range(1, 5)}
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_nothing_goes_of_a_cluster_that_falls_silent_before_the_second_look(clusters, guarded):
+    """Its nodes have idled long enough. The guard says why they stay, and without it the binding
+    sends nothing either."""
+    clusters.settings["idle_timeout"] = 1
+    clusters.settings["autoscale"] = {"min_idle_passes": 1, "max_delete_share": None}
+    clusters.run(8)
+    clusters.after(600)
+    clusters["west"].faults.add("status", status=500, endpoint="get_cluster_status", calls=[2])
+    sent = len(clusters.changes("west"))
+    with nullcontext() if guarded else without_guard("cluster-answers"):
+        found = clusters.run(0)
+    assert {name.partition("/")[0] for name in found.drained} == {"east", "north", "west"}
+    assert {name.partition("/")[0] for name in found.deleted} == {"east", "north"}
+    assert len(clusters.changes("west")) == sent
+    said = {each.code for each in found.refused if each.node.name.startswith("west/")}
+    assert ("ClusterAway" in said) == guarded
 
 
 def test_nothing_is_done_when_no_cluster_answers(clusters):

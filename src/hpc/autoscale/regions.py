@@ -50,17 +50,15 @@ def configured_weights(config: Mapping[str, Any]) -> Weights | None:
 
 
 def share_out(
-    weights: Weights | None, buckets: Sequence[NodeBucket], are_all: bool = True
+    weights: Weights, buckets: Sequence[NodeBucket], are_all: bool = True
 ) -> Sequence[str]:
     """Give the buckets of each region the share that its weight makes of all nodes; a sentence on
-    each region that has no weight, and so gets no nodes. None: there are no shares.
+    each region that has no weight, and so gets no nodes.
 
     `buckets` have the nodes that there are. Where they may not be all that there are (`are_all`),
     as when a cluster does not answer, a weight may be of a region that nobody knows;
     ConfigurationException otherwise.
     """
-    if weights is None:
-        return ()
     regions = list(dict.fromkeys(str(bucket.location) for bucket in buckets))
     for region in weights:
         if are_all and region not in regions:

@@ -46,7 +46,7 @@ from hpc.autoscale.onpremises.listing import nodes_of
 from hpc.autoscale.packing.expr import UNBOUNDED
 from hpc.autoscale.packing.order import OrderPolicy
 from hpc.autoscale.packing.plan import Request
-from hpc.autoscale.regions import configured_weights, share_out
+from hpc.autoscale.regions import Weights, configured_weights, share_out
 from hpc.autoscale.requestsets.dynamic import DynamicArrays, listed_in
 from hpc.autoscale.results import (
     AllocationResult,
@@ -392,6 +392,16 @@ class NodeManager:
     __repr__ = __str__
 
 
+def _packing(config: dict[str, Any]) -> tuple[str, Weights | None]:
+    """The order policy and the weights of regions in a configuration."""
+    if not config.get("packing"):
+        return DEFAULT, None
+    # a whole configuration is checked where it is read from a file; a mistake here would cost money
+    # unnoticed
+    configuration.check_config({"packing": config["packing"]})
+    return configured_policy(config), configured_weights(config)
+
+
 def new_node_manager(
     config: dict[str, Any],
     existing_nodes: object = None,
@@ -407,15 +417,9 @@ def new_node_manager(
     """
     if logging.is_configured(config):
         logging.initialize_logging(config)
-    policy = DEFAULT
-    if config.get("packing"):
-        # a whole configuration is checked where it is read from a file; a mistake here would cost
-        # money unnoticed
-        configuration.check_config({"packing": config["packing"]})
-        policy = configured_policy(config)
+    policy, weights = _packing(config)
     entries = config.get("default_resources")
     definitions = definitions_from_config(entries) if entries else []
-    weights = configured_weights(config)
     vm_sizes.configure(config)
     binding = ccbindings.new_cluster_bindings(config)
     kept_in = None if config.get("read_only") else config.get("requests_file")
@@ -427,8 +431,10 @@ def new_node_manager(
     if holds is not None:
         holds.look(built.listed, built.buckets)
         built.problems.extend(holds.problems)
-    are_all = not getattr(binding, "never_read", ())
-    unweighted = share_out(weights, built.buckets, are_all)
+    unweighted: Sequence[str] = ()
+    if weights is not None:
+        are_all = not getattr(binding, "never_read", ())
+        unweighted = share_out(weights, built.buckets, are_all)
     existing_first = (config.get("packing") or {}).get("order", "existing-first") != "declared"
     seen = dynamic.seen_through(binding)
     manager = NodeManager(seen, built.buckets, existing_first, built.problems, policy)
