@@ -29,7 +29,7 @@ class Site:
             "nodehistorydb": str(self.path),
             "retry": {"attempts": 1},
             "idle_timeout": 300,
-            "autoscale": {"interval": INTERVAL},
+            "autoscale": {"interval": INTERVAL, "scheduler_reports_hosts": False},
         }
         self.clock = clock.MockClock(1_700_000_000)
         self.drivers = []

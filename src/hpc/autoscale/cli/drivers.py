@@ -67,6 +67,12 @@ class GenericDriver(SchedulerDriver):
         return nodes
 
 
+def reporting_no_hosts(config: Config) -> Config:
+    """The configuration for a driver that reports no hosts, unless it says itself that it does."""
+    section = config.get("autoscale") or {}
+    return {**config, "autoscale": {"scheduler_reports_hosts": False, **section}}
+
+
 class RequestSetDriver(GenericDriver):
     """A driver for passes that serve request sets and no scheduler.
 
@@ -79,9 +85,9 @@ class RequestSetDriver(GenericDriver):
         self._store: RequestStore | None = None
 
     def preprocess_config(self, config: Config) -> Config:
-        """The configuration as it is, which says where the request sets are."""
+        """The configuration, which says where the request sets are; there are no hosts."""
         self._store = RequestStore(store_path(config, self.autoscale_home))
-        return config
+        return reporting_no_hosts(config)
 
     def preprocess_node_mgr(self, config: Config, node_mgr: NodeManager) -> None:
         """No spare placement groups are made: each group of a request set has its own."""

@@ -384,7 +384,10 @@ def _host_reported(node: Node, gate: Gate, command: Command) -> str:
     facts = gate.facts
     if facts.why.get(key_of(node)) != "idle" or key_of(node) not in facts.unwitnessed:
         return ""
-    return "was there before the node history, and the scheduler has never reported its host"
+    return (
+        "was there before the node history, and the scheduler has never reported its host"
+        " (autoscale.scheduler_reports_hosts)"
+    )
 
 
 @_guard(

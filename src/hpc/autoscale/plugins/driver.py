@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from hpc.autoscale import clock
-from hpc.autoscale.cli.drivers import GenericDriver
+from hpc.autoscale.cli.drivers import GenericDriver, reporting_no_hosts
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.jetpack.jobs import arrays_of_jobs, problem_of
 from hpc.autoscale.job.job import Job
@@ -59,6 +59,10 @@ class PluginDriver(GenericDriver):
         self._collected: ClusterState | None = None
         self._now: ClusterState | None = None
         self._unusable: list[UnusableJob] = []
+
+    def preprocess_config(self, config: dict[str, Any]) -> dict[str, Any]:
+        """The configuration; plug-ins report jobs alone, and no hosts."""
+        return reporting_no_hosts(config)
 
     def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
         """The jobs that run, and those that cannot be used. What waits is wanted through
