@@ -78,6 +78,7 @@ BREAKS: dict[str, Break] = {
     "no-jobs": Break(_guard("no-jobs"), 1, ("rush",), False),
     "not-kept": Break(_guard("not-kept"), 1, ("kept_alive",)),
     "not-both": Break(_guard("not-both"), 5, ("weak_hosts", "rush")),
+    "cluster-answers": Break(_guard("cluster-answers"), 1, ("person",)),
     "cluster-wanted": Break(_guard("cluster-wanted"), 1, ("cluster_ends",)),
     "managed": Break(_guard("managed"), 1, ("person",)),
     "created": Break(_guard("created"), 1, ("person",)),

@@ -203,7 +203,7 @@ class Watch:
             if node_id not in self._born:
                 raise Violation(COMMANDS, f"{node_id} is none of them")
             if by_hand and node_id in self.reserved:
-                raise Violation("no node is deleted that is to be kept", f"{node_id} is required")
+                raise Violation("no node is deleted that is to be kept", f"{node_id} is not free")
             self._check_deletion(node_id, by_hand)
         if by_hand:
             return

@@ -24,14 +24,14 @@ from hpc.autoscale.ccbindings.legacy import ClusterBinding
 from hpc.autoscale.ccbindings.pacing import Pacing
 from hpc.autoscale.ccbindings.waits import SavedWaits
 from hpc.autoscale.errors import AutoscaleError, MultipleInstancesError
-from hpc.autoscale.hpctypes import NodeId, NodeName
+from hpc.autoscale.hpctypes import NodeId, NodeName, NodeStatus
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.schedulernode import TempNode
 from hpc.autoscale.node import operations
 from hpc.autoscale.node import requests as request_log
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
-from hpc.autoscale.node.guards import Asker
+from hpc.autoscale.node.guards import AWAY, Asker
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.testing.process import a_process_of_its_own
@@ -181,6 +181,8 @@ def _named_by_hand(process: Process, trouble: Trouble) -> tuple[list[Node], Node
     nodes = driver.handle_draining(nodes[: int(trouble.amount)])
     for node in nodes[:1]:
         node.required = True
+    for node in nodes[1:2]:
+        node.state = NodeStatus(AWAY)  # as one of a cluster that does not answer
     stranger = TempNode("elsewhere", node_id=DelayedNodeId(NodeName("x"), NodeId("elsewhere")))
     planned = list(node_mgr.allocate({"node.nodearray": MPI, "node.exists": False}, 1).nodes or ())
     for node in planned:
@@ -246,7 +248,7 @@ class Machine:
 
     def _run_person(self, trouble: Trouble) -> None:
         """Somebody deletes some nodes by hand. They name a machine of another cluster, a node that
-        was never made, and one that is required, too."""
+        was never made, one that is required, and one whose cluster does not answer, too."""
         process = Process(self.world, self.home, "person")
         watch = self.world.watch
         with self.running(process), watch.kept():
@@ -255,7 +257,9 @@ class Machine:
             except (AutoscaleError, OSError) as error:
                 watch.note(f"a person could not look: {error}")
                 return
-            watch.reserved = {str(n.delayed_node_id.node_id) for n in nodes if n.required}
+            watch.reserved = {
+                str(n.delayed_node_id.node_id) for n in nodes if n.required or n.state == AWAY
+            }
             node_mgr.gate.facts.asker = Asker.PERSON
             try:
                 result = node_mgr.delete(nodes)
