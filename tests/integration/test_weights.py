@@ -8,8 +8,6 @@ import pytest
 
 from builders.scripted_server import Answer
 from hpc.autoscale import cli, clock
-from hpc.autoscale.autoscaler.learning import for_a_pass
-from hpc.autoscale.cli import GenericDriver
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.simulator import serve
 from hpc.autoscale.weights import WeightQuestion, WeightsError, current_weights
@@ -292,14 +290,6 @@ def test_azscale_weights(site, tmp_path, capsys):
     rows = {row["region"]: row for row in json.loads(out.out)}
     assert (rows["westus2"]["weight"], rows["westus2"]["share"]) == (9, "0.692")
     assert "the provider gave them 0 seconds ago" in out.err
-
-
-def test_a_policy_that_asks_for_them_gets_them(site):
-    """In each pass, as a mapping of regions."""
-    policy = {"regions": "auto"}
-    config = {**site.config, "weights": site.section, "packing": {"policy": policy}}
-    made = for_a_pass(config, GenericDriver("x"))
-    assert made["packing"]["policy"]["regions"] == {"eastus": 4, "westus2": 9, "northeurope": 0}
 
 
 def test_a_damaged_file(site, tmp_path):

@@ -38,7 +38,6 @@ from hpc.autoscale.requestsets.extending import DRIVERS_WISH
 from hpc.autoscale.requestsets.store import store_path
 from hpc.autoscale.results import muted
 from hpc.autoscale.util import SingletonLock, partition
-from hpc.autoscale.weights.current import with_current_weights
 from hpc.autoscale.workers import WorkerJob, prepare
 
 REQUESTS_FILE = "requests.db"
@@ -132,7 +131,6 @@ def for_a_pass(config: dict[str, Any], driver: SchedulerDriver) -> dict[str, Any
         "requestsetsdb": store_path(config, driver.autoscale_home),
         DRIVERS_WISH: (driver.name, wanted),
     }
-    config = with_current_weights(config, driver.autoscale_home)
     if config.get(SECTION):
         config[STATES_FILE] = states_file(config, driver.autoscale_home)
     history = config.get("nodehistorydb") or os.path.join(driver.autoscale_home, "nodehistory.db")

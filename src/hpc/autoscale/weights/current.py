@@ -193,14 +193,3 @@ def _differs(before: Mapping[str, int], after: Mapping[str, int], margin: float)
 def _shares(weights: Mapping[str, int]) -> dict[str, float]:
     whole = sum(weights.values()) or 1
     return {region: weight / whole for region, weight in weights.items()}
-
-
-def with_current_weights(config: Mapping[str, Any], home: str) -> dict[str, Any]:
-    """The configuration, with the weights that hold now where `packing.policy.regions` is
-    `auto`."""
-    packing = config.get("packing") or {}
-    policy = packing.get("policy")
-    if not isinstance(policy, Mapping) or policy.get("regions") != "auto":
-        return dict(config)
-    weights = dict(current_weights(config, home).weights)
-    return {**config, "packing": {**packing, "policy": {**policy, "regions": weights}}}
