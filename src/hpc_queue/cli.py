@@ -241,18 +241,25 @@ def delete(options: Options) -> int:
                 print(f"{job.id}: has ended already")
             continue
         waited = run = 0
-        for text in _texts(queue, job, low, high, wanted):
-            one = queue.cancel(text)
+        for first, last in _ranges(queue, job, low, high, wanted):
+            one = queue.cancel_range(job.id, first, last)
             waited, run = waited + one[0], run + one[1]
         print(f"{job.id}: {waited} cancelled, {run} running ended")
     return 0
 
 
-def _texts(queue: Queue, job: Job, low: int, high: int, wanted: State | None) -> list[str]:
-    """The ids that name a range of a job: one for all of it, or one for each element."""
-    if wanted is None and (low, high) == (0, job.spec.count):
-        return [job.id]
-    return [row[0] for row in views.element_rows(queue.store, job, low, high, wanted)]
+def _ranges(
+    queue: Queue, job: Job, low: int, high: int, wanted: State | None
+) -> list[tuple[int, int]]:
+    """The positions of a range whose elements are in a state, or all of them, as ranges."""
+    if wanted is None:
+        return [(low, high)]
+    found: list[tuple[int, int]] = []
+    for position, byte in enumerate(queue.store.states(job.id)[low:high], low):
+        if byte & 7 == wanted:
+            first = found.pop()[0] if found and found[-1][1] == position else position
+            found.append((first, position + 1))
+    return found
 
 
 def _want_some(options: Options) -> None:

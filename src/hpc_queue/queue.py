@@ -122,7 +122,13 @@ class Queue:
     def cancel(self, text: str, why: str = "cancelled by hand") -> tuple[int, int]:
         """Cancel a job or an element; how many waited, and how many run and are ended now."""
         job, low, high = self.find(text)
-        waited, run, released = self.store.cancel(job.id, low, high, why)
+        return self.cancel_range(job.id, low, high, why)
+
+    def cancel_range(
+        self, job: str, low: int, high: int, why: str = "cancelled by hand"
+    ) -> tuple[int, int]:
+        """The same for a range of positions."""
+        waited, run, released = self.store.cancel(job, low, high, why)
         self.release(released)
         return waited, run
 

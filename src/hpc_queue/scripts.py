@@ -106,10 +106,11 @@ local function settle(first)
       local good = said[3] == said[4]
       for _, other in ipairs(redis.call('SMEMBERS', key('next', id))) do
         local about = redis.call('HMGET', key('job', other),
-          'count', 'after_any', 'n0', 'class', 'ended')
-        if about[1] and not about[5] then
+          'count', 'after_any', 'n0', 'class', 'ended', 'held')
+        if about[1] and not about[5] and tonumber(about[6]) > 0 then
           if not good and about[2] ~= '1' then
             cancel_waiting(other, 0, tonumber(about[1]), because_of(id))
+            redis.call('HSET', key('job', other), 'held', 0)
             todo[#todo + 1] = other
           elseif redis.call('HINCRBY', key('job', other), 'held', -1) == 0 then
             redis.call('HINCRBY', P .. 'count', about[4] .. '/h', -about[3])
@@ -201,6 +202,7 @@ if held > 0 then
 end
 if refused then
   cancel_waiting(id, 0, n, because_of(refused))
+  redis.call('HSET', key('job', id), 'held', 0)
   settle(id)
 end
 return {id, tostring(held)}

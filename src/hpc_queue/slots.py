@@ -12,6 +12,7 @@ import os
 import shutil
 import socket
 import threading
+import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -20,9 +21,10 @@ from functools import lru_cache
 from pathlib import Path
 
 from hpc.autoscale import hpclogging as logging
+from hpc.autoscale.errors import one_line
 from hpc_queue import processes
 from hpc_queue.callables import Runner
-from hpc_queue.errors import BrokerUnreachable
+from hpc_queue.errors import BrokerUnreachable, QueueError
 from hpc_queue.model import JobSpec, Range, State
 from hpc_queue.processes import Finished, Program, Watch
 from hpc_queue.queue import Queue
@@ -39,6 +41,9 @@ WORKER_VARIABLE = "HPCQ_WORKER"
 _PRIVATE = ("CELERY_BROKER_URL", "CELERY_RESULT_BACKEND")
 """Variables of a worker that its jobs do not get: they may have passwords in them."""
 _NOT_STARTED = 127
+_EARLY = 1000
+_PAUSE = 1.0
+_PAUSES = (0.1, 0.5, 1.0, 2.0, 4.0)
 _OF_THE_JOB = (errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.E2BIG, errno.ENOTDIR, errno.EPERM)
 
 
@@ -77,6 +82,8 @@ class Worker:
         self._lock = threading.Lock()
         self._free = list(range(slots))
         self._running: dict[tuple[str, int], Watch] = {}
+        # what was to be ended before it was known to run, and why
+        self._early: dict[tuple[str, int], str] = {}
         self._directory = Path(definition.directories or Path(settings.home) / "jobs")
         self._all: list[_Slot] = []
 
@@ -96,11 +103,16 @@ class Worker:
         return bool(self._running)
 
     def stop_run(self, job: str, position: int, why: str) -> bool:
-        """End a running element; False when it does not run here."""
+        """End a running element, or one that is about to run; False when it does not run yet."""
         with self._lock:
             watch = self._running.get((job, position))
             if watch is not None:
                 watch.stop(why)
+            else:
+                # it was claimed, and its slot has not heard of that yet; or it has ended
+                self._early[job, position] = why
+                while len(self._early) > _EARLY:
+                    del self._early[next(iter(self._early))]
         return watch is not None
 
     def stop_all(self, why: str) -> None:
@@ -114,10 +126,13 @@ class Worker:
         for slot in self._all:
             slot.close()
 
-    def begins(self, element: Element, watch: Watch) -> None:
+    def begins(self, element: Element, watch: Watch) -> bool:
+        """From now on it can be ended; True when somebody has wanted that before."""
+        key = element.job, element.position
         with self._lock:
             watch.clear()
-            self._running[element.job, element.position] = watch
+            self._running[key] = watch
+            return self._early.pop(key, None) is not None
 
     def ended(self, element: Element) -> None:
         with self._lock:
@@ -171,7 +186,13 @@ class _Slot:
         token = uuid.uuid4().hex[:16]
         over = (element.token, ended) if element and ended else None
         claiming = (claim, token) if claim else None
-        return self._store.step(self._worker.name, self._number, over, claiming), token
+        while True:
+            try:
+                return self._store.step(self._worker.name, self._number, over, claiming), token
+            except QueueError as error:
+                # sent again it changes nothing; left alone the slot would stay taken for ever
+                logging.warning("slot %d tries again: %s", self._number, error)
+                time.sleep(_PAUSE)
 
     def _follow(self, element: Element | None, step: Step) -> None:
         """What the end of an element leads to."""
@@ -204,13 +225,23 @@ class _Slot:
 
     def _give_back(self, chunks: Sequence[Range]) -> None:
         spec = self._spec(chunks[0][0])
-        self._queue.tickets.send(spec.definition, spec.priority, chunks)
+        for pause in (*_PAUSES, None):
+            try:
+                self._queue.tickets.send(spec.definition, spec.priority, chunks)
+                return
+            except BrokerUnreachable as error:
+                if pause is None:
+                    logging.warning("no ticket is written for %s now: %s", chunks, error)
+                else:
+                    time.sleep(pause)
 
     # -- running one element
 
     def _run(self, element: Element) -> Ended:
-        self._worker.begins(element, self._watch)
+        was_to_end = self._worker.begins(element, self._watch)
         try:
+            if was_to_end and self._store.is_to_end(element.job, element.position):
+                self._watch.stop("cancelled")
             spec = self._spec(element.job)
             return self._run_spec(element, spec)
         except (OSError, ValueError) as error:
@@ -218,6 +249,9 @@ class _Slot:
             its_own = isinstance(error, ValueError) or error.errno in _OF_THE_JOB
             state = State.Failed if its_own else State.Error
             return Ended(state, _NOT_STARTED, why=f"could not be started: {error}")
+        except Exception as error:  # noqa: BLE001 - or the slot would stay taken for ever
+            logging.exception("a slot failed")
+            return Ended(State.Error, _NOT_STARTED, why=f"its slot failed: {one_line(error)}")
         finally:
             self._worker.ended(element)
 
@@ -272,21 +306,22 @@ class _Slot:
             nonlocal length
             if passed < PATIENCE:
                 return PATIENCE
-            self._halve()
-            with suppress(BrokerUnreachable):  # it is shown at the end
+            with suppress(BrokerUnreachable):  # it is tried again at the next tick
+                self._halve()
                 length = self._show(element, spec, length)
             return passed + _SHOW
 
         return tick
 
     def _halve(self) -> None:
-        """Give the rest of the chunk back, in halves."""
+        """Give the rest of the chunk back, in halves; it stays here while the broker is away."""
         if self._rest is not None:
             job, low, high = self._rest
             middle = (low + high + 1) // 2
             halves = [(job, low, middle)] + ([(job, middle, high)] if middle < high else [])
+            spec = self._spec(job)
+            self._queue.tickets.send(spec.definition, spec.priority, halves)
             self._rest = None
-            self._give_back(halves)
 
     def _show(self, element: Element, spec: JobSpec, known: int) -> int:
         """Keep what a running job has written by now; how long that is."""

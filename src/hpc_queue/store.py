@@ -441,6 +441,12 @@ class Store:
             said = self.client.hget(self._key("own", job), str(position))
         return said.decode().split()[0] if said else None
 
+    def is_to_end(self, job: str, position: int) -> bool:
+        """Whether a running element was cancelled."""
+        with self._answering():
+            said = self.client.hget(self._key("own", job), str(position))
+        return said is not None and said.endswith(b" c")
+
     def history(self, job: str) -> list[tuple[int, int, float, str]]:
         """What happened beside running once: first and last position, time, and what."""
         with self._answering():

@@ -24,8 +24,9 @@ from builders.job_queue import (
     taken,
 )
 from hpc_queue import guardian, slots
+from hpc_queue.errors import BrokerUnreachable
 from hpc_queue.model import JobSpec
-from hpc_queue.tickets import split
+from hpc_queue.tickets import Tickets, split
 
 
 @pytest.fixture(scope="module")
@@ -173,6 +174,48 @@ def test_a_running_job_that_is_cancelled_is_ended(queue, worker):
     asker.join()
     assert states(other.job(job)) == {"Cancelled": 1}
     assert processes_of_group(int(other.output(job, 0)[1])) == []
+
+
+def test_an_order_to_end_a_job_may_come_before_it_is_known_to_run(queue, worker, monkeypatch):
+    jobs = [queue.submit(a_spec("sleep", seconds)) for seconds in ("60", "0")]
+    begins = slots.Worker.begins
+
+    def order_and_begin(played, element, watch):
+        if element.job == jobs[0]:
+            queue.store.cancel(element.job, 0, 1)
+        assert not played.stop_run(element.job, 0, "cancelled")  # the second one is out of date
+        return begins(played, element, watch)
+
+    monkeypatch.setattr(slots.Worker, "begins", order_and_begin)
+    worker.run_all()
+    assert [states(queue.store.job(job)) for job in jobs] == [{"Cancelled": 1}, {"Successful": 1}]
+
+
+def test_a_broker_that_is_away_ends_no_job(queue, worker, monkeypatch):
+    monkeypatch.setattr(slots, "PATIENCE", 0.02)
+    monkeypatch.setattr(slots, "_SHOW", 0.02)
+    job = queue.submit(an_array(200, "sleep", "0.2"))
+    (first, *_), away = taken(queue), [True] * 3
+    send = Tickets.send
+
+    def fail(*words):
+        if away:
+            away.pop()
+            raise BrokerUnreachable("it is away")
+        send(*words)
+
+    monkeypatch.setattr(Tickets, "send", fail)
+    worker.worker.take(first)
+    assert states(queue.store.job(job)) == {"Waiting": 199, "Successful": 1}
+    assert taken(queue) == [[(job, 1, 2)], [(job, 2, 3)]] and not away
+
+
+def test_a_slot_that_fails_is_free_again(queue, worker, monkeypatch):
+    monkeypatch.setattr(slots.processes, "run_program", lambda *words: 1 / 0)
+    job = queue.submit(a_spec(retries=0))
+    worker.run_all()
+    assert states(queue.store.job(job)) == {"Error": 1}
+    assert "its slot failed: ZeroDivisionError" in queue.store.history(job)[0][3]
 
 
 def test_the_rest_of_a_chunk_is_given_back_in_halves_when_one_takes_long(

@@ -199,6 +199,16 @@ def test_what_is_after_a_job_that_fails_is_cancelled_with_all_after_it(store):
     assert f"job {one}" in store.history(two)[0][3]
 
 
+def test_a_job_that_was_cancelled_for_another_can_be_retried(store):
+    one, _ = store.submit(a_spec())
+    other, _ = store.submit(a_spec())
+    later, _ = store.submit(a_spec(after=[one, other]))
+    store.cancel(one, 0, 1)
+    assert store.retry(later, 0, 1, [State.Cancelled]) == 1
+    store.cancel(other, 0, 1)  # nothing that was retried by hand waits for it any more
+    assert begin(store, "w", (later, 0, 1)) == 0
+
+
 def test_a_job_after_one_that_has_ended_begins_or_is_cancelled_at_once(store):
     good, _ = store.submit(a_spec())
     begin(store, "w", (good, 0, 1))
