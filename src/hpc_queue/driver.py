@@ -23,6 +23,7 @@ from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.jobs import build_jobs
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc.autoscale.workers import MeanRunTime, WorkerDemand
 from hpc_queue.attendant import Silence, give_up
 from hpc_queue.errors import UnknownJob
@@ -32,6 +33,7 @@ from hpc_queue.store import WorkerRecord
 
 # how many of the newest runs are told apart from their mean
 _NEWEST = 100
+_LIVE = ("Ready", "Started")
 _RESOURCES = (("slots", "node.vcpu_count"), ("memgb", "node.memory"), ("ngpus", "node.gpu_count"))
 
 
@@ -83,6 +85,8 @@ class QueueDriver(SchedulerDriver):
         # ids of the nodes that CycleCloud lists, or once did and a worker is still known of them
         self._listed: set[str] = set()
         self._read_only = False
+        # how many workers are wanted, by definition
+        self._wanted: dict[str, int] = {}
         # by definition: what the store said last of ended runs, and the mean of their times
         self._ran: dict[str, tuple[int, float]] = {}
         self._took: dict[str, MeanRunTime] = {}
@@ -117,6 +121,7 @@ class QueueDriver(SchedulerDriver):
             found = []
         busy = self._busy_slots(queue)
         by_number = self._wanted_by_number(queue, found)
+        self._wanted = {name: demand.workers for name, demand in by_number.items()}
         others = [each for each in found if each.definition not in by_number]
         jobs = build_jobs(others, lambda each: self._job(queue, each), name=lambda each: each.kind)
         jobs += [job for demand in by_number.values() for job in demand.jobs()]
@@ -211,7 +216,9 @@ class QueueDriver(SchedulerDriver):
         wanted = ceil((backlog.waiting + backlog.running) / definition.jobs_per_worker)
         if definition.maximum is not None:
             wanted = min(wanted, definition.maximum)
-        wanted = max(wanted, definition.minimum) - backlog.running
+        wanted = max(wanted, definition.minimum)
+        self._wanted[definition.name] = self._wanted.get(definition.name, 0) + wanted
+        wanted -= backlog.running
         if wanted <= 0 or not backlog.waiting:
             return None
         places: list[Any] = []
@@ -242,6 +249,8 @@ class QueueDriver(SchedulerDriver):
                 node.state = NodeStatus("Failed")
         if not self._read_only:
             self._forget_evicted(listed, scheduler_nodes)
+            seen = {"wanted": self._wanted, "regions": _by_region(cc_nodes)}
+            self._opened_queue.store.note_cluster(seen)
 
     def _forget_evicted(self, listed: set[str], hosts: list[SchedulerNode]) -> None:
         gone = self._listed - listed
@@ -357,6 +366,23 @@ def backlogs(counts: Mapping[tuple[str, str], int]) -> list[Backlog]:
         Backlog(kind, counts.get((kind, "0"), 0), counts.get((kind, "1"), 0)) for kind in kinds
     ]
     return [each for each in found if each.waiting or each.running]
+
+
+def _by_region(nodes: Iterable[Node]) -> dict[str, dict[str, float]]:
+    """How many nodes of each region boot and live, and what they cost an hour, as far as prices
+    are known."""
+    found: dict[str, dict[str, float]] = {}
+    for node in nodes:
+        if not node.exists:
+            continue
+        each = found.setdefault(str(node.location), {"booting": 0, "live": 0, "unpriced": 0})
+        each["live" if node.state in _LIVE else "booting"] += 1
+        price = price_per_hour(node.location, node.vm_size, node.spot)
+        if price is None:
+            each["unpriced"] += 1
+        else:
+            each["dollars"] = each.get("dollars", 0.0) + price
+    return found
 
 
 def _needs(definition: Definition) -> list[Any]:

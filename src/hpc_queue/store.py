@@ -483,6 +483,18 @@ class Store:
             for name in names
         }
 
+    def note_cluster(self, seen: Mapping[str, Any]) -> None:
+        """Keep what the last pass of the loop has seen of the cluster, for metrics."""
+        with self._answering():
+            self.client.set(self._key("cluster"), json.dumps({**seen, "time": self._now()}))
+
+    def cluster(self) -> dict[str, Any]:
+        """What the last pass has seen: `time`, workers `wanted` by definition, and `regions`; empty
+        before the first one."""
+        with self._answering():
+            packed = self.client.get(self._key("cluster"))
+        return dict(json.loads(packed)) if packed else {}
+
     def may_search(self, seconds: float) -> bool:
         """Whether nobody has searched for forgotten jobs for so many seconds."""
         with self._answering():

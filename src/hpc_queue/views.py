@@ -152,6 +152,7 @@ def metrics(store: Store) -> str:
     for definition, number in sorted(store.begun().items()):
         lines.append(f"hpcq_runs_total{_labels(definition=definition)} {number}")
     lines += _worker_lines(store.workers())
+    lines += _cluster_lines(store.cluster())
     lines += ["# HELP hpcq_halted Whether nothing may begin.", "# TYPE hpcq_halted gauge"]
     lines.append(f"hpcq_halted {int(store.is_halted())}")
     return "\n".join(lines) + "\n"
@@ -176,6 +177,33 @@ def _worker_lines(workers: Iterable[WorkerRecord]) -> list[str]:
         for (definition, region), each in sorted(numbers.items()):
             labels = _labels(definition=definition, region=region)
             lines.append(f"{name}{labels} {each[index]}")
+    return lines
+
+
+def _cluster_lines(seen: Mapping[str, Any]) -> list[str]:
+    """What the last pass of the loop has seen; nothing before the first one."""
+    if not seen:
+        return []
+    lines = [
+        "# HELP hpcq_pass_time_seconds When the loop has looked last, in unix seconds.",
+        "# TYPE hpcq_pass_time_seconds gauge",
+        f"hpcq_pass_time_seconds {seen['time']:.0f}",
+        "# HELP hpcq_workers_wanted Workers that the backlog wants.",
+        "# TYPE hpcq_workers_wanted gauge",
+    ]
+    for definition, number in sorted(seen["wanted"].items()):
+        lines.append(f"hpcq_workers_wanted{_labels(definition=definition)} {number}")
+    kinds = (
+        ("hpcq_nodes_booting", "booting", "Nodes that are not ready yet."),
+        ("hpcq_nodes_live", "live", "Nodes that are ready."),
+        ("hpcq_dollars_per_hour", "dollars", "What nodes cost an hour, by known prices."),
+        ("hpcq_nodes_unpriced", "unpriced", "Nodes whose price is not known."),
+    )
+    for name, key, meaning in kinds:
+        lines += [f"# HELP {name} {meaning}", f"# TYPE {name} gauge"]
+        for region, each in sorted(seen["regions"].items()):
+            if key in each:
+                lines.append(f"{name}{_labels(region=region)} {each[key]:g}")
     return lines
 
 

@@ -17,6 +17,7 @@ from hpc_queue.model import State
 from hpc_queue.queue import Queue
 from hpc_queue.settings import Settings
 from hpc_queue.store import Ended
+from hpc_queue.views import metrics
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +65,20 @@ def test_workers_are_wanted_once_and_not_again_while_they_boot(site):
     queue.submit(an_array(320))
     assert len(loop.run_once().created) == 8
     assert loop.run_once().created == ()
+
+
+def test_metrics_say_what_the_last_pass_has_seen(site):
+    queue, _, loop = site(jobs_per_worker=10)
+    assert "hpcq_workers_wanted" not in metrics(queue.store)
+    queue.submit(an_array(80))
+    loop.run_once()
+    loop.run_once()
+    said = metrics(queue.store)
+    assert 'hpcq_workers_wanted{definition="default"} 8\n' in said
+    (region,) = queue.store.cluster()["regions"]
+    assert f'hpcq_nodes_booting{{region="{region}"}} 2\n' in said
+    assert f'hpcq_nodes_live{{region="{region}"}} 0\n' in said
+    assert f'hpcq_dollars_per_hour{{region="{region}"}} 0.' in said
 
 
 def test_jobs_that_wait_for_others_are_no_demand(site):
