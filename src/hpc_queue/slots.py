@@ -14,10 +14,11 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from math import ceil
 from pathlib import Path
 
 from hpc.autoscale import hpclogging as logging
@@ -86,6 +87,8 @@ class Worker:
         self._early: dict[tuple[str, int], str] = {}
         self._directory = Path(definition.directories or Path(settings.home) / "jobs")
         self._all: list[_Slot] = []
+        self._changed = threading.Condition()
+        self._taken = 0
 
     def take(self, ranges: Sequence[Range]) -> None:
         """Work off a ticket; called by Celery in a thread of its pool."""
@@ -96,7 +99,27 @@ class Worker:
             slot = self._here.slot = _Slot(self, number, self._open(), self._directory)
             self._all.append(slot)
         for job, low, high in ranges:
-            slot.work_off((str(job), int(low), int(high)))
+            chunk = str(job), int(low), int(high)
+            with self._room(slot.cores_of(chunk[0])):
+                slot.work_off(chunk)
+
+    @contextmanager
+    def _room(self, cores: int) -> Iterator[None]:
+        """Wait until so many slots are free, and take them; at most all that there are.
+
+        It also ends when the worker stops: then nothing is begun.
+        """
+        taken = min(cores, self.slots)
+        with self._changed:
+            while self._taken + taken > self.slots and not self.stopping.is_set():
+                self._changed.wait(timeout=1.0)
+            self._taken += taken
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._taken -= taken
+                self._changed.notify_all()
 
     def is_busy(self) -> bool:
         """Whether anything runs."""
@@ -158,6 +181,12 @@ class _Slot:
     def close(self) -> None:
         if self._runner is not None:
             self._runner.close()
+
+    def cores_of(self, job: str) -> int:
+        """How many slots an element of a job takes; 1 for a job that is not known any more."""
+        with suppress(QueueError):
+            return max(1, ceil(self._spec(job).cpus or 1))
+        return 1
 
     @property
     def _store(self) -> Store:

@@ -19,6 +19,7 @@ from builders.job_queue import (
     a_spec,
     an_array,
     an_empty_queue,
+    join,
     settings_at,
     states,
     taken,
@@ -26,6 +27,7 @@ from builders.job_queue import (
 from hpc_queue import guardian, slots
 from hpc_queue.errors import BrokerUnreachable
 from hpc_queue.model import JobSpec
+from hpc_queue.queue import Queue
 from hpc_queue.tickets import Tickets, split
 
 
@@ -228,6 +230,28 @@ def test_the_rest_of_a_chunk_is_given_back_in_halves_when_one_takes_long(
     worker.worker.take(first[0])
     assert taken(queue) == [[(job, 1, 2)], [(job, 2, 3)]]
     assert states(queue.store.job(job)) == {"Waiting": 199, "Successful": 1}
+
+
+def test_a_job_takes_as_many_slots_as_cores(queue):
+    worker = slots.Worker(
+        "wide",
+        queue.settings.definition("default"),
+        queue.settings,
+        3,
+        lambda: Queue.open(queue.settings),
+    )
+    join(queue.store, "wide", slots=3)
+    wide, *narrow = (queue.submit(a_spec("sleep", "0.3", cpus=cpus)) for cpus in (2, 2, 1))
+    threads = [
+        threading.Thread(target=worker.take, args=([(job, 0, 1)],)) for job in (wide, *narrow)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(states(queue.store.job(job)) == {"Successful": 1} for job in (wide, *narrow))
+    first, second = (queue.store.job(job) for job in (wide, narrow[0]))
+    assert second.begun >= first.ended or first.begun >= second.ended
 
 
 def test_a_worker_that_stops_gives_back_what_it_has_not_begun(queue, worker):
