@@ -44,21 +44,6 @@ USUAL_SECONDS = 0.25
 MOST_ROUNDS = 1_000
 
 
-class _Budget:
-    """Seconds that run from when they are first asked for."""
-
-    def __init__(self, clock: Callable[[], float], seconds: float) -> None:
-        self._clock = clock
-        self._seconds = seconds
-        self._start: float | None = None
-
-    def left(self) -> float:
-        """How many are left; below 0 when it took longer."""
-        if self._start is None:
-            self._start = self._clock()
-        return self._seconds - (self._clock() - self._start)
-
-
 @cache
 def _say_what_is_missing(key: str) -> None:
     """Once: a user who asks for more than the greedy plan is not to believe that it was looked
@@ -95,11 +80,9 @@ class LeastCost:
         self._is_one_by_one = True
 
     @staticmethod
-    def from_config(config: Mapping[str, Any]) -> LeastCost | None:
-        """As the configuration has it; None when it does not ask for the least cost."""
-        packing = config.get("packing") or {}
-        if packing.get("objective") != "cost":
-            return None
+    def from_config(config: Mapping[str, Any]) -> LeastCost:
+        """As a configuration has it that asks for the least cost."""
+        packing = config["packing"]
         rounds = int(packing.get("optimize_rounds", MOST_ROUNDS))
         asked = [key for key in ("optimize_seconds", "optimize_rounds") if packing.get(key)]
         if asked and rounds and not (find_spec("highspy") and find_spec("numpy")):
@@ -151,9 +134,15 @@ class LeastCost:
     def plan(self, copy: EngineCopy, queue: Sequence[Wanted]) -> QueuePlan | None:
         """The plan for a queue in the time that is left, None where it cannot be planned; nothing
         is changed."""
-        budget = _Budget(self.clock, self._left)
-        plan = copy.plan(queue, Effort(budget.left, self.rounds) if self.rounds else None)
-        self._left = budget.left()
+        started: list[float] = []
+
+        def left() -> float:
+            # the time runs from when it is first asked for
+            started.append(self.clock())
+            return self._left - (started[-1] - started[0])
+
+        plan = copy.plan(queue, Effort(left, self.rounds) if self.rounds else None)
+        self._left = left()
         return plan
 
     def carry_out(
