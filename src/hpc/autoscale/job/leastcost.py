@@ -124,12 +124,10 @@ class LeastCostQueue:
             return [*others, tried]
         parts: list[Job | list[_QueuedJob]] = []
         for each in queue:
-            if isinstance(each, Job):
-                parts.append(each)
-            elif parts and isinstance(parts[-1], list):
+            if isinstance(each, _QueuedJob) and parts and isinstance(parts[-1], list):
                 parts[-1].append(each)
             else:
-                parts.append([each])
+                parts.append([each] if isinstance(each, _QueuedJob) else each)
         return parts
 
     def _is_room(self, part: Sequence[_QueuedJob], others: int = 0) -> bool:

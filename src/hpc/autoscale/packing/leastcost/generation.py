@@ -66,12 +66,6 @@ class Solution(NamedTuple):
     unplaced: tuple[int, ...]
     unpriced: int
 
-    @property
-    def gap(self) -> float | None:
-        """By how much the price may be above the least, as a part of the bound; None when that is
-        not known."""
-        return gap_of(self.price, self.bound)
-
 
 def gap_of(price: float, bound: float) -> float | None:
     """The gap between a price and its lower bound, as a part of the bound; None where a bound of 0
