@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 
 from hpc.autoscale.packing.amounts import Quantity, Unit, just_enough
 from hpc.autoscale.packing.candidate import Candidate
@@ -28,17 +29,15 @@ class Ranking:
     """
 
     def __init__(
-        self, candidates: tuple[Candidate, ...], rejects: Rejects | Callable[[], Rejects]
+        self, candidates: tuple[Candidate, ...], rejects: Callable[[], Rejects] = tuple
     ) -> None:
         self.candidates = candidates
-        self._rejects = rejects
+        self._make_rejects = rejects
 
-    @property
+    @cached_property
     def rejects(self) -> Rejects:
         """Those that cannot serve, in the order of preference."""
-        if not isinstance(self._rejects, tuple):
-            self._rejects = self._rejects()
-        return self._rejects
+        return self._make_rejects()
 
 
 class Feasibility:

@@ -357,7 +357,7 @@ class Placer:
             asked = self.planner.ranking(demand.common)
             return _nowhere(Ranking((), lambda: asked.rejects), self._unpaid(empty, asked))
         if room < 1 or (request.whole and room < request.units):
-            nobody = Ranking((), ())
+            nobody = Ranking(())
             return Verdict(
                 "NoAllocationSelected", nobody, [], None, lambda: unpayable(demand, request, pooled)
             )
@@ -429,7 +429,7 @@ class Placer:
             valid = [bucket for bucket in candidate_of if bucket.valid]
             buckets, refusals = sift(valid, demand.general, ask_artificial=False)
         candidates = tuple(candidate_of[bucket] for bucket in buckets)
-        return _awake(Ranking(candidates, ()), demand), refusals
+        return _awake(Ranking(candidates), demand), refusals
 
 
 def _nowhere(ranking: Ranking, refusals: list[Result]) -> Verdict:
